@@ -300,6 +300,13 @@ def test_a_pod_without_vllm_is_allowed_without_a_word(ask: Callable[..., tuple[s
     assert ask(pod({"image": "nginx:1.29", "args": ["-g", "daemon off;"]}), STRICT) == ("ignored", NOTHING)
 
 
+@pytest.mark.parametrize("args", [["serve", "m"], ["/bin/serve", "m"], ["-g", "vllm"], ["bash", "run.sh"]])
+def test_arguments_of_another_image_s_program_are_not_vllm_s(
+    ask: Callable[..., tuple[str, Document]], args: list[str]
+) -> None:
+    assert ask(pod({"args": args, "image": "registry/other:1"}), STRICT) == ("ignored", NOTHING)
+
+
 def test_what_cannot_be_read_counts_only_where_vllm_may_be_in_it(ask: Callable[..., tuple[str, Document]]) -> None:
     words = ["x"] * 5000
     assert ask(pod({"image": "nginx:1.29", "args": words}), STRICT) == ("ignored", NOTHING)
@@ -319,6 +326,39 @@ HIDING: list[tuple[Document, str]] = [
     ({"command": ["python3", "/app/server.py"]}, "the file `/app/server.py` is a Python program that is not read"),
     ({"command": ["sh", "-c", "echo serve m | xargs vllm"]}, "`xargs` starts `vllm` with arguments that are not known"),
 ]
+FOREIGN: list[list[str]] = [
+    ["env", "-S", "vllm serve $X"],
+    ["bash", "-c", f"env $(cat f) vllm serve {QWEN} --enable-dbo"],
+    ["bash", "-c", f'start() {{ vllm "$@"; }}; start serve {QWEN}'],
+    ["bash", "-c", f"alias v=vllm; v serve {QWEN}"],
+    ["bash", "-c", f"v{{l,}}lm serve {QWEN}"],
+    ["bash", "-c", f"/usr/bin/vll? serve {QWEN}"],
+    ["bash", "-c", f"bash <<<'vllm serve {QWEN}'"],
+    ["bash", "-c", f"source <(echo 'vllm serve {QWEN}')"],
+    ["bash", "-c", f"echo vllm serve {QWEN} | xargs -I{{}} sh -c '{{}}'"],
+    ["vllm", "chat", "vllm", "serve", QWEN],
+    ["-c", f"vllm serve {QWEN}"],
+]
+
+
+@pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.23.0", "registry/other:1"])
+@pytest.mark.parametrize("command", FOREIGN)
+def test_a_hidden_engine_is_undecided_in_any_image(
+    ask: Callable[..., tuple[str, Document]], command: list[str], image: str
+) -> None:
+    for container in ({"command": command}, {"args": command}):
+        result, response = ask(pod({**container, "image": image}), STRICT)
+        assert (result, response["auditAnnotations"]) == ("denied", {"runner": f"{POD}=undecided"})
+
+
+@pytest.mark.parametrize("before", ["sudo -u vllm", "conda run -n vllm", "uv run --with vllm", "env -a echo"])
+def test_an_engine_behind_a_value_named_vllm_is_decided(ask: Callable[..., tuple[str, Document]], before: str) -> None:
+    command = [*before.split(), "vllm", "serve", QWEN, "--enable-dbo"]
+    environment = [{"name": VARIABLE, "value": "1"}]
+    for words in (command, ["env", "-S", " ".join(command)], ["sh", "-c", " ".join(command)]):
+        result, response = ask(pod({"command": words, "image": "registry/other:1", "env": environment}), STRICT)
+        assert result == "denied"
+        assert response["status"]["message"].startswith(f"{POD}: {DBO}")
 
 
 @pytest.mark.parametrize(("container", "why"), HIDING)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +93,24 @@ def test_a_text_may_hold_flags_alone(text: str) -> None:
     assert (read_text(text, {}, faults, "/a").words, faults) == (text.split(), [])
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(
+            "-ceuxo pipefail",
+            "-c -o pipefail",
+            "-co pipefail --",
+            "-Oc extglob",
+            "-eo pipefail -Oc extglob",
+            "-c -e --",
+        ),
+        *("+o posix -c", "--rcfile x -c", "--norc -c", "-c --init-file x", "-oo pipefail errexit -c", "-c -"),
+    ],
+)
+def test_the_values_of_a_shell_s_options_are_not_its_script(options: str) -> None:
+    assert read(["bash", *options.split(), "vllm serve org/m"])[0].words == ["org/m"]
+
+
 def test_the_words_after_a_script_are_its_arguments() -> None:
     assert read(["sh", "-c", 'exec vllm serve "$@"', "--", "m", "-tp", "$(TP)"])[0].words == ["m", "-tp", "4"]
 
@@ -137,6 +157,7 @@ def found_env(before: str) -> dict[str, str | None]:
         (["/usr/bin/env", "-S-a x A='b \\'c' vllm", "serve", "m"], ["m"], {"A": "b 'c"}),
         (["env", "A=$(TP)", "-S", 'vllm serve "${MODEL}-${A}" # x'], ["org/m-4"], {"A": "4"}),
         (["env", "-S", 'vllm serve "a\\_b\'c"\\_d e\\t"#"f \\c g'], ["a b'c", "d", "e\t#f"], {}),
+        (["env", "-S", 'vllm serve "a\\tb"\\nc'], ["a\tb\nc"], {}),
         (["env", "-S", "env -S 'vllm serve m'"], ["m"], {}),
         (["nice", "env", "-S", "bash -c 'vllm serve $MODEL'"], ["org/m"], {}),
         (["bash", "-c", "exec env -S 'vllm serve m'"], ["m"], {}),
@@ -271,7 +292,7 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
         False,
     ),
     (["python3", "-"], "`python3` reads its program from standard input", 1, False),
-    (["python3", "-cimport vllm.entrypoints.openai.api_server", "x"], "`python3` runs code that is not read", 1, False),
+    (["python3", "-cimport vllm.entrypoints.openai.api_server", "x"], "`python3` runs code that is not read", 1, True),
     (["$(HIDDEN)/$(HIDDEN)", "serve"], f"the value of `$(HIDDEN)/$(HIDDEN)`, {PROGRAM_UNKNOWN}", 0, False),
     (["python3", "/app/server.py"], "the file `/app/server.py` is a Python program that is not read", 1, False),
     (["bash", "run.sh"], "the file `run.sh` is a script that is not read", 1, False),
@@ -326,7 +347,7 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
         2,
         True,
     ),
-    (["sh", "-c", "echo 'vllm serve m' | sh"], "`sh` reads its commands from standard input", 2, False),
+    (["sh", "-c", "echo 'vllm serve m' | sh"], "`sh` reads its commands from standard input", 2, True),
     (["sh", "-c", "cat x | python3"], "`python3` reads its program from standard input", 2, False),
     (
         ["sh", "-c", "trap 'vllm serve m' EXIT; sleep 1"],
@@ -345,7 +366,7 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
         ["sh", "-c", 'if a; then set -- vllm serve m; fi; exec "$@"'],
         "the value of `$@`, which may name a program, is not known",
         2,
-        False,
+        True,
     ),
     (
         ["sh", "-c", 'sh -c \'sh -c "sh -c \\"sh -c 1\\""\''],
@@ -354,6 +375,98 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
         False,
     ),
 ]
+
+
+FUNCTION = "the value of `$@`, which names a command of `vllm`, is not known"
+RENAMED = "gives `vllm` another name"
+HERE_STRING = "`<<<` has vLLM's server among its arguments and may start it"
+SOURCED = "is a script that is not read"
+WRITTEN = "writes vLLM's server into a file, which may be run"
+HIDDEN: list[tuple[str, str]] = [
+    ('start() { vllm "$@"; }; start serve m', FUNCTION),
+    ('start ()\n{ vllm "$@"; }; start serve m', FUNCTION),
+    ('start() \n{ vllm "$@"; }; start serve m', FUNCTION),
+    ('start() ( vllm "$@" ); start serve m', FUNCTION),
+    ('function start { vllm "$@"; }; start serve m', FUNCTION),
+    ('function start() { vllm "$@"; }; start serve m', FUNCTION),
+    ("function start\n{ vllm $@; }; start serve m", FUNCTION),
+    ("start() { vllm $1 m; }; start serve", "the value of `$1`, which names a command of `vllm`, is not known"),
+    ('start() { "$@"; }; start vllm serve m', "`start` has vLLM's server among its arguments and may start it"),
+    ("alias v=vllm; v serve m", f"`alias` {RENAMED}"),
+    ("hash -p /usr/bin/vllm v; v serve m", f"`hash` {RENAMED}"),
+    ("ln -s $(which vllm) /x; /x serve m", "`ln` may give `vllm` another name"),
+    ("cp /usr/bin/vllm /x && /x serve m", "`cp` may give `vllm` another name"),
+    ("{vllm,serve,org/m}", f"the value of `{{vllm,serve,org/m}}`, {PROGRAM_UNKNOWN}"),
+    ("v{l,}lm serve m", f"the value of `v{{l,}}lm`, {PROGRAM_UNKNOWN}"),
+    ("/usr/bin/vll? serve m", f"the value of `/usr/bin/vll?`, {PROGRAM_UNKNOWN}"),
+    ("/usr/bin/v* serve m", f"the value of `/usr/bin/v*`, {PROGRAM_UNKNOWN}"),
+    ("/usr/bin/[v]llm serve m", f"the value of `/usr/bin/[v]llm`, {PROGRAM_UNKNOWN}"),
+    ("case a in a) vll? serve m;; esac", f"the value of `vll?`, {PROGRAM_UNKNOWN}"),
+    ("exec /usr/bin/vll? serve m", "the value of `/usr/bin/vll?`, which may name a program, is not known"),
+    ("env vl{l,}m serve m", f"the value of `vl{{l,}}m`, {PROGRAM_UNKNOWN}"),
+    ("env $(cat f) vllm serve m", f"the value of `$(cat f)`, {PROGRAM_UNKNOWN}"),
+    ("env $(cat f | xargs) vllm serve m", f"the value of `$(cat f | xargs)`, {PROGRAM_UNKNOWN}"),
+    ("$NUMA vllm serve m", f"the value of `$NUMA`, {PROGRAM_UNKNOWN}"),
+    ("$(which vllm) serve m", f"the value of `$(which vllm)`, {PROGRAM_UNKNOWN}"),
+    ("X=xvllm; ${X#x} serve m", f"the value of `${{X#x}}`, {PROGRAM_UNKNOWN}"),
+    ("echo $(v\\llm serve m)", f"the value of `$(v\\llm serve m)`, {PROGRAM_UNKNOWN}"),
+    ("echo `v''llm \"serve\" m`", f"the value of ``v''llm \"serve\" m``, {PROGRAM_UNKNOWN}"),
+    ("$SHELL -c 'vllm serve m'", f"the value of `$SHELL`, {PROGRAM_UNKNOWN}"),
+    ("source <(echo 'vllm serve m')", "`source` runs a script that is not read"),
+    ("bash <(echo 'vllm serve m')", "`bash` reads its commands from standard input"),
+    (". /dev/stdin <<<'vllm serve m'", HERE_STRING),
+    ("bash <<<'vllm serve m'", HERE_STRING),
+    ("at now <<< 'vllm serve m'", HERE_STRING),
+    ("echo 'vllm serve m' | . /dev/fd/0", f"the file `/dev/fd/0` {SOURCED}"),
+    ("echo 'vllm serve m' > /x; . /x", f"`echo` {WRITTEN}"),
+    ("printf 'vllm serve m' 1>/x; chmod +x /x; /x", f"`printf` {WRITTEN}"),
+    ("echo 'vllm serve m' | xargs -I{} sh -c '{}'", "`xargs` starts `sh` with arguments that are not known"),
+    ("echo 'vllm serve m' | xargs -0 sh -c", "`xargs` starts `sh` with arguments that are not known"),
+    (
+        "echo 'vllm serve m' | xargs --replace=% -r sh -c 'exec %'",
+        "`xargs` starts `sh` with arguments that are not known",
+    ),
+    ("echo vllm | xargs -rI % -P 1 % serve m", "`xargs` starts `%` with arguments that are not known"),
+    (
+        "echo vllm serve m | xargs --max-lines=2 --max-args 3 --max-procs=2 -- env",
+        "`xargs` starts `env` with arguments that are not known",
+    ),
+    ('python3 -c \'import os; os.execvp("vllm", ["vllm", "serve"])\'', "`python3` runs code that is not read"),
+]
+
+
+@pytest.mark.parametrize(("script", "why"), HIDDEN)
+def test_a_script_that_hides_vllm_cannot_be_read(script: str, why: str) -> None:
+    for words in (["bash", "-c", script], ["sh", "-c", "bash -c " + shlex.quote(script)]):
+        assert starts_vllm(words, {}) == UnreadableCommand(why, "", names_vllm=True)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "case $1 in a*) sleep 1;; b?|c*) ls *.txt;; *) echo {a,b};; esac",
+        "alias ll='ls -l'; cp -r /models/vllm /x; ls /x/*; sleep 1",
+        'log() { echo "$@"; }; log x; sleep 1',
+        "echo 'vllm serve' >&2; echo 'vllm serve' 2>/x >/dev/stderr; sleep 1",
+        "grep x <<<vllm; find . | xargs -I{} -n 1 cp {} /x; ls | xargs -0; ls | xargs -n1 sh -c 'rm $0'",
+    ],
+)
+def test_a_script_without_vllm_is_not_taken_as_hiding_it(script: str) -> None:
+    assert starts_vllm(["bash", "-c", script], {}) is False
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("$'\\x76llm' serve $'a\\tb\\'c\\u00e9\\0d'", ["a\tb'cé"]),
+        ("$'\\166\\154lm' $'serve' $'\\q\\ud800\\UFFFFFFFF\\e'", ["\\q\\ud800\\UFFFFFFFF\x1b"]),
+        ('$"vllm" serve $"$TP"', ["4"]),
+        ('start() { vllm serve m "$@"; }; start', ["m", "$@"]),
+        ('vllm serve m --hf-overrides {"a":1,"b":2} --x *', ["m", "--hf-overrides", "{a:1,b:2}", "--x", "*"]),
+    ],
+)
+def test_what_bash_expands_is_read(script: str, words: list[str]) -> None:
+    assert read(["bash", "-c", script])[0].words == words
 
 
 @pytest.mark.parametrize(("words", "why", "place", "names_vllm"), UNREAD)
@@ -490,6 +603,10 @@ WORD = st.sampled_from(
         'a "b ${TP}',
         "xargs",
         "-I{}",
+        "v{l,}lm",
+        "f() {",
+        "<<<",
+        "$'\\x76'",
     ]
 ) | st.text(max_size=8)
 

@@ -74,6 +74,7 @@ class EnvWords:
     def _split(self, text: str, width: int, env: Mapping[str, str | None], budget: ExpansionBudget) -> None:
         """Replace the option `-S` with the words of its text."""
         budget.copy(len(env) + len(self.words))
+        budget.fill(len(text))
         self.splits += 1
         used = self.words[self.at : self.at + width]
         if self.splits > MAX_SPLITS or any(type(word) is Unknown for word in used):

@@ -10,21 +10,26 @@ import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.errors import RequestFault
 from policy.intake.command.arguments import below
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.programs import (
     CLIS,
+    COPYING,
     OTHER_SCRIPTS,
     PYTHON,
+    RENAMING,
     SEARCHING,
     SERVERS,
     SHELLS,
     STARTERS,
     SUBCOMMANDS,
+    VLLM,
     is_program,
     is_unknown,
+    mentions_vllm,
     next_start,
 )
 from policy.intake.command.shell import (
@@ -34,11 +39,13 @@ from policy.intake.command.shell import (
     STARTS_VLLM,
     ExpansionBudget,
     ExpansionExhausted,
+    Pattern,
     ShellSyntaxError,
     Unknown,
     known,
     split,
 )
+from policy.intake.command.xargs_options import xargs_options
 from policy.intake.command_line import CommandLine
 from policy.messages import quoted
 
@@ -51,6 +58,8 @@ PYTHON_VALUES: Final = frozenset("cmWX")
 """The short options of Python that take a value."""
 DEPTH: Final = 4
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
+XARGS_INPUT: Final = "$(xargs)"
+"""What is read in place of the arguments that `xargs` reads from its input."""
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
 
 
@@ -68,8 +77,7 @@ class _Found(Struct, frozen=True, gc=False):
 class UnreadableCommand(Struct, frozen=True, gc=False):
     """Why it is not known whether a command starts vLLM.
 
-    `names_vllm` says that the part that is not read contains vLLM's server, so that the command may start it with
-    any image. Python code does not count: it may import vLLM's server for other purposes.
+    `names_vllm` says that the command names vLLM's server, so that it may start it with any image.
     """
 
     why: str
@@ -160,12 +168,15 @@ def starts_vllm(words: Sequence[str], env: Variables) -> bool | UnreadableComman
         return False
     try:
         budget = ExpansionBudget()
-        found = _vllm([known(word, env, budget) for word in words], [""] * len(words), env, {}, 0, budget)
+        read = [known(word, env, budget) for word in words]
+        found = _vllm(read, [""] * len(words), env, {}, 0, budget)
     except ShellSyntaxError as error:
         # If the request is exhausted, another command is the reason: this one may start vLLM in any way.
         names_vllm = isinstance(error, ExpansionExhausted) or STARTS_VLLM.search(" ".join(words)) is not None
         return UnreadableCommand(str(error), "", names_vllm)
-    return found if isinstance(found, UnreadableCommand) else found is not None
+    if isinstance(found, UnreadableCommand):
+        return replace(found, names_vllm=found.names_vllm or mentions_vllm(" ".join(read)))
+    return found is not None
 
 
 def _vllm(
@@ -199,9 +210,10 @@ def _program(
     at, end = 0, len(words)
     while at < end:
         program = words[at].rpartition("/")[2]
-        if is_unknown(words[at]):
+        if is_unknown(words[at]) or type(words[at]) is Pattern:
             why = f"the value of {quoted(words[at])}, which names the program, is not known"
-            return UnreadableCommand(why, places[at], names_vllm=STARTS_VLLM.search(words[at]) is not None)
+            is_named = _hides_vllm(words, at) or STARTS_VLLM.search(words[at]) is not None
+            return UnreadableCommand(why, places[at], is_named)
         if program == "vllm" or (at == 0 and program == "serve"):
             return _subcommand(words, places, own, at + (program == "vllm"))
         if PYTHON.fullmatch(program):
@@ -224,19 +236,25 @@ def _program(
             words, places, at, end = options.words, options.places, options.at, len(options.words)
         elif program in OTHER_SCRIPTS:
             return None
+        elif program in RENAMING and any(VLLM.search(word) for word in words[at + 1 :]):
+            return UnreadableCommand(f"`{program}` gives `vllm` another name", places[at], names_vllm=True)
         elif is_script or program in STARTERS:
             later = next_start(words, at + 1)
             if later is None and not is_script:
                 later = next((index for index in range(at + 1, end) if is_program(words[index])), None)
             later = end if later is None else later
-            unknown = next((index for index in range(at + 1, later) if is_unknown(words[index])), None)
+            has_serve = "serve" in words[at + 1 : later]
+            unknown = next(
+                (
+                    index
+                    for index in range(at + 1, later)
+                    if is_unknown(words[index]) or (has_serve and type(words[index]) is Pattern)
+                ),
+                None,
+            )
             if unknown is not None:
-                doubts.append(
-                    UnreadableCommand(
-                        f"the value of {quoted(words[unknown])}, which may name a program, is not known",
-                        places[unknown],
-                    )
-                )
+                why = f"the value of {quoted(words[unknown])}, which may name a program, is not known"
+                doubts.append(UnreadableCommand(why, places[unknown], _hides_vllm(words, unknown)))
             elif later == end and is_script:
                 return _sourced(words, places, at if program.endswith(".sh") else at + 1)
             if later == end and program in STARTERS and unknown is None and at + 1 < end:
@@ -267,9 +285,21 @@ def _subcommand(
     return UnreadableCommand(why, places[at], names_vllm=True)
 
 
+def _hides_vllm(words: list[str], at: int) -> bool:
+    """Whether a shell may expand a word to `vllm`: a glob or braces before `serve`."""
+    return type(words[at]) is Pattern and "serve" in words[at + 1 :]
+
+
 def _sourced(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
-    """A file that is run or sourced; without `.sh`, such as `. activate`, it is taken to set variables only."""
-    return _file(words, places, at) if at < len(words) and words[at].endswith(".sh") else None
+    """A file that is run or sourced; without `.sh`, such as `. activate`, it is taken to set variables only.
+
+    Standard input is not a file of variables. The result of `source <(…)` has no word.
+    """
+    if at >= len(words):
+        why = f"{quoted(words[at - 1])} runs a script that is not read"
+        return UnreadableCommand(why, places[at - 1])
+    is_script = words[at].endswith(".sh") or words[at].startswith(("/dev/", "/proc/"))
+    return _file(words, places, at) if is_script else None
 
 
 def _file(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
@@ -327,25 +357,29 @@ def _xargs(
     depth: int,
     budget: ExpansionBudget,
 ) -> UnreadableCommand | None:
-    """`xargs`: a program gets more arguments that only a running shell knows."""
-    later = next(
-        (index for index in range(at + 1, len(words)) if is_program(words[index]) or is_unknown(words[index])), None
-    )
-    if later is None:
-        return _other(words, places, at)
-    names_vllm = words[later].rpartition("/")[2] == "vllm"
+    """`xargs`: a program gets more arguments that only a running shell knows, at the end or in place of a text."""
+    start, replaced = xargs_options(words, at + 1)
+    if start >= len(words):
+        return None
+    program = words[start]
+    started, places = words[start:], places[start:]
+    if replaced:
+        budget.fill(sum(word.count(replaced) for word in started) * len(XARGS_INPUT))
+        started = [Unknown(word.replace(replaced, XARGS_INPUT)) if replaced in word else word for word in started]
+    else:
+        started, places = [*started, Unknown(XARGS_INPUT)], [*places, places[0]]
+    is_named = program.rpartition("/")[2] == "vllm"
     if depth < DEPTH:
-        found = _vllm(words[later:], places[later:], env, own, depth + 1, budget)
-        if found is None and not names_vllm:
+        found = _vllm(started, places, env, own, depth + 1, budget)
+        if found is None and not is_named:
             return None
-        names_vllm = names_vllm or isinstance(found, _Found)
-    return UnreadableCommand(
-        f"`xargs` starts {quoted(words[later])} with arguments that are not known", places[later], names_vllm
-    )
+        is_named = is_named or isinstance(found, _Found) or (found is not None and found.names_vllm)
+    return UnreadableCommand(f"`xargs` starts {quoted(program)} with arguments that are not known", places[0], is_named)
 
 
 def _rest(words: list[str], places: list[str], own: dict[str, str | None], at: int, *, serve: bool = True) -> _Found:
-    return _Found(words[at:], places[at:], own, serve, [])
+    own_words = [str(word) if type(word) is Pattern else word for word in words[at:]]
+    return _Found(own_words, places[at:], own, serve, [])
 
 
 def _python(
@@ -430,24 +464,17 @@ def _shell(
     A script in a file may start the program that it is given.
     """
     start = at
-    at += 1
-    while at < len(words) and words[at][:1] in {"-", "+"}:
-        word = words[at]
-        at += 1
-        if not word.startswith("--") and "c" in word:
-            while at < len(words) and words[at][:1] in {"-", "+"}:
-                at += 1
-            if at == len(words):
-                return None
-            if depth == DEPTH:
-                why = f"{quoted(words[start])} is nested more than {DEPTH} shells deep"
-                return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
-            if depth:
-                budget.reread(len(words[at]))
-            found = _in_script(split(words[at], env, words[at + 1 :], budget), places[at], env, depth, budget)
-            return _with_outer(found, own, budget)
-        if word in {"-o", "+o", "-O", "--rcfile", "--init-file"} or (word.endswith("o") and not word.startswith("--")):
-            at += 1
+    at, has_script = _past_shell_options(words, at + 1)
+    if has_script:
+        if at >= len(words):
+            return None
+        if depth == DEPTH:
+            why = f"{quoted(words[start])} is nested more than {DEPTH} shells deep"
+            return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
+        if depth:
+            budget.reread(len(words[at]))
+        found = _in_script(split(words[at], env, words[at + 1 :], budget), places[at], env, depth, budget)
+        return _with_outer(found, own, budget)
     if at >= len(words):
         return (
             UnreadableCommand(f"{quoted(words[start])} reads its commands from standard input", places[start])
@@ -462,14 +489,42 @@ def _shell(
     return _vllm(words[later:], places[later:], env, own, depth + 1, budget)
 
 
+def _past_shell_options(words: list[str], at: int) -> tuple[int, bool]:
+    """The position after a shell's options, and whether `-c` is among them: then the next word is the script.
+
+    `-o` and `-O` take a value even if they are combined with others: `-ceo pipefail`.
+    """
+    has_script = False
+    while at < len(words) and words[at][:1] in {"-", "+"}:
+        word = words[at]
+        at += 1
+        if word in {"-", "--"}:
+            break
+        if word.startswith("--"):
+            at += word in {"--rcfile", "--init-file"}
+        else:
+            has_script = has_script or "c" in word
+            at += word.count("o") + word.count("O")
+    return at, has_script
+
+
 def _in_script(
     commands: list[Command], place: str, env: Variables, depth: int, budget: ExpansionBudget
 ) -> _Found | UnreadableCommand | None:
     """The first command of a script that starts vLLM; if there is none, the first that cannot be read."""
     started: list[_Found] = []
     unread: UnreadableCommand | None = None
+    copied: str | None = None
     for command in commands:
         found = _vllm(command.words, [place] * len(command.words), env, command.env, depth + 1, budget)
+        program = command.words[0].rpartition("/")[2]
+        if found is None and command.writes and STARTS_VLLM.search(" ".join(command.words)) is not None:
+            why = f"{quoted(program)} writes vLLM's server into a file, which may be run"
+            found = UnreadableCommand(why, place, names_vllm=True)
+        elif found is None and copied is not None and "serve" in command.words:
+            found = UnreadableCommand(f"{quoted(copied)} may give `vllm` another name", place, names_vllm=True)
+        elif program in COPYING and any(VLLM.search(word) for word in command.words):
+            copied = program
         if isinstance(found, _Found):
             started.append(found)
         elif found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):

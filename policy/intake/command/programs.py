@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.shell import Unknown
+from policy.intake.command.shell import QUOTES, STARTS_VLLM, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,9 +79,17 @@ SEARCHING: Final = frozenset(
 )
 """Programs that print or search a text and never run it."""
 
+RENAMING: Final = frozenset({"alias", "hash"})
+"""Programs of a shell that give a program another name."""
+
+COPYING: Final = frozenset({"ln", "cp", "mv", "install"})
+"""Programs that may give a program's file another name."""
+
 OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
 """Scripts in vLLM's images that start something else: this one starts Ray."""
 
+VLLM: Final = re.compile(r"(?<![\w.-])vllm(?![\w-])")
+SERVE: Final = re.compile(r"(?<![\w./-])serve(?![\w./-])")
 FILE_NAME: Final = re.compile(r"[\w.+-]+")
 PLACEHOLDER: Final = re.compile(r"\$[({]|\{\{")
 """Matches a word with something still to be replaced: a variable that is not set here, or a template."""
@@ -92,6 +100,14 @@ def is_program(word: str) -> bool:
     program = word.rpartition("/")[2]
     is_named = program in {"vllm", "env", "eval", "xargs"} or program in SHELLS or program in STARTERS
     return is_named or program.endswith(".sh") or PYTHON.fullmatch(program) is not None
+
+
+def mentions_vllm(text: str) -> bool:
+    """Whether a text names vLLM's server, with its words next to each other or apart: `$(which vllm) serve`."""
+    if STARTS_VLLM.search(text) is not None:
+        return True
+    plain = QUOTES.sub("", text)
+    return "vllm" in plain.lower() and SERVE.search(plain) is not None
 
 
 def next_start(words: Sequence[str], start: int) -> int | None:

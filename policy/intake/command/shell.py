@@ -7,6 +7,7 @@ starts vLLM (`launcher`). A word whose value only a running shell knows stays as
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
@@ -40,6 +41,16 @@ KUBERNETES_REFERENCE: Final = re.compile(r"\$\$|\$\(([-A-Za-z_][-A-Za-z0-9_.]*)\
 TOO_LONG: Final = f"the values of its variables have more than {MAX_FILLED} characters, the limit"
 TOO_MANY: Final = f"its commands have more than {MAX_COPIED} variables in total, the limit"
 _SPECIAL: Final = frozenset("#?$!-0123456789")
+ANSI_C: Final = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+"""Matches `$'…'`, in which bash reads escapes as C does."""
+ANSI_C_ESCAPE: Final = re.compile(
+    r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(.))", re.DOTALL
+)
+ANSI_C_LETTERS: Final = {
+    **dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True)),
+    **{each: each for each in "\\'\"?"},
+}
+QUOTES: Final = re.compile(r"""['"]|\\(?!\n)""")
 PIPES: Final = frozenset({"|", "|&"})
 APART: Final = PIPES | {"&"}
 DECLARING: Final = frozenset({"export", "declare", "readonly", "typeset"})
@@ -48,6 +59,8 @@ SUCCEEDING: Final = DECLARING | {"true", ":", "set", "echo", "printf", "umask", 
 BEGIN: Final = {"if": "if", "while": "do", "until": "do", "for": "do", "case": "case"}
 END: Final = {"fi": "if", "done": "do", "esac": "case", "}": "{"}
 """The words between which a part of a script runs conditionally, repeatedly, or not at all."""
+FUNCTIONS: Final = frozenset({"{", "f("})
+"""The kinds of parts that are the body of a function: in braces, or in a subshell."""
 OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while", "until", "elif"})
 
 
@@ -61,6 +74,12 @@ class ExpansionExhausted(ShellSyntaxError):
 
 class Unknown(str):
     """A word as written whose value only a running shell knows."""
+
+    __slots__ = ()
+
+
+class Pattern(str):
+    """A word with a glob or braces outside quotes, which a shell expands, as written."""
 
     __slots__ = ()
 
@@ -129,11 +148,13 @@ class _Chain(Struct, gc=False):
 class Command(Struct, frozen=True, gc=False):
     """One simple command: its words without the assignments before it, and its variables.
 
-    Commands share ``env`` if nothing is set between them, so it must not be changed.
+    Commands share ``env`` if nothing is set between them, so it must not be changed. ``writes`` says that its output
+    goes to a file.
     """
 
     words: list[str]
     env: dict[str, str | None]
+    writes: bool = False
 
 
 def split(
@@ -183,6 +204,10 @@ class _ShellReader:
         self.found: list[Command] = []
         self.is_piped = False
         self.defines = False
+        self.functions = 0
+        """How many functions the current command is in: their arguments are unknown."""
+        self.has_pattern = False
+        self.writes = False
         self.parts_open: list[tuple[str, dict[str, str | None], dict[str, str | None], _Chain]] = []
         """The parts of the script that are open, each with the variables and the chain before it."""
         self.chain = _Chain()
@@ -235,20 +260,28 @@ class _ShellReader:
         else:
             operator = OPERATORS.match(text, self.at)
             found = operator.group() if operator else ""
-            is_function = found.startswith("()") and len(self.words) + (self.parts is not None) == 1
+            is_function = self.names_function(found)
+            is_defining = is_function or self.defines
             self.close(found)
-            self.defines = is_function
+            self.defines = is_function or (is_defining and not found.strip("\n"))
             if found in {"&&", "||", "&"}:
                 self.join(found)
             for mark in found.replace("()", ""):
                 if mark == "(":
-                    self.enter("(")
+                    self.enter("f(" if is_defining else "(")
                 elif mark == ")":
                     self.end_chain()
                     self.leave("(")
                 elif mark == ";" or (mark == "\n" and not self.chain.is_waiting):
                     self.end_chain()
             self.at = operator.end() if operator else self.at + 1
+
+    def names_function(self, operator: str) -> bool:
+        """Whether the words before an operator name a function, whose body follows: `f()`, `function f`."""
+        count = len(self.words) + (self.parts is not None)
+        if self.words[:1] == ["function"]:
+            return count == 2 and operator[:1] in {"(", "\n"}  # noqa: PLR2004
+        return count == 1 and operator.startswith("()")
 
     def double(self) -> None:
         start, text = self.at, self.text
@@ -293,7 +326,13 @@ class _ShellReader:
             self.fill(text[start : name.end()], self.value(name.group()), inside=inside)
             self.at = name.end()
         elif text[start + 1 : start + 2] in {"@", "*"}:
-            self.all_arguments()
+            if self.functions:
+                self.fill(text[start : start + 2], None, inside=inside)
+            else:
+                self.all_arguments()
+            self.at = start + 2
+        elif self.functions and text[start + 1 : start + 2].isdecimal() and text[start + 1] != "0":
+            self.fill(text[start : start + 2], None, inside=inside)
             self.at = start + 2
         elif text[start + 1 : start + 2] in _SPECIAL:
             nth = int(text[start + 1]) if text[start + 1].isdecimal() else len(self.arguments)
@@ -301,8 +340,12 @@ class _ShellReader:
                 text[start : start + 2], self.arguments[nth] if nth < len(self.arguments) else None, inside=inside
             )
             self.at = start + 2
-        elif text[start + 1 : start + 2] == "'" and not inside:
-            self.at += 1  # $'…': its escapes are rare enough to be read as written
+        elif not inside and (ansi_c := ANSI_C.match(text, start)) is not None:
+            self.budget.fill(ansi_c.end() - start)
+            self.put(ANSI_C_ESCAPE.sub(_ansi_c, ansi_c.group(1)).partition("\0")[0], bare=False)
+            self.at = ansi_c.end()
+        elif text[start + 1 : start + 2] in {"'", '"'} and not inside:
+            self.at += 1  # $"…" is translated to the language of the user: here as written
         else:
             self.put("$", bare=False)
             self.at += 1
@@ -355,7 +398,8 @@ class _ShellReader:
         if value is None:
             self.put(written, bare=False)
             self.unknown = True
-            if STARTS_VLLM.search(written) is not None:
+            is_quoted = any(mark in written for mark in "'\"\\")
+            if STARTS_VLLM.search(written) or (is_quoted and STARTS_VLLM.search(QUOTES.sub("", written))):
                 self.is_shared = True
                 self.found.append(Command([Unknown(written)], self.passed))
             return
@@ -374,7 +418,8 @@ class _ShellReader:
 
     def put(self, piece: str, *, bare: bool = True) -> None:
         if self.parts is None:
-            self.parts, self.bare, self.unknown = [], bare, False
+            self.parts, self.bare, self.unknown, self.has_pattern = [], bare, False, False
+        self.has_pattern = self.has_pattern or (bare and _has_pattern(piece))
         self.parts.append(piece)
 
     def end_word(self) -> None:
@@ -397,10 +442,17 @@ class _ShellReader:
             before = self.mine[name] if name in self.mine else self.value(name)
             self.budget.fill(len(before or ""))
             self.mine[name] = None if self.unknown or before is None else before + word[appending.end() :]
-        elif self.words or self.mine:
-            self.words.append(Unknown(word) if self.unknown else word)
         else:
-            self.first_word(Unknown(word) if self.unknown else word)
+            self.add_word(Unknown(word) if self.unknown else Pattern(word) if self.has_pattern else word)
+
+    def add_word(self, word: str) -> None:
+        """Add a word of a command."""
+        if word == "{" and self.words[:1] == ["function"] and len(self.words) == 2:  # noqa: PLR2004
+            self.words, self.defines = [], True
+        if self.words or self.mine:
+            self.words.append(word)
+        else:
+            self.first_word(word)
 
     def first_word(self, word: str) -> None:
         """Read the first word of a command, which may begin or end a conditional part of the script."""
@@ -418,14 +470,16 @@ class _ShellReader:
         self.parts_open.append((kind, self.set.copy(), self.passed, self.chain))
         self.chain = _Chain()
         self.is_shared = True
+        self.functions += kind in FUNCTIONS
 
     def leave(self, kind: str) -> None:
         """End it: what a subshell set is dropped, and what a branch, a loop or a function set becomes unknown."""
         if not self.parts_open:
             return
         opened = self.parts_open[-1][0]
-        if opened != kind and (opened, kind) != ("group", "{"):
+        if opened != kind and (opened, kind) not in {("group", "{"), ("f(", "(")}:
             return
+        self.functions -= opened in FUNCTIONS
         _, before, passed, self.chain = self.parts_open.pop()
         self.chain.is_waiting = False
         if kind == "(":
@@ -468,9 +522,13 @@ class _ShellReader:
         """
         self.end_word()
         words, mine = self.words, self.mine
+        writes, self.writes = self.writes, False
         if not words and not mine:
             return
         self.words, self.mine = [], {}
+        in_case = self.parts_open and self.parts_open[-1][0] == "case"
+        if in_case and len(words) == 1 and type(words[0]) is Pattern and operator[:1] in {")", "|"}:
+            words = [str(words[0])]  # the pattern of a branch
         self.chain.is_waiting = False
         is_apart = operator in APART or self.is_piped
         self.is_piped = operator in PIPES
@@ -489,10 +547,10 @@ class _ShellReader:
             self.all_exported, self.passed, self.is_shared = True, dict(self.set), False
         elif mine:
             self.budget.copy(len(self.passed) + len(mine))
-            self.found.append(Command(words, {**self.passed, **mine}))
+            self.found.append(Command(words, {**self.passed, **mine}, writes))
         else:
             self.is_shared = True
-            self.found.append(Command(words, self.passed))
+            self.found.append(Command(words, self.passed, writes))
 
     def change_arguments(self, words: list[str], *, is_apart: bool) -> None:
         """Read `set -- …` and `shift`. If they may not run, the arguments are unknown afterwards."""
@@ -542,12 +600,17 @@ class _ShellReader:
             self.passed[name] = value
 
     def redirect(self, operator: str, end: int) -> None:
-        """Skip a redirection with its file; a here-document is an error."""
+        """Skip a redirection with its file; a here-document is an error.
+
+        A here-string that may start vLLM is a command `<<<`: the program that reads it may be a shell.
+        """
         if operator.lstrip("0123456789").startswith("<<") and "<<<" not in operator:
             raise ShellSyntaxError(
                 f"the here-document at character {self.at + 1} is not supported; write the command without it"
             )
+        is_output = ">" in operator
         if self.parts is not None and "".join(self.parts).isdecimal() and self.bare:
+            is_output = is_output and self.parts == ["1"]
             self.parts = None  # the 2 of 2>&1
         self.end_word()
         self.at = end
@@ -563,8 +626,30 @@ class _ShellReader:
                 self.at = plain.end()
             else:
                 self.special(self.text[self.at])
+        file = "".join(self.parts or ())
+        if operator.endswith("<<<") and STARTS_VLLM.search(file) is not None:
+            self.is_shared = True
+            self.found.append(Command([operator, file], self.passed))
+        self.writes = self.writes or (is_output and not file.startswith(("/dev/", "/proc/")))
         self.parts = None
         self.words = words
+
+
+def _has_pattern(piece: str) -> bool:
+    """Whether a shell expands a piece of a word that has no quotes: a glob, braces, or a part of them."""
+    if "*" in piece or "?" in piece or "{" in piece:
+        return len(piece) > 1 or piece != "{"
+    return "[" in piece and "]" in piece and "]=" not in piece
+
+
+def _ansi_c(escape: re.Match[str]) -> str:
+    """The character of an escape in `$'…'`; an invalid one stays as written."""
+    octal, *hexadecimal, letter = escape.groups()
+    if letter is not None:
+        return ANSI_C_LETTERS.get(letter, escape.group())
+    code = int(octal, 8) if octal is not None else int(next(digits for digits in hexadecimal if digits is not None), 16)
+    is_character = code <= sys.maxunicode and not "\ud800" <= chr(code) <= "\udfff"
+    return chr(code) if is_character else escape.group()
 
 
 def known(text: str, env: Mapping[str, str | None], budget: ExpansionBudget | None = None) -> str:

@@ -104,6 +104,8 @@ class EngineDraft:
         is `vllm serve` in a known image; `by_image` is false if the controller replaces a missing command. A command
         that cannot be read counts if the image is known or if the command names vLLM's server. Reading it again reports
         the fault.
+
+        Other arguments of an image that is not known may be flags of its own program, or `serve` its own command.
         """
         if not self._is_within_limits():
             return False
@@ -125,7 +127,9 @@ class EngineDraft:
             return False
         if not (self.has_command or is_known):
             filled = self._filled()
-            if filled[0].startswith("-") or not any("vllm" in word for word in filled):
+            if filled[0].startswith("-"):
+                return shell.STARTS_VLLM.search(" ".join(filled)) is not None
+            if filled[0].rpartition("/")[2] == "serve" and not any("vllm" in word for word in filled):
                 return False
         found = launcher.starts_vllm(self.words, self.env)
         return found if isinstance(found, bool) else is_known or found.names_vllm
