@@ -73,6 +73,9 @@ SEARCHING: Final = frozenset(
 )
 """Programs that print or search a text and never run it."""
 
+OFFLINE_MODULES: Final = frozenset({"vllm.entrypoints.openai.run_batch"})
+"""Modules that start an engine without a server."""
+
 OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
 """Scripts in vLLM's images that start something else: this one starts Ray."""
 
