@@ -220,7 +220,6 @@ def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
     [
         ["sleep", "infinity"],
         ["tail", "-f", "/dev/null"],
-        ["vllm", "bench", "latency"],
         ["vllm", "bench", "serve"],
         ["vllm", "--version"],
         ["sudo", "-u", "vllm", "nginx"],
@@ -256,7 +255,7 @@ def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
             ),
         ],
         ["bash", "/vllm-workspace/examples/online_serving/multi-node-serving.sh", "worker"],
-        ["sh", "-c", "vllm bench latency; sleep infinity"],
+        ["sh", "-c", "vllm bench serve; sleep infinity"],
         ["sh", "-c", "# vllm serve m\nsleep infinity"],
         ["sh", "-c", "eval 'sleep 1'"],
         ["sh", "-c", "ls | xargs rm -f"],
@@ -609,6 +608,35 @@ WORD = st.sampled_from(
         "$'\\x76'",
     ]
 ) | st.text(max_size=8)
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["vllm", "run-batch", "-i", "a", "--model", "m"], "vllm run-batch"),
+        (["nohup", "/opt/venv/bin/vllm", "run-batch"], "vllm run-batch"),
+        (["sh", "-c", "cd /x && exec vllm bench throughput --model m"], "vllm bench throughput"),
+        (["vllm", "bench", "latency"], "vllm bench latency"),
+        (["python3", "-m", "vllm.entrypoints.cli.main", "bench", "latency"], "vllm bench latency"),
+        (["python3", "-m", "vllm.entrypoints.openai.run_batch", "-i", "a"], "vllm.entrypoints.openai.run_batch"),
+    ],
+)
+def test_an_engine_without_a_server_is_a_fault_that_says_so(words: list[str], command: str) -> None:
+    line, (fault,) = read(words)
+    assert (line.words, fault.message.partition(";")[0]) == (
+        [],
+        f"`{command}` starts an engine without a server, and only servers are decided",
+    )
+    found = starts_vllm(words, {})
+    assert isinstance(found, UnreadableCommand)
+    assert found.names_vllm
+
+
+@pytest.mark.parametrize(
+    "words", [["vllm", "bench", "serve"], ["vllm", "bench"], ["vllm", "chat"], ["echo", "vllm", "run-batch"]]
+)
+def test_a_client_of_vllm_is_another_program(words: list[str]) -> None:
+    assert starts_vllm(words, {}) is False
 
 
 @given(st.lists(WORD, max_size=10))

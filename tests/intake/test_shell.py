@@ -75,6 +75,90 @@ def test_what_only_a_running_shell_knows_stays_as_it_was_written(text: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('x=(a b); x+=(c); r "${x[@]}"', ["r", "a", "b", "c"]),
+        ('x=(a b)\nr -- "${x[@]}" -- ${x[*]}', ["r", "--", "a", "b", "--", "a", "b"]),
+        ('x=(a b); r "${x[*]}"', ["r", "a b"]),
+        ('x=("a b" c\\ d); r "${x[@]}"', ["r", "a b", "c d"]),
+        ('x=("a b"); r ${x[@]}', ["r", "a", "b"]),
+        ('x=(a b c); r "${x[0]}" ${x[2]} $x "${x}" "${x[@]:1}" ${x[3]}', ["r", "a", "c", "a", "a", "b", "c"]),
+        ('x=(\n a # one\n\n b\n)\nr "${x[@]}"', ["r", "a", "b"]),
+        ('x=(); x+=(a); r "${x[@]}"', ["r", "a"]),
+        ('x+=(a); r "${x[@]}"', ["r", "a"]),
+        ('x=(); r "${x[@]}" b', ["r", "b"]),
+        ('declare -a x; x+=(a); r "${x[@]}"', ["r", "a"]),
+        ('declare -a x=(a b); r "${x[@]}"', ["r", "a", "b"]),
+        ('readonly x=(a b); r "${x[@]}"', ["r", "a", "b"]),
+        ('y=(a); x=("${y[@]}" b); r "${x[@]}"', ["r", "a", "b"]),
+        ('y="a b"; x=($y "$y"); r "${x[@]}"', ["r", "a", "b", "a b"]),
+        ('y=a; y+=(b); r "${y[@]}"', ["r", "a", "b"]),
+        ('x=(a b); r "<${x[@]}>"', ["r", "<a", "b>"]),
+        ('x=(r a); "${x[@]}" b', ["r", "a", "b"]),
+        (": ${y:=a}; r $y", ["r", "a"]),
+        ("true && x=(a) && r ${x[@]}", ["r", "a"]),
+    ],
+)
+def test_an_array_expands_to_its_elements(text: str, words: list[str]) -> None:
+    command = split(text, {})[-1]
+    assert (command.words, [word for word in command.words if type(word) is Unknown]) == (words, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x=(a); if b; then x+=(c); fi; r "${x[@]}"',
+        'x=(a)\n[ 1 ] && x+=(b)\nr "${x[@]}"',
+        'x=(a); for y in b; do x+=("$y"); done; r "${x[@]}"',
+        'x=(a); x[1]=b; r "${x[@]}"',
+        'x=(a b); x=c; r "${x[@]}"',
+        'x=(a); x+=b; r "${x[@]}"',
+        'x=([1]=a); r "${x[@]}"',
+        'declare -A x=([a]=b); r "${x[@]}"',
+        'x=("$NO"); r "${x[@]}"',
+        'x=(a); r "${x[@]:0:1}"',
+        'x=(a); r "${#x[@]}"',
+        'x=(a); mapfile -t x <f; r "${x[@]}"',
+        "x=a; ((x=1)); r $x",
+        "x=a; if ((x++)); then true; fi; r $x",
+        "((x = 1)); r ${x:+a}",
+        "let x=1; r ${x:+a}",
+        'let "x += 1" y=2; r ${y:+a}',
+        "echo $((x=1)); r ${x:+a}",
+        "x=a; read -r x <f; r $x",
+        "x=a; printf -v x %s b; r $x",
+        "x=a; for x in b; do r $x; done",
+        "x=a; unset x; r $x",
+        "x=a; getopts b x; r $x",
+    ],
+)
+def test_a_variable_that_a_script_sets_in_another_way_is_unknown(text: str) -> None:
+    command = next(command for command in split(text, {}) if command.words[0] == "r")
+    assert type(command.words[-1]) is Unknown
+
+
+def test_an_array_that_starts_vllm_may_start_it() -> None:
+    text = 'x=(vllm); x+=(serve m); if a; then x+=(b); fi; exec "${x[@]}"'
+    assert ["x=(vllm serve m)"] in [command.words for command in split(text, {})]
+
+
+@pytest.mark.parametrize("text", ["((a); r b)", "( (r b) )", "((r b); (c))"])
+def test_two_subshells_are_not_a_calculation(text: str) -> None:
+    assert ["r", "b"] in [command.words for command in split(text, {})]
+
+
+def test_calculations_count_as_words() -> None:
+    with pytest.raises(ShellSyntaxError, match="words, the limit"):
+        split("((a));" * (MAX_WORDS + 1), {})
+
+
+@pytest.mark.parametrize("text", ["x=(a", "x=(a; b)", "x=(a <b)", "x=("])
+def test_an_array_ends(text: str) -> None:
+    with pytest.raises(ShellSyntaxError, match="the array at character 3 is not closed"):
+        split(text, {})
+
+
+@pytest.mark.parametrize(
     ("text", "commands"),
     [
         ("a && b || c; d | e & f\ng", [["a"], ["b"], ["c"], ["d"], ["e"], ["f"], ["g"]]),

@@ -7,6 +7,7 @@ another. Not here: how vLLM reads its words (`arguments`), and what a shell's te
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
@@ -18,6 +19,7 @@ from policy.intake.command.env_options import EnvWords
 from policy.intake.command.programs import (
     CLIS,
     COPYING,
+    OFFLINE_MODULES,
     OTHER_SCRIPTS,
     PYTHON,
     RENAMING,
@@ -61,7 +63,7 @@ CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 XARGS_INPUT: Final = "$(xargs)"
 """What is read in place of the arguments that `xargs` reads from its input."""
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
-
+ONLY_SERVERS: Final = "and only servers are decided; decide `vllm serve MODEL …` with its flags"
 
 Variables: TypeAlias = "Mapping[str, str | None]"
 
@@ -83,6 +85,7 @@ class UnreadableCommand(Struct, frozen=True, gc=False):
     why: str
     place: str
     names_vllm: bool = False
+    remedy: str = REMEDY
 
 
 def read_command(
@@ -155,7 +158,7 @@ def _command_line(
         message = f"{quoted(shown)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"
         faults.append(RequestFault(pointer, message))
     else:
-        faults.append(RequestFault(pointer if is_text else below(pointer, found.place), f"{found.why}, {REMEDY}"))
+        faults.append(RequestFault(pointer if is_text else below(pointer, found.place), f"{found.why}, {found.remedy}"))
     return CommandLine()
 
 
@@ -193,7 +196,9 @@ def _vllm(
     """
     doubts: list[UnreadableCommand] = []
     found = _program(words, places, env, given, depth, budget, doubts)
-    return doubts[0] if found is None and doubts else found
+    if found is not None:
+        return found
+    return doubts[0] if doubts else _offline(words, places)
 
 
 def _program(
@@ -532,6 +537,25 @@ def _in_script(
     if len(started) > 1:
         started[0].warnings.append(f"the script starts vLLM {len(started)} times; the first is read")
     return started[0] if started else unread
+
+
+def _offline(words: list[str], places: list[str]) -> UnreadableCommand | None:
+    """A command of vLLM that starts an engine without a server, also after other programs."""
+    if not words or words[0].rpartition("/")[2] in SEARCHING:
+        return None
+    for index, (word, after) in enumerate(pairwise(words)):
+        command = ""
+        if after in OFFLINE_MODULES and word == "-m":
+            command = after
+        elif (word.rpartition("/")[2] == "vllm" or word in CLIS) and after == "run-batch":
+            command = "vllm run-batch"
+        elif (word.rpartition("/")[2] == "vllm" or word in CLIS) and after == "bench":
+            bench = words[index + 2 : index + 3]
+            command = f"vllm bench {bench[0]}" if bench and bench != ["serve"] else ""
+        if command:
+            why = f"{quoted(command)} starts an engine without a server"
+            return UnreadableCommand(why, places[index + 1], names_vllm=True, remedy=ONLY_SERVERS)
+    return None
 
 
 def _is_model(words: list[str]) -> bool:

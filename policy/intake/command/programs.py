@@ -85,6 +85,9 @@ RENAMING: Final = frozenset({"alias", "hash"})
 COPYING: Final = frozenset({"ln", "cp", "mv", "install"})
 """Programs that may give a program's file another name."""
 
+OFFLINE_MODULES: Final = frozenset({"vllm.entrypoints.openai.run_batch"})
+"""Modules that start an engine without a server."""
+
 OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
 """Scripts in vLLM's images that start something else: this one starts Ray."""
 

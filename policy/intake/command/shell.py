@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from msgspec import Struct, field
 
@@ -33,6 +33,17 @@ STARTS_VLLM: Final = re.compile(
 PLAIN: Final = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
 OPERATORS: Final = re.compile(r"[;\n()]+|&&|\|\||\|&|[&|]")
 BLANKS: Final = re.compile(r"[^\S\n]+")
+ARRAY: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
+ELEMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\[[^]]*\]\+?=")
+"""Matches the assignment of one element of an array."""
+SELECTION: Final = re.compile(r"\[([@*]|[0-9]{1,4})\](?::([0-9]{1,4}))?")
+"""Matches what follows the name in `${A[@]}`, `${A[0]}` and `${A[@]:1}`."""
+CALCULATION: Final = re.compile(r"\(\((?:[^()\n]++|\([^()\n]*+\))*+\)\)")
+CALCULATED: Final = re.compile(
+    r"(?<![A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]*+)(?:\[[^]]{0,256}\])?+\s*+(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
+    r"|(?:\+\+|--)\s*+([A-Za-z_][A-Za-z0-9_]*+)"
+)
+"""Matches what arithmetic assigns."""
 BRACKETS: Final = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
 REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 QUOTED: Final = re.compile(r'[^"\\$`]+')
@@ -53,7 +64,9 @@ ANSI_C_LETTERS: Final = {
 QUOTES: Final = re.compile(r"""['"]|\\(?!\n)""")
 PIPES: Final = frozenset({"|", "|&"})
 APART: Final = PIPES | {"&"}
-DECLARING: Final = frozenset({"export", "declare", "readonly", "typeset"})
+SETTING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "for", "select"})
+"""Commands and loops that set or unset the variables that they name to a value that is not known here."""
+DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
 SUCCEEDING: Final = DECLARING | {"true", ":", "set", "echo", "printf", "umask", "shift"}
 """Commands that succeed, so that what follows after `&&` runs."""
 BEGIN: Final = {"if": "if", "while": "do", "until": "do", "for": "do", "case": "case"}
@@ -76,6 +89,20 @@ class Unknown(str):
     """A word as written whose value only a running shell knows."""
 
     __slots__ = ()
+
+
+class Array(str):
+    """A variable that is an array: the text identifies its elements, which are words."""
+
+    __slots__ = ("elements",)
+
+    elements: tuple[str, ...]
+
+    def __new__(cls, elements: Sequence[str]) -> Self:
+        """The array of these words."""
+        found = super().__new__(cls, "\0".join(elements))
+        found.elements = tuple(elements)
+        return found
 
 
 class Pattern(str):
@@ -257,24 +284,100 @@ class _ShellReader:
             self.at = blanks.end()
         elif (direction := REDIRECTION.match(text, self.at)) is not None:
             self.redirect(direction.group(), direction.end())
+        elif character != "(" or not self.opens():
+            self.operator()
+
+    def operator(self) -> None:
+        """Read an operator, which ends a command."""
+        operator = OPERATORS.match(self.text, self.at)
+        found = operator.group() if operator else ""
+        is_function = self.names_function(found)
+        is_defining = is_function or self.defines
+        self.close(found)
+        self.defines = is_function or (is_defining and not found.strip("\n"))
+        if found in {"&&", "||", "&"}:
+            self.join(found)
+        for mark in found.replace("()", ""):
+            if mark == "(":
+                self.enter("f(" if is_defining else "(")
+            elif mark == ")":
+                self.end_chain()
+                self.leave("(")
+            elif mark == ";" or (mark == "\n" and not self.chain.is_waiting):
+                self.end_chain()
+        self.at = operator.end() if operator else self.at + 1
+
+    def opens(self) -> bool:
+        """Read an array or a calculation after a bracket; false if the bracket opens a subshell or a function."""
+        array = self.array_name()
+        if array is not None:
+            self.array(*array)
+            return True
+        calculation = CALCULATION.match(self.text, self.at) if self.parts is None and not self.words else None
+        if calculation is None or STARTS_VLLM.search(calculation.group()) is not None:
+            return False
+        self.forget_calculated(calculation.group())
+        self.budget.add_word()
+        self.words = ["(("]
+        self.at = calculation.end()
+        return True
+
+    def array_name(self) -> tuple[str, bool] | None:
+        """The name before `=(` or `+=(`, and whether the elements are appended; None if no array is assigned."""
+        if self.parts is None or not self.bare or (self.words and self.words[0] not in DECLARING):
+            return None
+        found = ARRAY.fullmatch("".join(self.parts))
+        return None if found is None else (found.group(1), found.group(2) == "+")
+
+    def array(self, name: str, is_appending: bool) -> None:  # noqa: FBT001  # the groups of a match
+        """Read the elements of an array, and set it; elements with an index of their own make it unknown.
+
+        One that starts vLLM counts as a command that cannot be read, in case its use cannot be read.
+        """
+        start, text = self.at, self.text
+        words, mine, self.words, self.mine, self.parts = self.words, self.mine, [""], {}, None
+        self.at += 1
+        while text[self.at : self.at + 1] != ")":
+            plain = PLAIN.match(text, self.at)
+            if plain is not None:
+                self.put(plain.group())
+                self.at = plain.end()
+            elif text[self.at : self.at + 1] == "\n":
+                self.end_word()
+                self.at += 1
+            elif self.at == len(text) or text[self.at] in ";&|<>(":
+                raise ShellSyntaxError(f"the array at character {start + 1} is not closed; close it with `)`")
+            else:
+                self.special(text[self.at])
+        self.end_word()
+        self.at += 1
+        elements, self.words, self.mine = self.words[1:], words, mine
+        before = self.elements(name, mine) if is_appending else ()
+        is_indexed = "-A" in words or any(element.startswith("[") and "]=" in element for element in elements)
+        if before is not None:
+            self.budget.fill(len(before) + sum(map(len, before)))
+        value = None if before is None or is_indexed else Array((*before, *elements))
+        written = " ".join([*(before or ()), *elements])
+        if STARTS_VLLM.search(written) is not None:
+            self.is_shared = True
+            self.found.append(Command([Unknown(f"{name}=({written})")], self.passed))
+        if words:
+            self.give(name, value)
         else:
-            operator = OPERATORS.match(text, self.at)
-            found = operator.group() if operator else ""
-            is_function = self.names_function(found)
-            is_defining = is_function or self.defines
-            self.close(found)
-            self.defines = is_function or (is_defining and not found.strip("\n"))
-            if found in {"&&", "||", "&"}:
-                self.join(found)
-            for mark in found.replace("()", ""):
-                if mark == "(":
-                    self.enter("f(" if is_defining else "(")
-                elif mark == ")":
-                    self.end_chain()
-                    self.leave("(")
-                elif mark == ";" or (mark == "\n" and not self.chain.is_waiting):
-                    self.end_chain()
-            self.at = operator.end() if operator else self.at + 1
+            mine[name] = value
+
+    def elements(self, name: str, mine: Mapping[str, str | None]) -> tuple[str, ...] | None:
+        """The elements of a variable as an array; None if they are not known."""
+        for variables in (mine, self.set, self.around):
+            if name in variables:
+                value = variables[name]
+                return value.elements if isinstance(value, Array) else None if value is None else (value,)
+        return ()
+
+    def forget_calculated(self, text: str) -> None:
+        """Make the variables unknown that arithmetic sets."""
+        for found in CALCULATED.finditer(text):
+            self.give(found.group(1) or found.group(2), None)
 
     def names_function(self, operator: str) -> bool:
         """Whether the words before an operator name a function, whose body follows: `f()`, `function f`."""
@@ -316,11 +419,17 @@ class _ShellReader:
             self.at = end + 1
         elif text.startswith("$(", start):
             end = self.bracket(start + 1, "(", ")")
+            if text.startswith("$((", start):
+                self.forget_calculated(text[start:end])
             self.fill(text[start:end], None, inside=inside)
             self.at = end
         elif text.startswith("${", start):
             end = self.bracket(start + 1, "{", "}")
-            self.fill(text[start:end], self.braced(text[start + 2 : end - 1]), inside=inside)
+            elements = self.selected(text[start + 2 : end - 1], inside=inside)
+            if elements is None:
+                self.fill(text[start:end], self.braced(text[start + 2 : end - 1]), inside=inside)
+            else:
+                self.all_words(elements, inside=inside)
             self.at = end
         elif (name := NAME.match(text, start + 1)) is not None:
             self.fill(text[start : name.end()], self.value(name.group()), inside=inside)
@@ -352,14 +461,33 @@ class _ShellReader:
 
     def all_arguments(self) -> None:
         """Expand `$@`: each argument after `$0` is a word of its own."""
-        self.vanishing = len(self.arguments) <= 1
-        self.budget.expand_words(len(self.arguments))
-        for index, argument in enumerate(self.arguments[1:]):
+        self.all_words(self.arguments[1:], inside=True)
+
+    def all_words(self, words: Sequence[str], *, inside: bool) -> None:
+        """Expand to several words; outside quotes each of them is split at blanks."""
+        self.vanishing = not words
+        self.budget.expand_words(len(words))
+        for index, word in enumerate(words):
             if index:
                 self.end_word()
-            self.budget.fill(len(argument))
-            self.put(argument, bare=False)
-            self.unknown = self.unknown or type(argument) is Unknown
+            self.fill(word, None if type(word) is Unknown else word, inside=inside)
+
+    def selected(self, inner: str, *, inside: bool) -> Sequence[str] | None:
+        """The elements that `${A[@]}`, `${A[0]}` or `${A[@]:1}` selects; None if it is none of these, or not known."""
+        name = NAME.match(inner)
+        selection = SELECTION.fullmatch(inner, name.end()) if name is not None else None
+        if name is None or selection is None or not (name.group() in self.set or name.group() in self.around):
+            return None
+        elements = self.elements(name.group(), {})
+        if elements is None:
+            return None
+        which, first = selection.groups()
+        if which not in {"@", "*"}:
+            return elements[int(which) : int(which) + 1] if first is None else None
+        chosen = elements[int(first or 0) :]
+        if which == "@" or not inside or not chosen:
+            return chosen
+        return None if any(type(each) is Unknown for each in chosen) else [" ".join(chosen)]
 
     def bracket(self, start: int, opens: str, closes: str) -> int:
         depth = 0
@@ -388,10 +516,18 @@ class _ShellReader:
             chosen = other if given else ""
         elif given or either == "?":
             chosen = value
-        return None if chosen is None or (chosen is other and re.search(r"[$`\\]", chosen)) else chosen
+        found = None if chosen is None or (chosen is other and re.search(r"[$`\\]", chosen)) else chosen
+        if either == "=" and not given:
+            self.give(key, found)
+        return found
 
     def value(self, name: str) -> str | None:
-        return self.set[name] if name in self.set else self.around.get(name)
+        """The value of a variable, of an array that of its first element; None if it is not known."""
+        value = self.set[name] if name in self.set else self.around.get(name)
+        if isinstance(value, Array):
+            first = value.elements[0] if value.elements else ""
+            return None if type(first) is Unknown else first
+        return value
 
     def fill(self, written: str, value: str | None, *, inside: bool) -> None:
         """Insert a variable's value; outside quotes it is split at blanks."""
@@ -435,13 +571,17 @@ class _ShellReader:
         is_first = self.bare and not self.words
         assignment = ASSIGNMENT.match(word) if is_first else None
         appending = APPENDING.match(word) if is_first else None
-        if assignment is not None:
+        element = ELEMENT.match(word) if is_first else None
+        if element is not None:
+            self.mine[element.group(1)] = None
+        elif assignment is not None:
             self.mine[assignment.group(1)] = None if self.unknown else word[assignment.end() :]
         elif appending is not None:
             name = appending.group(1)
             before = self.mine[name] if name in self.mine else self.value(name)
             self.budget.fill(len(before or ""))
-            self.mine[name] = None if self.unknown or before is None else before + word[appending.end() :]
+            is_unknown = self.unknown or before is None or isinstance(before, Array)
+            self.mine[name] = None if is_unknown else f"{before}{word[appending.end() :]}"
         else:
             self.add_word(Unknown(word) if self.unknown else Pattern(word) if self.has_pattern else word)
 
@@ -532,6 +672,8 @@ class _ShellReader:
         self.chain.is_waiting = False
         is_apart = operator in APART or self.is_piped
         self.is_piped = operator in PIPES
+        if words and not is_apart:
+            self.forget_set(words)
         self.succeeds = not is_apart and (words[0] in SUCCEEDING if words else None not in mine.values())
         if is_apart and (not words or words[0] in DECLARING):
             return
@@ -551,6 +693,18 @@ class _ShellReader:
         else:
             self.is_shared = True
             self.found.append(Command(words, self.passed, writes))
+
+    def forget_set(self, words: Sequence[str]) -> None:
+        """Make the variables unknown that a command or a loop sets."""
+        if words[0] == "let":
+            self.forget_calculated(" ".join(words[1:]))
+        elif words[0] == "printf":
+            if words[1:2] == ["-v"] and words[2:]:
+                self.give(words[2], None)
+        elif words[0] in SETTING:
+            for word in words[1:2] if words[0] in {"for", "select"} else words[1:]:
+                if NAME.fullmatch(word) is not None:
+                    self.give(word, None)
 
     def change_arguments(self, words: list[str], *, is_apart: bool) -> None:
         """Read `set -- …` and `shift`. If they may not run, the arguments are unknown afterwards."""
@@ -584,7 +738,9 @@ class _ShellReader:
 
     def give(self, name: str, value: str | None) -> None:
         """Set a variable, for the commands that follow too if it is exported."""
-        passes = self.all_exported or name in self.exported or name in self.around
+        if isinstance(self.set.get(name), Array) and not isinstance(value, Array):
+            value = None  # only the first element is set
+        passes = not isinstance(value, Array) and (self.all_exported or name in self.exported or name in self.around)
         is_new = (
             name not in self.set
             or self.set[name] != value
