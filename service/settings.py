@@ -66,7 +66,10 @@ class Settings(BaseSettings):
         64 << 20, ge=1 << 16, le=1 << 32, description="the largest answer to a batch, or to candidate rules"
     )
     job_concurrency: int = Field(
-        2, ge=1, le=64, description="how many worker processes one process has for requests that take long"
+        2,
+        ge=1,
+        le=64,
+        description="how many worker processes one process has for requests that take long; small ones have one more",
     )
     job_timeout: float = Field(30.0, gt=0, le=3600, description="how long such a request may take")
     allow_anonymous: bool = Field(False, description="listen on non-loopback addresses without requiring a token")

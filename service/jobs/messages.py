@@ -71,7 +71,7 @@ class JobResult(Struct):
     The answer is ``body``, or the first ``spooled`` bytes of the job's file. ``lines`` are its decisions for the log;
     in that file they follow the answer, with the lengths in ``spooled_lines``. ``needed`` are models without which
     something could not be decided, ``looked_for`` also those without which it could. ``candidate`` is the job of a
-    process that runs candidate rules, which then makes the answer.
+    process that runs candidate rules, which then makes the answer. ``seconds`` is the processor time.
     """
 
     status: int
@@ -83,6 +83,7 @@ class JobResult(Struct):
     counts: list[tuple[DecisionCount, int]] = []
     ids: list[str] = []
     decisions: int = 0
+    seconds: float = 0.0
     needed: list[str] = []
     looked_for: list[str] = []
     review: str = ""

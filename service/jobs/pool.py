@@ -15,6 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
 
 from msgspec.structs import replace
@@ -37,6 +38,16 @@ ROUNDS: Final = 4
 """Rounds of fetching models: a speculators repository, its verifier, a draft, and one spare."""
 WAITING: Final = 64
 """Waiting requests per caller."""
+
+RESERVED: Final = 1
+"""Worker processes that only short jobs may have while all others work."""
+SHORT: Final = 32 << 10
+"""The largest body of a short job, in bytes."""
+DECISIONS_PER_SECOND: Final = 100
+"""The decisions that a second of work counts as, so that a job with few decisions and much work is not free.
+
+A decision takes about a millisecond, so ordinary requests are charged by their decisions.
+"""
 
 START: Final = 60.0
 """Seconds a worker process may take to start."""
@@ -96,10 +107,16 @@ class Worker:
 class Pool:
     """The worker processes of one serving process."""
 
-    def __init__(self, size: int, seconds: float, models: HubModels, folder: Path | None) -> None:
-        """At most ``size`` processes; a job has ``seconds``. Large answers are files in ``folder``."""
-        self._slots = Slots(size, WAITING, "busy")
-        self._free = [Worker() for _ in range(size)]
+    def __init__(
+        self, size: int, seconds: float, models: HubModels, folder: Path | None, charge: Callable[[str, int], object]
+    ) -> None:
+        """At most ``size`` processes, and one more for short jobs; a job has ``seconds``.
+
+        Large answers are files in ``folder``. ``charge`` charges a caller for decisions.
+        """
+        self._slots = Slots(size, WAITING, "busy", RESERVED)
+        self._free = [Worker() for _ in range(size + RESERVED)]
+        self._charge = charge
         self._at_work: set[Worker] = set()
         self._seconds = seconds
         self._models = models
@@ -145,7 +162,7 @@ class Pool:
         return replace(job, found=job.found | found, refused=job.refused | refused)
 
     async def _run(self, job: Job, rules: dict[str, str], today: date) -> JobResult:
-        async with self._slots.slot(job.caller):
+        async with self._slots.slot(job.caller, is_short=len(job.body) <= SHORT):
             worker = self._free.pop()  # INVARIANT: there is one for each slot
             self._at_work.add(worker)
             try:
@@ -161,8 +178,15 @@ class Pool:
         for is_last in (False, True):
             try:
                 await _start(worker)
-                async with asyncio.timeout(self._seconds):
-                    return await _run_job(worker, job, rules, today)
+                began = monotonic()
+                try:
+                    async with asyncio.timeout(self._seconds):
+                        found = await _run_job(worker, job, rules, today)
+                except (TimeoutError, asyncio.CancelledError):
+                    self._charge_work(job, monotonic() - began, 0)
+                    raise
+                self._charge_work(job, found.seconds, found.decisions)
+                return found  # noqa: TRY300  # the other statements are what may fail
             except TimeoutError as error:
                 message = f"it took more than {self._seconds:g} s; send it in parts, or without an explanation"
                 raise Refused("too-much-work", message) from error
@@ -174,6 +198,12 @@ class Pool:
                         "busy", "the process that worked on it ended, twice; send the request again"
                     ) from error
         raise AssertionError("unreachable: the last round returns or raises")
+
+    def _charge_work(self, job: Job, seconds: float, decisions: int) -> None:
+        """Charge the caller for the full seconds of work beyond its decisions, which are charged elsewhere."""
+        extra = int(seconds) * DECISIONS_PER_SECOND - decisions
+        if extra > 0:
+            self._charge(job.caller, extra)
 
 
 async def _start(worker: Worker) -> None:

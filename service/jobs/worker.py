@@ -15,6 +15,7 @@ from collections import Counter
 from multiprocessing import parent_process
 from pathlib import Path
 from threading import Thread
+from time import process_time
 from typing import TYPE_CHECKING, Any, Final
 
 from policy import render
@@ -142,6 +143,7 @@ class JobWorker:
 
     def result(self, job: Job, today: date) -> JobResult:
         """The result of a job; a request that cannot be answered is answered with its problem."""
+        began = process_time()
         self._models.begin(job)
         records = JobRecords(job)
         budget = WorkBudget(job.settings.max_decisions, job.settings.max_answer)
@@ -160,6 +162,7 @@ class JobWorker:
             _spool(found, records.lines, Path(job.output))
         else:
             found.lines = records.lines
+        found.seconds = process_time() - began
         return found
 
     def _answer(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:

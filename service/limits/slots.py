@@ -6,8 +6,10 @@ Callers are distinguished as in the log, by the name of their token or by their 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Self
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Self
 
 from msgspec import Struct
 
@@ -17,36 +19,56 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 
-class _Caller(Struct):
-    """A caller's own slots, and how many of its requests have or want one."""
+HALF_LIFE: Final = 60.0
+"""Seconds after which the time that a caller had slots counts half."""
+MAX_CALLERS: Final = 10_000
+"""Callers whose time is remembered."""
 
-    slots: asyncio.Semaphore
+
+class _Caller(Struct):
+    """How many of a caller's requests have or want a slot, and how many have one."""
+
     requests: int = 0
+    running: int = 0
+
+
+class _Waiter(Struct, frozen=True, eq=False):
+    """A request that waits for a slot; ``ready`` is done when it has one."""
+
+    caller: str
+    is_short: bool
+    ready: asyncio.Future[None]
 
 
 class Slots:
-    """At most ``total`` jobs at once.
+    """At most ``total`` long jobs at once, and ``reserved`` short ones more; short jobs may have any slot.
 
-    One caller has all but one of the slots, or the only one, and at most ``waiting`` of its requests wait. Slots are
-    given in the order of the requests.
+    One caller has all but one of the ``total``, or the only one, and at most ``waiting`` of its requests wait. A free
+    slot goes to the caller that has the fewest, then to the one that had slots for the least time recently, then to
+    the oldest request. So a caller who sends little waits for one job at most, whatever others send.
     """
 
-    def __init__(self, total: int, waiting: int, kind: str) -> None:
+    def __init__(self, total: int, waiting: int, kind: str, reserved: int = 0) -> None:
         """``kind`` is the problem answered above the limit."""
+        self._total = total
+        self._free = total + reserved
+        self._long = 0
         self._share = max(1, total - 1)
         self._most = self._share + waiting
         self._kind = kind
-        self._slots = asyncio.Semaphore(total)
         self._callers: dict[str, _Caller] = {}
+        self._waiters: list[_Waiter] = []
+        self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """The seconds that callers had slots for, and when that was counted."""
 
     @asynccontextmanager
-    async def slot(self, caller: str) -> AsyncIterator[None]:
+    async def slot(self, caller: str, *, is_short: bool = False) -> AsyncIterator[None]:
         """Hold a slot for the block.
 
         Raises:
             Refused: too many of the caller's requests are waiting.
         """
-        own = self._callers.get(caller) or self._callers.setdefault(caller, _Caller(asyncio.Semaphore(self._share)))
+        own = self._callers.get(caller) or self._callers.setdefault(caller, _Caller())
         if own.requests >= self._most:
             raise Refused(
                 self._kind,
@@ -54,12 +76,64 @@ class Slots:
             )
         own.requests += 1
         try:
-            async with own.slots, self._slots:
+            await self._wait(caller, is_short=is_short)
+            began = monotonic()
+            try:
                 yield
+            finally:
+                self._count_time(caller, monotonic() - began)
+                self._release(caller, is_short=is_short)
         finally:
             own.requests -= 1
             if not own.requests:
                 del self._callers[caller]
+
+    async def _wait(self, caller: str, *, is_short: bool) -> None:
+        """Wait for a slot and take it."""
+        waiter = _Waiter(caller, is_short, asyncio.get_running_loop().create_future())
+        self._waiters.append(waiter)
+        self._assign()
+        try:
+            await waiter.ready
+        except asyncio.CancelledError:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+            else:  # it got a slot at the same time
+                self._release(caller, is_short=is_short)
+            raise
+
+    def _assign(self) -> None:
+        """Give free slots to waiting requests."""
+        while self._free:
+            possible = [each for each in self._waiters if self._may_start(each)]
+            if not possible:
+                return
+            chosen = min(possible, key=lambda each: (self._callers[each.caller].running, self._time_of(each.caller)))
+            self._waiters.remove(chosen)
+            self._free -= 1
+            self._long += not chosen.is_short
+            self._callers[chosen.caller].running += 1
+            chosen.ready.set_result(None)
+
+    def _may_start(self, waiter: _Waiter) -> bool:
+        return self._callers[waiter.caller].running < self._share and (waiter.is_short or self._long < self._total)
+
+    def _release(self, caller: str, *, is_short: bool) -> None:
+        self._free += 1
+        self._long -= not is_short
+        self._callers[caller].running -= 1
+        self._assign()
+
+    def _time_of(self, caller: str) -> float:
+        """The seconds for which the caller had slots recently."""
+        seconds, counted = self._used.get(caller, (0.0, 0.0))
+        return float(seconds * 0.5 ** ((monotonic() - counted) / HALF_LIFE))
+
+    def _count_time(self, caller: str, seconds: float) -> None:
+        self._used[caller] = (self._time_of(caller) + seconds, monotonic())
+        self._used.move_to_end(caller)
+        if len(self._used) > MAX_CALLERS:
+            self._used.popitem(last=False)
 
 
 class StreamLimit:

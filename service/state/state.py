@@ -74,7 +74,7 @@ class ServiceState:
         self.memory = BodyMemory(settings.max_bodies)
         self.streams = StreamLimit(settings.max_streams, "too-many-streams")
         self.log_slots = Slots(LOG_QUERIES, LOG_WAITING, "busy")
-        self.pool = Pool(settings.job_concurrency, settings.job_timeout, models, settings.run)
+        self.pool = Pool(settings.job_concurrency, settings.job_timeout, models, settings.run, access.charge)
         self.published = published
         self.answers = self.build_answers(published, None)
         self.metrics.sources.append(self._samples)

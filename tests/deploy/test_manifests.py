@@ -23,6 +23,7 @@ from policy.intake.manifests import read_manifest
 from policy.intake.manifests.registry import ADAPTERS
 from service.admission.engines import FIXED, WITH_ENV
 from service.auth.tokens import read_tokens
+from service.jobs.pool import RESERVED
 from service.jobs.worker import MEMORY_LIMIT
 from service.settings import Settings
 
@@ -278,9 +279,8 @@ def test_there_is_memory_for_all_processes_at_once(overlay: str) -> None:
     """A dry run may take 1 GiB and a worker process 512 MiB, and a container that has no more is ended as a whole."""
     [container] = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["containers"]
     settings = settings_of(rendered(overlay))
-    each = (
-        int(settings[f"{PREFIX}CANDIDATE_CONCURRENCY"]) * GIB + int(settings[f"{PREFIX}JOB_CONCURRENCY"]) * MEMORY_LIMIT
-    )
+    jobs = int(settings[f"{PREFIX}JOB_CONCURRENCY"]) + RESERVED
+    each = int(settings[f"{PREFIX}CANDIDATE_CONCURRENCY"]) * GIB + jobs * MEMORY_LIMIT
     assert quantity(container["resources"]["limits"]["memory"]) >= int(settings[f"{PREFIX}WORKERS"]) * each + GIB // 4
 
 

@@ -23,7 +23,9 @@ from policy.rules.loader import default_folder
 from service.auth import access
 from service.auth.access import Access
 from service.jobs.messages import Job, JobKind
+from service.jobs.pool import Pool
 from service.jobs.worker import run
+from service.limits import slots
 from service.limits.slots import Slots, StreamLimit
 from service.models import HubModels
 from service.problems import Refused
@@ -348,11 +350,11 @@ def test_one_caller_s_work_leaves_room_for_others(serve: Callable[..., Any], tok
 
 def test_a_caller_gets_all_slots_but_one_and_waits_for_its_own() -> None:
     async def found() -> list[str]:
-        slots, order = Slots(3, 1, "busy"), []
+        shared, order = Slots(3, 1, "busy"), []
         ready, go = asyncio.Event(), asyncio.Event()
 
         async def work(caller: str) -> None:
-            async with slots.slot(caller):
+            async with shared.slot(caller):
                 order.append(caller)
                 if len(order) == 3:
                     ready.set()
@@ -369,6 +371,117 @@ def test_a_caller_gets_all_slots_but_one_and_waits_for_its_own() -> None:
         return order
 
     assert asyncio.run(found()) == ["a", "a", "b", "a"]
+
+
+def _order(shared: Slots, *waves: list[tuple[str, bool]]) -> list[list[str]]:
+    """The callers, in the order in which they got slots: at first, and after each one that ended.
+
+    Each wave has callers, and whether their jobs are short. The first wave holds slots while the others come.
+    """
+
+    async def found() -> list[list[str]]:
+        ends: list[asyncio.Event] = []
+        order: list[str] = []
+
+        async def work(caller: str, *, is_short: bool) -> None:
+            async with shared.slot(caller, is_short=is_short):
+                order.append(caller)
+                ends.append(end := asyncio.Event())
+                await end.wait()
+
+        tasks = []
+        for wave in waves:
+            tasks += [asyncio.ensure_future(work(caller, is_short=is_short)) for caller, is_short in wave]
+            for _ in range(5):
+                await asyncio.sleep(0)
+        steps = [order.copy()]
+        for position in range(len(tasks)):
+            before = len(order)
+            ends[position].set()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            steps.append(order[before:])
+        await asyncio.gather(*tasks)
+        return steps
+
+    return asyncio.run(found())
+
+
+def test_a_free_slot_goes_to_the_caller_with_the_fewest_and_then_the_least_recent_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 0.001
+        return now[0]
+
+    monkeypatch.setattr(slots, "monotonic", clock)
+    shared = Slots(2, 8, "busy")
+    long = False
+    assert _order(shared, [("a", long), ("b", long)], [("a", long), ("a", long), ("b", long), ("c", long)]) == [
+        ["a", "b"],
+        *(["c"], ["a"], ["b"], ["a"], [], []),
+    ]
+
+    async def work(caller: str, seconds: float) -> None:
+        async with shared.slot(caller):
+            now[0] += seconds
+
+    asyncio.run(work("a", 20.0))
+    asyncio.run(work("b", 10.0))
+    waiting = [("d", long), ("e", long)], [("a", long), ("b", long), ("c", long)]
+    assert _order(shared, *waiting) == [["d", "e"], ["c"], ["b"], ["a"], [], []]
+    now[0] += 3600
+    asyncio.run(work("c", 1.0))
+    assert _order(shared, *waiting)[3] == ["c"]
+
+
+def test_short_jobs_have_a_slot_while_long_ones_have_all_others() -> None:
+    long, short = False, True
+    callers = [("a", long), ("b", long), ("c", long), ("d", short), ("e", short)]
+    assert _order(Slots(2, 8, "busy", reserved=1), callers) == [["a", "b", "d"], ["c"], ["e"], [], [], []]
+    assert _order(Slots(1, 8, "busy", reserved=1), callers)[0] == ["a", "d"]
+
+
+def test_a_request_that_stops_waiting_leaves_its_slot_to_the_next() -> None:
+    async def found() -> list[str]:
+        shared, order = Slots(1, 8, "busy"), []
+
+        async def work(caller: str) -> None:
+            async with shared.slot(caller):
+                order.append(caller)
+                await asyncio.sleep(0.01)
+
+        first_one, gone, last = (asyncio.ensure_future(work(caller)) for caller in "abc")
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.gather(first_one, last)
+        return order
+
+    assert asyncio.run(found()) == ["a", "c"]
+
+
+@pytest.mark.slow
+def test_a_short_request_is_answered_while_two_callers_hold_the_other_processes(
+    serve: Callable[..., Any], tokens: Tokens
+) -> None:
+    body = json.dumps({"items": [deployment(n, explain=True) for n in range(625)]}).encode()
+    one, two, three = (tokens.add(name, "decide") for name in ("one", "two", "three"))
+    with (
+        serve("--tokens", str(tokens.path)) as service,
+        service.client(one) as first_client,
+        service.client(two) as second_client,
+        service.client(three) as other,
+        ThreadPoolExecutor() as pool,
+    ):
+        under_way = [
+            pool.submit(client.post, BATCH, content=body) for client in (first_client, second_client, first_client)
+        ]
+        until(lambda: len(worker_processes(service)) == 2)
+        assert kinds(other.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
+        assert not all(future.done() for future in under_way[:2])
+        assert [future.result().status_code for future in under_way] == [200] * 3
 
 
 def test_one_caller_gets_at_most_half_of_the_streams() -> None:
@@ -449,6 +562,27 @@ def test_a_batch_is_charged_for_each_of_its_decisions(shared: Callable[..., Any]
         refused = client.post("/v1/decisions", json=QWEN)
         assert (refused.status_code, kind(refused.json())) == (429, "too-many-requests")
         assert 490_000 < int(refused.headers["retry-after"]) <= 500_000  # at one decision in 1,000 s
+
+
+def test_work_that_takes_too_long_is_charged_by_its_time(serve: Callable[..., Any], tokens: Tokens) -> None:
+    token = tokens.add("many", "decide")
+    with (
+        serve("--tokens", str(tokens.path), JOB_TIMEOUT="2", RATE_LIMIT="0.001") as service,
+        service.client(token) as client,
+    ):
+        assert kind(client.post(BATCH, content=heavy(10_000)).json()) == "too-much-work"
+        refused = client.post("/v1/decisions", json=QWEN)
+        assert (refused.status_code, kind(refused.json())) == (429, "too-many-requests")
+        assert 190_000 < int(refused.headers["retry-after"]) <= 201_000  # 2 s count as 200 decisions
+
+
+def test_only_the_seconds_beyond_the_decisions_are_charged() -> None:
+    charged: list[tuple[str, int]] = []
+    pool = Pool(1, 30.0, HubModels(None), None, lambda *charge: charged.append(charge))
+    job = Job(JobKind.BATCH, "", b"", b"", False, "", "a", 0, served_here().job_settings())
+    for seconds, decisions in ((0.99, 0), (1.5, 100), (1.5, 99), (30.0, 10_000), (30.0, 1)):
+        pool._charge_work(job, seconds, decisions)
+    assert charged == [("a", 1), ("a", 2999)]
 
 
 # what is done elsewhere is counted and logged here
