@@ -81,6 +81,8 @@ class Application(FastAPI):
     described: Answers | None = None
     """The answers from which the examples of ``document_json`` were made."""
     document_json: bytes = b""
+    describing: asyncio.Lock
+    """Held while ``document_json`` is made."""
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # type: ignore[override]  # saves a coroutine
         """Call a deciding endpoint directly, and FastAPI for everything else."""
@@ -142,10 +144,12 @@ class Application(FastAPI):
 
     async def openapi_json(self) -> bytes:
         """The OpenAPI document as JSON, made once for each revision, in a thread, as it takes about 50 ms."""
-        answers = self.service.answers
-        if self.described is not answers:
-            found = await asyncio.to_thread(self.openapi)
-            self.document_json, self.described = msgspec.json.encode(found), answers
+        if self.described is not self.service.answers:
+            async with self.describing:  # of many requests at once, one makes it
+                answers = self.service.answers
+                if self.described is not answers:
+                    found = await asyncio.to_thread(self.openapi)
+                    self.document_json, self.described = msgspec.json.encode(found), answers
         return self.document_json
 
 
@@ -190,6 +194,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         redirect_slashes=False,
     )
     app.service, app.file = service, file
+    app.describing = asyncio.Lock()
     app.guard = guard_of(settings, (VALIDATE, MUTATE), metrics)
     app.state.service = service
     app.state.store = None

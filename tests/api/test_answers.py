@@ -6,6 +6,7 @@ import asyncio
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -99,6 +100,19 @@ def test_a_request_that_failed_for_a_fault_of_ours_is_counted_as_one(
         if sample[0] == "runner_policy_requests"
     }
     assert counted == {(path, "500"): 1, ("/v1/decisions", "200"): 0}
+
+
+def test_requests_at_once_have_the_document_described_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = create_app(Settings(log=SecretStr("off"), run=tmp_path))
+    describe = Mock(wraps=app.openapi)
+    monkeypatch.setattr(app, "openapi", describe)
+
+    async def ask() -> set[int]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            answers = await asyncio.gather(*(client.get("/openapi.json") for _ in range(20)))
+        return {answer.status_code for answer in answers}
+
+    assert (asyncio.run(ask()), describe.call_count) == ({200}, 1)
 
 
 def test_every_kind_of_problem_is_in_the_table_for_readers(root: Path) -> None:
