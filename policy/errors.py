@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from policy.pointer import existing, shorten
+from policy.masking import without_values
+from policy.pointer import existing, shorten, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,17 +60,26 @@ class RequestFault:
 class RequestInvalid(PolicyError):
     """A request that cannot be decided; ``problem`` is the name of the problem, ``faults`` the first 100 reasons.
 
-    A pointer of more than 1,024 characters is cut after the last step that fits. Names come from users, and each
-    fault repeats them.
+    A pointer of more than 1,024 characters is cut after the last step that fits, and one with a secret before the step
+    that has it. Names come from users, and each fault repeats them.
     """
 
     def __init__(self, faults: Iterable[RequestFault], problem: str = "invalid-request") -> None:
         self.problem = problem
-        self.faults = tuple(replace(fault, pointer=shorten(fault.pointer)) for fault in islice(faults, MAX_FAULTS))
+        self.faults = tuple(
+            replace(fault, pointer=without_secrets(shorten(fault.pointer))) for fault in islice(faults, MAX_FAULTS)
+        )
         super().__init__()
 
     def __str__(self) -> str:
         return "; ".join(f"{fault.pointer or '/'}: {fault.message}" for fault in self.faults)
+
+    def hide(self, beginnings: tuple[str, ...]) -> None:
+        """Hide the values that begin so in each fault's message, and end its pointer before a step that has one."""
+        self.faults = tuple(
+            RequestFault(without_secrets(fault.pointer, beginnings), without_values(fault.message, beginnings))
+            for fault in self.faults
+        )
 
     def end_within(self, pointer: str, document: object) -> None:
         """Cut each fault's pointer into ``document``, which is at ``pointer``, after the last step that exists."""

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
 
 WORDS: Final = frozenset(
     {
@@ -37,8 +41,17 @@ FLAGS: Final = (
     ("otlp-traces-endpoint", 2),
 )
 """vLLM's flags that hold secrets, and the least number of characters of an abbreviation that may be one of them."""
+FLAG_NAMES: Final = frozenset(name for name, _ in FLAGS)
+DASHES: Final = str.maketrans(
+    dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\ufe58\ufe63\uff0d", "-")
+)
+"""Dashes that editors write for ``-`` and ``--``."""
 HIDDEN: Final = "…"
 MAX_NAME: Final = 256
+LEAST: Final = 6
+"""Characters of the shortest variable's value that is hidden."""
+BEGINNING: Final = 12
+"""Characters by which a variable's value is found in a message, which may have only a part of it."""
 HINTS: Final = (
     "auth",
     "bearer",
@@ -54,11 +67,14 @@ HINTS: Final = (
     "gh",
     "glpat-",
     "xox",
-    "--ad",
-    "--api",
-    "--hf",
-    "--model",
-    "--ot",
+    "-ad",
+    "-api",
+    "-hf",
+    "-model",
+    "-ot",
+    "additional",
+    "loader",
+    "otlp",
 )
 """Every text with a secret that is masked contains one of these."""
 NAME: Final = re.compile(r"[\w.-]++")
@@ -66,8 +82,11 @@ PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 ASSIGNED: Final = re.compile(r"""["'\\]*\s*[:=]""")
 FOLLOWED: Final = re.compile(r"""["'\\]*[\s:=,\u200b\u2060\ufeff]""")
 """What may follow a secret's name; the last three characters have no width and are not matched by ``\\s``."""
+SET: Final = re.compile(r"""\b(\w++)\+?=(?:'([^']{6,40})|"([^"$]{6,40})|([^\s;&|'"$]{6,40}))""")
+"""The assignment of a shell: a name, and the beginning of its value. A variable's value begins with a ``$``."""
 USER: Final = re.compile(r"""://[^\s/"']+@""")
-SHAPED: Final = re.compile(r"\b(hf_|sk-|gh[a-z]_|glpat-|xox[a-z]-)[\w-]{6,}")
+SHAPED: Final = re.compile(r"\b(hf_(?![a-z_]++(?![\w-]))|sk-|gh[a-z]_|glpat-|xox[a-z]-)[\w-]{6,}")
+"""Tokens of known shapes; `hf_config` and the like are names of fields."""
 
 
 @lru_cache(maxsize=4096)
@@ -77,13 +96,20 @@ def _is_secret(name: str) -> bool:
 
 
 def _is_flag(name: str) -> bool:
-    key = name[2:].replace("_", "-").partition(".")[0]
-    return name.startswith("--") and any(len(key) >= least and flag.startswith(key) for flag, least in FLAGS)
+    key = name.lstrip("-").replace("_", "-").partition(".")[0]
+    if not name.startswith("-"):
+        return key in FLAG_NAMES
+    return any(len(key) >= least and flag.startswith(key) for flag, least in FLAGS)
 
 
 def is_secret(name: str) -> bool:
-    """Whether a flag, a variable or a field of this name holds a secret."""
-    return len(name) <= MAX_NAME and _is_secret(name)
+    """Whether a flag, a variable or a field of this name holds a secret; a flag may lack its dashes."""
+    return len(name) <= MAX_NAME and _is_secret(name if name.isascii() else name.translate(DASHES))
+
+
+def _takes_next(name: str) -> bool:
+    """Whether the value of a secret's name may follow after a blank: a single word such as `key` may be prose."""
+    return "-" in name or "_" in name or name.lower() == "bearer"
 
 
 def _is_hinted(text: str) -> bool:
@@ -91,20 +117,55 @@ def _is_hinted(text: str) -> bool:
     return any(hint in lower for hint in HINTS)
 
 
+def secret_values(variables: Mapping[str, str | None]) -> tuple[str, ...]:
+    """How the values of variables with a secret's name begin in messages; short values may be in any text."""
+    return tuple(_beginnings(value for name, value in variables.items() if value is not None and is_secret(name)))
+
+
+def assigned_secrets(text: str) -> Iterator[str]:
+    """How the values of variables with a secret's name begin, which a text assigns as in a shell."""
+    if "=" in text:
+        for name, *values in SET.findall(text):
+            if is_secret(name):
+                yield from _beginnings(values)
+
+
+def _beginnings(values: Iterable[str]) -> Iterator[str]:
+    """The printable beginnings of values, as messages escape other characters; short ones are left out."""
+    for value in values:
+        beginning = "".join(takewhile(str.isprintable, value.strip()[:BEGINNING]))
+        if len(beginning) >= LEAST:
+            yield beginning
+
+
+def without_values(text: str, beginnings: tuple[str, ...]) -> str:
+    """A message without the values that begin so, each hidden up to the end of what is quoted."""
+    for beginning in beginnings:
+        while (start := text.find(beginning)) >= 0:
+            end = text.find("`", start + len(beginning))
+            text = text[:start] + HIDDEN + (text[end:] if end >= 0 else "")
+    return text
+
+
 def masked(text: str) -> str:
     """The text with its secrets replaced by ``…``.
 
     Secrets are the user and password of an address, tokens of known shapes, and everything after a secret's name.
     """
-    if not _is_hinted(text):
+    plain = text if text.isascii() else text.translate(DASHES)
+    if not _is_hinted(plain):
         return text
     text = USER.sub(f"://{HIDDEN}@", text)
     text = SHAPED.sub(rf"\1{HIDDEN}", text)
-    for found in NAME.finditer(text):
+    plain = text if text.isascii() else text.translate(DASHES)  # as many characters
+    for found in NAME.finditer(plain):
         name = found.group()
         if is_secret(name):
-            takes_next = name.startswith("-") or name.lower() == "bearer"
-            follows = (FOLLOWED if takes_next else ASSIGNED).match(text, found.end())
+            flag, dot, key = name.partition(".")
+            if dot and key and name.startswith("-") and is_secret(flag):  # the key may be what follows the flag
+                return text[: found.start() + len(flag) + 1] + HIDDEN
+            takes_next = found.start() == 0 or _takes_next(name)
+            follows = (FOLLOWED if takes_next else ASSIGNED).match(plain, found.end())
             if follows is not None and follows.end() < len(text):
                 return text[: follows.end()] + HIDDEN
     return text

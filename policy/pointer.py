@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policy.masking import masked, without_values
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -40,6 +42,18 @@ def shorten(pointer: str) -> str:
     if len(pointer) <= MAX_POINTER:
         return pointer
     return pointer[: max(pointer.rfind("/", 0, MAX_POINTER + 1), 0)]
+
+
+def without_secrets(pointer: str, beginnings: tuple[str, ...] = ()) -> str:
+    """The pointer, cut before the first step in which a secret is found: it may be a name that a user wrote.
+
+    ``beginnings`` is how other secret values begin.
+    """
+    steps = pointer.split("/")
+    for index, step in enumerate(steps_of(pointer), 1):
+        if without_values(masked(step), beginnings) != step:
+            return "/".join(steps[:index])
+    return pointer
 
 
 def existing(pointer: str, base: str, document: object) -> str:

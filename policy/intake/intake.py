@@ -34,7 +34,7 @@ from policy.intake.model.registry import Unsupported
 from policy.intake.model.tables import tables
 from policy.intake.model.target import read_target
 from policy.intake.provenance import Provenance  # noqa: TC001  # msgspec reads the annotations
-from policy.masking import masked
+from policy.masking import assigned_secrets, masked, secret_values, without_values
 from policy.messages import quoted
 from policy.pointer import at
 
@@ -107,8 +107,33 @@ def derive_facts(
         RequestInvalid: with every other fault.
     """
     faults: list[RequestFault] = []
-    known = tables(release)
     command = _command(deployment, faults, f"{pointer}/args")
+    texts = [deployment.args] if isinstance(deployment.args, str) else deployment.args
+    secrets = (
+        *secret_values({**deployment.env, **command.env}),
+        *(value for text in texts for value in assigned_secrets(text)),
+    )
+    try:
+        result = _derive(deployment, command, release, pointer, rules, find, faults)
+    except RequestInvalid as error:
+        error.hide(secrets)
+        raise
+    result.ignored[:] = [without_values(word, secrets) for word in result.ignored]
+    result.warnings[:] = [without_values(warning, secrets) for warning in result.warnings]
+    return result
+
+
+def _derive(
+    deployment: Deployment,
+    command: CommandLine,
+    release: str,
+    pointer: str,
+    rules: Callable[[Facts], tuple[str | None, bool]],
+    find: Find,
+    faults: list[RequestFault],
+) -> IntakeResult:
+    """The same for a command line that was read with ``faults``; messages may have values of variables."""
+    known = tables(release)
     options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
     if faults:
         raise RequestInvalid(faults)

@@ -93,6 +93,16 @@ def known_flags() -> Iterator[list[str]]:
 
 BLANKS: Final = (" ", "\t", "\n", "\u00a0", "\u2003", "\u2028", "\u200b", "\u2060", "\ufeff")
 """Blanks, visible or not, that may stand between a flag and its value in one word."""
+DASHES: Final = tuple("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d")
+"""Dashes that an editor may write for `-` or `--`."""
+SECRET_FLAGS: Final = (
+    "api-key",
+    "hf-token",
+    "otlp-traces-endpoint",
+    "additional-config",
+    "additional_config",
+    "model-loader-extra-config",
+)
 WORDS: Final[list[list[str]]] = [
     *known_flags(),
     ["--my-token", SECRET],
@@ -108,6 +118,20 @@ WORDS: Final[list[list[str]]] = [
         for blank in BLANKS
     ),
     ["--aws-secret-access-key", SECRET],
+    *(
+        [f"{dashes}{name}", SECRET]
+        for name in (*SECRET_FLAGS, "my-token", "password")
+        for dashes in ("", "-", *DASHES, "\u2013\u2013")
+    ),
+    *([f"{dashes}{name}={SECRET}"] for name in SECRET_FLAGS for dashes in ("", "\u2013", "\u2014")),
+    *(
+        [f"--{name}", "--", *before, SECRET]
+        for name in (*SECRET_FLAGS, "my-token")
+        for before in ([], ["a"])
+        if name != "hf-token"  # it may stand without a value, so that a model follows
+    ),
+    *([f"--{name}.{SECRET}", "1"] for name in SECRET_FLAGS),
+    *([f"--{name}.a.{SECRET}=1"] for name in SECRET_FLAGS),
     ["--header", f"Authorization: Bearer {SECRET}"],
     [f"--header=Authorization: Bearer {SECRET}"],
     ["--kv-transfer-config", EXTRA],
@@ -143,6 +167,34 @@ SHELL: Final = [
     f"vllm serve {NAME} --api-key {SECRET} <<EOF",
     f"AWS_SECRET_ACCESS_KEY={SECRET} && $(vllm serve {NAME}",
 ]
+USES: Final = (
+    ("serve", "VALUE"),
+    ("serve", NAME, "VALUE"),
+    ("serve", NAME, "--port", "VALUE"),
+    ("serve", NAME, "--port=VALUE"),
+    ("serve", NAME, "-tp", "VALUE"),
+    ("serve", NAME, "-tp=VALUE"),
+    ("serve", NAME, "--nonsense", "VALUE"),
+    ("serve", NAME, "--VALUE"),
+    ("serve", NAME, "--nonsense=VALUE"),
+    ("serve", NAME, "--served-model-name", "VALUE"),
+    ("serve", NAME, "--speculative-config", "VALUE"),
+    ("serve", NAME, "--speculative-config.method", "VALUE"),
+    ("serve", NAME, "--compilation-config.VALUE", "1"),
+    ("serve", NAME, "--config", "VALUE"),
+    ("serve", NAME, "--runner", "VALUE"),
+)
+"""Where a command may use a variable; no fact depends on its text."""
+NAMES: Final = (
+    f"HF_TOKEN={SECRET}",
+    f"--api-key {SECRET}",
+    f"\u2013api-key {SECRET}",
+    f"hf_{SECRET.replace('-', '')}",
+    f"sk-{SECRET}",
+    f"Authorization: Bearer {SECRET}",
+    URL,
+)
+"""Names of fields and variables that are secrets, or contain one."""
 VARIABLES: Final = ("HF_TOKEN", "VLLM_API_KEY", "AWS_SECRET_ACCESS_KEY", "DATABASE_PASSWORD")
 
 
@@ -216,6 +268,18 @@ def requests() -> Iterator[dict[str, Any]]:
         yield deployment(script)
         yield manifest({"run": script, "resources": {}})
     for name in VARIABLES:
+        for value in (SECRET, f" {SECRET}", f"{SECRET} {'x' * 100}", f"{SECRET}\n`x`", f"{'x' * 100}{SECRET}"):
+            for used in USES:
+                yield deployment([word.replace("VALUE", f"$({name})") for word in used], env={name: value})
+                text = " ".join(used).replace("VALUE", f'"${name}"')
+                yield deployment(text, env={name: value})
+                yield deployment(f"vllm {text}", env={name: value})
+                yield deployment(f"export {name}={shlex.quote(value)}; vllm {text}")
+                yield deployment(f"{name}={shlex.quote(value)}; vllm {text}")
+            yield manifest(pod(args=["--model", f"$({name})"], env=[{"name": name, "value": value}]))
+            yield manifest(pod(args=["--port", f"$({name})"], env=[{"name": name, "value": value}]))
+            yield deployment(f"${name} vllm serve {NAME}", env={name: value})
+            yield deployment(f"{name}={shlex.quote(value)}; ${name}")
         yield deployment(["--model", NAME, "--api-key", f"$({name})"], env={name: SECRET})
         yield deployment(["--model", NAME], env={name: NUMBER})
         yield manifest(
@@ -226,6 +290,19 @@ def requests() -> Iterator[dict[str, Any]]:
         )
         yield manifest(
             {"llm_configs": [{"model_loading_config": {"model_id": NAME}, "engine_kwargs": {name.lower(): SECRET}}]}
+        )
+    for name in NAMES:
+        yield deployment(["--model", NAME], env={name: 1})
+        yield deployment(["--model", NAME], files={name: 1})
+        yield deployment(["--model", NAME], **{name: 1})
+        yield {"vllm_version": RELEASE, "facts": {name: 1}}
+        yield {"vllm_version": RELEASE, "facts": {"model_config": {name: 1}}}
+        yield {"vllm_version": RELEASE, "facts": {}, name: 1}
+        yield {"deployment": {"args": ["--model", NAME], "model_configs": {name: 1}}}
+        yield {"deployment": {"args": ["--model", name], "model_configs": {name: {"architectures": 1}}}}
+        yield manifest({"services": {name: {"image": IMAGE, "command": 1}}})
+        yield manifest(
+            {"services": {"vllm": {"image": IMAGE, "command": ["--model", NAME], "environment": {name: []}}}}
         )
     yield deployment(["--model", NAME, "--api-key", NUMBER])
     yield deployment(["--model", URL])

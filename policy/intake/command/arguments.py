@@ -385,6 +385,7 @@ class _CommandLineParser:
 
         The next word is skipped if it may be a secret that begins with a dash.
         """
+        self.after_secret = flag.secret
         following = words[at] if at < len(words) else None
         followed = "; nothing follows it"
         if following is not None and not flag.secret:
@@ -399,12 +400,16 @@ class _CommandLineParser:
         """An unexpected word for a message: masked if it may be part of a secret that a shell split at a space."""
         if len(self.positional) > MAX_FAULTS:
             return ""
-        is_part = self.after_secret or (at > 0 and masked(f"{words[at - 1]} {words[at]}").endswith(HIDDEN))
+        if self.after_secret:
+            return HIDDEN
+        before = at - 1 if at < 2 or words[at - 1] != "--" else at - 2  # noqa: PLR2004  # the `--` and a word before it
+        is_part = at > 0 and (is_secret(words[before]) or masked(f"{words[before]} {words[at]}").endswith(HIDDEN))
         return HIDDEN if is_part else words[at]
 
     def may_be_secret(self, words: Sequence[str], at: int) -> bool:
         """Whether the word after a secret's flag is not a flag."""
-        return at < len(words) and words[at] not in self.table.exact and self.table.find(words[at])[0] is None
+        word = words[at] if at < len(words) else "--"
+        return word != "--" and word not in self.table.exact and self.table.find(word)[0] is None
 
     def level(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
         """`-O3`, `-O=3` and `-O 3`."""
@@ -471,7 +476,7 @@ class _CommandLineParser:
             elif flag is None:
                 self.warn_unknown(option, shown[0], first)
             elif flag.dest not in MATTER:
-                self.ignored.extend(map(masked, shown))
+                self.ignored.extend([f"{option}.{HIDDEN}"] if flag.secret else map(masked, shown))
             elif flag.kind not in {"json", "object", "json-or-text"}:
                 self.fault(
                     first, f"`{flag.name}` has no fields, so {quoted(shown[0])} is refused; write `{flag.name} VALUE`"
@@ -565,7 +570,9 @@ class _CommandLineParser:
         if equals or (flag is not None and flag.constant is not None):
             return at
         most = len(words) if flag is not None and flag.nargs == "+" else 1
-        hidden = is_secret(key)
+        hidden = self.after_secret = is_secret(key)
+        if hidden and words[at : at + 1] == ["--"]:
+            return len(words)  # one of them may be the secret, and none is the model
         if hidden and at < len(words) and not self.is_value(words[at]):
             return at + self.may_be_secret(words, at)
         needs_model = (

@@ -167,12 +167,12 @@ class EngineDraft:
         if not self._is_within_limits():
             return
         version, unversioned = (installed, None) if installed is not None else images.release(self.image)
-        before = ""
+        is_hidden = False  # all words between a secret's flag and the next one, as a shell may have split it
         for place, word in zip(self.places, self.words, strict=True):
             if TEMPLATE in word:
-                shown = "the value" if is_secret(before) else quoted(word)
+                shown = "the value" if is_hidden else quoted(word)
                 self.note(f"{place}: {shown} is a template; only the rendered output shows its value")
-            before = word
+            is_hidden = is_secret(word) or (is_hidden and (word == "--" or not word.startswith("-")))
         for name, value in self.env.items():
             if value is not None and TEMPLATE in value:
                 self.note(f"env.{name[:QUOTED]}: the value is a template; only the rendered output shows it")
