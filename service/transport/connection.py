@@ -300,7 +300,7 @@ class Connection(HttpToolsProtocol):
             HttpParserError: the number of `Host` headers is wrong.
         """
         hosts = [value for name, value in self.headers if name == b"host"]
-        if len(hosts) > 1 or self.parser.get_http_version() != "1.0":
+        if len(hosts) > 1 or (not hosts and self.parser.get_http_version() != "1.0"):
             raise httptools.HttpParserError(f"{len(hosts)} hosts")
 
     def _check_encodings(self) -> None:
