@@ -232,10 +232,10 @@ def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
 
 
 def _container_in(document: object) -> list[str | int] | None:
-    """The keys that lead to the first container in a document; None if there is none.
+    """The keys that lead to the first container in a document that names vLLM; None if there is none.
 
-    A container is a map with an image, and with a command or arguments unless the image is known to start vLLM. Every
-    value is visited once, and nesting is limited only by the parser.
+    A container is a map with an image; the image, the command, the arguments or the source of a script has the name.
+    Every value is visited once, and nesting is limited only by the parser.
     """
     pending: list[tuple[object, _Keys]] = [(document, None)]
     while pending:
@@ -263,5 +263,9 @@ def _is_container(value: dict[str, object]) -> bool:
     image = value.get("image")
     if not isinstance(image, str):
         return False
-    words = value.get("command"), value.get("args")
-    return any(isinstance(each, list) and each for each in words) or images.starts_vllm(image)
+    if images.starts_vllm(image) or images.names_vllm(image):
+        return True
+    texts = (value.get(name) for name in ("command", "args", "source"))
+    return any(
+        "vllm" in word for each in texts for word in (each if isinstance(each, list) else [each]) if type(word) is str
+    )

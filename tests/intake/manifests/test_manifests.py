@@ -383,7 +383,10 @@ CONTAINER = {"name": "v", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm
         ("serving.kserve.io/v1alpha1", "LLMInferenceServiceConfig", {"spec": {"template": CONTAINER}}, "template"),
         ("serving.kserve.io/v1alpha1", "ClusterStorageContainer", {"spec": {"container": CONTAINER}}, "container"),
         ("apps/v1", "ControllerRevision", {"data": {"spec": {"containers": [CONTAINER]}}}, "data.spec.containers[0]"),
-        ("batch/v1", "Foo", {"spec": {"x": {"image": "a", "args": ["b"]}}}, "spec.x"),
+        ("batch/v1", "Foo", {"spec": {"x": {"image": "a", "args": ["vllm"]}}}, "spec.x"),
+        ("batch/v1", "Foo", {"spec": {"x": {"image": "a", "command": ["sh", "-c", "exec vllm serve b"]}}}, "spec.x"),
+        ("argoproj.io/v1alpha1", "Workflow", {"script": {"image": "a", "source": "vllm serve b"}}, "script"),
+        ("batch/v1", "Foo", {"spec": {"x": {"image": "registry/my-vllm:1"}}}, "spec.x"),
         ("networking.k8s.io/v1", "Foo", {"spec": {"x": {"image": "vllm/vllm-openai"}}}, "spec.x"),
     ],
 )
@@ -406,7 +409,8 @@ def test_a_container_in_an_object_that_is_not_read_is_an_engine_that_cannot_be_d
         {"image": "nginx:1.29", "args": []},
         {"image": {"type": "string"}, "args": ["a"]},
         {"image": "a", "args": "b"},
-        {"args": ["a"]},
+        {"image": "alpine", "command": ["echo", "hello"], "args": ["world", 1]},
+        {"args": ["vllm"]},
     ],
 )
 def test_an_object_that_is_not_read_has_no_engine_without_a_container(spec: dict[str, Any]) -> None:
