@@ -467,15 +467,15 @@ HIDDEN: list[tuple[dict[str, Any], str]] = [
     ({"command": ["sh", "-c"], "args": [f"$A serve {NAME}"]}, "/args/0"),
     ({"command": ["sh", "-c", f'exec "$A" serve {NAME}']}, "/command/2"),
     ({"command": ["sh", "-c", "exec $X"]}, "/command/2"),
-    (
-        {"command": ["python3", "-c", "import runpy; runpy.run_module('vllm.entrypoints.openai.api_server')"]},
-        "/command/2",
-    ),
     ({"command": ["python3", "/app/server.py"]}, "/command/1"),
     ({"command": ["/app/start.sh"]}, "/command/0"),
     ({"args": ["bash", "start.sh"]}, "/args/1"),
 ]
 NAMING: list[tuple[dict[str, Any], str]] = [
+    (
+        {"command": ["python3", "-c", "import runpy; runpy.run_module('vllm.entrypoints.openai.api_server')"]},
+        "/command/2",
+    ),
     ({"command": ["sh", "-c", f"cat <<EOF >/tmp/x\nx\nEOF\nvllm serve {NAME}"]}, ""),
     ({"command": ["sh", "-c", f'eval "$B vllm serve {NAME}"']}, "/command/2"),
     ({"command": ["sh", "-c", f"echo $(vllm serve {NAME})"]}, "/command/2"),

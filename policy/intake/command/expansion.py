@@ -32,7 +32,7 @@ PER_BYTE: Final = 4
 """Further characters for each byte of the request."""
 PER_WORD: Final = 8
 """The characters that an expanded word counts as besides its own (measured: time for a word and for a character)."""
-PER_REREAD: Final = 4
+PER_REREAD: Final = 5
 """The characters that each character counts as when a script reads it as another script."""
 EXHAUSTED: Final = "the scripts of this request expand to more than is read for its size; send it in parts"
 
