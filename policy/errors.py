@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from policy.masking import without_values
 from policy.pointer import existing, shorten, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from policy.masking import SecretValues
 
 MAX_FAULTS = 100
 
@@ -74,11 +75,10 @@ class RequestInvalid(PolicyError):
     def __str__(self) -> str:
         return "; ".join(f"{fault.pointer or '/'}: {fault.message}" for fault in self.faults)
 
-    def hide(self, beginnings: tuple[str, ...]) -> None:
-        """Hide the values that begin so in each fault's message, and end its pointer before a step that has one."""
+    def hide(self, values: SecretValues) -> None:
+        """Hide the values in each fault's message, and end its pointer before a step that has one."""
         self.faults = tuple(
-            RequestFault(without_secrets(fault.pointer, beginnings), without_values(fault.message, beginnings))
-            for fault in self.faults
+            RequestFault(without_secrets(fault.pointer, values), values.hidden(fault.message)) for fault in self.faults
         )
 
     def end_within(self, pointer: str, document: object) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -117,17 +117,47 @@ def _is_hinted(text: str) -> bool:
     return any(hint in lower for hint in HINTS)
 
 
-def secret_values(variables: Mapping[str, str | None]) -> tuple[str, ...]:
-    """How the values of variables with a secret's name begin in messages; short values may be in any text."""
-    return tuple(_beginnings(value for name, value in variables.items() if value is not None and is_secret(name)))
+class SecretValues:
+    """The values of variables with a secret's name, as messages are searched for them: by their beginnings."""
+
+    def __init__(self, beginnings: Iterable[str] = ()) -> None:
+        self._beginnings = frozenset(beginnings)
+        self._lengths = sorted({len(beginning) for beginning in self._beginnings})
+        self._starts = {beginning[:LEAST] for beginning in self._beginnings}
+
+    def hidden(self, text: str) -> str:
+        """A message without these values, each hidden up to the end of what is quoted, in one pass over the text."""
+        if not self._starts:
+            return text
+        kept: list[str] = []
+        at = last = 0
+        while at <= len(text) - LEAST:
+            if text[at : at + LEAST] not in self._starts or not (length := self._length(text, at)):
+                at += 1
+                continue
+            kept += (text[last:at], HIDDEN)
+            end = text.find("`", at + length)
+            if end < 0:
+                return "".join(kept)
+            at = last = end
+        return "".join([*kept, text[last:]])
+
+    def _length(self, text: str, at: int) -> int:
+        """The length of the beginning that is at a position of a text; 0 if there is none."""
+        return next((length for length in self._lengths if text[at : at + length] in self._beginnings), 0)
 
 
-def assigned_secrets(text: str) -> Iterator[str]:
-    """How the values of variables with a secret's name begin, which a text assigns as in a shell."""
+def secret_values(variables: Mapping[str, str | None], texts: Iterable[str] = ()) -> SecretValues:
+    """The values of variables with a secret's name, and those that texts assign as in a shell."""
+    stated = (value for name, value in variables.items() if value is not None and is_secret(name))
+    return SecretValues(_beginnings(chain(stated, *map(_assigned, texts))))
+
+
+def _assigned(text: str) -> Iterator[str]:
     if "=" in text:
         for name, *values in SET.findall(text):
             if is_secret(name):
-                yield from _beginnings(values)
+                yield from values
 
 
 def _beginnings(values: Iterable[str]) -> Iterator[str]:
@@ -136,15 +166,6 @@ def _beginnings(values: Iterable[str]) -> Iterator[str]:
         beginning = "".join(takewhile(str.isprintable, value.strip()[:BEGINNING]))
         if len(beginning) >= LEAST:
             yield beginning
-
-
-def without_values(text: str, beginnings: tuple[str, ...]) -> str:
-    """A message without the values that begin so, each hidden up to the end of what is quoted."""
-    for beginning in beginnings:
-        while (start := text.find(beginning)) >= 0:
-            end = text.find("`", start + len(beginning))
-            text = text[:start] + HIDDEN + (text[end:] if end >= 0 else "")
-    return text
 
 
 def masked(text: str) -> str:

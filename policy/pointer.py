@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policy.masking import masked, without_values
+from policy.masking import SecretValues, masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_POINTER = 1024
 MAX_INDEX_DIGITS = 9
+NO_VALUES = SecretValues()
 
 
 def at(pointer: str, key: str | int) -> str:
@@ -44,14 +45,11 @@ def shorten(pointer: str) -> str:
     return pointer[: max(pointer.rfind("/", 0, MAX_POINTER + 1), 0)]
 
 
-def without_secrets(pointer: str, beginnings: tuple[str, ...] = ()) -> str:
-    """The pointer, cut before the first step in which a secret is found: it may be a name that a user wrote.
-
-    ``beginnings`` is how other secret values begin.
-    """
+def without_secrets(pointer: str, values: SecretValues = NO_VALUES) -> str:
+    """The pointer, cut before the first step with a secret, or with one of ``values``: users write names in it."""
     steps = pointer.split("/")
     for index, step in enumerate(steps_of(pointer), 1):
-        if without_values(masked(step), beginnings) != step:
+        if values.hidden(masked(step)) != step:
             return "/".join(steps[:index])
     return pointer
 

@@ -16,8 +16,8 @@ from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, to_json
 from policy.facts.vocabulary import INDEX, ancestors
 from policy.intake.command.arguments import below, read_options
-from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command.shell import MAX_WORDS
+from policy.intake.command.launcher import read_command, read_text
 from policy.intake.derive.derivation import VARIABLE, derive
 from policy.intake.derive.row import facts_of
 from policy.intake.derive.speculation import (
@@ -34,7 +34,7 @@ from policy.intake.model.registry import Unsupported
 from policy.intake.model.tables import tables
 from policy.intake.model.target import read_target
 from policy.intake.provenance import Provenance  # noqa: TC001  # msgspec reads the annotations
-from policy.masking import assigned_secrets, masked, secret_values, without_values
+from policy.masking import masked, secret_values
 from policy.messages import quoted
 from policy.pointer import at
 
@@ -109,17 +109,14 @@ def derive_facts(
     faults: list[RequestFault] = []
     command = _command(deployment, faults, f"{pointer}/args")
     texts = [deployment.args] if isinstance(deployment.args, str) else deployment.args
-    secrets = (
-        *secret_values({**deployment.env, **command.env}),
-        *(value for text in texts for value in assigned_secrets(text)),
-    )
+    secrets = secret_values({**deployment.env, **command.env}, texts)
     try:
         result = _derive(deployment, command, release, pointer, rules, find, faults)
     except RequestInvalid as error:
         error.hide(secrets)
         raise
-    result.ignored[:] = [without_values(word, secrets) for word in result.ignored]
-    result.warnings[:] = [without_values(warning, secrets) for warning in result.warnings]
+    result.ignored[:] = [*map(secrets.hidden, result.ignored)]
+    result.warnings[:] = [*map(secrets.hidden, result.warnings)]
     return result
 
 
@@ -132,7 +129,7 @@ def _derive(
     find: Find,
     faults: list[RequestFault],
 ) -> IntakeResult:
-    """The same for a command line that was read with ``faults``; messages may have values of variables."""
+    """``derive_facts`` for a command line that was read with ``faults``; messages may have values of variables."""
     known = tables(release)
     options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
     if faults:

@@ -322,6 +322,13 @@ ENVIRONMENT: Final[dict[str, Family]] = {
         args=["--model", NAME], env={"VLLM_USE_V2_MODEL_RUNNER": "1" * size}
     ),
     "a long number": lambda size: deployment(args=["--model", NAME], env={"VLLM_MLA_DISABLE": "1" * size}),
+    "a secret's value many times": lambda size: deployment(
+        args=["--model", NAME, "--served-model-name", "abcdef`" * (size // 7)], env={"TOKEN": "abcdef"}
+    ),
+    "many secrets and many words": lambda size: deployment(
+        args=["--model", NAME, *(f"word{n}" for n in range(min(size // 24, 4000)))],
+        env={f"TOKEN{n}": f"abcdef{n}" for n in range(min(size // 48, 4000))},
+    ),
 }
 
 
