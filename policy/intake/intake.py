@@ -16,7 +16,7 @@ from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, to_json
 from policy.facts.vocabulary import INDEX, ancestors
 from policy.intake.command.arguments import below, read_options
-from policy.intake.command.shell import MAX_WORDS
+from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text
 from policy.intake.derive.derivation import VARIABLE, derive
 from policy.intake.derive.row import facts_of

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from policy.errors import MAX_FAULTS
 from policy.intake.command.arguments import MATTER, MAX_WARNINGS, below, read_options
+from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags, in_other_release
-from policy.intake.command.shell import MAX_WORDS, Unknown
+from policy.intake.command.shell import Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.intake.model.tables import releases
 from policy.vllm.tablegen.arguments import arguments

@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.intake.command.shell import (
-    MAX_COPIED,
-    MAX_FILLED,
-    MAX_TEXT,
-    MAX_WORDS,
-    ShellSyntaxError,
-    Unknown,
-    known,
-    split,
-)
+from policy.intake.command.expansion import MAX_COPIED, MAX_FILLED, MAX_WORDS, ShellSyntaxError
+from policy.intake.command.shell import MAX_TEXT, Unknown, known, split
 
 ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": None}
 

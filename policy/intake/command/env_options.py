@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.shell import ASSIGNMENT, ShellSyntaxError, Unknown
+from policy.intake.command.expansion import ShellSyntaxError
+from policy.intake.command.shell import ASSIGNMENT, Unknown
 from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policy.intake.command.shell import ExpansionBudget
+    from policy.intake.command.expansion import ExpansionBudget
 
 SHORT: Final = {"a": "argv0", "C": "chdir", "S": "split-string", "u": "unset"}
 """The short options that take a value, with their long names."""

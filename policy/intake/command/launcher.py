@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from policy.errors import RequestFault
 from policy.intake.command.arguments import below
 from policy.intake.command.env_options import EnvWords
+from policy.intake.command.expansion import MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.programs import (
     CLIS,
     COPYING,
@@ -34,19 +35,7 @@ from policy.intake.command.programs import (
     mentions_vllm,
     next_start,
 )
-from policy.intake.command.shell import (
-    ASSIGNMENT,
-    MAX_TEXT,
-    MAX_WORDS,
-    STARTS_VLLM,
-    ExpansionBudget,
-    ExpansionExhausted,
-    Pattern,
-    ShellSyntaxError,
-    Unknown,
-    known,
-    split,
-)
+from policy.intake.command.shell import ASSIGNMENT, MAX_TEXT, STARTS_VLLM, Pattern, Unknown, known, split
 from policy.intake.command.xargs_options import xargs_options
 from policy.intake.command_line import CommandLine
 from policy.messages import quoted

@@ -10,18 +10,14 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final, Self
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from policy.errors import PolicyError
-from policy.intake.command.expansion import EXHAUSTED, PER_REREAD, PER_WORD, RequestExpansion, current_expansion
+from policy.intake.command.expansion import MAX_WORDS, ExpansionBudget, ShellSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_TEXT: Final = 1_000_000
-MAX_WORDS: Final = 4096
-MAX_FILLED: Final = 1 << 16
-MAX_COPIED: Final = 1 << 16
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 APPENDING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+=")
@@ -49,8 +45,6 @@ REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]
 QUOTED: Final = re.compile(r'[^"\\$`]+')
 KUBERNETES_REFERENCE: Final = re.compile(r"\$\$|\$\(([-A-Za-z_][-A-Za-z0-9_.]*)\)")
 """``$(NAME)``, which Kubernetes expands, or ``$$``, its escape."""
-TOO_LONG: Final = f"the values of its variables have more than {MAX_FILLED} characters, the limit"
-TOO_MANY: Final = f"its commands have more than {MAX_COPIED} variables in total, the limit"
 _SPECIAL: Final = frozenset("#?$!-0123456789")
 ANSI_C: Final = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 """Matches `$'…'`, in which bash reads escapes as C does."""
@@ -77,14 +71,6 @@ FUNCTIONS: Final = frozenset({"{", "f("})
 OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while", "until", "elif"})
 
 
-class ShellSyntaxError(PolicyError):
-    """The text is not a valid shell command; the message says at which character."""
-
-
-class ExpansionExhausted(ShellSyntaxError):
-    """The scripts of the request expand to too much, in this command or in those before it."""
-
-
 class Unknown(str):
     """A word as written whose value only a running shell knows."""
 
@@ -109,54 +95,6 @@ class Pattern(str):
     """A word with a glob or braces outside quotes, which a shell expands, as written."""
 
     __slots__ = ()
-
-
-class ExpansionBudget(Struct, gc=False):
-    """The remaining limits for reading one command, with all scripts nested in it.
-
-    A variable can be used often and scripts can run scripts, so limits on each single text would multiply. What is
-    expanded also counts towards the limit of the whole request, if there is one.
-    """
-
-    words: int = MAX_WORDS
-    filled: int = MAX_FILLED
-    copied: int = MAX_COPIED
-    request: RequestExpansion | None = field(default_factory=current_expansion)
-
-    def add_word(self) -> None:
-        """Count one word. Raises ShellSyntaxError beyond the limit."""
-        self.words -= 1
-        if self.words < 0:
-            raise ShellSyntaxError(f"more than {MAX_WORDS} words, the limit")
-
-    def fill(self, size: int) -> None:
-        """Count the characters of a variable's value. Raises ShellSyntaxError beyond the limit."""
-        self.filled -= size
-        if self.filled < 0:
-            raise ShellSyntaxError(TOO_LONG)
-        self._spend(size)
-
-    def expand_words(self, count: int) -> None:
-        """Count words that an expansion makes, besides their characters. Raises ExpansionExhausted beyond the limit."""
-        self._spend(count * PER_WORD)
-
-    def reread(self, size: int) -> None:
-        """Count the characters that a script reads as another script. Raises ExpansionExhausted beyond the limit."""
-        self._spend(size * PER_REREAD)
-
-    def copy(self, count: int) -> None:
-        """Count variables that are copied for a command. Raises ShellSyntaxError beyond the limit."""
-        self.copied -= count
-        if self.copied < 0:
-            raise ShellSyntaxError(TOO_MANY)
-        self._spend(count)
-
-    def _spend(self, characters: int) -> None:
-        if self.request is None:
-            return
-        self.request.spend(characters)
-        if self.request.is_exhausted:
-            raise ExpansionExhausted(EXHAUSTED)
 
 
 class _Chain(Struct, gc=False):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command import launcher, shell
+from policy.intake.command import expansion, launcher, shell
 from policy.intake.command.programs import is_program
 from policy.intake.command_line import Container
 from policy.intake.manifests import images
@@ -60,19 +60,19 @@ class EngineDraft:
 
     def add_shell(self, texts: Iterable[tuple[str, str]]) -> None:
         """Append texts that a shell reads again: it splits them at blanks, removes quotes and expands variables."""
-        budget = shell.ExpansionBudget()
+        budget = expansion.ExpansionBudget()
         size = sum(map(len, self.words))
         for place, text in texts:
             size += len(text)
-            if len(self.words) > shell.MAX_WORDS or size > shell.MAX_TEXT:
+            if len(self.words) > expansion.MAX_WORDS or size > shell.MAX_TEXT:
                 self._is_within_limits()
                 return
             try:
                 first, *others = shell.split(f"{COMMAND} {text}", self.env, budget=budget)
-            except shell.ExpansionExhausted as error:
+            except expansion.ExpansionExhausted as error:
                 self.node.reading.fault_once(self.node, f"{place}: {error}")
                 return
-            except shell.ShellSyntaxError as error:
+            except expansion.ShellSyntaxError as error:
                 self.note(f"{place}: a shell refuses {quoted(text)}: {error}")
                 self.add(place, *text.split())
                 continue
@@ -111,7 +111,7 @@ class EngineDraft:
             return False
         try:
             return self._names_vllm(by_image=by_image)
-        except shell.ExpansionExhausted:
+        except expansion.ExpansionExhausted:
             return True  # its decision is the problem that says so
 
     def _names_vllm(self, *, by_image: bool) -> bool:
@@ -154,12 +154,12 @@ class EngineDraft:
         Raises:
             ExpansionExhausted: the scripts of the request expand to too much.
         """
-        budget = shell.ExpansionBudget()
+        budget = expansion.ExpansionBudget()
         try:
             return [shell.known(word, self.env, budget) for word in self.words]
-        except shell.ExpansionExhausted:
+        except expansion.ExpansionExhausted:
             raise
-        except shell.ShellSyntaxError:
+        except expansion.ShellSyntaxError:
             return self.words
 
     def finish(self, installed: str | None = None) -> None:
@@ -193,9 +193,10 @@ class EngineDraft:
 
     def _is_within_limits(self) -> bool:
         """Whether the command is within the limits on its words and characters; a longer one is a fault."""
-        if len(self.words) <= shell.MAX_WORDS and sum(map(len, self.words)) <= shell.MAX_TEXT:
+        if len(self.words) <= expansion.MAX_WORDS and sum(map(len, self.words)) <= shell.MAX_TEXT:
             return True
         self.node.fault(
-            f"more than {shell.MAX_WORDS} words or {shell.MAX_TEXT} characters in one command; no such command is read"
+            f"more than {expansion.MAX_WORDS} words or {shell.MAX_TEXT} characters in one command; "
+            "no such command is read"
         )
         return False
