@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from policy.checks import candidate
@@ -11,7 +12,7 @@ from service.api.endpoint import Endpoint, send_result
 from service.auth.tokens import DRY_RUN
 from service.documents.body import read_body, read_headers
 from service.jobs.messages import OK, JobKind, JobResult
-from service.jobs.pool import unless_gone
+from service.jobs.pool import decisions_of, unless_gone
 from service.limits.slots import Slots
 from service.problems import Refused
 
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from service.state.state import ServiceState
 
 OVERHEAD: Final = 1 << 20
-"""Bytes of a candidate process's output besides the answer, of which JSON may escape each byte with another."""
+"""Bytes of a candidate process's output besides the answer, whose size may double when JSON escapes it."""
+READ_SIZE: Final = 1 << 20
+"""Bytes read from the process at once."""
 WAITING: Final = 16
 """Waiting dry runs with candidate rules per caller."""
 
@@ -58,13 +61,17 @@ class DryRunEndpoint(Endpoint):
     async def run_candidate(self, job: bytes, caller: str, answer: Path | None) -> bytes:
         """Run candidate rules in a process of their own with a timeout; return its output.
 
-        A large answer is in the file ``answer``.
+        The caller is charged for the time. A large answer is in the file ``answer``.
 
         Raises:
             Refused: too many runs are waiting, or this one took too long.
         """
         async with self.slots.slot(caller):
-            return await _run(job, self.settings.candidate_timeout, self.settings.max_answer, answer)
+            began = monotonic()
+            try:
+                return await _run(job, self.settings.candidate_timeout, self.settings.max_answer, answer)
+            finally:
+                self.service.access.charge(caller, decisions_of(monotonic() - began))
 
 
 async def _run(job: bytes, seconds: float, max_answer: int, answer: Path | None) -> bytes:
@@ -98,7 +105,7 @@ async def _communicate(process: Process, job: bytes, most: int) -> bytes:
     process.stdin.write(job)
     process.stdin.close()  # the process reads everything before it writes
     output = bytearray()
-    while piece := await process.stdout.read(OVERHEAD):
+    while piece := await process.stdout.read(READ_SIZE):
         output += piece
         if len(output) > most:
             raise Refused(candidate.TOO_LARGE, f"the candidate rules gave more than {most} bytes of faults; send fewer")

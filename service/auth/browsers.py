@@ -140,10 +140,10 @@ def _is_own(origin: bytes, scope: Scope, host: bytes) -> bool:
 
 
 def _knows_scheme(scope: Scope, host: str) -> bool:
-    """Whether the browser's scheme is known: that of the connection, or of a trusted proxy's `X-Forwarded-Proto`.
+    """Whether the browser's scheme is known: `https` of the connection or of a trusted proxy's `X-Forwarded-Proto`.
 
-    Any other proxy may terminate TLS and pass on `Host`. There is none in front of a loopback address with the port
-    that the service listens on.
+    Otherwise a proxy may have terminated TLS and passed on `Host`. None is expected in front of a loopback address with
+    the port that the service listens on.
     """
     if scope["scheme"] == "https":
         return True

@@ -48,6 +48,8 @@ DECISIONS_PER_SECOND: Final = 100
 
 A decision takes about a millisecond, so ordinary requests are charged by their decisions.
 """
+CLOCK_STEP: Final = 0.005
+"""Seconds by which a timeout of the event loop, whose clock is coarser, may come early."""
 
 START: Final = 60.0
 """Seconds a worker process may take to start."""
@@ -182,7 +184,7 @@ class Pool:
                 try:
                     async with asyncio.timeout(self._seconds):
                         found = await _run_job(worker, job, rules, today)
-                except (TimeoutError, asyncio.CancelledError):
+                except (TimeoutError, asyncio.CancelledError, BrokenProcessPool):
                     self._charge_work(job, monotonic() - began, 0)
                     raise
                 self._charge_work(job, found.seconds, found.decisions)
@@ -201,9 +203,14 @@ class Pool:
 
     def _charge_work(self, job: Job, seconds: float, decisions: int) -> None:
         """Charge the caller for the full seconds of work beyond its decisions, which are charged elsewhere."""
-        extra = int(seconds) * DECISIONS_PER_SECOND - decisions
+        extra = decisions_of(seconds) - decisions
         if extra > 0:
             self._charge(job.caller, extra)
+
+
+def decisions_of(seconds: float) -> int:
+    """The decisions as which work counts in the rate limit, by its full seconds."""
+    return int(seconds + CLOCK_STEP) * DECISIONS_PER_SECOND
 
 
 async def _start(worker: Worker) -> None:

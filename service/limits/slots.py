@@ -26,26 +26,29 @@ MAX_CALLERS: Final = 10_000
 
 
 class _Caller(Struct):
-    """How many of a caller's requests have or want a slot, and how many have one."""
+    """How many of a caller's requests have or want a slot, how many have one, and how many of these are long."""
 
     requests: int = 0
     running: int = 0
+    long: int = 0
 
 
 class _Waiter(Struct, frozen=True, eq=False):
-    """A request that waits for a slot; ``ready`` is done when it has one."""
+    """A request that waits for a slot ``since`` a time; ``ready`` is done when it has one, or no longer waits."""
 
     caller: str
     is_short: bool
+    since: float
     ready: asyncio.Future[None]
 
 
 class Slots:
     """At most ``total`` long jobs at once, and ``reserved`` short ones more; short jobs may have any slot.
 
-    One caller has all but one of the ``total``, or the only one, and at most ``waiting`` of its requests wait. A free
-    slot goes to the caller that has the fewest, then to the one that had slots for the least time recently, then to
-    the oldest request. So a caller who sends little waits for one job at most, whatever others send.
+    One caller's long jobs have all but one of the ``total``, or the only one; short ones may have ``reserved`` more.
+    At most ``waiting`` of its requests wait. A free slot goes to the caller that has the fewest; among these it goes to
+    the request whose caller had slots for the least time recently, less the time that the request has waited: a caller
+    that sends little comes before one that sends much, and nobody waits forever, however many callers there are.
     """
 
     def __init__(self, total: int, waiting: int, kind: str, reserved: int = 0) -> None:
@@ -54,6 +57,7 @@ class Slots:
         self._free = total + reserved
         self._long = 0
         self._share = max(1, total - 1)
+        self._reserved = reserved
         self._most = self._share + waiting
         self._kind = kind
         self._callers: dict[str, _Caller] = {}
@@ -90,7 +94,7 @@ class Slots:
 
     async def _wait(self, caller: str, *, is_short: bool) -> None:
         """Wait for a slot and take it."""
-        waiter = _Waiter(caller, is_short, asyncio.get_running_loop().create_future())
+        waiter = _Waiter(caller, is_short, monotonic(), asyncio.get_running_loop().create_future())
         self._waiters.append(waiter)
         self._assign()
         try:
@@ -108,20 +112,35 @@ class Slots:
             possible = [each for each in self._waiters if self._may_start(each)]
             if not possible:
                 return
-            chosen = min(possible, key=lambda each: (self._callers[each.caller].running, self._time_of(each.caller)))
+            chosen = min(possible, key=self._turn_of)
             self._waiters.remove(chosen)
-            self._free -= 1
-            self._long += not chosen.is_short
-            self._callers[chosen.caller].running += 1
+            self._count(chosen.caller, 1, is_short=chosen.is_short)
             chosen.ready.set_result(None)
 
     def _may_start(self, waiter: _Waiter) -> bool:
-        return self._callers[waiter.caller].running < self._share and (waiter.is_short or self._long < self._total)
+        if waiter.ready.done():  # it was cancelled, and its task has not run since
+            return False
+        own = self._callers[waiter.caller]
+        if waiter.is_short:
+            return own.running < self._share + self._reserved
+        return own.long < self._share and self._long < self._total
+
+    def _turn_of(self, waiter: _Waiter) -> tuple[int, float]:
+        """The key by which waiting requests are ordered; the lowest is next."""
+        waited = monotonic() - waiter.since
+        return self._callers[waiter.caller].running, self._time_of(waiter.caller) - waited
+
+    def _count(self, caller: str, number: int, *, is_short: bool) -> None:
+        """Count a slot that a caller got, or with -1 gave back."""
+        own = self._callers[caller]
+        own.running += number
+        self._free -= number
+        if not is_short:
+            own.long += number
+            self._long += number
 
     def _release(self, caller: str, *, is_short: bool) -> None:
-        self._free += 1
-        self._long -= not is_short
-        self._callers[caller].running -= 1
+        self._count(caller, -1, is_short=is_short)
         self._assign()
 
     def _time_of(self, caller: str) -> float:

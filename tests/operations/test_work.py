@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from api.conftest import PATIENCE
+from api.test_dry_run import HOSTILE
 from pydantic import SecretStr
 
 from bench.reliability.attacks import ATTACKS
@@ -462,6 +463,62 @@ def test_a_request_that_stops_waiting_leaves_its_slot_to_the_next() -> None:
     assert asyncio.run(found()) == ["a", "c"]
 
 
+def test_requests_that_stop_waiting_while_a_slot_becomes_free_fail_no_other() -> None:
+    async def found() -> list[object]:
+        shared, end = Slots(2, 8, "busy"), asyncio.Event()
+
+        async def work(caller: str) -> str:
+            async with shared.slot(caller):
+                await end.wait()
+                return caller
+
+        tasks = [asyncio.ensure_future(work(caller)) for caller in "abcde"]
+        await asyncio.sleep(0)
+        end.set()  # in the turn in which a and b go on, c and d are cancelled
+        for gone in tasks[2:4]:
+            gone.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        async with shared.slot("f"), shared.slot("g"):  # both slots are free
+            return [result if isinstance(result, str) else type(result) for result in results]
+
+    cancelled = asyncio.CancelledError
+    assert asyncio.run(found()) == ["a", "b", cancelled, cancelled, "e"]
+
+
+def test_a_caller_that_had_slots_waits_no_longer_than_it_had_them_whoever_else_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(slots, "monotonic", lambda: now[0])
+
+    async def found() -> int:
+        shared = Slots(1, 8, "busy")
+        order: list[str] = []
+
+        async def work(caller: str, seconds: float) -> None:
+            async with shared.slot(caller):
+                order.append(caller)
+                await asyncio.sleep(0)
+                now[0] += seconds
+
+        await work("old", 5.0)
+        tasks = [asyncio.ensure_future(work("new", 1.0)), asyncio.ensure_future(work("old", 1.0))]
+        for number in range(20):  # another new caller waits whenever the slot becomes free
+            tasks.append(asyncio.ensure_future(work(f"new {number}", 1.0)))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        await asyncio.gather(*tasks)
+        return order.index("old", 1)
+
+    assert asyncio.run(found()) <= 7
+
+
+def test_a_caller_with_a_long_job_has_the_reserved_slot_for_a_short_one() -> None:
+    long, short = False, True
+    assert _order(Slots(2, 8, "busy", reserved=1), [("a", long), ("a", short), ("a", short)])[0] == ["a", "a"]
+    assert _order(Slots(2, 8, "busy", reserved=1), [("a", short), ("a", short), ("a", short)])[0] == ["a", "a"]
+
+
 @pytest.mark.slow
 def test_a_short_request_is_answered_while_two_callers_hold_the_other_processes(
     serve: Callable[..., Any], tokens: Tokens
@@ -574,6 +631,21 @@ def test_work_that_takes_too_long_is_charged_by_its_time(serve: Callable[..., An
         refused = client.post("/v1/decisions", json=QWEN)
         assert (refused.status_code, kind(refused.json())) == (429, "too-many-requests")
         assert 190_000 < int(refused.headers["retry-after"]) <= 201_000  # 2 s count as 200 decisions
+
+
+def test_candidate_rules_are_charged_by_their_time(serve: Callable[..., Any], tokens: Tokens) -> None:
+    token = tokens.add("many", "dry-run")
+    with (
+        serve(
+            "--tokens", str(tokens.path), CANDIDATE_TIMEOUT="1", RATE_LIMIT="0.001", MAX_BODY=str(4 << 20)
+        ) as service,
+        service.client(token) as client,
+    ):
+        aborted = client.post("/v1/dry-run", json={"request": QWEN, "rules": HOSTILE})
+        assert kind(aborted.json()) == "candidate-aborted"
+        refused = client.post("/v1/dry-run", json=QWEN)
+        assert (refused.status_code, kind(refused.json())) == (429, "too-many-requests")
+        assert 90_000 < int(refused.headers["retry-after"]) <= 201_000  # 1 s counts as 100 decisions
 
 
 def test_only_the_seconds_beyond_the_decisions_are_charged() -> None:
