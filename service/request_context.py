@@ -39,8 +39,8 @@ class RequestConnection(Protocol):
 class RequestContext(Struct, gc=False):
     """A request: its ``path`` without the first slash, its caller, when it began (ns), and its unconfirmed log entries.
 
-    ``decisions`` has the ids of its first decisions, if the access log is on. ``connection`` is set for endpoints that
-    work on a part of a body while they receive the rest.
+    ``decisions`` has the ids of its first decisions, if the access log is on. ``connection`` is not set for
+    `/v1/decisions`, which needs none.
     """
 
     path: str

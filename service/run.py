@@ -29,12 +29,12 @@ from service.auth.proxies import behind
 from service.auth.tokens import TokensInvalid, read_tokens
 from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, first
 from service.run_folder import run_folder
-from service.settings import OFF, Settings
+from service.settings import OFF, PREFIX, Settings
 from service.telemetry.logging import configuration
 from service.transport.connection import Connection
 from service.transport.sockets import Supervisor
 from service.transport.tls import load, tls_context
-from service.variables import unknown_variables
+from service.variables import SERVICE_PORT, unknown_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ def run(flags: dict[str, Any]) -> None:
         origin.accepted()
         for name, value in settings.model_dump().items():
             if value is not None:
-                os.environ[f"RUNNER_POLICY_{name.upper()}"] = _env_text(value)
+                os.environ[f"{PREFIX}{name.upper()}"] = _env_text(value)
         reload = Reload(origin, folder, published, sources, settings.default_release)
         logging.config.dictConfig(configuration(settings.log_format))
         _allow_files(settings.max_connections)
@@ -194,7 +194,9 @@ def _settings(flags: dict[str, Any]) -> tuple[Settings, list[str]]:
     faults = []
     for name, fault in invalid.items():
         given = "" if name == "log" else f", not `{fault['input']}`"
-        shown = f"RUNNER_POLICY_{name.upper()}" if flags.get(name) is None else _flag(name)
+        if SERVICE_PORT.fullmatch(f"{name.upper()}={fault['input']}"):
+            given += "; Kubernetes sets it for a Service of this name: set `enableServiceLinks: false` in the pod"
+        shown = f"{PREFIX}{name.upper()}" if flags.get(name) is None else _flag(name)
         faults.append(f"{shown}: {str(fault['msg']).removeprefix('Value error, ')}{given}")
     defaults = {name: Settings.model_fields[name].get_default(call_default_factory=True) for name in invalid}
     return Settings(**{**flags, **defaults}), faults
@@ -208,7 +210,7 @@ def _setting_faults(settings: Settings, invalid: set[str]) -> Iterator[str]:
     """The faults of combinations of valid settings; ``invalid`` has the flags and variables that are not."""
 
     def is_valid(name: str) -> bool:
-        return invalid.isdisjoint({_flag(name), f"RUNNER_POLICY_{name.upper()}"})
+        return invalid.isdisjoint({_flag(name), f"{PREFIX}{name.upper()}"})
 
     if (
         not settings.is_local

@@ -23,11 +23,13 @@ from policy.messages import nearest, quoted
 from policy.request.request import INVALID, UNKNOWN_RELEASE
 from policy.rules.documents import rules_document
 from policy.rules.releases import InvalidVersion, UnknownRelease
-from service.api.endpoint import CHUNK_SIZE
+from service.api.endpoint import CHUNK_SIZE, CLIENT_CLOSED_REQUEST
 from service.auth.tokens import READ
+from service.documents.body import Disconnected
 from service.documents.query import parameter
 from service.problems import Refused, headers_of, problem_of
 from service.telemetry.metrics import CONTENT_TYPE
+from service.transport.disconnection import connection_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +44,10 @@ if TYPE_CHECKING:
 router = APIRouter()
 T = TypeVar("T")
 NO_RECORDS: Final = b'{"items":[],"next":null}'
+SEND_TIME: Final = 60.0
+"""Seconds a client may take to read logged records, of which a page has 8 MiB at most."""
+MAX_WAIT: Final = 20.0
+"""Seconds a request for logged records may wait for its slot."""
 
 
 def _served(request: Request) -> ServiceState:
@@ -142,7 +148,7 @@ async def log(request: Request) -> Response:
     store = _store(request)
     log_filter = read_filter(request.query_params.multi_items())
     async with AsyncExitStack() as slot:
-        await slot.enter_async_context(_served(request).log_slots.slot(request.scope["caller"]))
+        await take_log_slot(request, slot)
         body = await _from_store(encode_page, store, log_filter)
         return RecordsResponse(NO_RECORDS if body is None else body, slot.pop_all())
 
@@ -155,7 +161,7 @@ async def logged(request: Request, decision_id: UUID) -> Response:
     parameter(request.query_params.multi_items())
     store = _store(request)
     async with AsyncExitStack() as slot:
-        await slot.enter_async_context(_served(request).log_slots.slot(request.scope["caller"]))
+        await take_log_slot(request, slot)
         body = await _from_store(encode_record, store, str(decision_id))
         if body is None:
             raise Refused(
@@ -166,7 +172,10 @@ async def logged(request: Request, decision_id: UUID) -> Response:
 
 
 class RecordsResponse(Response):
-    """Logged records, sent in pieces; then their slot is released, so that few such answers are in memory."""
+    """Logged records, sent in pieces; then their slot is released, so that few such answers are in memory.
+
+    The connection of a client that takes longer than ``SEND_TIME`` to read them is closed: others wait for the slot.
+    """
 
     media_type = "application/json"
 
@@ -177,10 +186,36 @@ class RecordsResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  # ASGI's signature
         """Send the answer."""
         async with self._slot:
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            for start in range(0, len(self.body), CHUNK_SIZE):
-                piece, is_last = self.body[start : start + CHUNK_SIZE], start + CHUNK_SIZE >= len(self.body)
-                await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+            try:
+                async with asyncio.timeout(SEND_TIME):
+                    await self._send(send)
+            except TimeoutError:
+                connection = connection_of(scope)
+                if connection is not None:
+                    connection.abort()
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for start in range(0, len(self.body), CHUNK_SIZE):
+            piece, is_last = self.body[start : start + CHUNK_SIZE], start + CHUNK_SIZE >= len(self.body)
+            await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+
+
+async def take_log_slot(request: Request, slot: AsyncExitStack) -> None:
+    """Take a slot for logged records, until ``slot`` is closed.
+
+    Raises:
+        Refused: no slot becomes free in time, or too many requests of the caller wait.
+        Disconnected: the client disconnected while it waited.
+    """
+    try:
+        async with asyncio.timeout(MAX_WAIT):
+            await slot.enter_async_context(_served(request).log_slots.slot(request.scope["caller"]))
+    except TimeoutError as error:
+        raise Refused("busy", "others are reading the log; send the request again") from error
+    connection = connection_of(request.scope)
+    if connection is not None and connection.is_gone:
+        raise Disconnected
 
 
 def _store(request: Request) -> Store:
@@ -233,7 +268,11 @@ def add_handlers(app: FastAPI) -> None:
             Refused("not-found", f"unknown path {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers
         )
 
+    async def disconnected(_: Request, __: Exception) -> Response:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+
     app.add_exception_handler(PolicyError, refused)
+    app.add_exception_handler(Disconnected, disconnected)
     app.add_exception_handler(HTTPException, not_routed)
 
 

@@ -166,7 +166,9 @@ def encode_page(store: Store, log_filter: LogFilter) -> bytes:
         StoreFailed: the store cannot be queried.
     """
     found = page(store, log_filter)
-    return b'{"items":[%b],"next":%b}' % (b",".join(map(encode, found.items)), encode(found.next))
+    # In a loop of Python's own: `map` would hold the interpreter, and so the event loop, for the whole page.
+    items = [encode(item) for item in found.items]
+    return b'{"items":[%b],"next":%b}' % (b",".join(items), encode(found.next))
 
 
 def encode_record(store: Store, decision_id: str) -> bytes | None:

@@ -10,7 +10,7 @@ import socket
 import sqlite3
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import BoundedSemaphore, Timer
+from threading import Timer
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -39,10 +39,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine, Select
 
-CONNECTIONS: Final = 4
-"""Concurrent queries of one process."""
-FETCHED: Final = 8
-"""Rows fetched from the database at once: one may have some megabytes."""
+FETCHED: Final = 32
+"""Rows fetched from the database at once: one may have some megabytes, and each fetch is a round trip to a server."""
 BY_PARTS: Final = {"yield_per": FETCHED}
 
 UNDEFINED_TABLE: Final = "42P01"
@@ -168,14 +166,13 @@ class Rows(NamedTuple):
 class Store:
     """A store that is read, by any thread. It is connected to for each query, and never created."""
 
-    def __init__(self, url: URL, seconds: float, *, many: bool = False) -> None:
-        """``seconds`` is the timeout of a query; with ``many``, several may run at once.
+    def __init__(self, url: URL, seconds: float) -> None:
+        """``seconds`` is the timeout of a query.
 
         Each query has a connection of its own, as a server may have closed an older one, or hang before it says so.
         """
         self.url = url
         self._seconds = seconds
-        self._turns = BoundedSemaphore(CONNECTIONS if many else 1)
         self._engine = (_file if is_file(url) else _server)(url, seconds)
 
     def rows(self, query: Select[Any], size: int) -> Rows:
@@ -218,8 +215,6 @@ class Store:
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
         """A connection for one query, aborted on timeout: a hanging server does not enforce its own."""
-        if not self._turns.acquire(timeout=self._seconds):
-            raise StoreFailed("too many queries at once")
         try:
             with self._engine.connect() as connection:
                 timer = Timer(self._seconds, cut, [connection.connection.driver_connection])
@@ -231,8 +226,6 @@ class Store:
                     timer.cancel()
         except (SQLAlchemyError, OSError) as error:
             raise (StoreNotCreated if self._is_not_created(error) else StoreFailed)(error_text(error)) from error
-        finally:
-            self._turns.release()
 
     def _is_not_created(self, error: Exception) -> bool:
         if is_file(self.url):

@@ -40,7 +40,7 @@ requests = logging.getLogger("runner_policy.requests")
 log = logging.getLogger("runner_policy")
 
 LOG_QUERIES: Final = 4
-"""Answers with logged records at once, from the query until they are sent: each takes some tens of megabytes."""
+"""Answers with logged records at once, from the query until they are sent: each takes tens of megabytes."""
 LOG_WAITING: Final = 64
 """Further requests for logged records of one caller that may wait."""
 

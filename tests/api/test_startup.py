@@ -337,7 +337,10 @@ def test_empty_variables_those_of_other_commands_and_those_of_kubernetes_are_ign
 
 def test_the_port_of_a_service_of_kubernetes_is_refused_unless_the_port_is_a_flag(refused: Callable[..., Done]) -> None:
     url = "tcp://10.0.0.1:8080"
-    port = f"RUNNER_POLICY_PORT: Input should be a valid integer, unable to parse string as an integer, not `{url}`"
+    port = (
+        f"RUNNER_POLICY_PORT: Input should be a valid integer, unable to parse string as an integer, not `{url}`; "
+        "Kubernetes sets it for a Service of this name: set `enableServiceLinks: false` in the pod"
+    )
     workers = "RUNNER_POLICY_WORKERS: Input should be greater than or equal to 1, not `0`"
     assert [
         refused(*flags, RUNNER_POLICY_PORT=url, RUNNER_POLICY_WORKERS="0").err.splitlines()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
 import subprocess
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,9 +19,12 @@ from api.conftest import BIN, PATIENCE, ROOT, environment
 from log.conftest import becomes
 from msgspec.structs import replace
 from processes import bound
+from starlette.requests import Request
 from uuid_utils import uuid7
 
 from policy.errors import RequestInvalid
+from service.api import catalogue
+from service.limits.slots import Slots
 from service.log import query as reading
 from service.log.filters import FILTERS
 from service.log.query import LogFilter, page, read_filter, stream
@@ -25,6 +32,8 @@ from service.log.record import Row, first_id, row_size, timestamp
 from service.log.store import Store, StoreNotCreated, read_url
 from service.log.tail import LogTail
 from service.log.writer import Writer
+from service.problems import Refused
+from service.transport.disconnection import CONNECTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -222,6 +231,49 @@ def test_answers_that_nobody_reads_take_the_slots_of_their_caller_only_until_the
         for connection in unread:
             connection.close()
         becomes(lambda: client.get("/v1/log?limit=1").status_code == 200)
+
+
+def test_a_client_that_reads_its_records_too_slowly_is_disconnected_and_its_slot_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Aborted:
+        is_aborted = False
+
+        def abort(self) -> None:
+            self.is_aborted = True
+
+    monkeypatch.setattr(catalogue, "SEND_TIME", 0.01)
+    connection = Aborted()
+
+    async def answered() -> None:
+        slots = Slots(1, 0, "busy")
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.body":
+                await asyncio.Event().wait()  # nobody reads
+
+        async with AsyncExitStack() as slot:
+            await slot.enter_async_context(slots.slot("a"))
+            response = catalogue.RecordsResponse(b"[]", slot.pop_all())
+        await response({"type": "http", CONNECTION: weakref.ref(connection)}, None, send)  # type: ignore[arg-type]  # it receives nothing
+        async with slots.slot("b"):
+            assert connection.is_aborted
+
+    asyncio.run(answered())
+
+
+def test_a_request_for_records_waits_for_a_slot_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "MAX_WAIT", 0.01)
+
+    async def refused() -> None:
+        slots = Slots(1, 8, "busy")
+        state = SimpleNamespace(service=SimpleNamespace(log_slots=slots))
+        request = Request({"type": "http", "app": SimpleNamespace(state=state), "caller": "b"})
+        async with slots.slot("a"), AsyncExitStack() as slot:
+            with pytest.raises(Refused, match="others are reading the log"):
+                await catalogue.take_log_slot(request, slot)
+
+    asyncio.run(refused())
 
 
 @pytest.mark.parametrize("name", FILTERS)
