@@ -340,6 +340,44 @@ def test_a_server_that_is_no_hub_is_told(server: HubServer, asks: Asks) -> None:
     assert refusal(asks()) == ("HubUnreachable", f"HUB does not answer as a hub does; check `HF_ENDPOINT`, {GIVE}")
 
 
+FILE_NAMES = (
+    "../x",
+    "..",
+    ".",
+    "W/..",
+    "WW..",
+    'W/"../x"',
+    "/tmp/x",
+    "a/b",
+    "a/../../b",
+    "a\\b",
+    "%2e%2e/x",
+    "x" * 300,
+    "\xe9",
+)
+"""Values of headers that would be names of files elsewhere, or of none."""
+
+
+@pytest.mark.parametrize("header", ["ETag", "X-Linked-Etag", "X-Repo-Commit"])
+@pytest.mark.parametrize("status", [200, 302, 404])
+def test_a_hub_names_no_file_outside_its_cache(
+    server: HubServer, asks: Asks, tmp_path: Path, status: int, header: str
+) -> None:
+    sent = {"Location": f"{server.url}/blob", "X-Error-Code": "EntryNotFound"} if status != 200 else {}
+    server.replies["/blob"] = Reply()
+    expected = f"the hub sends an invalid `{header.lower()}` header; check `HF_ENDPOINT`, {GIVE}"
+    for value in (*FILE_NAMES, *(f'"{value}"' for value in FILE_NAMES)):
+        server.give(Reply(status=status, headers={**sent, header: value}))
+        assert refusal(asks()) == ("HubUnreachable", expected), value
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("value", ['W/"5f3a-1"', '"{SHA1{0a9f}}"', '"a.b:gzip"', "0a9f", '"W"', f'"{"a" * 64}"'])
+def test_any_etag_that_is_a_file_name_is_accepted(server: HubServer, asks: Asks, value: str) -> None:
+    server.give(Reply(headers={"ETag": value}))
+    assert asks().config(NAME).config == CONFIG
+
+
 # What cannot be used
 
 TOO_LARGE = (

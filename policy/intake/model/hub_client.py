@@ -9,6 +9,7 @@ header, and with it a token.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from contextlib import contextmanager
@@ -49,6 +50,11 @@ if TYPE_CHECKING:
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
 RETRYABLE: Final = {408, 429, 500, 502, 503, 504}
+# huggingface_hub uses these headers as file names without a check: with `..` or `/`, a hub could make it write or read
+# any file of the service. It removes any `W` and `/` before an ETag, and the quotes.
+ETAG: Final = re.compile(r'(?:W/)?"?(?!W*\.)(?!.*\.\.)[!#-.0-[\]-~]{1,200}"?', re.ASCII)
+COMMIT: Final = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
+FILE_NAMES: Final = {"etag": ETAG, "x-linked-etag": ETAG, "x-repo-commit": COMMIT}
 INSTEAD: Final = "or give its `config.json`"
 
 
@@ -305,6 +311,9 @@ def _translated_errors() -> Iterator[None]:
 def _check(response: httpx.Response) -> None:
     if response.status_code in RETRYABLE:
         raise HubUnreachable(f"the hub answers {response.status_code}; try again later, {INSTEAD}")
+    for name, legal in FILE_NAMES.items():
+        if any(not legal.fullmatch(value) for value in response.headers.get_list(name)):
+            raise HubUnreachable(f"the hub sends an invalid `{name}` header; check `HF_ENDPOINT`, {INSTEAD}")
     if response.headers.get("content-encoding", "identity") != "identity":
         raise HubUnreachable(f"the hub compresses files although it is asked not to; check `HF_ENDPOINT`, {INSTEAD}")
     length = response.headers.get("x-linked-size") or response.headers.get("content-length") or ""
