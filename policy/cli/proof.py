@@ -107,7 +107,11 @@ def diff(
     ] = None,
     markdown: Annotated[
         Path | None,
-        typer.Option("--markdown", metavar="FILE", help="Also append the Markdown to this file, whatever the format."),
+        typer.Option(
+            "--markdown",
+            metavar="FILE",
+            help="Also append the Markdown to this file, whatever the format; `-` prints it on standard output.",
+        ),
     ] = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if a deployment is affected.")] = False,  # noqa: FBT002  # typer's flags
 ) -> None:
@@ -139,7 +143,10 @@ def diff(
 
 
 def _append(file: Path, lines: Iterator[str]) -> None:
-    """Append lines to a file; the command fails if it cannot be written."""
+    """Append lines to a file, or print them for ``-``; the command fails if the file cannot be written."""
+    if str(file) == "-":
+        typer.echo("\n".join(lines))
+        return
     try:
         with file.open("a", encoding="utf-8") as target:
             target.writelines(f"{line}\n" for line in lines)

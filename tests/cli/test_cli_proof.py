@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +126,27 @@ def test_one_run_gives_notices_and_markdown(call: Callable[..., Done], folder: P
     both = call(*compared, "github", "--markdown", str(summary))
     assert (both.code, both.out) == (0, call(*compared, "github").out)
     assert summary.read_text() == "before\n" + call(*compared, "markdown").out
+
+
+@pytest.mark.parametrize("mode", ["wb", "ab"])
+def test_markdown_on_standard_output_keeps_what_a_file_has(root: Path, tmp_path: Path, mode: str) -> None:
+    printed = tmp_path / "printed"
+    printed.write_text("before\n")
+    command = [sys.executable, "-c", "from service.cli import main; main()", "rules", "diff", str(root / "rules")]
+    shell = f"{shlex.join([*command, '--format', 'github', '--markdown', '-'])} && echo after"
+    with printed.open(mode) as out:
+        out.write(b"first\n" * 20)
+        out.flush()
+        subprocess.run(["sh", "-c", shell], cwd=root, stdout=out, check=True)
+    lines = printed.read_text().splitlines()
+    assert [line for line in lines if line not in {"before", "first"}] == [
+        "## What this edit of the rules changes",
+        "",
+        "- no deployment is affected (proved)",
+        "::notice::no deployment is affected (proved)",
+        "after",
+    ]
+    assert lines.count("first") == 20
 
 
 def test_markdown_that_cannot_be_written_is_a_2(call: Callable[..., Done], folder: Path, tmp_path: Path) -> None:
