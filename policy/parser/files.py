@@ -23,10 +23,11 @@ def read_at_most(path: Path, size: int, *, pipes: bool = False) -> bytes:
     """
     waits = pipes and stat.S_ISFIFO(path.stat().st_mode)  # otherwise a pipe without a writer would block
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if waits else os.O_NONBLOCK))
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISREG(mode) or (waits and stat.S_ISFIFO(mode))):
+        os.close(descriptor)  # before `fdopen`, whose error for a folder has the descriptor's number
+        raise NotAFile(f"expected a file, got {kind_of(mode)}")
     with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
-        if not (stat.S_ISREG(mode) or (waits and stat.S_ISFIFO(mode))):
-            raise NotAFile(f"expected a file, got {kind_of(mode)}")
         return file.read(size)
 
 

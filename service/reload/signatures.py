@@ -67,7 +67,8 @@ def read_signers(file: Path) -> list[PublicKey]:
         data = read_at_most(file, MAX_BYTES + 1)
         lines = data.decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise SignersInvalid(f"{file} cannot be read") from error
+        reason = error.strerror or str(error) if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
+        raise SignersInvalid(f"{file} cannot be read: {reason}") from error
     if len(data) > MAX_BYTES:
         raise SignersInvalid(f"{file} has more than the {MAX_BYTES:,} bytes that are read")
     keys = []

@@ -98,7 +98,7 @@ def test_devices_and_pipes_that_nobody_writes_are_refused(
     what = "a named pipe" if "PIPE" in arguments else "a device"
     assert (
         done.code,
-        f"expected a file, got {what}" in done.err or "is not a regular file" in done.err,
+        f"cannot be read: expected a file, got {what}" in done.err,
         "Traceback" in done.err,
     ) == (2, True, False)
 
@@ -406,7 +406,8 @@ def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
     ("arguments", "says"),
     [
         (["decide", "no-such-file"], "no-such-file: cannot be read: [Errno 2] No such file or directory"),
-        (["decide", "."], ".: cannot be read: [Errno 21] Is a directory"),
+        (["decide", "."], ".: cannot be read: expected a file, got a folder\n"),
+        (["dry-run", "-", "--candidate", "."], ".: cannot be read: expected a file, got a folder\n"),
         (["decide"], "Missing argument 'FILE'"),
         (["decide", "-", "-"], "unexpected extra argument"),
         (["decide", "-", "--explian"], "No such option: --explian"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from policy.intake.model.files import MAX_BYTES, FileInvalid, FolderInvalid, read_config, read_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
@@ -100,9 +101,10 @@ def test_a_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
     assert read_folder(saved(tmp_path, config_json=b"{}" + b" " * (MAX_BYTES - 2))) == ({}, {})
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "config.json")
-    assert faults(tmp_path) == ["`config.json` is not a regular file"]
+@pytest.mark.parametrize(("make", "kind"), [(os.mkfifo, "a named pipe"), (os.mkdir, "a folder")])
+def test_what_is_not_a_file_is_not_read(tmp_path: Path, make: Callable[[Path], None], kind: str) -> None:
+    make(tmp_path / "config.json")
+    assert faults(tmp_path) == [f"`config.json` cannot be read: expected a file, got {kind}"]
 
 
 def test_what_the_system_does_not_let_be_read_is_told(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import gc
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -27,7 +28,7 @@ from ports import port_of_nobody
 from policy.errors import RulesInvalid
 from service.reload import git as gitrules
 from service.reload.reload import RulesSourceFailed
-from service.reload.signatures import NotSigned, verify
+from service.reload.signatures import NotSigned, SignersInvalid, read_signers, verify
 from service.settings import Settings
 
 from .conftest import RULE, TITLE, read, started, until
@@ -435,6 +436,15 @@ def verdict(commit: Commit, signers: Path) -> str:
     except NotSigned as error:
         return str(error)
     return ""
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("", "expected a file, got a folder"), ("none", "No such file or directory")]
+)
+def test_allowed_signers_that_are_no_file_are_reported(tmp_path: Path, name: str, reason: str) -> None:
+    file = tmp_path / name
+    with pytest.raises(SignersInvalid, match=re.escape(f"{file} cannot be read: {reason}")):
+        read_signers(file)
 
 
 # over HTTP, with a password

@@ -105,6 +105,7 @@ def test_every_fault_in_the_settings_is_named_at_once(tmp_path: Path) -> None:
         (["--tls-key", "Makefile"], "--tls-cert and --tls-key belong together; give both"),
         (["--tls-client-ca", "Makefile"], "--tls-client-ca needs --tls-cert and --tls-key"),
         (["--tokens", "nowhere"], "--tokens: nowhere: cannot be read: No such file or directory"),
+        (["--tokens", "docs"], "--tokens: docs: cannot be read: expected a file, got a folder"),
         (
             ["--tls-cert", "Makefile", "--tls-key", "Makefile"],
             "--tls-cert: cannot load Makefile with the key Makefile: ",

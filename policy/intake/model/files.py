@@ -13,7 +13,7 @@ import msgspec
 
 from policy.errors import PolicyError
 from policy.messages import quoted
-from policy.parser.files import NotAFile, read_at_most
+from policy.parser.files import read_at_most
 from policy.parser.jsontext import NotJson, read_json
 
 CONFIG: Final = "config.json"
@@ -82,10 +82,8 @@ def read_file(path: Path) -> bytes:
         raw = read_at_most(path, MAX_BYTES + 1)
     except FileNotFoundError:
         raise
-    except NotAFile as error:
-        raise FileInvalid("is not a regular file") from error
     except OSError as error:
-        raise FileInvalid(f"cannot be read: {error.strerror}") from error
+        raise FileInvalid(f"cannot be read: {error.strerror or error}") from error
     if len(raw) > MAX_BYTES:
         raise TooLarge(f"has more than {MAX_BYTES} bytes, the limit")
     return raw
