@@ -241,7 +241,7 @@ def _store(url: str | None) -> Store:
     except ValidationError as error:
         fail(USAGE, *(f"RUNNER_POLICY_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()))
     if place.get_backend_name() == "sqlite" and not Path(place.database or "").is_file():
-        fail(USAGE, f"{place.database}: no log found; name it with --log")
+        fail(USAGE, f"no log found at {place.database}; `runner-policy serve` creates it, --log names another")
     return Store(place, 30.0)
 
 

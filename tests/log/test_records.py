@@ -331,7 +331,8 @@ def test_the_log_is_asked_where_there_is_none(call: Callable[..., Done], sqlite:
     assert sqlite.file is not None
     sqlite.file.unlink()
     done = call("log", "query", "--log", sqlite.url)
-    assert (done.code, done.out, done.err.strip()) == (2, "", f"{sqlite.file}: no log found; name it with --log")
+    expected = f"no log found at {sqlite.file}; `runner-policy serve` creates it, --log names another"
+    assert (done.code, done.out, done.err.strip()) == (2, "", expected)
     assert not sqlite.file.exists()
 
 
