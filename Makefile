@@ -67,10 +67,10 @@ sbom: $(READY) ## the software bill of materials of what runs (CycloneDX), in bu
 audit: $(READY) ## known vulnerabilities of the locked packages; "Error 1" is a vulnerability, "Error 3" that no source could be asked
 	$(BIN)/python .ci/audit.py
 
-generate: $(READY) ## the files that are made from the vocabulary: schemas, docs/facts.md
+generate: $(READY) ## the files made from the vocabulary and the language: schemas, docs/facts.md, docs/language.md
 	$(BIN)/python -m policy.cli.generate
 
-tables: $(READY) ## the model tables anew, from the wheels of every release (2 GB)
+tables: $(READY) ## regenerate the model tables from the wheels of every release (downloads 2 GB)
 	$(BIN)/python -m policy.vllm.tablegen.make all
 
 lock: $(READY) ## the lock files, from pyproject.toml and requirements/*.in; needs uv
@@ -90,7 +90,7 @@ verify-mutants: $(READY) ## an error in every deciding rule of the upstream laye
 	MUTATED_RELEASES="$$($(BIN)/python -c 'import yaml; print(*yaml.safe_load(open("rules/releases.yaml"))["known"])')" \
 		$(BIN)/pytest -n 0 tests/verify/test_vllm.py -k 'error' $(ARGS)
 
-fuzz-deployments: $(READY) ## deployments drawn by chance, asked of vLLM in ENVIRONMENTS too, and counted (bench/unseen/)
+fuzz-deployments: $(READY) ## compare random deployments with vLLM in ENVIRONMENTS and count the differences (bench/unseen/)
 	$(BIN)/python -m bench.unseen $(ENVIRONMENTS) $(ARGS)
 
 image-install: ## the image's first step: what runs, in $(IMAGE), with the rules beside it
@@ -116,7 +116,7 @@ image-sbom: ## the image's third step: its bill of materials, by a tool that doe
 image-steps: $(READY) ## the Dockerfile's steps without Docker, in an empty folder, and the health check of what they made
 	sh .ci/image
 
-test-pythons: $(READY) ## the tests on every other of Python 3.11, 3.12 and 3.13 that is here
+test-pythons: $(READY) ## the tests on each other installed Python from 3.11 to 3.13
 	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 	sh .ci/python --all | while read -r python; do \
 		minor=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
@@ -129,13 +129,13 @@ cluster: $(READY) ## admission at a real API server: KUBEBUILDER_ASSETS names a 
 	@test -n "$(KUBEBUILDER_ASSETS)" || { echo "say where: make $@ KUBEBUILDER_ASSETS=/usr/local/kubebuilder/bin" >&2; exit 1; }
 	KUBEBUILDER_ASSETS="$(KUBEBUILDER_ASSETS)" $(BIN)/pytest -n 0 tests/cluster $(ARGS)
 
-reliability: $(READY) ## load while rules change, killed processes, stores that go, slow clients (forty minutes; needs root)
+reliability: $(READY) ## load while rules change, killed processes, stores that go, slow clients (forty minutes; `disk` needs root)
 	for check in "load" "reloads" "inforce" "kill" "restarts" "database" "disk" "slow" "hostile"; do $(BIN)/python -m bench.reliability $$check || exit 1; done
 
 schemathesis: $(READY) ## schemathesis, with many examples of each operation
 	SCHEMATHESIS_EXAMPLES=500 $(BIN)/pytest -n 0 tests/api/test_schemathesis.py $(ARGS)
 
-bench-smoke: $(READY) ## a short run of the benchmark that looks at no figure
+bench-smoke: $(READY) ## a short run of the benchmark, which checks no requirement
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 

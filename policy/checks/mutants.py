@@ -76,14 +76,14 @@ def mutate(
             if not _is_killed(mutant, catalogue, by_rule):
                 survivors.append(mutant)
     by_key = {(mutant.item, mutant.vllm, mutant.change): mutant for mutant in accepted}
-    unkillable = {
+    accepted_survivors = {
         key: mutant for mutant in survivors if (key := (mutant.item.id, mutant.range, mutant.change)) in by_key
     }
     return Trial(
         total,
-        tuple(mutant for mutant in survivors if mutant not in unkillable.values()),
-        tuple(mutant for key, mutant in by_key.items() if key in unkillable),
-        tuple(mutant for key, mutant in by_key.items() if key not in unkillable),
+        tuple(mutant for mutant in survivors if mutant not in accepted_survivors.values()),
+        tuple(mutant for key, mutant in by_key.items() if key in accepted_survivors),
+        tuple(mutant for key, mutant in by_key.items() if key not in accepted_survivors),
     )
 
 

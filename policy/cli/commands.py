@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class LazyCommand(TyperCommand):
-    """A command by its summary and the module of its Typer, ``app``, which has the command or is the group itself."""
+    """A command in the list, with its summary; its module is imported when the command runs.
+
+    The module's ``app`` is a Typer that has the command, or is the group itself.
+    """
 
     def __init__(self, name: str, module: str, summary: str) -> None:
         super().__init__(name, short_help=summary)

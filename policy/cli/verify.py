@@ -124,7 +124,7 @@ def _draft(
     if as_json:
         typer.echo(json.dumps(asdict(found), ensure_ascii=False))
         return
-    typer.echo(f"{release} beside {found.known}:")
+    typer.echo(f"{release} compared with {found.known}:")
     for name, lines in found.changed.items():
         typer.echo("\n".join([f"  {name}", *(f"    {line}" for line in lines)]))
     for label, texts in (("new reasons", found.new_reasons), ("removed reasons", found.removed_reasons)):

@@ -45,7 +45,9 @@ class Proof:
 
 
 def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> Proof:
-    """Check every claim for every release of a loaded policy; ``progress`` is called with each before its proof.
+    """Check every claim for every release of a loaded policy.
+
+    ``progress`` is called with the name of each release, and of each step between two, before its proof.
 
     Raises:
         ProofFailed: the policy decides a witness differently from the solver.

@@ -12,7 +12,7 @@ add_command("serve", "service.cli.serve", "Serve the policy over HTTP.")
 add_command(
     "health",
     "service.cli.serve",
-    "Ask the service on this machine whether it is ready: exit code 0 where it is, 1 where it is not.",
+    "Ask the service on this machine whether it is ready: exit code 0 if ready, else 1.",
 )
 add_command("log", "service.cli.log", "The decision log: follow, query, export.")
 add_command("token", "service.cli.token", "Manage API tokens.")

@@ -98,7 +98,7 @@ def serve(
 
 @app.command()
 def health() -> None:
-    """Ask the service on this machine whether it is ready: exit code 0 where it is, 1 where it is not.
+    """Ask the service on this machine whether it is ready: exit code 0 if ready, else 1.
 
     For the health check of a container: it reads the same `RUNNER_POLICY_…` variables as `serve`, and no flags.
     """

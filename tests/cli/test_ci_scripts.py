@@ -6,9 +6,12 @@ import os
 import shlex
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EARLIER = "earlier\n" * 50
 REPORT = ["## What this edit of the rules changes", "", "- no deployment is affected (proved)"]
