@@ -16,6 +16,7 @@ from policy.rules.effects import TABLE
 from policy.rules.json_schema import cases_schema, condition_file_schema, releases_schema, rule_schema
 from policy.rules.loader import read_folder
 from policy.rules.operators import OPERATORS, operators_for
+from policy.rules.releases import spans
 
 if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
@@ -63,21 +64,9 @@ def facts_page(catalogue: Catalogue) -> str:
             if fact.kind is FactKind.VARIABLE
             else json.dumps(fact.default)
         )
-        releases = spans(readers.get(fact.name, []), catalogue.releases.known)
+        releases = spans(readers.get(fact.name, []), catalogue.releases.known, "…") or "none"
         lines.append(f"| `{fact.name}` | {fact.kind} | {fact.legal} | {default} | {releases} | {fact.meaning} |")
     return "\n".join(lines) + "\n"
-
-
-def spans(releases: list[str], known: tuple[str, ...]) -> str:
-    """Releases as text: consecutive known ones as ``first…last``."""
-    runs: list[list[str]] = []
-    for index, release in enumerate(known):
-        if release in releases:
-            if index and runs and runs[-1][-1] == known[index - 1]:
-                runs[-1].append(release)
-            else:
-                runs.append([release])
-    return ", ".join(run[0] if len(run) == 1 else f"{run[0]}…{run[-1]}" for run in runs) or "none"
 
 
 def language_page() -> str:

@@ -1,11 +1,12 @@
 """The vLLM releases that the rules know, and which of them decides for a given version.
 
-Owns the resolution of any PEP 440 version to a known release.
+Owns the resolution of any PEP 440 version to a known release, and how several releases are written.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from packaging.version import InvalidVersion as Unparsable
@@ -13,6 +14,9 @@ from packaging.version import Version
 
 from policy.errors import PolicyError
 from policy.messages import listed, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
 
 MAX_VERSION = 64
 
@@ -53,6 +57,18 @@ def series(release: str | Version) -> tuple[int, int]:
     """The minor series of a version, such as ``(0, 23)``."""
     version = release if isinstance(release, Version) else Version(release)
     return version.major, version.minor
+
+
+def spans(releases: Collection[str], known: Sequence[str], separator: str = " to ") -> str:
+    """Releases as ranges of the known ones: ``0.22.0 to 0.24.0, 0.26.0``; empty if there are none."""
+    runs: list[list[str]] = []
+    for index, release in enumerate(known):
+        if release in releases:
+            if index and runs and runs[-1][-1] == known[index - 1]:
+                runs[-1].append(release)
+            else:
+                runs.append([release])
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]}{separator}{run[-1]}" for run in runs)
 
 
 class Releases:

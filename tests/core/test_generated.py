@@ -10,7 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from policy.cli.generate import generated, main, spans
+from policy.cli.generate import generated, main
 from policy.errors import RulesInvalid
 from policy.facts.vocabulary import FACTS
 from policy.parser.fields import FieldReader
@@ -205,22 +205,6 @@ def test_the_page_of_facts_mentions_every_fact(root: Path, name: str) -> None:
 def test_the_page_of_the_language_mentions_every_operator_and_effect(root: Path) -> None:
     page = (root / "docs" / "language.md").read_text()
     assert [word for word in [*OPERATORS, *(effect.name for effect in TABLE)] if f"| `{word}` |" not in page] == []
-
-
-@pytest.mark.parametrize(
-    ("releases", "words"),
-    [
-        ([], "none"),
-        (["b"], "b"),
-        (["a", "b"], "a…b"),
-        (["a", "c"], "a, c"),
-        (["a", "b", "d", "e"], "a…b, d…e"),
-        (["a", "b", "c", "d", "e"], "a…e"),
-        (["e"], "e"),
-    ],
-)
-def test_releases_are_told_as_runs(releases: list[str], words: str) -> None:
-    assert spans(releases, ("a", "b", "c", "d", "e")) == words
 
 
 def test_the_sources_are_those_of_the_project(sources: Sources) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy.rules.releases import InvalidVersion, Releases, Resolution, UnknownRelease, series
+from policy.rules.releases import InvalidVersion, Releases, Resolution, UnknownRelease, series, spans
 
 KNOWN = ("0.20.0", "0.20.2", "0.21.0", "0.22.0", "0.22.1", "0.23.0", "0.24.0", "0.25.0", "0.25.1", "0.33.0")
 RELEASES = Releases(KNOWN, "0.23.0")
@@ -119,3 +119,20 @@ def test_another_default_that_is_not_known_is_an_error(version: str, error: type
 @pytest.mark.parametrize(("version", "expected"), [("0.23.0", (0, 23)), ("1", (1, 0)), ("0.23.1rc1", (0, 23))])
 def test_a_series_is_the_first_two_numbers(version: str, expected: tuple[int, int]) -> None:
     assert series(version) == expected
+
+
+@pytest.mark.parametrize(
+    ("releases", "text"),
+    [
+        ([], ""),
+        (["b"], "b"),
+        (["a", "b"], "a to b"),
+        (["a", "c"], "a, c"),
+        (["e", "d", "a", "b"], "a to b, d to e"),
+        (["a", "b", "c", "d", "e"], "a to e"),
+        (["e"], "e"),
+    ],
+)
+def test_releases_are_written_as_ranges(releases: list[str], text: str) -> None:
+    assert spans(releases, ("a", "b", "c", "d", "e")) == text
+    assert spans(releases, ("a", "b", "c", "d", "e"), "…") == text.replace(" to ", "…")
