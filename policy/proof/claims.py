@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any
 import z3
 
 from policy.errors import Fault
-from policy.proof.difference import Difference, differ, differences, meaning, simplest_model
-from policy.proof.replay import Replay
-from policy.proof.space import Space, none_of
+from policy.proof.difference import Difference, check_replay, differ, differences, meaning, simplest_model
+from policy.proof.replay import Replay, holding
+from policy.proof.space import Space, holds_in, none_of
 from policy.proof.symbolic import Symbolic
-from policy.rules.releases import series
+from policy.rules.releases import series, spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from policy.policy import Policy
-    from policy.rules.catalogue import ReleaseRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> P
         key = meaning(catalogue.rules_of(release), series(release))
         if key not in proved:
             progress(release)
-            proved[key] = tuple(_faults(catalogue.rules_of(release), release))
+            proved[key] = tuple(_faults(policy, release))
         for fault in proved[key]:
             faults.setdefault(fault, []).append(release)
     steps = []
@@ -71,11 +70,12 @@ def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> P
             catalogue.rules_of(before), catalogue.rules_of(after), (series(before), series(after)), replay
         )
         steps.append(Step(before, after, tuple(changes)))
-    return Proof(tuple(_of_releases(faults)), _equivalent_groups(policy, steps), tuple(steps))
+    return Proof(tuple(_in_releases(faults, known)), _equivalent_groups(policy, steps), tuple(steps))
 
 
-def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
+def _faults(policy: Policy, release: str) -> Iterator[Fault]:
     """The faults of a release's rules: unreachable or redundant rules, and facts for which no rule decides."""
+    rules = policy.catalogue.rules_of(release)
     space = Space([condition for item in rules for condition in (item.when, item.cleared) if condition is not None])
     whole = Symbolic(rules, space, series(release))
     solver = z3.SolverFor("QF_FD")
@@ -85,8 +85,11 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
         solver.push()
         solver.add(nothing)
         solver.check()
-        facts = space.stated(simplest_model(solver, space.preferences()))
+        model = simplest_model(solver, space.preferences())
         solver.pop()
+        facts = space.stated(model)
+        expected = [n for n, when in enumerate(whole.both.holds) if holds_in(model, when)]
+        check_replay(facts, expected, holding(policy, release, facts))
         yield Fault(
             "releases.yaml",
             1,
@@ -130,10 +133,10 @@ def _matters(
     return bool(found == z3.sat)
 
 
-def _of_releases(faults: dict[Fault, list[str]]) -> Iterator[Fault]:
+def _in_releases(faults: dict[Fault, list[str]], known: Sequence[str]) -> Iterator[Fault]:
+    """The faults, each with the releases that have it."""
     for fault, releases in faults.items():
-        where = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
-        yield Fault(fault.path, fault.line, fault.column, f"in {where}, {fault.message}")
+        yield Fault(fault.path, fault.line, fault.column, f"in {spans(releases, known)}, {fault.message}")
 
 
 def _equivalent_groups(policy: Policy, steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:

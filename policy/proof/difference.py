@@ -289,13 +289,22 @@ class _RuleSetComparison:
         facts = self.space.stated(model)
         expected = tuple(_answer(side, model) for side in self.sides)
         answers = replay(facts)
-        if answers != expected:
-            raise ProofFailed(
-                "the solver and the engine disagree; report it with these facts: "
-                f"{json.dumps(facts)}: expected {expected}, got {answers}"
-            )
+        check_replay(facts, expected, answers)
         rules = tuple(name for name, when in self.responsible.items() if holds_in(model, when))
         return Difference(rules[0], rules, facts, *answers)
+
+
+def check_replay(facts: Facts, expected: object, found: object) -> None:
+    """Compare what the solver expects for a witness with what the engine finds.
+
+    Raises:
+        ProofFailed: they differ.
+    """
+    if found != expected:
+        raise ProofFailed(
+            "the solver and the engine disagree; report it with these facts: "
+            f"{json.dumps(facts)}: expected {expected}, got {found}"
+        )
 
 
 def simplest_model(solver: Any, preferences: Sequence[tuple[Any, Sequence[Any]]]) -> Any:

@@ -1,6 +1,7 @@
-"""Decide a deployment's facts with the policy itself under two sets of rules.
+"""Decide a deployment's facts with the policy itself, to check the solver.
 
-Every witness of the solver is decided here too.
+Every witness of a difference is decided here too. For a witness that no rule decides, there is no decision to compare;
+the engine confirms which rules hold.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from policy.request.request import read_request
 if TYPE_CHECKING:
     from policy.decision.decision import Decision
     from policy.policy import Policy
+    from policy.request.request import Request
 
 LONG_AGO = date.min
 
@@ -32,7 +34,18 @@ class Replay:
 
 def decide(policy: Policy, release: str, facts: dict[str, Any]) -> Decision:
     """The whole decision of a known release, without warnings about overdue reviews."""
-    return policy.decide(read_request({"vllm_version": release, "facts": facts}, policy.releases), LONG_AGO)
+    return policy.decide(_request(policy, release, facts), LONG_AGO)
+
+
+def holding(policy: Policy, release: str, facts: dict[str, Any]) -> list[int]:
+    """The indexes of the rules of a known release that hold for these facts, by the engine."""
+    ruleset = policy.ruleset(release)
+    fired = ruleset.fired(_request(policy, release, facts).facts)
+    return sorted([*(n for n in fired if n >= 0), *ruleset.definition.always])
+
+
+def _request(policy: Policy, release: str, facts: dict[str, Any]) -> Request:
+    return read_request({"vllm_version": release, "facts": facts}, policy.releases)
 
 
 def _answer(decision: Decision) -> ProofOutcome:

@@ -1,7 +1,7 @@
 """The ruling of ``policy.decision.ruling`` as formulas over all facts at once.
 
-Owns the second implementation of how rules that hold become a decision. The first decides requests. Every witness found
-here is decided by the first as well (``difference``), and a test compares the two on generated facts.
+Owns the second implementation of how rules that hold become a decision. The first decides requests. Every witness of a
+difference is decided by the first as well (``replay``), and a test compares the two on generated facts.
 """
 
 from __future__ import annotations

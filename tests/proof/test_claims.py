@@ -10,6 +10,7 @@ from ruletexts import rule_text
 
 from policy.policy import Policy
 from policy.proof.claims import prove
+from policy.proof.difference import ProofFailed
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 
@@ -57,9 +58,10 @@ def test_neighbours_that_differ_have_a_deployment_for_each_difference(shipped: C
     assert {"architecture-allowlist", "mamba-align"} <= steps["0.22.1", "0.23.0"]
 
 
-def policy_of(rules: Mapping[str, str]) -> Policy:
+def policy_of(rules: Mapping[str, str], *known: str) -> Policy:
     texts = {f"upstream/{name}.yaml": text for name, text in rules.items()}
-    return Policy(load(Sources({"releases.yaml": "known: ['0.22.0', '0.23.0']\ndefault: '0.23.0'\n", **texts})))
+    releases = f"known: {list(known or ('0.22.0', '0.23.0'))}\ndefault: '0.23.0'\n"
+    return Policy(load(Sources({"releases.yaml": releases, **texts})))
 
 
 V2 = rule_text("v2", "default-v2", "always")
@@ -111,13 +113,32 @@ def test_a_rule_that_is_of_no_use_is_found(rules: dict[str, str], expected: list
     assert proof.equivalent == (("0.22.0", "0.23.0"),)
 
 
-def test_facts_that_nothing_decides_are_found() -> None:
-    variable = {"env.VLLM_USE_V2_MODEL_RUNNER": True}
-    opt_in = {
-        "on": rule_text("on", "override-v2", variable),
-        "off": rule_text("off", "not-default", {"env.VLLM_USE_V2_MODEL_RUNNER": False}),
+def test_a_fault_names_exactly_the_releases_that_have_it() -> None:
+    rules = {
+        "v2": V2,
+        "early": rule_text("early", "not-default", MOE, vllm=">=0.22,<0.23"),
+        "late": rule_text("late", "not-default", MOE, vllm=">=0.24"),
+        "dense": rule_text("dense", "not-default", {"all": [MOE, {"model_config.is_hybrid": True}]}),
     }
-    proof = prove(policy_of(opt_in))
+    proof = prove(policy_of(rules, "0.22.0", "0.23.0", "0.24.0"))
+    assert [fault.message.partition(", redundant")[0] for fault in proof.faults] == ["in 0.22.0, 0.24.0"]
+
+
+VARIABLE = "env.VLLM_USE_V2_MODEL_RUNNER"
+OPT_IN = {
+    "on": rule_text("on", "override-v2", {VARIABLE: True}),
+    "off": rule_text("off", "not-default", {VARIABLE: False}),
+}
+
+
+def test_facts_that_nothing_decides_are_found() -> None:
+    proof = prove(policy_of(OPT_IN))
     assert [(fault.path, fault.message) for fault in proof.faults] == [
         ("releases.yaml", "in 0.22.0 to 0.23.0, no rule decides for {}; add a `default-v2` rule with `when: always`")
     ]
+
+
+def test_facts_that_nothing_decides_are_evaluated_by_the_engine_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("policy.decision.ruleset.Ruleset.fired", lambda self, facts: (0,))  # noqa: ARG005
+    with pytest.raises(ProofFailed, match=r"disagree; report it with these facts: \{\}: expected \[\], got \[0\]"):
+        prove(policy_of(OPT_IN))
