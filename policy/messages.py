@@ -1,4 +1,4 @@
-"""How messages show values: quoted, listed, and with a suggestion for a misspelt word."""
+"""How messages show values: quoted, listed, counted, and with a suggestion for a misspelt word."""
 
 from __future__ import annotations
 
@@ -65,3 +65,8 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 def listed(words: Iterable[str]) -> str:
     """The legal words in backticks, separated by commas."""
     return ", ".join(f"`{word}`" for word in words)
+
+
+def counted(number: int, singular: str, plural: str) -> str:
+    """A number with its word: ``1 rule``, ``0 rules``."""
+    return f"{number} {singular if number == 1 else plural}"

@@ -19,6 +19,7 @@ from policy.cli import proof_report as report
 from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail
 from policy.cli.requests import loaded, parsed, read_text
 from policy.errors import EngineFailed, RequestInvalid, RulesInvalid
+from policy.messages import counted
 from policy.parser.jsontext import NotJson, read_json
 from policy.policy import Policy
 from policy.proof import documents
@@ -78,7 +79,8 @@ def prove(
                 err.print(str(fault), markup=False)
             typer.echo(as_text(report.steps(proof)), nl=False)
             typer.echo(
-                f"{len(policy.catalogue.rules)} rules, {len(policy.releases.known)} releases: {report.verdict(faults)}"
+                f"{counted(len(policy.catalogue.rules), 'rule', 'rules')}, "
+                f"{counted(len(policy.releases.known), 'release', 'releases')}: {report.verdict(faults)}"
             )
         case ProofFormat.JSON:
             typer.echo(json.dumps(documents.proof_document(proof, faults), ensure_ascii=False))
@@ -126,16 +128,16 @@ def diff(
     before, after = _policy(base, place), _policy(head, place)
     with _proving("comparing") as progress:
         edit = edit_of(before, after, progress)
-    counted = _counted(fleet, before, after) if fleet else None
+    count = _fleet_count(fleet, before, after) if fleet else None
     if markdown is not None:
-        _append(markdown, report.markdown(edit, counted))
+        _append(markdown, report.markdown(edit, count))
     match form:
         case EditFormat.TEXT:
-            typer.echo(as_text(report.edit(edit, counted)), nl=False)
+            typer.echo(as_text(report.edit(edit, count)), nl=False)
         case EditFormat.JSON:
-            typer.echo(json.dumps(documents.edit_document(edit, counted), ensure_ascii=False))
+            typer.echo(json.dumps(documents.edit_document(edit, count), ensure_ascii=False))
         case EditFormat.MARKDOWN:
-            typer.echo("\n".join(report.markdown(edit, counted)))
+            typer.echo("\n".join(report.markdown(edit, count)))
         case EditFormat.GITHUB:
             for line in report.notices(edit, place, after.catalogue, before.catalogue):
                 typer.echo(line)
@@ -180,7 +182,7 @@ def _policy(name: str | None, place: Path) -> Policy:
         fail(INVALID, f"the rules of {name or place}: {error}")
 
 
-def _counted(file: str, before: Policy, after: Policy) -> FleetCount:
+def _fleet_count(file: str, before: Policy, after: Policy) -> FleetCount:
     from policy.proof.edit import count  # noqa: PLC0415  # as above
 
     pairs = [

@@ -13,7 +13,9 @@ from rich.text import Text
 
 from policy.cli.console import annotation
 from policy.errors import Fault
+from policy.messages import counted
 from policy.render import BAD, GOOD, QUIET, STRONG, escape_control
+from policy.rules.releases import spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from policy.proof.claims import Proof
     from policy.proof.difference import Difference, ProofOutcome
-    from policy.proof.edit import Edit, FleetCount
+    from policy.proof.edit import Edit, EditEffect, FleetCount
     from policy.rules.catalogue import Catalogue
 
 UNAFFECTED = "no deployment is affected (proved)"
@@ -60,15 +62,15 @@ def verdict(faults: Sequence[Fault]) -> str:
     )
 
 
-def edit(found: Edit, counted: FleetCount | None) -> RenderableType:
+def edit(found: Edit, fleet: FleetCount | None) -> RenderableType:
     """An edit's changes by the releases in which they are the same, and a summary."""
     lines: list[Text] = []
     for effect in found.effects:
-        lines += [Text(spans(effect.releases, found), STRONG), *_lines(effect.change)]
-    return Group(*lines, *(Text(line, BAD if found.changes_something else GOOD) for line in summary(found, counted)))
+        lines += [Text(_releases(effect, found), STRONG), *_lines(effect.change)]
+    return Group(*lines, *(Text(line, BAD if found.changes_something else GOOD) for line in summary(found, fleet)))
 
 
-def summary(found: Edit, counted: FleetCount | None) -> Iterator[str]:
+def summary(found: Edit, fleet: FleetCount | None) -> Iterator[str]:
     """The summary of an edit, in sentences."""
     if not found.effects:
         yield UNAFFECTED
@@ -78,33 +80,26 @@ def summary(found: Edit, counted: FleetCount | None) -> Iterator[str]:
             release for release in found.compared if any(release in effect.releases for effect in found.effects)
         ]
         yield (
-            f"{len(found.effects)} classes of deployments are affected, by {', '.join(rules)}, "
-            f"in {len(affected)} of {len(found.compared)} releases"
+            f"{counted(len(found.effects), 'class of deployments is', 'classes of deployments are')} affected, "
+            f"by {', '.join(rules)}, in {len(affected)} of {counted(len(found.compared), 'release', 'releases')}"
         )
     for release in found.gone:
         yield f"{release} is no longer known"
     for release, before in found.compared.items():
         if release != before:
             yield f"{release} is new, and compared with {before}"
-    if counted is not None:
+    if fleet is not None:
         yield (
-            f"of {counted.deployments} deployments {counted.changed} change, {counted.runner} of them their runner, "
-            f"{counted.starts} whether they start; {counted.undecided} could not be decided"
+            f"of {counted(fleet.deployments, 'deployment', 'deployments')}, "
+            f"{counted(fleet.changed, 'changes', 'change')} (runner: {fleet.runner}, start: {fleet.starts}), "
+            f"and {fleet.undecided} could not be decided"
         )
-        if counted.first:
-            yield f"the first of them: {', '.join(counted.first)}"
+        if fleet.first:
+            yield f"first changed: {', '.join(fleet.first)}"
 
 
-def spans(releases: Sequence[str], found: Edit) -> str:
-    """Releases as ranges of what is known: ``0.22.0 to 0.24.0, 0.26.0``."""
-    known = list(found.compared)
-    runs: list[list[str]] = []
-    for release in releases:
-        if runs and known.index(release) == known.index(runs[-1][-1]) + 1:
-            runs[-1].append(release)
-        else:
-            runs.append([release])
-    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+def _releases(effect: EditEffect, found: Edit) -> str:
+    return spans(effect.releases, list(found.compared))
 
 
 def transition(change: Difference) -> str:
@@ -130,11 +125,11 @@ def reasons(change: Difference) -> list[str]:
     ]
 
 
-def markdown(found: Edit, counted: FleetCount | None) -> Iterator[str]:
+def markdown(found: Edit, fleet: FleetCount | None) -> Iterator[str]:
     """The lines of a Markdown report of an edit, for a pull request."""
     yield "## What this edit of the rules changes"
     yield ""
-    for line in summary(found, counted):
+    for line in summary(found, fleet):
         yield f"- {line}"
     if found.effects:
         yield ""
@@ -142,7 +137,7 @@ def markdown(found: Edit, counted: FleetCount | None) -> Iterator[str]:
         yield "|---|---|---|---|---|"
     for effect in found.effects:
         change = effect.change
-        cells = (spans(effect.releases, found), f"`{change.rule}`", transition(change), "<br>".join(reasons(change)))
+        cells = (_releases(effect, found), f"`{change.rule}`", transition(change), "<br>".join(reasons(change)))
         facts = json.dumps(change.facts, ensure_ascii=False).replace("|", "\\|")
         yield f"| {' | '.join(cells)} | `{facts}` |"
 
@@ -154,7 +149,7 @@ def notices(found: Edit, place: Path, after: Catalogue, before: Catalogue) -> It
         rule = after.rule(change.rule) or before.rule(change.rule)
         if rule is not None:
             facts = json.dumps(change.facts, ensure_ascii=False)
-            message = f"{spans(effect.releases, found)}: {transition(change)} for {facts}"
+            message = f"{_releases(effect, found)}: {transition(change)} for {facts}"
             yield annotation("notice", Fault(str(place / rule.path), *rule.place, message))
     if not found.changes_something:
         yield f"::notice::{UNAFFECTED}"

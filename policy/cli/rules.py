@@ -34,7 +34,7 @@ from policy.cli.console import (
 from policy.cli.proof import diff, prove
 from policy.cli.requests import loaded, show_answer
 from policy.errors import Fault, PolicyError, RulesInvalid
-from policy.messages import nearest, quoted
+from policy.messages import counted, nearest, quoted
 from policy.rules.documents import rule_document
 from policy.rules.loader import default_folder, read_folder
 
@@ -76,7 +76,9 @@ def check_rules(
     warnings = RulesInvalid(_overdue(catalogue)).under(place).faults if catalogue else ()
     _report_check(faults, warnings, form)
     if not faults and catalogue and form is CheckFormat.TEXT:
-        typer.echo(f"{len(catalogue.rules)} rules, {len(catalogue.releases.known)} releases, {catalogue.revision}: ok")
+        rules_count = counted(len(catalogue.rules), "rule", "rules")
+        releases_count = counted(len(catalogue.releases.known), "release", "releases")
+        typer.echo(f"{rules_count}, {releases_count}, {catalogue.revision}: ok")
     raise typer.Exit(INVALID if faults else 0)
 
 
@@ -174,7 +176,7 @@ def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: CheckFormat) ->
                 err.print(str(fault), markup=False)
             killed = trial.mutants - len(trial.survivors) - len(trial.accepted)
             typer.echo(
-                f"{trial.mutants} mutants: {killed} killed, {len(trial.accepted)} accepted, "
+                f"{counted(trial.mutants, 'mutant', 'mutants')}: {killed} killed, {len(trial.accepted)} accepted, "
                 f"{len(trial.survivors)} survived"
             )
         case CheckFormat.JSON:

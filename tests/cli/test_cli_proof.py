@@ -15,7 +15,9 @@ import pytest
 from dulwich import porcelain
 from ruletexts import rule_text
 
-from policy.proof.difference import ProofOutcome
+from policy.cli.proof_report import summary
+from policy.proof.difference import Difference, ProofOutcome
+from policy.proof.edit import Edit, EditEffect, FleetCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +28,8 @@ RULE = "house/kv-connector-fallback.yaml"
 NARROW = ("kv_transfer_config: present", "kv_transfer_config.kv_connector: {in: [NixlConnector]}")
 QWEN = {"architectures": ["Qwen3ForCausalLM"]}
 SMALLEST = {"model_config": QWEN, "kv_transfer_config": {}}
+V1, V2 = (ProofOutcome(runner, "default", True, ()) for runner in ("v1", "v2"))
+EFFECT = EditEffect(("0.22.0",), Difference("moe", ("moe",), {}, V1, V2))
 
 
 @pytest.fixture
@@ -78,6 +82,33 @@ def test_revisions_and_folders_are_compared_alike(call: Callable[..., Done], fol
     found = [changes(call("rules", "diff", *way, "--rules", str(folder), "--format", "json")) for way in ways]
     assert found[0]
     assert found == [found[0]] * len(ways)
+
+
+@pytest.mark.parametrize(
+    ("edit", "fleet", "sentences"),
+    [
+        (
+            Edit({"0.22.0": "0.22.0"}, (), (EFFECT,)),
+            FleetCount(1, 1, 0, 1, 0, ("a",)),
+            [
+                "1 class of deployments is affected, by moe, in 1 of 1 release",
+                "of 1 deployment, 1 changes (runner: 0, start: 1), and 0 could not be decided",
+                "first changed: a",
+            ],
+        ),
+        (
+            Edit({"0.22.0": "0.22.0", "0.23.0": "0.22.0"}, (), (EFFECT, EFFECT)),
+            FleetCount(0, 0, 0, 0, 0, ()),
+            [
+                "2 classes of deployments are affected, by moe, in 1 of 2 releases",
+                "0.23.0 is new, and compared with 0.22.0",
+                "of 0 deployments, 0 change (runner: 0, start: 0), and 0 could not be decided",
+            ],
+        ),
+    ],
+)
+def test_the_summary_agrees_in_number(edit: Edit, fleet: FleetCount, sentences: list[str]) -> None:
+    assert list(summary(edit, fleet)) == sentences
 
 
 def test_text_names_releases_rule_runner_reasons_and_deployment(call: Callable[..., Done], folder: Path) -> None:
@@ -201,8 +232,8 @@ def test_a_fleet_is_counted(call: Callable[..., Done], folder: Path, tmp_path: P
     assert json.loads(done.out)["fleet"] == COUNTED
     text = call("rules", "diff", "HEAD", "--rules", str(folder), "--fleet", str(file)).out.splitlines()
     assert text[-2:] == [
-        "of 4 deployments 1 change, 1 of them their runner, 0 whether they start; 1 could not be decided",
-        "the first of them: kv",
+        "of 4 deployments, 1 changes (runner: 1, start: 0), and 1 could not be decided",
+        "first changed: kv",
     ]
 
 

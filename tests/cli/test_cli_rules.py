@@ -668,7 +668,7 @@ def test_every_change_of_a_shipped_rule_is_noticed_or_explained(call: Callable[.
 @pytest.mark.parametrize(
     ("form", "out"),
     [
-        ("text", "1 mutants: 1 killed, 0 accepted, 0 survived\n"),
+        ("text", "1 mutant: 1 killed, 0 accepted, 0 survived\n"),
         ("json", '{"mutants": 1, "survived": [], "accepted": [], "outdated": []}\n'),
         ("github", ""),
     ],
