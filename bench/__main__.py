@@ -68,7 +68,7 @@ def main() -> None:
     """Print the report, and write that of a full run to ``bench/results.md``.
 
     The exit code is 1 if something could not be measured, without a report, and if a full run missed a requirement,
-    after its report is written.
+    after its report is written, also if other programs disturbed it.
     """
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the service and its alternatives.")
     parser.add_argument(
@@ -83,9 +83,12 @@ def main() -> None:
     print(report)
     if not quick:
         RESULTS.write_text(report, "utf-8")
-        missed = [bar.what for bar in bars(results) if not bar.met]
+        required = bars(results)
+        missed = [bar.what for bar in required if not bar.met]
         verdict = f"missed: {'; '.join(missed)}" if missed else "every requirement is met"
-        print(f"{RESULTS.name} is written; {verdict}")
+        print(f"{RESULTS} is written; {verdict}")
+        if missed and any(bar.disturbed for bar in required):
+            print("disturbed, measure again: other programs ran at the same time")
         if missed:
             sys.exit(1)
 

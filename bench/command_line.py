@@ -1,7 +1,7 @@
 """How long the command line takes: the processor time of its start, and the checks of an edit of the rules.
 
-The start is measured beside an interpreter that imports a few modules of the standard library, so that the machine
-does not count. The checks are measured as a person waits for them.
+The start is compared with that of an interpreter that imports a few modules of the standard library, so that the
+result depends little on the machine. The checks are measured by the clock.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ class CommandLine:
     """Processor seconds of a plain interpreter, ``--help`` and ``decide``, and seconds of the checks of an edit.
 
     The checks are ``rules prove``, ``rules diff`` of one edited rule, a dry run of it for all deployments, and
-    ``.ci/rules HEAD``; ``None`` is what the quick version leaves out.
+    ``.ci/rules HEAD``; ``None`` is what the quick version leaves out. Each command was started ``starts`` times.
     """
 
+    starts: int
     plain: float
     help: float
     decide: float
@@ -76,10 +77,10 @@ def command_line(*, quick: bool) -> CommandLine:
         if EDIT[0] not in text:
             raise CommandFailed(f"{EDITED} has no `{EDIT[0]}` to edit; edit another rule in bench/command_line.py")
         (rules / EDITED).write_text(text.replace(*EDIT), "utf-8")
-        plain, help_, decide = _starts(
-            [PLAIN, (COMMAND, "--help"), (COMMAND, "decide", str(request))], 3 if quick else 10
-        )
+        starts = 3 if quick else 10
+        plain, help_, decide = _starts([PLAIN, (COMMAND, "--help"), (COMMAND, "decide", str(request))], starts)
         return CommandLine(
+            starts,
             plain,
             help_,
             decide,

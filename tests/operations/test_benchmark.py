@@ -29,7 +29,7 @@ TRAFFIC = Traffic(CORPUS, {name: [one] for name, one in MEASURED.items()}, MEASU
 DERIVED = Derived(count=5_000, size=900.0, new=100.0, seen=5.0, whole_new=200.0, whole_seen=100.0)
 COMPARED = Compared("0.23.0", 28, 10_000, 2.5, 10.0, 20.0, ratio=2.0, form="one list", bare=9.0)
 GROWTH = Growth(decisions=1_000, before=90_000_000, after=91_000_000)
-COMMANDS = CommandLine(plain=0.1, help=0.3, decide=0.5, prove=15.0, diff=3.0, dry_run=2.0, checks=60.0)
+COMMANDS = CommandLine(starts=7, plain=0.1, help=0.3, decide=0.5, prove=15.0, diff=3.0, dry_run=2.0, checks=60.0)
 ALL_MET = Results(LOAD, TRAFFIC, [COMPARED], DERIVED, GROWTH, ready=1.0, commands=COMMANDS, skipped=[])
 
 
@@ -56,7 +56,12 @@ def test_every_requirement_met_is_a_0(
 ) -> None:
     code, written = bench(ALL_MET)
     assert (code, "MISS" in written.read_text()) == (0, False)
-    assert capsys.readouterr().out.splitlines()[-1] == "results.md is written; every requirement is met"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{written} is written; every requirement is met"
+
+
+def test_the_report_has_the_number_of_starts(bench: Callable[..., tuple[object, Path]]) -> None:
+    _, written = bench(ALL_MET)
+    assert "Each command is started 7 times, " in written.read_text()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +92,19 @@ def test_a_missed_requirement_is_a_1_after_the_results_are_written(
 ) -> None:
     code, written = bench(results)
     assert (code, "MISS" in written.read_text()) == (1, True)
-    assert capsys.readouterr().out.splitlines()[-1] == f"results.md is written; missed: {missed}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{written} is written; missed: {missed}"
+
+
+DISTURBED = replace(TRAFFIC, rounds={**TRAFFIC.rounds, BATCH: [replace(FAST, cpu=0.5)]})
+
+
+@pytest.mark.parametrize(("ready", "exit_code"), [(2.5, 1), (1.0, 0)])
+def test_a_requirement_missed_on_a_disturbed_machine_is_to_be_measured_again(
+    bench: Callable[..., tuple[object, Path]], capsys: pytest.CaptureFixture[str], ready: float, exit_code: int
+) -> None:
+    code, written = bench(replace(ALL_MET, traffic=DISTURBED, ready=ready))
+    again = "disturbed, measure again: other programs ran at the same time" in capsys.readouterr().out
+    assert (code, again, "pass, disturbed" in written.read_text()) == (exit_code, exit_code == 1, True)
 
 
 def test_the_short_run_looks_at_no_requirement_and_writes_nothing(bench: Callable[..., tuple[object, Path]]) -> None:
