@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Callable
+
+    from rich.console import Console, RenderableType
     from rich.status import Status
 
+    from policy.decision.decision import Decision
     from policy.errors import Fault
 
 FOUND, USAGE, INVALID = 1, 2, 3
@@ -45,9 +48,9 @@ class Output:
         stream = sys.stderr if self._is_error else sys.stdout
         return (stream.isatty() or any(name in os.environ for name in FORCING)) and self.console.is_terminal
 
-    def print(self, *objects: Any, markup: bool | None = None, soft_wrap: bool | None = None) -> None:
-        """Print, as ``Console.print`` does."""
-        self.console.print(*objects, markup=markup, soft_wrap=soft_wrap)
+    def print(self, *objects: Any, markup: bool | None = None) -> None:
+        """Print, as ``Console.print`` does; long lines are not wrapped."""
+        self.console.print(*objects, markup=markup)
 
     def status(self, text: str) -> Status:
         """Show a status on a terminal while the block runs."""
@@ -74,6 +77,30 @@ DefaultOption = Annotated[
         help="The release that decides if a request names none.",
     ),
 ]
+
+
+def show_answer(answer: Any, table: Callable[[], RenderableType], *, as_json: bool) -> None:
+    """Print a table on a terminal, JSON in a pipe or with ``as_json``."""
+    from policy.decision.decision import encode  # noqa: PLC0415  # commands without an answer start without it
+
+    if as_json or not out.is_terminal:
+        typer.echo(encode(answer).decode())
+    else:
+        show(table())
+
+
+def show(table: RenderableType) -> None:
+    """Print a table on the terminal; its columns fit the width."""
+    from rich.console import Console  # noqa: PLC0415  # as above
+
+    Console().print(table)
+
+
+def decision_table(answer: Decision) -> RenderableType:
+    """A decision as a table."""
+    from policy import render  # noqa: PLC0415  # as above
+
+    return render.decision(answer)
 
 
 def fail(code: int, *lines: str) -> NoReturn:

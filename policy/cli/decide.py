@@ -5,25 +5,34 @@ Owns its options, and how they are added to the input.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from policy.cli.commands import command_app
-from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, out
+from policy.cli.console import (
+    FOUND,
+    USAGE,
+    DefaultOption,
+    JsonOption,
+    RulesOption,
+    decision_table,
+    err,
+    fail,
+    out,
+    show,
+    show_answer,
+)
 from policy.cli.requests import (
     HubOption,
     ModelOption,
     decide_request,
-    decision_table,
     fault_lines,
     loaded,
     models_of,
     read_document,
     read_request,
-    show,
-    show_answer,
+    today,
 )
 from policy.decision.decision import Decision, encode
 from policy.errors import RequestInvalid
@@ -78,7 +87,7 @@ def decide(
     _, policy = loaded(rules or default_folder(), default_release, models.find, compile_all=False)
     request = read_request(policy, _with_flags(read_document(file), vllm_version, platform), explain=explain)
     if isinstance(request, Request):
-        answer = decide_request(policy, request)
+        answer = decide_request(policy, request, today())
         show_answer(answer, lambda: decision_table(answer), as_json=as_json)
         return
     rows = _decide_each(policy, request)
@@ -141,11 +150,11 @@ def _decide_each(policy: Policy, manifest: Manifest) -> list[tuple[str, Decision
         requests = requests_of(manifest, policy.releases)
     except RequestInvalid as error:
         fail(USAGE, *fault_lines(error))
-    today = datetime.now(UTC).date()
+    day = today()
     rows: list[tuple[str, Decision | RequestInvalid]] = []
     for path, request in _tracked(requests) if err.is_terminal else requests:
         try:
-            rows.append((path, request if isinstance(request, RequestInvalid) else policy.decide(request, today)))
+            rows.append((path, request if isinstance(request, RequestInvalid) else policy.decide(request, day)))
         except RequestInvalid as error:
             rows.append((path, error))
     return rows

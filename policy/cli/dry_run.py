@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -12,19 +11,27 @@ import typer
 from policy.checks import candidate, report
 from policy.checks.comparison import DryRunComparison, compare, read_result
 from policy.cli.commands import command_app
-from policy.cli.console import INVALID, USAGE, DefaultOption, JsonOption, RulesOption, fail
+from policy.cli.console import (
+    INVALID,
+    USAGE,
+    DefaultOption,
+    JsonOption,
+    RulesOption,
+    decision_table,
+    fail,
+    show_answer,
+)
 from policy.cli.requests import (
     HubOption,
     ModelOption,
     decide_request,
-    decision_table,
     fault_lines,
     loaded,
     models_of,
     read_document,
     read_request,
     read_text,
-    show_answer,
+    today,
 )
 from policy.errors import RequestInvalid, RulesInvalid
 from policy.parser.yamltree import MAX_BYTES as MAX_RULE_FILE
@@ -61,21 +68,21 @@ def dry_run(
     request = read_request(policy, document, explain=True)
     if isinstance(request, Manifest):
         fail(USAGE, f"{file}: expected one deployment, got a manifest; `decide --explain` explains each")
-    current = decide_request(policy, request)
+    day = today()
+    current = decide_request(policy, request, day)
     if not candidates and not remove:
         show_answer(current, lambda: decision_table(current), as_json=as_json)
         return
     if request.deployment is not None:
         document = candidate.with_models(document, policy.intake(request).found)
     texts = [read_text(path, MAX_RULE_FILE, pipes=False) for path in candidates or []]
-    today = datetime.now(UTC).date()
     job = candidate.CandidateJob(
         sources.rules,
         texts,
         remove or [],
         {**document, "explain": True},
         policy.releases.default,
-        today,
+        day,
         int(CANDIDATE_SECONDS),
     )
     try:

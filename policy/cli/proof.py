@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from enum import StrEnum
 from io import StringIO
 from pathlib import Path
@@ -17,7 +16,7 @@ import typer
 
 from policy.cli import proof_report as report
 from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail
-from policy.cli.requests import loaded, parsed, read_text
+from policy.cli.requests import loaded, parsed, read_text, today
 from policy.errors import EngineFailed, RequestInvalid, RulesInvalid
 from policy.messages import counted
 from policy.parser.jsontext import NotJson, read_json
@@ -190,7 +189,7 @@ def _fleet_count(file: str, before: Policy, after: Policy) -> FleetCount:
         for number, document in enumerate(_fleet(file), 1)
         for pair in _pairs(document, f"{file}:{number}", before.releases, after.releases)
     ]
-    return count(pairs, before, after, datetime.now(UTC).date())
+    return count(pairs, before, after, today())
 
 
 def _pairs(

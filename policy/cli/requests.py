@@ -1,4 +1,4 @@
-"""What commands read and show: a policy from its rules, a document from a file, a request from a document.
+"""What commands read: a policy from its rules, a document from a file, a request from a document, the date.
 
 Owns the options for models. The command fails with a message if something cannot be read.
 """
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from policy.cli.console import INVALID, USAGE, err, fail, out
-from policy.decision.decision import encode
+from policy.cli.console import INVALID, USAGE, err, fail
 from policy.errors import EngineFailed, PolicyError, RequestInvalid, RulesInvalid
 from policy.intake.intake import no_models
 from policy.intake.model_finder import ModelFinder
@@ -28,9 +27,7 @@ from policy.rules.catalogue import load
 from policy.rules.loader import read_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import RenderableType
+    from datetime import date
 
     from policy.decision.decision import Decision
     from policy.errors import RequestFault
@@ -63,26 +60,9 @@ HubOption = Annotated[
 ]
 
 
-def show_answer(answer: Any, table: Callable[[], RenderableType], *, as_json: bool) -> None:
-    """Print a table on a terminal, JSON in a pipe or with ``as_json``."""
-    if as_json or not out.is_terminal:
-        typer.echo(encode(answer).decode())
-    else:
-        show(table())
-
-
-def show(table: RenderableType) -> None:
-    """Print a table on the terminal."""
-    from rich.console import Console  # noqa: PLC0415  # commands with JSON in a pipe start without it
-
-    Console().print(table)
-
-
-def decision_table(answer: Decision) -> RenderableType:
-    """A decision as a table."""
-    from policy import render  # noqa: PLC0415  # as above
-
-    return render.decision(answer)
+def today() -> date:
+    """The date in UTC, by which rules are overdue for review. A command reads it once."""
+    return datetime.now(UTC).date()
 
 
 def loaded(
@@ -155,10 +135,10 @@ def read_request(policy: Policy, document: Any, *, explain: bool) -> Request | M
     return with_explanation(request) if explain else request
 
 
-def decide_request(policy: Policy, request: Request) -> Decision:
-    """The decision of today."""
+def decide_request(policy: Policy, request: Request, on: date) -> Decision:
+    """The decision on a day."""
     try:
-        return policy.decide(request, datetime.now(UTC).date())
+        return policy.decide(request, on)
     except RequestInvalid as error:
         fail(USAGE, *fault_lines(error))
 

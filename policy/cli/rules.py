@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,9 +29,10 @@ from policy.cli.console import (
     annotation,
     err,
     fail,
+    show_answer,
 )
 from policy.cli.proof import diff, prove
-from policy.cli.requests import loaded, show_answer
+from policy.cli.requests import loaded, today
 from policy.errors import Fault, PolicyError, RulesInvalid
 from policy.messages import counted, nearest, quoted
 from policy.rules.documents import rule_document
@@ -83,9 +83,9 @@ def check_rules(
 
 
 def _overdue(catalogue: Catalogue) -> Iterator[Fault]:
-    today = datetime.now(UTC).date()
+    day = today()
     for rule in catalogue.rules:
-        if rule.is_overdue(today):
+        if rule.is_overdue(day):
             yield Fault(
                 rule.path,
                 *rule.place,

@@ -290,4 +290,4 @@ def _show(record: Record, *, as_json: bool) -> None:
 
         typer.echo(encode(record).decode())
     else:
-        out.print("  ".join(_cells(record)), markup=False, soft_wrap=True)
+        out.print("  ".join(_cells(record)), markup=False)

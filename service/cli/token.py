@@ -38,5 +38,5 @@ def new(
         entry = entry_of(name, made, scope, until)
     except RequestInvalid as error:
         fail(USAGE, *(f"{fault.pointer}: {fault.message}" for fault in error.faults))
-    err.print(f"the token of {name}, which is not stored anywhere: {made}", markup=False, soft_wrap=True)
+    err.print(f"the token of {name}, which is not stored anywhere: {made}", markup=False)
     typer.echo(entry, nl=False)
