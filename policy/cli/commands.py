@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 class LazyCommand(TyperCommand):
@@ -41,6 +41,8 @@ class LazyCommand(TyperCommand):
         command = self.load()
         for parameter in command.get_params(parent):
             convert_lazily(parameter)
+        for each in (command, *getattr(command, "commands", {}).values()):
+            hide_flag_types(each.get_params(parent))
         return command.make_context(info_name, args, parent, **extra)
 
 
@@ -60,6 +62,13 @@ class LazyConversion:
         if isinstance(value, str) and param.type_descriptor.annotation is str:
             return value
         return self._build().coerce(value, param, ctx)
+
+
+def hide_flag_types(parameters: Iterable[Any]) -> None:
+    """Let the help show no ``<bool>`` after flags, as if a value followed."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
 
 
 def convert_lazily(parameter: Any) -> None:
@@ -82,6 +91,7 @@ class CommandList(TyperGroup):
         """Parse the options of the list itself."""
         for parameter in self.get_params(ctx):
             convert_lazily(parameter)
+        hide_flag_types(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
 

@@ -64,6 +64,7 @@ RulesOption = Annotated[
     Path | None,
     typer.Option(
         "--rules",
+        metavar="FOLDER",
         envvar="RUNNER_POLICY_RULES",
         help="The rules folder; defaults to `rules/` here, else to the bundled rules.",
     ),
@@ -73,6 +74,7 @@ DefaultOption = Annotated[
     str | None,
     typer.Option(
         "--default-release",
+        metavar="VERSION",
         envvar="RUNNER_POLICY_DEFAULT_RELEASE",
         help="The release that decides if a request names none.",
     ),

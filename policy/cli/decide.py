@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 app = command_app()
 
 VersionOption = Annotated[
-    str | None, typer.Option("--vllm-version", help="The release to decide for, if the input names none.")
+    str | None,
+    typer.Option("--vllm-version", metavar="VERSION", help="The release to decide for, if the input names none."),
 ]
 PlatformOption = Annotated[
     Platform | None, typer.Option("--platform", help="Where the engine runs; defaults to `cuda`.")

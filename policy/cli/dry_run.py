@@ -55,10 +55,11 @@ def dry_run(
     model_configs: ModelOption = None,
     hub: HubOption = False,  # noqa: FBT002  # typer's flags
     candidates: Annotated[
-        list[Path] | None, typer.Option("--candidate", help="A rule file to overlay on the rules; may be repeated.")
+        list[Path] | None,
+        typer.Option("--candidate", metavar="FILE", help="A rule file to overlay on the rules; may be repeated."),
     ] = None,
     remove: Annotated[
-        list[str] | None, typer.Option("--remove", help="The id of a rule to remove; may be repeated.")
+        list[str] | None, typer.Option("--remove", metavar="ID", help="The id of a rule to remove; may be repeated.")
     ] = None,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:

@@ -54,7 +54,7 @@ class EditFormat(StrEnum):
 
 
 def prove(
-    folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
+    folder: Annotated[Path | None, typer.Argument(metavar="FOLDER", help="The rules folder.")] = None,
     rules: RulesOption = None,
     form: Annotated[
         ProofFormat, typer.Option("--format", help="Text, JSON, or GitHub annotations.")
@@ -92,7 +92,7 @@ def prove(
 def diff(
     base: Annotated[str, typer.Argument(metavar="BASE", help="The rules before: a git revision, or a folder.")],
     head: Annotated[
-        str | None, typer.Argument(metavar="[HEAD]", help="The rules after; defaults to the folder as it is.")
+        str | None, typer.Argument(metavar="HEAD", help="The rules after; defaults to the folder as it is.")
     ] = None,
     rules: RulesOption = None,
     form: Annotated[

