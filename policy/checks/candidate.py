@@ -8,7 +8,6 @@ the largest answer, and ``FILE`` is where one of more than ``INLINE`` bytes is w
 
 from __future__ import annotations
 
-import resource
 import signal
 import sys
 from datetime import date  # noqa: TC003  # msgspec reads the annotations
@@ -25,6 +24,7 @@ from policy.checks.comparison import (
     SandboxResult,
     compare,
 )
+from policy.checks.sandbox import INLINE, limit_process
 from policy.decision.decision import Decision
 from policy.decision.decision import encode as encode_decision
 from policy.errors import Fault, PolicyError, RequestFault, RequestInvalid, RulesInvalid
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 MEMORY_LIMIT: Final = 1 << 30
 MAX_RULES: Final = 100
-INLINE: Final = 256 << 10
 TOO_LARGE: Final = "too-much-work"
 """The kind of problem of a request whose answer would be too large."""
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
@@ -228,9 +227,7 @@ def exit_reason(code: int, seconds: float) -> str:
 def main() -> None:
     """Run the job on standard input within the limits; exceeding them ends the process."""
     job = read_job(sys.stdin.buffer.read())
-    resource.setrlimit(resource.RLIMIT_CPU, (job.seconds, job.seconds + 1))  # SIGXCPU means out of time
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit_process(MEMORY_LIMIT, job.seconds)
     result = run_job(job)
     if len(sys.argv) > 1:
         result = bounded(result, int(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None)

@@ -8,7 +8,6 @@ they lack the service's default release, or need more time or memory than the pr
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from policy.checks.cases import read_cases, run_cases
+from policy.checks.sandbox import limit_process
 from policy.errors import Fault, PolicyError, RulesInvalid
 from policy.messages import quoted
 from policy.policy import Policy
@@ -170,9 +170,7 @@ def main() -> None:
     rules, cases, default_release, seconds = msgspec.json.decode(
         job, type=tuple[dict[str, str], dict[str, str], str | None, int]
     )
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit_process(MEMORY_LIMIT, seconds)
     sys.stdout.buffer.write(encode(faults_of(Sources(rules, cases), default_release)))
 
 

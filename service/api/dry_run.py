@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.checks import candidate
 from policy.checks.comparison import answer_of, read_result
+from policy.checks.sandbox import INLINE
 from service.api.endpoint import Endpoint, send_result
 from service.auth.tokens import DRY_RUN
 from service.documents.body import read_body, read_headers
@@ -80,7 +81,7 @@ async def _run(job: bytes, seconds: float, max_answer: int, answer: Path | None)
     process = await asyncio.create_subprocess_exec(
         *candidate.COMMAND, *arguments, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
     )
-    most = OVERHEAD + 2 * (max_answer if answer is None else candidate.INLINE)
+    most = OVERHEAD + 2 * (max_answer if answer is None else INLINE)
     try:
         output = await asyncio.wait_for(_communicate(process, job, most), seconds)
     except TimeoutError as error:

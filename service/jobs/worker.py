@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy import render
 from policy.checks import candidate
 from policy.checks.candidate import with_models
+from policy.checks.sandbox import INLINE
 from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.errors import MAX_FAULTS, PolicyError, RequestFault, RequestInvalid
@@ -58,8 +59,6 @@ NICE: Final = 5
 """The niceness of a worker process, so that the serving process comes first."""
 KEPT_POLICIES: Final = 2
 """Revisions of the rules kept compiled: a request in progress may have the one before the newest."""
-INLINE: Final = 256 << 10
-"""Bytes of an answer returned through the pipe, which is read in one go; larger ones go through a file."""
 MAX_FETCHES: Final = 64
 """Models fetched from the hub for one request."""
 NO_MEMORY: Final = f"the request needs more than {MEMORY_LIMIT >> 20} MiB of memory; send it in parts"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 from pathlib import Path
 from typing import Any, Final
 
+from policy.checks.sandbox import limit_process
 from policy.facts.vocabulary import FACTS, FactKind
 from policy.vllm.tablegen.wheels import ArchiveSource, FolderSource, ReleaseSource, SourceReader, WheelSource
 from policy.vllm.verify.extraction import PROPERTY, V1_LIST, V2_LIST, VARIABLE, Extraction, SourceNotFound
@@ -140,9 +140,7 @@ def _fault(error: Exception) -> dict[str, str]:
 
 def main() -> None:
     """Write what was found in the source, then a result for each line of facts."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit_process(MEMORY_LIMIT, SECONDS)
     for name in [name for name in os.environ if name.startswith("VLLM_")]:
         del os.environ[name]  # the user's own variables are not facts
     try:
