@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policy.pointer import existing, shorten, without_secrets
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from policy.masking import SecretValues
 
 MAX_FAULTS = 100
+INVALID_REQUEST: Final = "invalid-request"
+"""The problem of a request that names no other."""
 
 
 class PolicyError(Exception):
@@ -65,7 +67,7 @@ class RequestInvalid(PolicyError):
     that has it. Names come from users, and each fault repeats them.
     """
 
-    def __init__(self, faults: Iterable[RequestFault], problem: str = "invalid-request") -> None:
+    def __init__(self, faults: Iterable[RequestFault], problem: str = INVALID_REQUEST) -> None:
         self.problem = problem
         self.faults = tuple(
             replace(fault, pointer=without_secrets(shorten(fault.pointer))) for fault in islice(faults, MAX_FAULTS)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from policy.decision.decision import Decision  # noqa: TC001  # msgspec reads the annotations
-from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid
+from policy.errors import INVALID_REQUEST, Fault, RequestFault, RequestInvalid, RulesInvalid
 
 COMPARED: Final = (
     "runner",
@@ -47,7 +47,8 @@ class SandboxResult(Struct, frozen=True):
     """The result of a dry run in the sandbox: a decision, or why there is none.
 
     ``answer`` is the encoded comparison, if the job has a ``current`` decision. A large one is in the file that the
-    process was given, of ``spooled`` bytes.
+    process was given, of ``spooled`` bytes. ``problem`` is the kind of the ``request_faults``, ``failed`` why the rules
+    cannot be used.
     """
 
     decision: Decision | None = None
@@ -57,8 +58,8 @@ class SandboxResult(Struct, frozen=True):
     rules: list[str] = []
     faults: list[Fault] = []
     request_faults: list[RequestFault] = []
-    problem: str = ""
-    failed: str = ""
+    problem: str | None = None
+    failed: str | None = None
 
 
 class MemberChange(Struct, frozen=True):
@@ -98,8 +99,8 @@ def answer_of(result: SandboxResult) -> bytes:
     _refuse(result)
     if result.spooled is not None:
         return b""
-    if result.answer is None:
-        raise RulesInvalid([Fault("rules", 1, 1, result.failed)])
+    # INVARIANT: a result that is not refused has an answer, if the job has a ``current`` decision.
+    assert result.answer is not None
     return result.answer.encode()
 
 
@@ -112,8 +113,7 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
         RulesInvalid, RequestInvalid: the candidate was refused.
     """
     _refuse(result)
-    if result.decision is None:
-        raise RulesInvalid([Fault("rules", 1, 1, result.failed)])
+    assert result.decision is not None  # INVARIANT: as above, if it has none
     candidate = result.decision
     if result.affected is not None:
         return DryRunComparisonOfAll(current, candidate, result.affected)
@@ -133,4 +133,6 @@ def _refuse(result: SandboxResult) -> None:
     if result.faults:
         raise RulesInvalid(result.faults)
     if result.request_faults:
-        raise RequestInvalid(result.request_faults, result.problem)
+        raise RequestInvalid(result.request_faults, result.problem or INVALID_REQUEST)
+    if result.failed is not None:
+        raise RulesInvalid([Fault("rules", 1, 1, result.failed)])

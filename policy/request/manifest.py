@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from policy.errors import RequestFault, RequestInvalid
+from policy.errors import INVALID_REQUEST, RequestFault, RequestInvalid
 from policy.intake.deployment import Deployment
 from policy.intake.manifests import read_manifest
 from policy.messages import quoted
 from policy.pointer import at, walk_path
-from policy.request.request import INVALID, UNKNOWN_RELEASE
+from policy.request.request import UNKNOWN_RELEASE
 from policy.rules.releases import InvalidVersion, UnknownRelease
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def request_of(container: Container, manifest: Manifest, releases: Releases) -> 
         try:
             release = releases.resolve(version, nearest=manifest.nearest)
         except (UnknownRelease, InvalidVersion) as error:
-            kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID
+            kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID_REQUEST
             return RequestInvalid([RequestFault(pointer, f"the image {quoted(container.image)}: {error}")], kind)
     elif not manifest.stated:
         why = container.unversioned or "no image shows vLLM's version"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
+from policy.errors import INVALID_REQUEST, MAX_FAULTS, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, read_facts
 from policy.intake.deployment import Deployment, Environment, read_deployment, read_environment, read_model_configs
 from policy.intake.manifests import is_manifest
@@ -40,7 +40,6 @@ FIELDS: Final = (
 _FIELDS: Final = frozenset(FIELDS)
 MAX_REQUEST_ID: Final = 256
 NEAREST: Final = "nearest"
-INVALID: Final = "invalid-request"
 UNKNOWN_RELEASE: Final = "unknown-release"
 
 
@@ -220,13 +219,13 @@ def _read_release(
         )
         version = None
     try:
-        return releases.resolve(version, nearest=beyond == NEAREST), INVALID
+        return releases.resolve(version, nearest=beyond == NEAREST), INVALID_REQUEST
     except UnknownRelease as error:
         faults.append(RequestFault(place, str(error)))
         return releases.resolve(None), UNKNOWN_RELEASE
     except InvalidVersion as error:
         faults.append(RequestFault(place, str(error)))
-        return releases.resolve(None), INVALID
+        return releases.resolve(None), INVALID_REQUEST
 
 
 def _read_layers(document: Mapping[str, Any], pointer: str, faults: list[RequestFault]) -> bool:

@@ -18,9 +18,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from policy.decision.decision import encode
-from policy.errors import PolicyError, RequestFault, RequestInvalid
+from policy.errors import INVALID_REQUEST, PolicyError, RequestFault, RequestInvalid
 from policy.messages import nearest, quoted
-from policy.request.request import INVALID, UNKNOWN_RELEASE
+from policy.request.request import UNKNOWN_RELEASE
 from policy.rules.documents import rules_document
 from policy.rules.releases import InvalidVersion, UnknownRelease
 from service.api.endpoint import CHUNK_SIZE, CLIENT_CLOSED_REQUEST
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 T = TypeVar("T")
-NO_RECORDS: Final = b'{"items":[],"next":null}'
 SEND_TIME: Final = 60.0
 """Seconds a client may take to read logged records, of which a page has 8 MiB at most."""
 MAX_WAIT: Final = 20.0
@@ -143,14 +142,14 @@ async def metrics(request: Request) -> Response:
 @router.get("/v1/log")
 async def log(request: Request) -> Response:
     """Logged decisions, the newest first, a page at a time: `next` is the `until` of the page after it."""
-    from service.log.query import encode_page, read_filter  # noqa: PLC0415  # the log's library takes a quarter of a second to import
+    from service.log.query import EMPTY_PAGE, encode_page, read_filter  # noqa: PLC0415  # the log's library takes a quarter of a second to import
 
     store = _store(request)
     log_filter = read_filter(request.query_params.multi_items())
     async with AsyncExitStack() as slot:
         await take_log_slot(request, slot)
         body = await _from_store(encode_page, store, log_filter)
-        return RecordsResponse(NO_RECORDS if body is None else body, slot.pop_all())
+        return RecordsResponse(EMPTY_PAGE if body is None else body, slot.pop_all())
 
 
 @router.get("/v1/decisions/{decision_id:uuid}")
@@ -242,7 +241,7 @@ def _release(answers: Answers, version: str) -> str:
     try:
         return answers.policy.releases.resolve(version).decided_as
     except (UnknownRelease, InvalidVersion) as error:
-        kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID
+        kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID_REQUEST
         raise RequestInvalid([RequestFault("", f"vllm_version: {error}")], kind) from error
 
 

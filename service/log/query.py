@@ -165,10 +165,17 @@ def encode_page(store: Store, log_filter: LogFilter) -> bytes:
     Raises:
         StoreFailed: the store cannot be queried.
     """
-    found = page(store, log_filter)
+    return _encode(page(store, log_filter))
+
+
+def _encode(found: Page) -> bytes:
     # In a loop of Python's own: `map` would hold the interpreter, and so the event loop, for the whole page.
     items = [encode(item) for item in found.items]
     return b'{"items":[%b],"next":%b}' % (b",".join(items), encode(found.next))
+
+
+EMPTY_PAGE: Final = _encode(Page([], None))
+"""The page of a store to which nothing was written."""
 
 
 def encode_record(store: Store, decision_id: str) -> bytes | None:

@@ -52,7 +52,7 @@ class Printer:
         self._entries.append(entry)
 
     def close(self) -> None:
-        """Print the queued records, or give up after ``CLOSE_TIMEOUT`` seconds."""
+        """Wait until the queued records are printed, at most ``CLOSE_TIMEOUT`` seconds."""
         self._flush()
         ends = time.monotonic() + CLOSE_TIMEOUT
         while self._written < self._queued and time.monotonic() < ends:

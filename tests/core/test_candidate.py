@@ -185,7 +185,7 @@ def test_a_candidate_is_tried_on_the_request(sources: Sources) -> None:
         ["kv-connector-fallback"],
         [],
         [],
-        "",
+        None,
     )
 
 
