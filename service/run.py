@@ -29,7 +29,7 @@ from service.auth.proxies import behind
 from service.auth.tokens import TokensInvalid, read_tokens
 from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, first
 from service.run_folder import run_folder
-from service.settings import OFF, PREFIX, Settings
+from service.settings import OFF, PREFIX, Settings, fault_message
 from service.telemetry.logging import configuration
 from service.transport.connection import Connection
 from service.transport.sockets import Supervisor
@@ -197,7 +197,7 @@ def _settings(flags: dict[str, Any]) -> tuple[Settings, list[str]]:
         if SERVICE_PORT.fullmatch(f"{name.upper()}={fault['input']}"):
             given += "; Kubernetes sets it for a Service of this name: set `enableServiceLinks: false` in the pod"
         shown = f"{PREFIX}{name.upper()}" if flags.get(name) is None else _flag(name)
-        faults.append(f"{shown}: {str(fault['msg']).removeprefix('Value error, ')}{given}")
+        faults.append(f"{shown}: {fault_message(fault)}{given}")
     defaults = {name: Settings.model_fields[name].get_default(call_default_factory=True) for name in invalid}
     return Settings(**{**flags, **defaults}), faults
 

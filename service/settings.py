@@ -10,7 +10,7 @@ import json
 import re
 from ipaddress import ip_address, ip_network
 from pathlib import Path  # noqa: TC003  # pydantic reads the annotations
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from platformdirs import user_state_path
@@ -18,6 +18,10 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from policy.rules.loader import default_folder
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 PREFIX: Final = "RUNNER_POLICY_"
 """The prefix of every setting's environment variable."""
@@ -27,6 +31,18 @@ HOST: Final = re.compile(r"\*|(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_
 """A host name in lower case, `*.` and a domain for all names below it, or `*` for any."""
 STOP_RESERVE: Final = 3.0
 """Seconds at the end of ``shutdown_timeout`` reserved for the log, unless it is short."""
+
+
+def fault_message(fault: ErrorDetails) -> str:
+    """What is wrong with a setting."""
+    return fault["msg"].removeprefix("Value error, ")
+
+
+def fault_lines(error: ValidationError) -> list[str]:
+    """The invalid settings by their variables, a line each; without their values, which may be secret."""
+    return [
+        f"{PREFIX}{str(fault['loc'][0]).upper()}: {fault_message(fault)}" for fault in error.errors(include_input=False)
+    ]
 
 
 class Settings(BaseSettings):

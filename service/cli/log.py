@@ -239,17 +239,17 @@ def _store(url: str | None) -> Store:
     from pydantic import ValidationError  # noqa: PLC0415  # other commands need no settings
 
     from service.log.store import InvalidStoreUrl, Store, read_url  # noqa: PLC0415  # other commands need no database
-    from service.settings import Settings  # noqa: PLC0415  # as above
+    from service.settings import PREFIX, Settings, fault_lines  # noqa: PLC0415  # as above
 
     try:
         text = Settings(**({"log": url} if url else {})).log_url()  # type: ignore[arg-type]  # pydantic makes a secret of it
         if text is None:
-            fail(USAGE, "no decision is logged: RUNNER_POLICY_LOG is `off`; name a log with --log")
+            fail(USAGE, f"no decision is logged: {PREFIX}LOG is `off`; name a log with --log")
         place = read_url(text)
     except InvalidStoreUrl as error:
         fail(USAGE, f"--log: {error}")
     except ValidationError as error:
-        fail(USAGE, *(f"RUNNER_POLICY_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()))
+        fail(USAGE, *fault_lines(error))
     if place.get_backend_name() == "sqlite" and not Path(place.database or "").is_file():
         fail(USAGE, f"no log found at {place.database}; `runner-policy serve` creates it, --log names another")
     return Store(place, 30.0)

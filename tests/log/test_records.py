@@ -327,6 +327,12 @@ def test_the_start_message_has_the_log_without_a_password(
     assert "geheim" not in text
 
 
+def test_settings_that_are_invalid_are_named(run: Callable[..., Done]) -> None:
+    done = run("log", "query", RUNNER_POLICY_ALLOWED_HOSTS="a/b")
+    message = "RUNNER_POLICY_ALLOWED_HOSTS: `a/b`: expected a host name without a port, `*.example.org` or `*`"
+    assert (done.code, done.out, done.err.strip()) == (2, "", message)
+
+
 def test_the_log_is_asked_where_there_is_none(call: Callable[..., Done], sqlite: Place) -> None:
     assert sqlite.file is not None
     sqlite.file.unlink()

@@ -60,4 +60,8 @@ def test_settings_that_are_wrong_are_named() -> None:
         2,
         "RUNNER_POLICY_PORT: Input should be a valid integer, unable to parse string as an integer\n",
     )
+    assert health(ALLOWED_HOSTS="a/b") == (
+        2,
+        "RUNNER_POLICY_ALLOWED_HOSTS: `a/b`: expected a host name without a port, `*.example.org` or `*`\n",
+    )
     assert health(PORT=str(port_of_nobody()))[0] == 1
