@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 
-help: ## this list
+help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 # What runs, and nothing else.
@@ -34,21 +34,21 @@ $(READY): $(RUNS) requirements/dev.lock
 	@$(BIN)/pip install --quiet --require-hashes --no-build-isolation -r requirements/dev.lock
 	@touch $@
 
-setup: $(READY) ## the virtual environment with everything pinned
+setup: $(READY) ## create the virtual environment, with every package pinned
 
 serve: $(RUNS) ## serve on 127.0.0.1:8080; ARGS="--port 9000" for another port
 	$(BIN)/runner-policy serve $(ARGS)
 
-test: $(READY) ## the tests except the slow ones; needs no network once set up
+test: $(READY) ## run the tests except the slow ones; needs no network once set up
 	$(BIN)/pytest -m "not slow" $(ARGS)
 
-test-slow: $(READY) ## the slow ones: proofs, mutants, fuzzed requests, wheels of vLLM, counted instructions (needs valgrind)
+test-slow: $(READY) ## run the slow tests: proofs, mutants, fuzzed requests, wheels of vLLM, counted instructions (needs valgrind)
 	$(BIN)/pytest -m slow --hypothesis-profile full $(ARGS)
 
-test-all: $(READY) ## all of them; ARGS="tests/FILE::TEST" for one, slow or not
+test-all: $(READY) ## run all tests; ARGS="tests/FILE::TEST" for one, slow or not
 	$(BIN)/pytest --hypothesis-profile full $(ARGS)
 
-check: $(READY) ## format, lint, types, imports, workflows, regular expressions (needs valgrind), rules
+check: $(READY) ## check format, lint, types, imports, workflows, regular expressions (needs valgrind), rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -58,42 +58,42 @@ check: $(READY) ## format, lint, types, imports, workflows, regular expressions 
 	$(BIN)/runner-policy rules check
 	$(BIN)/runner-policy rules test
 
-coverage: $(READY) ## all tests with branch coverage of policy/ and service/
+coverage: $(READY) ## run all tests with branch coverage of policy/ and service/
 	$(BIN)/pytest --hypothesis-profile full --cov --cov-report=term-missing:skip-covered $(ARGS)
 
-sbom: $(READY) ## the software bill of materials of what runs (CycloneDX), in build/sbom.cdx.json
+sbom: $(READY) ## write the software bill of materials of what runs (CycloneDX), in build/sbom.cdx.json
 	$(BIN)/python .ci/sbom.py --locked-only $(VENV) build/sbom.cdx.json
 
-audit: $(READY) ## known vulnerabilities of the locked packages; "Error 1" is a vulnerability, "Error 3" that no source could be asked
+audit: $(READY) ## look for known vulnerabilities of the locked packages; "Error 1": found one, "Error 3": no source could be reached
 	$(BIN)/python .ci/audit.py
 
-generate: $(READY) ## the files made from the vocabulary and the language: schemas, docs/facts.md, docs/language.md
+generate: $(READY) ## write the files made from the vocabulary and the language: schemas, docs/facts.md, docs/language.md
 	$(BIN)/python -m policy.cli.generate
 
 tables: $(READY) ## regenerate the model tables from the wheels of every release (downloads 2 GB)
 	$(BIN)/python -m policy.vllm.tablegen.make all
 
-lock: $(READY) ## the lock files, from pyproject.toml and requirements/*.in; needs uv
+lock: $(READY) ## write the lock files, from pyproject.toml and requirements/*.in; needs uv
 	for extra in dev bench; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --extra $$extra pyproject.toml -o requirements/$$extra.lock; done
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/run.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate requirements/build.in -o requirements/build.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --constraint requirements/dev.lock requirements/sbom.in -o requirements/sbom.lock
 
-bench: $(READY) ## the benchmark; writes bench/results.md, and fails if a requirement there is missed
+bench: $(READY) ## run the benchmark; writes bench/results.md, and fails if a requirement there is missed
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench $(ARGS)
 
-verify: $(READY) ## the upstream layer against the code of every vLLM release (downloads 2 GB once)
+verify: $(READY) ## compare the upstream layer with the code of every vLLM release (downloads 2 GB once)
 	$(BIN)/runner-policy verify all $(ARGS)
 
-verify-mutants: $(READY) ## an error in every deciding rule of the upstream layer, which verify must find (downloads 2 GB once)
+verify-mutants: $(READY) ## put an error into every deciding rule of the upstream layer, which verify must find (downloads 2 GB once)
 	MUTATED_RELEASES="$$($(BIN)/python -c 'import yaml; print(*yaml.safe_load(open("rules/releases.yaml"))["known"])')" \
 		$(BIN)/pytest -n 0 tests/verify/test_vllm.py -k 'error' $(ARGS)
 
 fuzz-deployments: $(READY) ## compare random deployments with vLLM in ENVIRONMENTS and count the differences (bench/unseen/)
 	$(BIN)/python -m bench.unseen $(ENVIRONMENTS) $(ARGS)
 
-image-install: ## the image's first step: what runs, in $(IMAGE), with the rules beside it
+image-install: ## the image's first step: install what runs, in $(IMAGE), with the rules beside it
 	@test -n "$(IMAGE)" || { echo "say where: make $@ IMAGE=/app" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(IMAGE)
 	$(IMAGE)/bin/pip install --quiet --no-cache-dir --require-hashes -r requirements/build.lock
@@ -102,21 +102,21 @@ image-install: ## the image's first step: what runs, in $(IMAGE), with the rules
 	$(IMAGE)/bin/pip uninstall --quiet --yes editables hatchling pathspec pluggy setuptools tomlkit trove-classifiers wheel
 	cp -R rules $(IMAGE)/rules
 
-image-check: ## the image's second step: an image with broken rules is not built
+image-check: ## the image's second step: check its rules; an image with invalid rules is not built
 	$(IMAGE)/bin/runner-policy rules check $(IMAGE)/rules
 	$(IMAGE)/bin/runner-policy rules test $(IMAGE)/rules
 
-image-sbom: ## the image's third step: its bill of materials, by a tool that does not stay in it
+image-sbom: ## the image's third step: write its bill of materials, with a tool that does not stay in it
 	@test -n "$(IMAGE)" || { echo "say where: make $@ IMAGE=/app" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(IMAGE)-sbom
 	$(IMAGE)-sbom/bin/pip install --quiet --no-cache-dir --only-binary :all: --require-hashes -r requirements/sbom.lock
 	$(IMAGE)-sbom/bin/python .ci/sbom.py $(IMAGE) $(IMAGE)/sbom.cdx.json
 	rm -rf $(IMAGE)-sbom
 
-image-steps: $(READY) ## the Dockerfile's steps without Docker, in an empty folder, and the health check of what they made
+image-steps: $(READY) ## run the Dockerfile's steps without Docker, in an empty folder, and the health check of the result
 	sh .ci/image
 
-test-pythons: $(READY) ## the tests on each other installed Python from 3.11 to 3.13
+test-pythons: $(READY) ## run the tests on each other installed Python from 3.11 to 3.13
 	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 	sh .ci/python --all | while read -r python; do \
 		minor=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
@@ -125,17 +125,17 @@ test-pythons: $(READY) ## the tests on each other installed Python from 3.11 to 
 		$(MAKE) --no-print-directory test-all VENV=.venv-$$minor PYTHON=$$python ARGS="$(ARGS)" </dev/null || exit 1; \
 	done
 
-cluster: $(READY) ## admission at a real API server: KUBEBUILDER_ASSETS names a folder with kube-apiserver and etcd
+cluster: $(READY) ## test admission with a real API server: KUBEBUILDER_ASSETS names a folder with kube-apiserver and etcd
 	@test -n "$(KUBEBUILDER_ASSETS)" || { echo "say where: make $@ KUBEBUILDER_ASSETS=/usr/local/kubebuilder/bin" >&2; exit 1; }
 	KUBEBUILDER_ASSETS="$(KUBEBUILDER_ASSETS)" $(BIN)/pytest -n 0 tests/cluster $(ARGS)
 
-reliability: $(READY) ## load while rules change, killed processes, stores that go, slow clients (forty minutes; `disk` needs root)
+reliability: $(READY) ## test under load: changing rules, killed processes, unavailable stores, slow clients (forty minutes; `disk` needs root)
 	for check in "load" "reloads" "inforce" "kill" "restarts" "database" "disk" "slow" "hostile"; do $(BIN)/python -m bench.reliability $$check || exit 1; done
 
-schemathesis: $(READY) ## schemathesis, with many examples of each operation
+schemathesis: $(READY) ## run schemathesis with many examples of each operation
 	SCHEMATHESIS_EXAMPLES=500 $(BIN)/pytest -n 0 tests/api/test_schemathesis.py $(ARGS)
 
-bench-smoke: $(READY) ## a short run of the benchmark, which checks no requirement
+bench-smoke: $(READY) ## run a short version of the benchmark, which checks no requirement
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 
