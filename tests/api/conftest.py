@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -211,6 +212,17 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
         return Done(found.exit_code, found.stdout, found.stderr)
 
     return command
+
+
+def without_id(answer: dict[str, Any]) -> dict[str, Any]:
+    """A decision without its id, which no two have in common."""
+    return {name: value for name, value in answer.items() if name != "decision_id"}
+
+
+@pytest.fixture
+def folder(root: Path, tmp_path: Path) -> Path:
+    """A copy of the shipped rules to change."""
+    return Path(shutil.copytree(root / "rules", tmp_path / "policy"))
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from uuid import UUID
 
 import pytest
 
+from .conftest import without_id
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -32,10 +34,6 @@ ALLOWLIST = {
         "https://github.com/vllm-project/vllm/pull/53183",
     ],
 }
-
-
-def without_id(decision: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in decision.items() if name != "decision_id"}
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from .conftest import without_id
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -48,10 +50,6 @@ def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
         document["type"].removeprefix("urn:runner-policy:problem:"),
         [(f["pointer"], f["message"]) for f in document["errors"]],
     )
-
-
-def without_id(answer: Any) -> Any:
-    return {name: value for name, value in answer.items() if name != "decision_id"}
 
 
 # the answer

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .conftest import without_id
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
@@ -51,10 +53,6 @@ HOSTILE = [
     for number in range(12)
 ]
 """Three seconds of a processor, in a body of 3 MB."""
-
-
-def without_id(decision: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in decision.items() if name != "decision_id"}
 
 
 def dry(client: httpx.Client, document: Any) -> Any:

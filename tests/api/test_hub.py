@@ -28,7 +28,7 @@ from service.state.answers import today
 from service.state.state import ServiceState
 from service.telemetry.metrics import Metrics
 
-from .conftest import serving
+from .conftest import serving, without_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,10 +93,6 @@ def of(*args: str, model: str = NAME, **members: Any) -> dict[str, Any]:
 def told(problem: Any, hub: HubServer) -> tuple[str, list[tuple[str, str]]]:
     faults = [(fault["pointer"], fault["message"].replace(hub.url, "HUB")) for fault in problem["errors"]]
     return problem["type"].removeprefix("urn:runner-policy:problem:"), faults
-
-
-def without_id(answer: Any) -> Any:
-    return {name: value for name, value in answer.items() if name != "decision_id"}
 
 
 def decided(client: httpx.Client, document: object, path: str = "/v1/decisions", **headers: str) -> Any:

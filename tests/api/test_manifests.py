@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from kubernetes_objects import NAME, container, deployment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from .conftest import Done, Server
 
-NAME = "Qwen/Qwen3-8B"
 CONFIGS = {NAME: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
 NIXL = ["--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}']
 YAML = {"content-type": "application/yaml"}
@@ -30,20 +30,6 @@ UNVERSIONED = (
     "state `vllm_version`"
 )
 NEEDED = "the config.json of `a/b` is needed, under the name that the arguments give it"
-
-
-def container(*args: str, image: str = "vllm/vllm-openai:v0.24.0", model: str = NAME, **members: Any) -> dict[str, Any]:
-    return {"name": "vllm", "image": image, "args": ["--model", model, *args], **members}
-
-
-def deployment(*containers: dict[str, Any], name: str = "qwen") -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "prod"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata,
-        "spec": {"template": {"spec": {"containers": list(containers)}}},
-    }
 
 
 def listed(*objects: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,6 +27,7 @@ from .conftest import PATIENCE
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from .conftest import Done, Server
 
@@ -39,12 +38,6 @@ UNKNOWN = (
 )
 LISTS = "`GET /v1/facts` and docs/facts.md list them"
 RULE = "house/kv-connector-fallback.yaml"
-
-
-@pytest.fixture
-def folder(root: Path, tmp_path: Path) -> Path:
-    """A copy of the shipped rules to change."""
-    return Path(shutil.copytree(root / "rules", tmp_path / "policy"))
 
 
 def edit(file: Path, *changes: tuple[str, str]) -> None:

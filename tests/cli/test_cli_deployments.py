@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from hubserver import TOKEN, Reply, hub_server
+from kubernetes_objects import NAME, container, deployment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     Call = Callable[..., Done]
 
-NAME = "Qwen/Qwen3-8B"
 CONFIG: dict[str, Any] = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
 NIXL = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
 POOLING = json.dumps([{"idx": "0", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])
@@ -29,25 +29,11 @@ NEEDED = "the config.json of `{}` is needed, under the name that the arguments g
 REMOVED = ("--remove", "kv-connector-fallback")
 
 
-def container(*args: str, image: str = "vllm/vllm-openai:v0.24.0", model: str = NAME) -> dict[str, Any]:
-    return {"name": "vllm", "image": image, "args": ["--model", model, *args]}
-
-
-def deployment(name: str, *containers: dict[str, Any]) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "prod"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata,
-        "spec": {"template": {"spec": {"containers": list(containers)}}},
-    }
-
-
-NGINX = deployment("web", {"name": "nginx", "image": "nginx:1.29"})
+NGINX = deployment({"name": "nginx", "image": "nginx:1.29"}, name="web")
 LIST = {
     "apiVersion": "v1",
     "kind": "List",
-    "items": [NGINX, deployment("qwen", container()), deployment("pair", container("-tp", "2"), container())],
+    "items": [NGINX, deployment(container()), deployment(container("-tp", "2"), container(), name="pair")],
 }
 GOOD = yaml.safe_dump(LIST)
 BAD = yaml.safe_dump(
@@ -55,7 +41,7 @@ BAD = yaml.safe_dump(
         **LIST,
         "items": [
             *LIST["items"],
-            deployment("odd", container(model="a/b"), container(image="vllm/vllm-openai:v0.5.0")),
+            deployment(container(model="a/b"), container(image="vllm/vllm-openai:v0.5.0"), name="odd"),
         ],
     }
 )
@@ -206,10 +192,10 @@ def test_what_cannot_be_read_is_wrong_usage(call: Call, text: str, told: str, fl
         (json.dumps({"deployment": {"args": ["serve", NAME]}}), "0.25.0"),
         (of(), "0.24.0"),
         (json.dumps({"facts": {}}), "0.25.0"),
-        (yaml.safe_dump(deployment("a", container(image="vllm/vllm-openai:v0.24.0"))), "0.24.0"),
-        (yaml.safe_dump(deployment("a", container(image="vllm/vllm-openai:latest"))), "0.25.0"),
+        (yaml.safe_dump(deployment(container(image="vllm/vllm-openai:v0.24.0"))), "0.24.0"),
+        (yaml.safe_dump(deployment(container(image="vllm/vllm-openai:latest"))), "0.25.0"),
         (
-            json.dumps({"manifest": deployment("a", {**container(image="mine:1"), "command": ["vllm", "serve"]})}),
+            json.dumps({"manifest": deployment(container(image="mine:1", command=["vllm", "serve"]))}),
             "0.25.0",
         ),
         (json.dumps({"facts": {}, "vllm_version": None}), "0.25.0"),
@@ -229,9 +215,9 @@ def test_a_version_counts_where_the_input_names_none(call: Call, named: str, tex
         (of(environment={"platform": "cuda"}), False),
         (of(environment=None), True),
         (of(environment={"platform": None}), True),
-        (yaml.safe_dump(deployment("a", container())), True),
-        (json.dumps({"manifest": deployment("a", container()), "environment": {"platform": "cuda"}}), False),
-        (json.dumps({"manifest": deployment("a", container()), "vllm_version": "0.24.0"}), True),
+        (yaml.safe_dump(deployment(container())), True),
+        (json.dumps({"manifest": deployment(container()), "environment": {"platform": "cuda"}}), False),
+        (json.dumps({"manifest": deployment(container()), "vllm_version": "0.24.0"}), True),
     ],
 )
 def test_a_platform_counts_where_the_input_names_none(call: Call, named: str, text: str, *, rocm: bool) -> None:

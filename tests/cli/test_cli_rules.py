@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -16,6 +15,7 @@ from policy.rules.loader import read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from api.conftest import Done
 
@@ -25,12 +25,6 @@ FORMATS = ["text", "json", "junit", "github"]
 WAYS = "combine in 4096 ways, more than 16; split the rule, or use lists of values"
 RULE = "house/kv-connector-fallback.yaml"
 CASES = "house/kv-connector-fallback_test.yaml"
-
-
-@pytest.fixture
-def folder(root: Path, tmp_path: Path) -> Path:
-    """A copy of the shipped rules to change."""
-    return Path(shutil.copytree(root / "rules", tmp_path / "policy"))
 
 
 def edit(file: Path, old: str, new: str) -> str:
