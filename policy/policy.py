@@ -9,22 +9,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.json import Encoder
 from msgspec.structs import replace
 from uuid_utils import uuid7
 
-from policy.decision.decision import Decision, PolicyRef, UpstreamDecision, encode, start_lists, startup_errors, summary
+from policy.decision.decision import (
+    Decision,
+    PolicyRef,
+    UpstreamDecision,
+    WithoutVariable,
+    encode,
+    start_lists,
+    startup_errors,
+    summary,
+)
 from policy.decision.evaluation import EncodedDecision, Evaluation, evaluate
 from policy.decision.ruleset import NO_LISTS, Ruleset
 from policy.decision.trace import assumptions, trace
 from policy.errors import RequestFault, RequestInvalid
-from policy.facts.vocabulary import VARIABLE
+from policy.facts.facts import defaults
+from policy.facts.vocabulary import VARIABLE, VARIABLE_INDEX
 from policy.fastpath.response_encoder import ResponseEncoder
 from policy.intake.assumptions import assumed_of
 from policy.intake.command.expansion import EXHAUSTED, current_expansion
 from policy.intake.intake import derive_facts, facts_with_origin, no_models
-from policy.rules.releases import series
+from policy.rules.effects import Outcome
+from policy.rules.releases import Resolution, series
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
@@ -122,7 +133,9 @@ class Policy:
             RequestInvalid: the facts cannot be derived from the deployment.
         """
         result = self.evaluate(request)
-        json = self._encoder.encode(result.request, result.ruleset, result.evaluation, today)
+        json = self._encoder.encode(
+            result.request, result.ruleset, result.evaluation, self._without_variable(result), today
+        )
         if json is not None:
             return EncodedDecision(json, result.evaluation)
         decision = self.assemble(result, today)
@@ -177,22 +190,53 @@ class Policy:
                 error.end_within(*request.manifest)
             raise
 
-    def _evaluate_with(self, request: Request, deployment: Deployment) -> tuple[Runner | None, bool]:
-        """(runner, starts) for another deployment.
-
-        It is (``None``, ``False``) if vLLM refuses the deployment before it chooses a runner.
+    def _evaluate_other(self, request: Request) -> Evaluation | None:
+        """The evaluation of another request made from one; ``None`` if vLLM refuses it before it chooses a runner.
 
         Raises:
             RequestInvalid: the scripts of the request expand to too much.
         """
         try:
-            result = self.evaluate(replace(request, deployment=deployment)).evaluation
+            return self.evaluate(request).evaluation
         except RequestInvalid as error:
             expansion = current_expansion()
             if expansion is not None and expansion.is_exhausted:  # what vLLM would do was not found out
                 raise RequestInvalid([RequestFault(request.pointer, EXHAUSTED)]) from error
-            return None, False
-        return result.ruling.runner, result.final.starts
+            return None
+
+    def _without_variable(self, result: RequestEvaluation) -> WithoutVariable | UnsetType:
+        """What would be decided if the operator's variable, which decided, were not set."""
+        if result.evaluation.ruling.effect.outcome is not Outcome.OVERRIDE:
+            return UNSET
+        request, deployment = result.request, result.request.deployment
+        if deployment is None:
+            unset = request.facts.changed(VARIABLE_INDEX, defaults(series(request.release.decided_as))[VARIABLE_INDEX])
+            other: Evaluation | None = evaluate(result.ruleset, unset, upstream_only=request.upstream_only)
+        else:
+            env = {name: value for name, value in deployment.env.items() if name != VARIABLE_NAME}
+            other = self._evaluate_other(replace(request, deployment=replace(deployment, env=env)))
+        if other is None:
+            return WithoutVariable(None, None, starts=False)
+        return WithoutVariable(other.ruling.runner, other.ruling.effect.outcome, other.final.starts)
+
+    def _lifted_in(self, result: RequestEvaluation) -> dict[str, str | None]:
+        """The first later release in which each fired rule does not fire for the same request."""
+        request = result.request
+        lifted: dict[str, str | None] = dict.fromkeys(_fired_rules(result.ruleset, result.evaluation))
+        known = self.releases.known
+        for release in known[known.index(request.release.decided_as) + 1 :]:
+            if None not in lifted.values():
+                break
+            other = replace(
+                request,
+                facts=request.facts.in_series(series(release)),
+                release=Resolution(release, verified=True, defaulted=False),
+            )
+            evaluation = self._evaluate_other(other)
+            if evaluation is not None:
+                fired = _fired_rules(self.ruleset(release), evaluation)
+                lifted.update({rule: release for rule, since in lifted.items() if since is None and rule not in fired})
+        return lifted
 
     def assemble(self, result: RequestEvaluation, today: date) -> Decision:
         """The decision that follows from an evaluation, as ``decide`` returns it."""
@@ -246,6 +290,7 @@ class Policy:
             request.vllm_version,
             request.release,
             self._ref,
+            self._without_variable(result),
         )
         if request.explain:
             decision = self._explained(decision, result)
@@ -286,9 +331,16 @@ class Policy:
 
             assumed = assumptions(ruleset.rules, request.facts, actual, evaluate_with)
         else:
-            assumed = assumed_of(request.deployment, actual, lambda other: self._evaluate_with(request, other))
+
+            def decide(other: Deployment) -> tuple[Runner | None, bool]:
+                found = self._evaluate_other(replace(request, deployment=other))
+                return (None, False) if found is None else (found.ruling.runner, found.final.starts)
+
+            assumed = assumed_of(request.deployment, actual, decide)
+        lifted = self._lifted_in(result)
         return replace(
             decision,
+            reasons=[replace(reason, lifted_in=lifted[reason.rule]) for reason in decision.reasons],
             trace=trace(
                 ruleset.rules,
                 ruleset.combiner,
@@ -300,3 +352,9 @@ class Policy:
             ),
             assumptions=assumed,
         )
+
+
+def _fired_rules(ruleset: Ruleset, evaluation: Evaluation) -> set[str]:
+    """The ids of the rules in the reasons of a decision."""
+    ruling = evaluation.ruling
+    return {ruleset.rules[n].rule.id for n in (*ruling.standing, *evaluation.final.refusals, *ruling.advice)}

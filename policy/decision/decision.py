@@ -6,6 +6,7 @@ depend on the request: a rule's fixed text, the names of its evidence.
 
 from __future__ import annotations
 
+from datetime import date  # noqa: TC003  # msgspec reads the annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,11 @@ ID_END: Final = len(ID_START) + 36
 
 
 class Reason(Struct, frozen=True, gc=False):
-    """A rule that fired: its message, and in ``facts`` the evidence by flat names."""
+    """A rule that fired: its message, what to do about it, and in ``facts`` the evidence by flat names.
+
+    ``owner`` and ``review_by`` are set for house rules. ``lifted_in`` is set if the request has ``explain``: the first
+    later release in which the rule does not fire for the same request, or ``None``.
+    """
 
     rule: str
     layer: str
@@ -41,8 +46,12 @@ class Reason(Struct, frozen=True, gc=False):
     decisive: bool
     feature: str | None
     message: str
+    remedy: str | None
     facts: dict[str, Any]
     references: tuple[str, ...]
+    owner: str | UnsetType = UNSET
+    review_by: date | UnsetType = UNSET
+    lifted_in: str | UnsetType | None = UNSET
 
 
 class UpstreamDecision(Struct, frozen=True, gc=False):
@@ -52,6 +61,14 @@ class UpstreamDecision(Struct, frozen=True, gc=False):
     outcome: str | None
     starts: bool
     startup_errors: list[str]
+
+
+class WithoutVariable(Struct, frozen=True, gc=False):
+    """The decision if the operator's variable were not set."""
+
+    runner: str | None
+    outcome: str | None
+    starts: bool
 
 
 class PolicyRef(Struct, frozen=True, gc=False):
@@ -110,8 +127,8 @@ class DerivedFact(Struct, frozen=True, gc=False, rename={"from_": "from"}):
 class Decision(Struct, frozen=True, gc=False):
     """The answer to one request.
 
-    ``facts`` and ``ignored_args`` are set for a deployment, ``trace`` and ``assumptions`` if the request has
-    ``explain``.
+    ``without_variable`` is set if the operator's variable decided, ``facts`` and ``ignored_args`` for a deployment,
+    ``trace`` and ``assumptions`` if the request has ``explain``.
     """
 
     decision_id: str
@@ -130,6 +147,7 @@ class Decision(Struct, frozen=True, gc=False):
     vllm_version: str
     release: Resolution
     policy: PolicyRef
+    without_variable: WithoutVariable | UnsetType = UNSET
     facts: dict[str, DerivedFact] | UnsetType = UNSET
     ignored_args: list[str] | UnsetType = UNSET
     trace: list[RuleTrace] | UnsetType = UNSET
@@ -158,7 +176,10 @@ class RuleView:
         "layer",
         "lists",
         "message",
+        "owner",
         "references",
+        "remedy",
+        "review_by",
         "rule",
         "template",
         "values",
@@ -167,7 +188,9 @@ class RuleView:
     def __init__(self, item: ReleaseRule) -> None:
         rule = item.rule
         self.rule, self.layer, self.effect = rule.id, str(rule.layer), rule.effect.name
-        self.references = rule.references
+        self.references, self.remedy = rule.references, rule.remedy
+        self.owner: str | UnsetType = rule.owner or UNSET
+        self.review_by: date | UnsetType = rule.review_by or UNSET
         self.template = item.range.template
         self.fixed, self.lists = self.template.fixed, self.template.lists
         self.feature = rule.effect.says is Says.FEATURE
@@ -189,8 +212,11 @@ class RuleView:
             decisive,
             text if self.feature else None,
             self.message + text if self.message else text,
+            self.remedy,
             {name: to_json(row[index]) for name, index in self.evidence},
             self.references,
+            self.owner,
+            self.review_by,
         )
 
 

@@ -181,6 +181,13 @@ class Facts(Struct, frozen=True):
         row[index] = value
         return Facts(row)
 
+    def in_series(self, series: tuple[int, int]) -> Facts:
+        """The same stated facts with the defaults of another minor series for the others."""
+        row = list(defaults(series))
+        for index in self.stated:
+            row[index] = self.row[index]
+        return Facts(row, self.stated, self.ignored)
+
     def document(self, series: tuple[int, int]) -> Any:
         """The same as a request's ``facts``, to be encoded as JSON; it has all that is not the default."""
         stated = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
 from uuid_utils import uuid7
 
 from policy.decision.decision import PolicyRef, encode
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
+    from msgspec import UnsetType
+
+    from policy.decision.decision import WithoutVariable
     from policy.decision.evaluation import Evaluation
     from policy.decision.ruleset import ReasonFragment, Ruleset
     from policy.request.request import Request
@@ -51,7 +55,14 @@ class ResponseEncoder:
     def __init__(self, policy: PolicyRef) -> None:
         self._policy = encode(policy)
 
-    def encode(self, request: Request, ruleset: Ruleset, evaluation: Evaluation, today: date) -> bytes | None:
+    def encode(
+        self,
+        request: Request,
+        ruleset: Ruleset,
+        evaluation: Evaluation,
+        without: WithoutVariable | UnsetType,
+        today: date,
+    ) -> bytes | None:
         """The decision as JSON, or ``None`` if it is not a common one and has to be assembled in full."""
         facts, ruling, upstream, final, set_to = (
             request.facts,
@@ -108,15 +119,16 @@ class ResponseEncoder:
             OUTCOMES[upstream.effect.rank][1] + (starts if set_to is None else STARTS),
             SET_ENV[set_to],
             _listed(warnings),
-            self._tail(request),
+            self._tail(request, without),
         )
 
-    def _tail(self, request: Request) -> bytes:
+    def _tail(self, request: Request, without: WithoutVariable | UnsetType) -> bytes:
         """The fields from ``vllm_version`` on."""
-        return b'"vllm_version":%b,"release":%b,"policy":%b' % (
+        return b'"vllm_version":%b,"release":%b,"policy":%b%b' % (
             encode(request.vllm_version),
             encode(request.release),
             self._policy,
+            b"" if without is UNSET else b',"without_variable":%b' % encode(without),
         )
 
 

@@ -179,8 +179,12 @@ def _result(answer: EncodedDecision) -> bytes:
     """The decision without its explanation, and without ignored arguments, which may contain anything."""
     if answer.decision is None:
         return answer.json
+    decision = answer.decision
+    if decision.trace is not UNSET:
+        reasons = [replace(reason, lifted_in=UNSET) for reason in decision.reasons]
+        decision = replace(decision, reasons=reasons, trace=UNSET, assumptions=UNSET)
     own = id_of(answer.json)  # a cached answer has another id each time
-    return encode(replace(answer.decision, decision_id=own, trace=UNSET, assumptions=UNSET, ignored_args=UNSET))
+    return encode(replace(decision, decision_id=own, ignored_args=UNSET))
 
 
 def row(entry: Line, labels: str) -> Row:

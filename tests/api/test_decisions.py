@@ -28,6 +28,7 @@ ALLOWLIST = {
     "decisive": True,
     "feature": None,
     "message": "nothing keeps this deployment from V2, the default",
+    "remedy": "set the variable to 0 for V1",
     "facts": {},
     "references": [
         "https://github.com/vllm-project/vllm/pull/39337",
@@ -84,11 +85,14 @@ def test_a_kv_connector_stays_on_v1_with_the_variable_to_set_and_vllm_s_own_answ
                 "decisive": True,
                 "feature": None,
                 "message": "a KV connector (NixlConnector) keeps this deployment on V1",
+                "remedy": "drop `--kv-transfer-config` and `--kv-offloading-size`, or set the variable to 1, for V2",
                 "facts": {"kv_transfer_config.kv_connector": "NixlConnector"},
                 "references": [
                     "https://github.com/vllm-project/vllm/pull/42955",
                     "https://github.com/vllm-project/vllm/issues/42846",
                 ],
+                "owner": "inference-platform",
+                "review_by": "2027-06-30",
             }
         ],
         "upstream": {"runner": "v2", "outcome": "default", "starts": True, "startup_errors": []},
@@ -274,11 +278,14 @@ def test_the_layers_that_are_asked_decide(
     assert (answer["runner"], [reason["rule"] for reason in answer["reasons"]]) == (runner, rules)
 
 
-def test_explain_adds_the_trace_and_the_assumptions_and_changes_nothing_else(decide: Callable[..., Any]) -> None:
+def test_explain_adds_the_trace_the_assumptions_and_where_reasons_are_lifted_and_changes_nothing_else(
+    decide: Callable[..., Any],
+) -> None:
     plain, explained = (
         without_id(decide({"facts": {**QWEN, **NIXL}, "explain": explain})) for explain in (False, True)
     )
     trace, assumptions = explained.pop("trace"), explained.pop("assumptions")
+    assert [reason.pop("lifted_in") for reason in explained["reasons"]] == ["0.25.0"]
     assert explained == plain
     assert [item for item in trace if item["fired"]] == [
         {"rule": "kv-connector-fallback", "layer": "house", "effect": "fallback-v1", "fired": True, "failed": []}

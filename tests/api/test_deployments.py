@@ -178,6 +178,30 @@ def test_a_dry_run_explains_a_deployment(client: httpx.Client, decide: Callable[
     }
 
 
+@pytest.mark.parametrize(
+    "args", [["-tp", "2"], ["--enable-dbo"], ["--enable-dbo", "--prefill-context-parallel-size", "2"]]
+)
+@pytest.mark.parametrize("variable", ["0", "1", "x"])
+@pytest.mark.parametrize("release", ["0.21.0", "0.23.0", "0.32.0"])
+def test_a_deployment_is_decided_without_its_variable_and_by_later_releases_too(
+    client: httpx.Client, decide: Callable[..., Any], release: str, variable: str, args: list[str]
+) -> None:
+    request = of(["serve", NAME, *args], env={"VLLM_USE_V2_MODEL_RUNNER": variable})
+    found = decide({**request, "vllm_version": release, "explain": True})
+    other = decide({**of(["serve", NAME, *args]), "vllm_version": release})
+    expected = {name: other[name] for name in ("runner", "outcome", "starts")}
+    assert found.get("without_variable") == (expected if found["outcome"] == "override" else None)
+    known = [each["version"] for each in client.get("/v1/releases").json()["releases"]]
+    later = {
+        version: {reason["rule"] for reason in decide({**request, "vllm_version": version})["reasons"]}
+        for version in known[known.index(release) + 1 :]
+    }
+    assert {reason["rule"]: reason["lifted_in"] for reason in found["reasons"]} == {
+        reason["rule"]: next((version for version, rules in later.items() if reason["rule"] not in rules), None)
+        for reason in found["reasons"]
+    }
+
+
 def test_candidate_rules_are_compared_on_a_deployment(client: httpx.Client, decide: Callable[..., Any]) -> None:
     answer = client.post("/v1/dry-run", json={"request": REQUEST, "remove": ["kv-connector-fallback"]}).json()
     assert without_id(answer["current"]) == without_id(decide({**REQUEST, "explain": True}))

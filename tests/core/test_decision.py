@@ -75,11 +75,14 @@ def test_a_kv_connector_is_decided_like_this(policy: Policy, catalogue: Catalogu
                 "decisive": True,
                 "feature": None,
                 "message": "a KV connector (NixlConnector) keeps this deployment on V1",
+                "remedy": "drop `--kv-transfer-config` and `--kv-offloading-size`, or set the variable to 1, for V2",
                 "facts": {"kv_transfer_config.kv_connector": "NixlConnector"},
                 "references": [
                     "https://github.com/vllm-project/vllm/pull/42955",
                     "https://github.com/vllm-project/vllm/issues/42846",
                 ],
+                "owner": "inference-platform",
+                "review_by": "2027-06-30",
             }
         ],
         "upstream": {"runner": "v2", "outcome": "default", "starts": True, "startup_errors": []},
@@ -120,6 +123,7 @@ def test_a_deployment_that_will_not_start_is_decided_like_this(policy: Policy, c
                 "decisive": True,
                 "feature": None,
                 "message": "the variable VLLM_USE_V2_MODEL_RUNNER asks for V2",
+                "remedy": "remove the variable to let vLLM choose, or set it to 0 for V1",
                 "facts": {"env.VLLM_USE_V2_MODEL_RUNNER": True},
             },
             {
@@ -129,6 +133,7 @@ def test_a_deployment_that_will_not_start_is_decided_like_this(policy: Policy, c
                 "decisive": False,
                 "feature": "speculative method 'suffix'",
                 "message": "V2 does not support speculative method 'suffix'",
+                "remedy": "use eagle, eagle3 or mtp, or stay on V1",
                 "facts": {"speculative_config.method": "suffix"},
             },
             {
@@ -138,6 +143,7 @@ def test_a_deployment_that_will_not_start_is_decided_like_this(policy: Policy, c
                 "decisive": False,
                 "feature": "dual batch overlap",
                 "message": "V2 does not support dual batch overlap",
+                "remedy": "switch dual batch overlap off, or from 0.30 set the variable to 1",
                 "facts": {"parallel_config.enable_dbo": True},
             },
             {
@@ -147,6 +153,8 @@ def test_a_deployment_that_will_not_start_is_decided_like_this(policy: Policy, c
                 "decisive": False,
                 "feature": None,
                 "message": error,
+                "remedy": "switch the listed features off, or remove VLLM_USE_V2_MODEL_RUNNER=1 so that V1 can be "
+                "taken",
                 "facts": {},
             },
         ],
@@ -156,6 +164,7 @@ def test_a_deployment_that_will_not_start_is_decided_like_this(policy: Policy, c
         "vllm_version": "0.23.0",
         "release": {"decided_as": "0.23.0", "verified": True, "defaulted": True},
         "policy": {"revision": catalogue.revision},
+        "without_variable": {"runner": "v1", "outcome": "fallback", "starts": True},
     }
 
 
@@ -186,6 +195,7 @@ def test_a_variable_that_cannot_be_read_is_decided_like_this(policy: Policy, cat
                 "decisive": True,
                 "feature": None,
                 "message": error,
+                "remedy": "set the variable to 0 or 1, or remove it",
                 "facts": {"env.VLLM_USE_V2_MODEL_RUNNER": "true"},
                 "references": ["https://github.com/vllm-project/vllm/pull/39337"],
             }

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from msgspec import UNSET
 from packaging.version import Version
 from reference import Deployment, Reference, Unreadable, as_reference
 
-from policy.decision.decision import encode
+from policy.decision.decision import WithoutVariable, encode
 from policy.decision.ruleset import Ruleset
 from policy.decision.trace import failures
 from policy.errors import RulesInvalid
@@ -393,6 +394,31 @@ def test_no_decision_is_without_a_decisive_reason(
     assert any(reason.decisive for reason in decision.reasons)
     assert (decision.runner is None) == (decision.outcome is None)
     assert decision.starts == (decision.startup_errors == [])
+
+
+@law
+@deployments_of_layers
+def test_a_reason_is_lifted_in_the_first_later_release_without_it(
+    crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]
+) -> None:
+    later = {
+        other: {reason.rule for reason in decided(crowded, other, facts, layers).reasons}
+        for other in RELEASES[RELEASES.index(release) + 1 :]
+    }
+    for reason in decided(crowded, release, facts, layers, explain=True).reasons:
+        assert reason.lifted_in == next((other for other, rules in later.items() if reason.rule not in rules), None)
+
+
+@law
+@deployments_of_layers
+def test_what_a_variable_overrides_is_what_the_same_facts_get_without_it(
+    crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]
+) -> None:
+    found = decided(crowded, release, facts, layers)
+    env = {name: value for name, value in (facts.get("env") or {}).items() if name != VARIABLE.removeprefix("env.")}
+    other = decided(crowded, release, {**facts, "env": env}, layers)
+    expected = WithoutVariable(other.runner, other.outcome, other.starts) if found.outcome == "override" else UNSET
+    assert found.without_variable == expected
 
 
 @law

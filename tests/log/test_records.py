@@ -80,7 +80,11 @@ def logged(client: httpx.Client, number: int, **asked: str) -> list[dict[str, An
 
 def kept_of(answer: dict[str, Any]) -> dict[str, Any]:
     """The record of an answer."""
-    return {name: value for name, value in answer.items() if name not in {"trace", "assumptions", "ignored_args"}}
+    kept = {name: value for name, value in answer.items() if name not in {"trace", "assumptions", "ignored_args"}}
+    kept["reasons"] = [
+        {name: value for name, value in reason.items() if name != "lifted_in"} for reason in kept["reasons"]
+    ]
+    return kept
 
 
 def whole(
