@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-MAX_NESTED: Final = 32
+MAX_NESTED: Final = 8
 NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*+"
 REFERENCE: Final = re.compile(
     rf"\$(?:(?P<escaped>\$)|(?P<bare>{NAME})|\{{(?P<name>{NAME})(?:\}}|(?P<operator>:?[-+?]))|(?P<invalid>\{{))"

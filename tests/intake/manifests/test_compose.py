@@ -134,7 +134,7 @@ def test_defaults_are_nested_only_so_deep() -> None:
         return "${A:-" * depth + "1" + "}" * depth
 
     assert interpolate(nested(MAX_NESTED)).text == "1"
-    with pytest.raises(InterpolationError, match="nested more than 32 deep"):
+    with pytest.raises(InterpolationError, match="nested more than 8 deep"):
         interpolate(nested(MAX_NESTED + 1))
 
 
