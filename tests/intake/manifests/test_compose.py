@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policy.errors import RulesInvalid
 from policy.intake.command.shell import Unknown
 from policy.intake.manifests import read_manifest
 from policy.intake.manifests.compose import split
+from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.manifests.interpolation import MAX_NESTED, InterpolationError, interpolate
+from policy.parser.yamltree import read_documents
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -253,3 +256,84 @@ def test_a_list_or_an_object_is_no_value_of_a_variable(value: object) -> None:
 def test_a_number_in_a_list_is_a_fault() -> None:
     (fault,) = read(environment=[1])[1]
     assert (fault.pointer, fault.message) == ("/services/a/environment/0", "expected a string in quotes, got `1`")
+
+
+SCALARS: list[tuple[str, str | None]] = [
+    ("1", "1"),
+    ("+1", "1"),
+    ("-0", "0"),
+    ("01", "1"),
+    ("010", "8"),
+    ("08", "8"),
+    ("0o1", "1"),
+    ("0O17", "15"),
+    ("-0o17", "-15"),
+    ("0o8", "0o8"),
+    ("0x1", "1"),
+    ("0XfF", "255"),
+    ("0b11", "3"),
+    ("0b12", "0b12"),
+    ("1_000", "1000"),
+    ("1__0_", "10"),
+    ("_1", "_1"),
+    ("0x_1", "1"),
+    ("0xFFFFFFFFFFFFFFFF", "18446744073709551615"),
+    ("0x1FFFFFFFFFFFFFFFF", "0x1FFFFFFFFFFFFFFFF"),
+    ("18446744073709551616", "1.8446744073709552e+19"),
+    ("-9223372036854775809", "-9.223372036854776e+18"),
+    ("1.0", "1"),
+    ("1.", "1"),
+    (".5", "0.5"),
+    ("+.5", "0.5"),
+    ("1_0.5", "10.5"),
+    ("._5", "._5"),
+    ("-0.0", "-0"),
+    ("1e3", "1000"),
+    ("1E+3", "1000"),
+    ("1e6", "1e+06"),
+    ("1.5e-7", "1.5e-07"),
+    ("1e400", "1e400"),
+    ("0x1.8p1", "0x1.8p1"),
+    ("1:30", "1:30"),
+    ("true", "true"),
+    ("True", "true"),
+    ("FALSE", "false"),
+    ("yes", "yes"),
+    ("No", "No"),
+    ("on", "on"),
+    ("off", "off"),
+    ("y", "y"),
+    ("null", None),
+    ("Null", None),
+    ("~", None),
+    ("", None),
+    ("=", "="),
+    ("'1.0'", "1.0"),
+    ('"yes"', "yes"),
+    ('"0o1"', "0o1"),
+    ("'null'", "null"),
+    ("'${A:-1.0}'", "1.0"),
+]
+
+
+@pytest.mark.parametrize(("scalar", "text"), SCALARS)
+def test_the_yaml_of_a_variable_is_read_as_go_reads_it(scalar: str, text: str | None) -> None:
+    compose = f"{{services: {{a: {{entrypoint: [vllm, serve], environment: {{A: &v {scalar}\n, B: *v}}}}}}}}"
+    for written in (compose, f"manifest: {compose}", f"items:\n- manifest: [{compose}]"):
+        (document,) = read_documents(written, "", resolve=resolve_variables)
+        while "services" not in document:
+            document = document[0] if isinstance(document, list) else next(iter(document.values()))
+        faults: list[RequestFault] = []
+        (container,) = read_manifest(document, "", faults)
+        assert (container.env, faults) == ({"A": text, "B": text}, [])
+
+
+@pytest.mark.parametrize("scalar", [".inf", "-.Inf", ".nan"])
+def test_a_variable_that_is_not_a_finite_number_is_refused(scalar: str) -> None:
+    with pytest.raises(RulesInvalid, match="expected a finite number"):
+        read_documents(f"services: {{a: {{environment: {{A: {scalar}}}}}}}", "", resolve=resolve_variables)
+
+
+def test_only_the_variables_of_services_are_read_as_go_reads_them() -> None:
+    text = "{apiVersion: v1, environment: {A: yes}, services: [{environment: {A: 1e3}}], a: {environment: {A: 0o1}}}"
+    assert read_documents(text, "", resolve=resolve_variables) == read_documents(text, "")
