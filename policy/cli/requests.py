@@ -16,6 +16,7 @@ import typer
 from policy.cli.console import INVALID, USAGE, err, fail
 from policy.errors import EngineFailed, PolicyError, RequestInvalid, RulesInvalid
 from policy.intake.intake import no_models
+from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.model_finder import ModelFinder
 from policy.messages import quoted
 from policy.parser.files import read_at_most
@@ -108,7 +109,7 @@ def parsed(text: str, file: str) -> Any:
             fail(USAGE, f"{file}: {no_json}")
     try:
         with err.status(f"reading {file}") if err.is_terminal and len(text) > SLOW else nullcontext():
-            documents = read_documents(text, file, MAX_FILE, MAX_VALUES)
+            documents = read_documents(text, file, MAX_FILE, MAX_VALUES, resolve_variables)
     except RulesInvalid as error:
         fail(USAGE, *(f"{fault}{SMALLER if fault.message == too_many(MAX_VALUES) else ''}" for fault in error.faults))
     return documents[0] if len(documents) == 1 else documents

@@ -18,7 +18,7 @@ from policy.facts.vocabulary import INDEX, ancestors
 from policy.intake.command.arguments import below, read_options
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text
-from policy.intake.derive.derivation import VARIABLE, derive
+from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive
 from policy.intake.derive.row import facts_of
 from policy.intake.derive.speculation import (
     SPECULATORS,
@@ -71,7 +71,8 @@ class IntakeResult(Struct, frozen=True):
     """The facts of a deployment, their origins, the arguments that decide nothing, and warnings for the user.
 
     ``found`` has the models that ``Find`` returned; each may be a different one next time. ``unknown_words`` has the
-    whole arguments whose values are not known, each with its place: the facts are derived as if they were not there.
+    whole arguments whose values are not known, each with its place, and ``unknown_variables`` the variables that facts
+    depend on: the facts are derived as if they were not there.
     """
 
     facts: Facts
@@ -80,6 +81,7 @@ class IntakeResult(Struct, frozen=True):
     warnings: list[str]
     found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]]
     unknown_words: list[tuple[str, str]] = []
+    unknown_variables: list[str] = []
 
 
 class ModelConfigNeeded(RequestInvalid):
@@ -151,26 +153,35 @@ def _derive(
     warnings = [*deployment.notes, *options.warnings, *derived.warnings]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
-    return IntakeResult(facts, derived, options.ignored, warnings, models.found, options.unknown_words)
+    unknown_variables: list[str] = [name for name in VARIABLES if name in variables and name not in env]
+    return IntakeResult(
+        facts, derived, options.ignored, warnings, models.found, options.unknown_words, unknown_variables
+    )
 
 
-def require_known_words(result: IntakeResult, pointer: str) -> None:
-    """Check that every argument is known; ``pointer`` is the deployment's.
+def require_known_values(result: IntakeResult, pointer: str) -> None:
+    """Check that every argument and every variable that facts depend on is known; ``pointer`` is the deployment's.
 
     Raises:
-        RequestInvalid: the value of a whole argument is not known, so it may be any flag.
+        RequestInvalid: the value of a whole argument is not known, so it may be any flag, or that of a variable.
     """
-    if result.unknown_words:
-        raise RequestInvalid(
-            [
-                RequestFault(
-                    below(f"{pointer}/args", place),
-                    f"the value of the argument {quoted(word)} ({place}) is not known, and it may be any flag; write "
-                    "the argument itself, or set the variable",
-                )
-                for word, place in result.unknown_words[:MAX_FAULTS]
-            ]
+    faults = [
+        RequestFault(
+            below(f"{pointer}/args", place),
+            f"the value of the argument {quoted(word)} ({place}) is not known, and it may be any flag; write the "
+            "argument itself, or set the variable",
         )
+        for word, place in result.unknown_words[:MAX_FAULTS]
+    ]
+    faults += [
+        RequestFault(
+            at(f"{pointer}/env", name),
+            f"the value of the variable `{name}` is not known, and vLLM reads it; write the value itself",
+        )
+        for name in result.unknown_variables
+    ]
+    if faults:
+        raise RequestInvalid(faults[:MAX_FAULTS])
 
 
 def _read_models(

@@ -38,12 +38,17 @@ Content: TypeAlias = "str | int | float | bool | list[YamlNode] | dict[str, Yaml
 
 @dataclass(slots=True)
 class YamlNode:
-    """A value and the position where it begins; ``key`` is the position of its key, if it has one."""
+    """A value and the position where it begins.
+
+    ``key`` is the position of its key, if it has one. ``written`` is the text of a scalar without quotes, which other
+    readers of YAML may resolve to another value.
+    """
 
     value: Content
     line: int
     column: int
     key: tuple[int, int] = (0, 0)
+    written: str | None = None
 
     def plain(self) -> Any:
         """The value without positions."""
@@ -63,14 +68,28 @@ def read_yaml(text: str, path: str, max_bytes: int = MAX_BYTES) -> YamlNode:
     return _composed(text, path, max_bytes, lambda: _Composer(text, path).document())
 
 
-def read_documents(text: str, path: str, max_bytes: int = MAX_BYTES, max_nodes: int = MAX_NODES) -> list[Any]:
+def read_documents(
+    text: str,
+    path: str,
+    max_bytes: int = MAX_BYTES,
+    max_nodes: int = MAX_NODES,
+    resolve: Callable[[YamlNode], None] | None = None,
+) -> list[Any]:
     """The documents in ``text``, aliases and merge keys resolved; empty ones are left out.
+
+    ``resolve`` may change the values of a document, before its positions and written texts are dropped.
 
     Raises:
         RulesInvalid: with one fault, at the first position that cannot be read.
     """
+
+    def plain(document: YamlNode) -> Any:
+        if resolve is not None:
+            resolve(document)
+        return document.plain()
+
     found = _composed(
-        text, path, max_bytes, lambda: [document.plain() for document in _Stream(text, path, max_nodes).documents()]
+        text, path, max_bytes, lambda: [plain(document) for document in _Stream(text, path, max_nodes).documents()]
     )
     if not found:
         raise _refusal(path, 1, 1, EMPTY)
@@ -211,7 +230,8 @@ class _Composer:
                 value = {}
             case _:
                 assert isinstance(event, yaml.ScalarEvent)
-                return YamlNode(self.scalar(event), line, column)
+                written = str(event.value) if event.implicit[0] and event.tag is None else None
+                return YamlNode(self.scalar(event), line, column, written=written)
         if event.tag not in {None, "!"}:
             raise self.refusal(event, f"the tag {quoted(event.tag)} is not read; leave it out")
         return YamlNode(value, line, column)
@@ -282,7 +302,7 @@ class _Stream(_Composer):
         self.count(event, size)
         if len(open_nodes) + levels > MAX_DEPTH:
             raise self.refusal(event, f"nested more than {MAX_DEPTH} deep")
-        return YamlNode(node.value, *_place(event))
+        return YamlNode(node.value, *_place(event), written=node.written)
 
     def size(self, node: YamlNode) -> tuple[int, int]:
         """The number of nodes in a complete node, and of its levels."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.errors import RulesInvalid
+from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.messages import quoted
 from policy.parser.jsontext import NotJson, read_json
 from policy.parser.yamltree import MAX_BYTES, read_documents
@@ -144,7 +145,7 @@ def _decode_yaml(body: bytes) -> Any:
     if len(body) > MAX_BYTES:
         raise Refused("too-large", f"a YAML body may have at most {MAX_BYTES} bytes; send JSON")
     try:
-        documents = read_documents(body.decode(), "body")
+        documents = read_documents(body.decode(), "body", resolve=resolve_variables)
     except UnicodeDecodeError as error:
         raise Refused("malformed", f"not UTF-8: byte {error.start} is not part of a character") from error
     except RulesInvalid as error:

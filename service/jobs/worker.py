@@ -26,7 +26,7 @@ from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.errors import MAX_FAULTS, PolicyError, RequestFault, RequestInvalid
 from policy.intake.command.expansion import request_expansion
-from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded, require_known_words
+from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded, require_known_values
 from policy.messages import quoted
 from policy.pointer import at
 from policy.policy import Policy
@@ -223,7 +223,7 @@ class JobWorker:
     def _review(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
         """The answer to an admission review; decisions of a dry-run review are not recorded.
 
-        If objects that cannot be decided are denied, an argument of unknown value makes its engine undecided.
+        If objects that cannot be decided are denied, an unknown argument or variable makes its engine undecided.
         """
         review = read_review(decode(job.body, job.content_type))
         job_records = None if review.dry_run else records
@@ -279,12 +279,12 @@ class JobWorker:
         *,
         is_strict: bool = False,
     ) -> Decision:
-        """The decision on one deployment; with ``is_strict`` there is none if an argument's value is not known."""
+        """The decision on one deployment; with ``is_strict`` there is none if an argument or a variable is unknown."""
         budget.decide(explained=request.explain)
         try:
             result = self.policy.evaluate(request)
             if is_strict and result.intake is not None:
-                require_known_words(result.intake, request.pointer)
+                require_known_values(result.intake, request.pointer)
             decision = self.policy.assemble(result, today)
         except ModelConfigNeeded as error:
             raise self._models.refusal(error) from error

@@ -183,6 +183,68 @@ def test_an_argument_of_unknown_value_is_denied_if_what_cannot_be_decided_is(
         assert (warned["allowed"], word in " ".join(warned["warnings"])) == (True, True)
 
 
+SECRET_KEY = {"secretKeyRef": {"name": "s", "key": "k", "optional": True}}
+UNKNOWN_VARIABLES: list[tuple[list[Document], list[str], str]] = [
+    ([{"name": "VLLM_USE_V2_MODEL_RUNNER", "valueFrom": source}], ["vllm", "serve", "Qwen/Qwen3-8B"], "")
+    for source in (
+        {"secretKeyRef": {"name": "s", "key": "k"}},
+        SECRET_KEY,
+        {"configMapKeyRef": {"name": "c", "key": "k"}},
+        {"configMapKeyRef": {"name": "c", "key": "k", "optional": True}},
+        {"fieldRef": {"fieldPath": "metadata.annotations['a']"}},
+    )
+]
+UNKNOWN_VARIABLES += [
+    (
+        [
+            {"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "1"},
+            {"name": "VLLM_USE_V2_MODEL_RUNNER", "valueFrom": SECRET_KEY},
+        ],
+        ["vllm", "serve", "Qwen/Qwen3-8B", "--enable-dbo"],
+        "",
+    ),
+    (
+        [{"name": "X", "valueFrom": SECRET_KEY}, {"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "$(X)"}],
+        ["vllm", "serve", "Qwen/Qwen3-8B"],
+        "",
+    ),
+    (
+        [{"name": "X", "valueFrom": SECRET_KEY}],
+        ["sh", "-c", "VLLM_USE_V2_MODEL_RUNNER='$(X)' vllm serve Qwen/Qwen3-8B"],
+        "",
+    ),
+    (
+        [{"name": "VLLM_MLA_DISABLE", "valueFrom": SECRET_KEY}],
+        ["vllm", "serve", "Qwen/Qwen3-8B"],
+        "VLLM_MLA_DISABLE",
+    ),
+]
+
+
+def test_a_variable_of_unknown_value_is_denied_if_what_cannot_be_decided_is(
+    client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
+) -> None:
+    def reviewed(client: httpx.Client, env: list[Document], command: list[str]) -> Document:
+        document = review("pod-of-replicaset")
+        document["request"]["object"]["spec"]["containers"][0].update(command=command, args=[], env=env)
+        document["request"]["object"]["metadata"]["annotations"]["runner-policy/model-configs"] = json.dumps(
+            {"Qwen/Qwen3-8B": {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
+        )
+        return answered(client, document)
+
+    with serve(RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed") as server, server.client() as closed:
+        for env, command, name in UNKNOWN_VARIABLES:
+            denied = reviewed(closed, env, command)
+            message = f"not decided: the value of the variable `{name or 'VLLM_USE_V2_MODEL_RUNNER'}` is not known"
+            assert (denied["allowed"], message in denied["status"]["message"]) == (False, True)
+        other: list[Document] = [{"name": "HF_TOKEN", "valueFrom": SECRET_KEY}]
+        assert reviewed(closed, other, ["vllm", "serve", "Qwen/Qwen3-8B"])["allowed"]
+    for env, command, name in UNKNOWN_VARIABLES:
+        warned = reviewed(client, env, command)
+        assert warned["allowed"]
+        assert name or "the value of `VLLM_USE_V2_MODEL_RUNNER` is not known here" in " ".join(warned["warnings"])
+
+
 def test_decisions_are_logged_and_reviews_counted_and_those_of_a_dry_run_are_counted_only(
     shared: Callable[..., AbstractContextManager[Service]],
 ) -> None:

@@ -230,6 +230,40 @@ def test_aliases_of_yaml_are_what_they_stand_for(client: httpx.Client) -> None:
 # what cannot be read
 
 
+@pytest.mark.parametrize(
+    ("value", "runner", "starts"),
+    [
+        ("1.0", "v2", True),
+        ("0o1", "v2", True),
+        ("1e0", "v2", True),
+        ("0x0", "v1", True),
+        ("'1.0'", None, False),
+        ("yes", None, False),
+        ("'${UNKNOWN:-${ALSO_UNKNOWN:-1}}'", "v2", True),
+        ("'${UNKNOWN:-0}'", "v1", True),
+    ],
+)
+def test_a_variable_of_compose_has_the_value_that_compose_sets(
+    client: httpx.Client,
+    value: str,
+    runner: str | None,
+    starts: bool,  # noqa: FBT001
+) -> None:
+    text = f"""
+        model_configs:
+          {NAME}: {{architectures: [Qwen3ForCausalLM], model_type: qwen3}}
+        manifest:
+          services:
+            one:
+              image: vllm/vllm-openai:v0.24.0
+              command: [--model, {NAME}]
+              environment:
+                VLLM_USE_V2_MODEL_RUNNER: {value}
+    """
+    (item,) = client.post("/v1/decisions", content=text, headers=YAML).json()["items"]
+    assert (item["decision"]["runner"], item["decision"]["starts"]) == (runner, starts)
+
+
 def test_an_unknown_kind_is_told_with_those_that_are_known(client: httpx.Client) -> None:
     status, kind, ((pointer, message),) = told(
         client.post("/v1/decisions", json=request_for({"apiVersion": "apps/v1", "kind": "Deploymet"}))

@@ -574,6 +574,18 @@ MANIFESTS: Final[dict[str, Family]] = {
     "Compose variables, open": lambda size: manifest(
         {"services": {"a": {"image": IMAGE, "command": ["--model", "${A:-" * (size // 5)]}}}
     ),
+    "Compose variables, nested": lambda size: manifest(
+        {"services": {"a": {"image": IMAGE, "environment": {"A": repeated("${A:-" * 8 + "1" + "}" * 8, size)}}}}
+    ),
+    "Compose variables, in braces": lambda size: manifest(
+        {"services": {"a": {"image": IMAGE, "environment": {"A": repeated("${A:-{", size) + "}"}}}}
+    ),
+    "Compose variables, unknown": lambda size: manifest(
+        {"services": {"a": {"image": IMAGE, "environment": {"A": "".join(numbered("$A{} ", size))}}}}
+    ),
+    "a Compose command of variables": lambda size: manifest(
+        {"services": {"a": {"image": IMAGE, "command": repeated("$A '$B' ", min(size, 1 << 15))}}}
+    ),
     "a SkyPilot task": lambda size: manifest({"run": repeated("a;", size) + "vllm serve m", "resources": {}}),
     "a SkyPilot setup": lambda size: manifest({"run": "vllm serve m", "setup": repeated("vllm[a,", size)}),
     "a SkyPilot task of variables": lambda size: manifest(

@@ -306,3 +306,16 @@ def test_any_text_gives_commands_or_says_what_is_wrong(text: str) -> None:
     except ShellSyntaxError:
         return
     assert all(command.words for command in commands)
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        (Unknown("vllm serve m '$(X)' 'b'"), [False, False, False, True, False]),
+        (Unknown('a \'{"k": "${X!}"}\' "$(X)"'), [False, True, True]),
+        (Unknown("a 'b'"), [False, False]),
+        ("a '$(X)' '${X!}'", [False, False, False]),
+    ],
+)
+def test_a_reference_of_an_unknown_script_is_unknown_in_single_quotes_too(text: str, unknown: list[bool]) -> None:
+    assert [type(word) is Unknown for word in split(text, {})[0].words] == unknown

@@ -128,7 +128,8 @@ def split(
     """The commands of a text, in order.
 
     `env` has the variables around the text; one that is set to an unknown value is None. `arguments` are `$0`, `$1` ….
-    A text that is part of a larger one shares its `budget`.
+    A text that is part of a larger one shares its `budget`. If the text is an Unknown, what is around it replaces a
+    part of it before any shell reads it, within single quotes too.
 
     `A=b` sets a variable for the rest of the text, `export A=b` for its commands too, and `A=b command` for that
     command alone. A Command's `env` has only the variables that the text itself sets for it.
@@ -204,7 +205,10 @@ class _ShellReader:
             end = text.find("'", self.at + 1)
             if end < 0:
                 raise ShellSyntaxError(f"the quote `'` at character {self.at + 1} is not closed; close it")
-            self.put(text[self.at + 1 : end], bare=False)
+            quoted = text[self.at + 1 : end]
+            self.put(quoted, bare=False)
+            if type(text) is Unknown and ("$" in quoted or "`" in quoted):
+                self.unknown = True  # what is around the text replaces a reference in any quotes
             self.at = end + 1
         elif character == '"':
             self.double()

@@ -1,28 +1,36 @@
 """Docker Compose files (the Compose Specification).
 
-Reads a service's ``entrypoint`` and ``command`` as words (a text is split as a shell would, but no shell runs),
-``environment`` as a map or a list, and ``${NAME:-default}`` as the default, which Compose uses if the variable is not
-set. A variable without a default stays as written, with a note, because only the shell or the ``.env`` file knows it.
+Reads a service's ``entrypoint`` and ``command`` as words (a text is split as a shell would, but no shell runs), and
+``environment`` as a map or a list. Compose substitutes variables in each text before anything else
+(``interpolation``). A variable of the service is unknown if a part of its value is. A word of which a part is unknown
+is an ``Unknown``.
 """
 
 from __future__ import annotations
 
 import re
+import sys
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.shell import Unknown
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate
 from policy.messages import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_COMMAND: Final = 32 * 1024
-VARIABLE: Final = re.compile(
-    r"\$(?:(?P<escaped>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-+?])(?P<text>[^{}]*))?\})",
-    re.ASCII,
+REMEDY: Final = (
+    "write `$NAME`, `${NAME}`, or `${NAME:-default}` and the like with `-`, `?`, `+`, and `$$` for a dollar sign"
 )
-
-
+MIN_INTEGER: Final = -(2**63)
+MAX_INTEGER: Final = 2**64 - 1
+GO_PLAIN: Final = (-4, 5)
+"""The exponents of floats that Go writes without an exponent."""
 ESCAPED: Final = re.compile(r"""\\(["\\])""")
 PIECE: Final = re.compile(
     r"""(?P<blank>[ \t\r\n]++)|(?P<plain>[^ \t\r\n'"\\]++)|"""
@@ -32,28 +40,42 @@ PIECE: Final = re.compile(
 """A part of a word, or the blanks between two."""
 
 
-def split(text: str) -> list[str]:
+def split(text: str, unknown: Sequence[int] = ()) -> list[str]:
     """The words of a text, as from ``shlex.split``, which takes quadratic time in a word's length.
+
+    A word is an ``Unknown`` if one of the positions ``unknown`` is in it.
 
     Raises:
         ValueError: a quote is not closed, or nothing follows the last backslash.
     """
     words: list[str] = []
-    parts: list[str] | None = None
-    at = 0
+    parts: list[str] = []
+    has_word = False
+    at = passed = 0
+
+    def end_word(end: int) -> None:
+        nonlocal passed, has_word
+        before = passed
+        while passed < len(unknown) and unknown[passed] < end:
+            passed += 1
+        if has_word:
+            words.append("".join(parts) if passed == before else Unknown("".join(parts)))
+        parts.clear()
+        has_word = False
+
     while at < len(text):
         piece = PIECE.match(text, at)
         if piece is None:
             raise ValueError(f"a quote that is not closed, or nothing after a backslash, at character {at + 1}")
-        at = piece.end()
         kind, found = piece.lastgroup, piece[piece.lastgroup or 0]
-        if kind != "blank":
-            parts = [] if parts is None else parts
+        if kind == "blank":
+            end_word(at)
+        else:
+            has_word = True
             parts.append(ESCAPED.sub(r"\1", found) if kind == "double" else found)
-        elif parts is not None:
-            words.append("".join(parts))
-            parts = None
-    return words if parts is None else [*words, "".join(parts)]
+        at = piece.end()
+    end_word(at)
+    return words
 
 
 def is_compose(document: ManifestNode) -> bool:
@@ -67,7 +89,8 @@ def read_compose(document: ManifestNode) -> None:
         if not service.is_object():
             continue
         draft = EngineDraft(service)
-        draft.image = _interpolated(service.get("image").text(), draft)
+        image = _interpolated(service.get("image"), draft)
+        draft.image = None if image is None else image.text
         _add_words(draft, service.get("entrypoint"), "entrypoint")
         draft.has_command = bool(draft.words)
         _add_words(draft, service.get("command"), "command")
@@ -83,60 +106,81 @@ def read_compose(document: ManifestNode) -> None:
 def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
     if isinstance(node.value, list):
         for place, item in enumerate(node.items()):
-            word = _interpolated(item.text(), draft)
+            word = _interpolated(item, draft)
             if word is not None:
-                draft.add(f"{name}[{place}]", word)
+                draft.add(f"{name}[{place}]", Unknown(word.text) if word.unknown else word.text)
         return
-    text = node.text()
-    if text is None:
-        return
-    if len(text) > MAX_COMMAND:
+    if isinstance(node.value, str) and len(node.value) > MAX_COMMAND:
         node.fault(f"a command of more than {MAX_COMMAND} characters; no such command is read")
         return
-    try:
-        words = split(text)
-    except ValueError:
-        node.fault(f"the quotes in {quoted(text)} do not close")
+    text = _interpolated(node, draft)
+    if text is None:
         return
-    for word in words:
-        draft.add(name, _interpolated(word, draft) or "")
+    try:
+        draft.add(name, *split(text.text, text.unknown))
+    except ValueError:
+        node.fault(f"the quotes in {quoted(text.text)} do not close")
 
 
 def _read_environment(node: ManifestNode, draft: EngineDraft) -> None:
     """Add a service's variables. One without a value is unknown: Compose takes it from the shell that starts it."""
     if isinstance(node.value, list):
         for item in node.items():
-            name, equals, value = (item.text() or "").partition("=")
-            if name:
-                draft.env[name] = _interpolated(value, draft) if equals else None
+            _read_assignment(item, draft)
         return
     for name, item in node.fields():
-        if isinstance(item.value, bool):
-            item.fault(f"expected a string in quotes, got {quoted(item.value)}; Compose refuses a boolean")
+        if isinstance(item.value, str):
+            value = _interpolated(item, draft)
+            draft.env[name] = None if value is None or value.unknown else value.text
         else:
-            draft.env[name] = _interpolated(item.scalar(), draft)
+            draft.env[name] = _go_text(item)
 
 
-def _interpolated(text: str | None, draft: EngineDraft) -> str | None:
-    """A text with its variables as Compose expands them if they are not set."""
-    if text is None or "$" not in text:
-        return text
+def _read_assignment(item: ManifestNode, draft: EngineDraft) -> None:
+    """Add the variable of an item ``NAME=value`` or ``NAME``, of which the name may come from a variable too."""
+    found = _interpolated(item, draft)
+    if found is None:
+        return
+    name, equals, value = found.text.partition("=")
+    if found.unknown and found.unknown[0] < len(name):
+        draft.note(f"{quoted(found.text)} sets a variable whose name is not known")
+    elif name:
+        draft.env[name] = value if equals and not found.unknown else None
 
-    def value(found: re.Match[str]) -> str:
-        if found["escaped"]:
-            return "$"
-        name, how = found["name"] or found["bare"], found["how"] or ""
-        if how.endswith("-"):
-            draft.note(
-                f"{quoted(f'${{{name}}}')} is assumed to be its default; the shell or `.env` that starts Compose "
-                "may set another"
-            )
-            return str(found["text"])
-        if how.endswith("+"):
-            return ""
-        draft.note(
-            f"{quoted(f'${{{name}}}')} is set by the shell or `.env` that starts Compose; its value is not known"
-        )
-        return found[0]
 
-    return VARIABLE.sub(value, text)
+def _go_text(node: ManifestNode) -> str | None:
+    """The text that Compose, a Go program, makes of a number or a boolean; None if the value is null.
+
+    An integer that fits neither 64 bits nor 64 unsigned ones is a float there, unless it is too large for that too.
+    """
+    value = node.value
+    if type(value) is int and not MIN_INTEGER <= value <= MAX_INTEGER and abs(value) <= sys.float_info.max:
+        value = float(value)
+    return _go_float(value) if isinstance(value, float) else node.scalar()
+
+
+def _go_float(value: float) -> str:
+    """A float as Go's ``%v`` writes it: with an exponent below -4 or above 5, and without the fraction ``.0``."""
+    decimal = Decimal(repr(value))
+    exponent = decimal.adjusted()
+    if GO_PLAIN[0] <= exponent <= GO_PLAIN[1]:
+        return repr(value).removesuffix(".0")
+    digits = f"{decimal.normalize():e}".partition("e")[0]
+    return f"{digits}e{exponent:+03d}"
+
+
+def _interpolated(node: ManifestNode, draft: EngineDraft) -> Interpolation | None:
+    """A text with its variables as Compose substitutes them; None if it is null. An invalid reference is a fault."""
+    text = node.text()
+    if text is None:
+        return None
+    try:
+        found = interpolate(text)
+    except InterpolationError as error:
+        node.fault(f"{error}; {REMEDY}")
+        return None
+    for name, assumption in found.assumptions:
+        draft.note(f"{quoted(f'${{{name}}}')} {assumption}")
+        if not draft.accepts_notes():
+            break
+    return found

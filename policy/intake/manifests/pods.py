@@ -2,7 +2,9 @@
 
 Reads the container of Kubernetes' core/v1: ``command`` and ``args`` are one command line. A later variable of the same
 name wins and may use earlier ones as ``$(NAME)``. ``valueFrom`` and ``envFrom`` are known only from a ConfigMap in the
-same manifest. An init container counts only with ``restartPolicy: Always``, as it then runs beside the others.
+same manifest. Kubernetes leaves out an optional variable whose ConfigMap or key does not exist, so that an earlier one
+of the same name keeps its value. An init container counts only with ``restartPolicy: Always``, as it then runs beside
+the others.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ def read_env(env: ManifestNode, draft: EngineDraft) -> None:
         if name is None:
             continue
         if item.get("valueFrom").is_object():
-            draft.env[name] = _from_config_map(item.get("valueFrom", "configMapKeyRef"))
+            reference = item.get("valueFrom", "configMapKeyRef")
+            if not _is_left_out(reference):
+                draft.env[name] = _from_config_map(reference)
         else:
             value = item.get("value").text()
             if value is not None or item.get("value").value is None:
@@ -90,10 +94,10 @@ def read_env_from(env_from: ManifestNode, draft: EngineDraft) -> None:
     for item in env_from.items():
         name = item.get("configMapRef", "name").text()
         prefix = item.get("prefix").text() or ""
-        data = item.reading.config_maps.get(name or "")
-        if data is not None and item.reading.affords_copy(item, data):
-            draft.env.update({prefix + key: value for key, value in data.items()})
-        elif data is None:
+        found = item.reading.config_map(name)
+        if found is not None and item.reading.affords_copy(item, found.data):
+            draft.env.update({prefix + key: value for key, value in found.data.items()})
+        elif found is None:
             source = name or item.get("secretRef", "name").text() or "?"
             draft.note(f"`envFrom` takes variables from {quoted(source)}, which the manifest does not show")
 
@@ -107,7 +111,8 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
         volume = volumes.get(name or "")
         if volume is None or path is None or volume.get("configMap").value is None:
             continue
-        data = container.reading.config_maps.get(volume.get("configMap", "name").text() or "", {})
+        found = container.reading.config_map(volume.get("configMap", "name").text())
+        data = {} if found is None else {key: text for key, text in found.data.items() if text is not None}
         items = volume.get("configMap", "items")
         if not data or not mount.reading.affords_copy(mount, data, items.value):
             continue
@@ -134,5 +139,13 @@ def _volumes(pod: ManifestNode) -> dict[str, ManifestNode]:
 def _from_config_map(reference: ManifestNode) -> str | None:
     if reference.value is None:
         return None
-    data = reference.reading.config_maps.get(reference.get("name").text() or "", {})
-    return data.get(reference.get("key").text() or "")
+    found = reference.reading.config_map(reference.get("name").text())
+    return None if found is None else found.data.get(reference.get("key").text() or "")
+
+
+def _is_left_out(reference: ManifestNode) -> bool:
+    """Whether Kubernetes certainly leaves a variable out: it is optional, and its ConfigMap does not have the key."""
+    if reference.value is None or reference.get("optional").value is not True:
+        return False
+    found = reference.reading.config_map(reference.get("name").text())
+    return found is not None and found.is_exact and (reference.get("key").text() or "") not in found.data

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
+
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.masking import is_secret
 from policy.messages import quoted
@@ -28,6 +30,16 @@ class TooManyFaults(RequestInvalid):
     """The maximum number of faults is reached; the rest of the document is not read."""
 
 
+class ConfigMap(Struct, frozen=True):
+    """The data of a ConfigMap of the manifest; a value that is not a string, which Kubernetes refuses, is None.
+
+    ``is_exact`` says that its namespace is the referring object's, so that the reference cannot lead to another one.
+    """
+
+    data: dict[str, str | None]
+    is_exact: bool
+
+
 class ManifestReader:
     """The results of one manifest so far: engines, faults, and the ConfigMaps and ServingRuntimes in it."""
 
@@ -36,9 +48,11 @@ class ManifestReader:
         self.containers: list[Container] = []
         self.documents = 0
         self.copied = 0
-        self.config_maps: dict[str, dict[str, str]] = {}
+        self.namespace: str | None = None
+        """The namespace of the object that is being read; None if the object does not state one."""
         self.runtimes: dict[str, ManifestNode] = {}
         self.volumes: dict[str, dict[str, ManifestNode]] = {}
+        self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
         self._seen: set[tuple[str, str]] = set()
         self._bounds: set[str] = set()
 
@@ -59,6 +73,26 @@ class ManifestReader:
         if message not in self._bounds:
             self._bounds.add(message)
             node.fault(message)
+
+    def add_config_map(self, namespace: str | None, name: str, data: dict[str, str | None]) -> None:
+        """Add a ConfigMap of the manifest. If there are two that differ, its data are not known."""
+        same_name = self._config_maps.setdefault(name, {})
+        same_name[namespace] = data if same_name.get(namespace, data) == data else None
+
+    def config_map(self, name: str | None) -> ConfigMap | None:
+        """The ConfigMap that the object being read refers to; None if the manifest does not show its data.
+
+        An object without a namespace gets the one that it is applied to, which may be any.
+        """
+        same_name = self._config_maps.get(name or "", {})
+        namespace = self.namespace
+        if namespace is None and len(same_name) == 1:
+            (namespace,) = same_name
+        elif namespace not in same_name:
+            namespace = None
+        data = same_name.get(namespace)
+        is_exact = namespace == self.namespace and (None not in same_name or len(same_name) == 1)
+        return None if data is None else ConfigMap(data, is_exact)
 
     def affords(self, size: int, node: ManifestNode) -> bool:
         """Whether ``size`` more characters may be copied; the limit keeps a short manifest from growing endlessly."""

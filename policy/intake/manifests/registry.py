@@ -175,14 +175,19 @@ def _identity(node: ManifestNode) -> tuple[str, str] | None:
     return (group if slash else ""), node.value["kind"]
 
 
+def _namespace(node: ManifestNode) -> str | None:
+    metadata = node.value.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return namespace if isinstance(namespace, str) and namespace else None
+
+
 def _note_referred(node: ManifestNode) -> None:
     identity = _identity(node)
     if identity == CONFIG_MAP:
         name = node.get("metadata", "name").text()
-        data = {key: item.value for key, item in node.get("data").fields() if isinstance(item.value, str)}
+        data = {key: item.value if isinstance(item.value, str) else None for key, item in node.get("data").fields()}
         if name is not None:
-            same = node.reading.config_maps.get(name, data) == data
-            node.reading.config_maps[name] = data if same else {}
+            node.reading.add_config_map(_namespace(node), name, data)
     elif identity in RUNTIMES:
         name = node.get("metadata", "name").text()
         container = kserve.runtime_container(node)
@@ -193,6 +198,7 @@ def _note_referred(node: ManifestNode) -> None:
 def _read(node: ManifestNode) -> None:
     identity = _identity(node)
     if identity is not None:
+        node.reading.namespace = _namespace(node)
         adapter = ADAPTERS.get(identity)
         if adapter is not None:
             adapter(node)

@@ -306,11 +306,6 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
             "the quotes in `vllm 'serve` do not close",
         ),
         (
-            {"services": {"a": {"environment": {"A": True}}}},
-            "/services/a/environment/A",
-            "expected a string in quotes, got `true`; Compose refuses a boolean",
-        ),
-        (
             {
                 "apiVersion": "production-stack.vllm.ai/v1alpha1",
                 "kind": "VLLMRuntime",
@@ -698,7 +693,7 @@ API_SERVER = ["python", "-m", "vllm.entrypoints.openai.api_server"]
         ),
         pytest.param(
             {"services": {"a": {"entrypoint": "vllm serve", "command": ["$$A", "${A:+b}c", "$A", "${A?no}"]}}},
-            [["vllm", "serve", "$A", "c", "$A", "${A?no}"]],
+            [["vllm", "serve", "$A", "c", "${A!}", "${A!}"]],
             id="Compose's variables",
         ),
     ],

@@ -1,0 +1,118 @@
+"""Compose's variables in a text: ``$NAME``, ``${NAME}``, ``${NAME:-default}`` and the other forms.
+
+Follows ``template`` of compose-go v2 (read in July 2026), also in where a default ends. Only the shell or the ``.env``
+file that starts Compose has the variables. Each is assumed to be unset if its reference says what to use then, and is
+unknown otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+MAX_NESTED: Final = 8
+NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*+"
+REFERENCE: Final = re.compile(
+    rf"\$(?:(?P<escaped>\$)|(?P<bare>{NAME})|\{{(?P<name>{NAME})(?:\}}|(?P<operator>:?[-+?]))|(?P<invalid>\{{))"
+)
+BRACE: Final = re.compile(r"\{.?|\}")
+"""Matches a brace as compose-go counts them to find a reference's end: it skips the character after an opening one."""
+
+DEFAULT: Final = "is assumed to be its default; the shell or `.env` that starts Compose may set another"
+UNSET: Final = "is assumed not to be set; the shell or `.env` that starts Compose may set it"
+UNKNOWN: Final = "is set by the shell or `.env` that starts Compose; its value is not known"
+
+
+class InterpolationError(ValueError):
+    """Compose refuses the text, or it has too many nested defaults."""
+
+
+class Interpolation(Struct, frozen=True):
+    """A text after interpolation.
+
+    A reference of unknown value is written as ``${NAME!}``, which a shell in the container cannot expand: it may have
+    a variable of that name. ``unknown`` has the positions of these in ``text``. ``assumptions`` has each variable with
+    what is assumed of it.
+    """
+
+    text: str
+    unknown: tuple[int, ...] = ()
+    assumptions: tuple[tuple[str, str], ...] = ()
+
+
+def interpolate(text: str) -> Interpolation:
+    """A text with its variables as Compose substitutes them.
+
+    Raises:
+        InterpolationError: Compose refuses the text, or its defaults are nested too deep.
+    """
+    if "$" not in text:
+        return Interpolation(text)
+    interpolator = _Interpolator()
+    for number, line in enumerate(text.split("\n")):  # a reference ends in its line
+        interpolator.add("\n" if number else "")
+        interpolator.substitute(line, 0, len(line), 0)
+    return Interpolation("".join(interpolator.parts), tuple(interpolator.unknown), tuple(interpolator.assumptions))
+
+
+class _Interpolator:
+    """The text so far, the positions of unknown values in it, and what is assumed of variables."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.size = 0
+        self.unknown: list[int] = []
+        self.assumptions: dict[tuple[str, str], None] = {}
+
+    def add(self, text: str) -> None:
+        self.parts.append(text)
+        self.size += len(text)
+
+    def substitute(self, line: str, start: int, end: int, depth: int) -> None:
+        """Add a part of a line, with its references replaced."""
+        if depth > MAX_NESTED:
+            raise InterpolationError(f"defaults are nested more than {MAX_NESTED} deep")
+        last = line.rfind("}", start, end)
+        at = start
+        while (found := REFERENCE.search(line, at, end)) is not None:
+            self.add(line[at : found.start()])
+            at = found.end()
+            name, operator = found["name"] or found["bare"], found["operator"]
+            if found["escaped"]:
+                self.add("$")
+            elif found["invalid"] or (operator and last < at):
+                raise InterpolationError(f"the reference at character {self.size + 1} is invalid")
+            elif operator:
+                closing = _closing(line, found.start(), last)
+                self.replace(line, at, closing, name, operator, depth)
+                at = closing + 1
+            else:
+                self.add_unknown(name)
+        self.add(line[at:end])
+
+    def replace(self, line: str, start: int, end: int, name: str, operator: str, depth: int) -> None:
+        """Add the value of a reference with an operator, whose operand is a part of the line."""
+        if operator.endswith("?"):  # Compose refuses to start if it is not set
+            self.add_unknown(name)
+        elif operator.endswith("-"):
+            self.assumptions[name, DEFAULT] = None
+            self.substitute(line, start, end, depth + 1)
+        else:
+            self.assumptions[name, UNSET] = None
+
+    def add_unknown(self, name: str) -> None:
+        self.assumptions[name, UNKNOWN] = None
+        self.unknown.append(self.size)
+        self.add(f"${{{name}!}}")
+
+
+def _closing(line: str, start: int, last: int) -> int:
+    """The position of the brace that ends the reference at ``start``; ``last`` if the braces are not balanced."""
+    depth = 0
+    for brace in BRACE.finditer(line, start, last + 1):
+        depth += 1 if brace.group().startswith("{") else -1
+        if not depth:
+            return brace.start()
+    return last
