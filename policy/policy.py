@@ -317,7 +317,7 @@ class Policy:
                 for rule in rules
                 if rule.is_overdue(today)
             ]
-        return warnings + request.facts.hints()
+        return warnings
 
     def _explained(self, decision: Decision, result: RequestEvaluation) -> Decision:
         """The decision with its trace and assumptions."""

@@ -25,14 +25,20 @@ from policy.facts.vocabulary import (
     ancestors,
     parse_variable,
 )
-from policy.messages import listed, nearest, quoted
+from policy.messages import closest, listed, nearest, quoted
 from policy.pointer import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-MAX_IGNORED: Final = 16
-MAX_IGNORED_KEY: Final = 64
+MAX_MISSPELT: Final = 64
+"""The longest field, in characters, that may be a misspelt fact."""
+CLOSE: Final = 0.85
+"""The similarity from which a field counts as a misspelt fact."""
+OWN_FIELDS: Final = frozenset({("speculative_config", "draft_load_config")})
+"""Fields of vLLM's own objects that look like misspelt facts, in some release from 0.20.0 to 0.33.0."""
+MODEL_CONFIG_FILES: Final = frozenset({"speculative_config.draft_model_config.hf_config"})
+"""Objects with the content of a model's ``config.json``, whose fields can have any name."""
 
 Row: TypeAlias = list[Any]
 
@@ -166,14 +172,10 @@ def defaults(series: tuple[int, int]) -> tuple[Any, ...]:
 
 
 class Facts(Struct, frozen=True):
-    """A deployment's facts as a row, the indexes of those that were ``stated``, and the fields that were ``ignored``.
-
-    ``ignored`` has the first fields of open objects that are not facts, as (path of the object, key).
-    """
+    """A deployment's facts as a row, and the indexes of those that were ``stated``."""
 
     row: Row
     stated: list[int] = []
-    ignored: list[tuple[str, str]] = []
 
     def changed(self, index: int, value: Any) -> Facts:
         """The same facts with one changed."""
@@ -186,7 +188,7 @@ class Facts(Struct, frozen=True):
         row = list(defaults(series))
         for index in self.stated:
             row[index] = self.row[index]
-        return Facts(row, self.stated, self.ignored)
+        return Facts(row, self.stated)
 
     def document(self, series: tuple[int, int]) -> Any:
         """The same as a request's ``facts``, to be encoded as JSON; it has all that is not the default."""
@@ -198,10 +200,6 @@ class Facts(Struct, frozen=True):
         absent = {name for name in _PRESENCES if name not in stated}
         return nested({name: to_json(value) for name, value in stated.items() if absent.isdisjoint(ancestors(name))})
 
-    def hints(self) -> list[str]:
-        """A sentence for each ignored field that looks like a misspelt fact."""
-        return [hint for path, key in self.ignored if (hint := _misspelt(path, key))]
-
 
 @dataclass(slots=True)
 class _RowReader:
@@ -209,7 +207,6 @@ class _RowReader:
 
     row: Row
     stated: list[int] = field(default_factory=list)
-    ignored: list[tuple[str, str]] = field(default_factory=list)
 
     def state(self, index: int, value: Any) -> None:
         self.stated.append(index)
@@ -227,7 +224,7 @@ def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: lis
                 pointer, f'expected an object, got {quoted(document)}; write the facts as `{{"model_config": {{…}}}}`'
             )
         )
-    return Facts(facts.row, facts.stated, facts.ignored)
+    return Facts(facts.row, facts.stated)
 
 
 def _read_object(
@@ -239,10 +236,9 @@ def _read_object(
         if member is None:
             if len(faults) >= MAX_FAULTS:
                 return
-            if not parent.is_open:
-                faults.append(RequestFault(at(f"{pointer}{parent.pointer}".rstrip("/"), key), _unknown(parent, key)))
-            elif len(facts.ignored) < MAX_IGNORED and len(key) <= MAX_IGNORED_KEY:
-                facts.ignored.append((parent.path, key))
+            problem = _misspelt(parent.path, key) if parent.is_open else _unknown(parent, key)
+            if problem:
+                faults.append(RequestFault(at(f"{pointer}{parent.pointer}".rstrip("/"), key), problem))
         elif type(value) is member.type and ((fits := member.fits) is None or fits(value)):
             index = member.index
             if member.type is dict:
@@ -291,8 +287,11 @@ def _unknown(parent: Member, key: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _misspelt(path: str, key: str) -> str:
+    """The problem with a field of an object that also has fields of vLLM's own; empty unless it looks like a fact."""
+    if len(key) > MAX_MISSPELT or path in MODEL_CONFIG_FILES or (path, key) in OWN_FIELDS:
+        return ""
     member = TREE
     for part in path.split("."):
         member = member.members[part]
-    close = nearest(key, member.members, cutoff=0.85)
-    return f"unknown fact `{path}.{key}` was ignored{close}" if close else ""
+    close = closest(key.lower().replace("-", "_"), member.members, CLOSE)
+    return f"unknown field {quoted(key)}; did you mean {quoted(close)}?" if close is not None else ""

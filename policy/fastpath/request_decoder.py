@@ -112,7 +112,7 @@ def _unset(release: str) -> Tristate:
 def decode_fast(body: bytes, releases: Releases) -> Request | None:
     """The request in a JSON body, or ``None`` if it is not a common request and has to be read in full.
 
-    The facts' ``stated`` and ``ignored`` are empty: only explanations use them.
+    The facts' ``stated`` is empty: only explanations use it.
     """
     try:
         fields: Any = read(body)

@@ -201,13 +201,12 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
         ),
         (
             {
-                "facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_mo": 1}},
+                "facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}},
                 "vllm_version": "0.24.0rc1",
             },
             [
                 "V2  default  starts  vLLM 0.24.0rc1 (decided as 0.24.0)",
                 "warning: vLLM 0.24.0rc1 was not checked against these rules; decided as 0.24.0",
-                "warning: unknown fact `model_config.is_mo` was ignored; did you mean `is_moe`?",
             ],
         ),
     ],

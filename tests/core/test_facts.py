@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policy.errors import MAX_FAULTS
-from policy.facts.facts import MAX_IGNORED, MAX_IGNORED_KEY, defaults, read_facts, to_json
+from policy.facts.facts import defaults, read_facts, to_json
 from policy.facts.vocabulary import FACTS, INDEX, VARIABLE, VOCABULARY, FactKind, Malformed, ancestors, parse_variable
 
 if TYPE_CHECKING:
@@ -540,37 +540,37 @@ def test_a_fault_lies_below_the_pointer_of_the_facts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "hints"),
+    ("document", "faults"),
     [
+        ({"model_config": {"architecture": ["A"]}}, {"/model_config/architecture": "architectures"}),
         (
-            {"model_config": {"architecture": ["A"]}},
-            ["unknown fact `model_config.architecture` was ignored; did you mean `architectures`?"],
+            {"model_config": {"isMoe": True, "is_moee": True, "is_mo": 1, "IS_MOE": True, "is-moe": False}},
+            dict.fromkeys(
+                [f"/model_config/{key}" for key in ("isMoe", "is_moee", "is_mo", "IS_MOE", "is-moe")], "is_moe"
+            ),
         ),
+        ({"speculative_config": {"Method": "mtp"}}, {"/speculative_config/Method": "method"}),
         (
-            {"model_config": {"isMoe": True, "is_moee": True}},
-            ["unknown fact `model_config.is_moee` was ignored; did you mean `is_moe`?"],
+            {"speculative_config": {"paralel_drafting": True}},
+            {"/speculative_config/paralel_drafting": "parallel_drafting"},
         ),
-        ({"speculative_config": {"Method": "mtp"}}, []),
         (
             {"speculative_config": {"draft_model_config": {"architectures_": []}}},
-            [
-                (
-                    "unknown fact `speculative_config.draft_model_config.architectures_` was ignored; did you mean "
-                    "`architectures`?"
-                )
-            ],
+            {"/speculative_config/draft_model_config/architectures_": "architectures"},
         ),
-        ({"kv_transfer_config": {"kv_connector_extra_config": {}, "kv_rank": 0, "kv_buffer_size": 1.0}}, []),
-        ({"lora_config": {"max_loras": 4}}, []),
+        ({"speculative_config": {"draft_load_config": None}}, {}),
+        ({"speculative_config": {"draft_model_config": {"hf_config": {"layer_type": "x"}}}}, {}),
+        ({"kv_transfer_config": {"kv_connector_extra_config": {}, "kv_rank": 0, "kv_buffer_size": 1.0}}, {}),
+        ({"lora_config": {"max_loras": 4}}, {}),
+        ({"model_config": {"is_moe" * 20: 1}}, {}),
     ],
 )
-def test_an_ignored_member_that_looks_like_a_fact_gets_a_hint(document: Any, hints: list[str]) -> None:
-    assert read(document)[0].hints() == hints
-
-
-def test_only_the_first_ignored_members_of_sensible_length_are_kept() -> None:
-    members = {"x" * (MAX_IGNORED_KEY + 1): 1, **{f"own{n}": n for n in range(MAX_IGNORED + 5)}}
-    assert read({"lora_config": members})[0].ignored == [("lora_config", f"own{n}") for n in range(MAX_IGNORED)]
+def test_a_field_of_vllm_s_own_objects_that_looks_like_a_fact_is_a_fault(document: Any, faults: dict[str, str]) -> None:
+    expected = [
+        (pointer, f"unknown field `{pointer.rpartition('/')[2]}`; did you mean `{fact}`?")
+        for pointer, fact in faults.items()
+    ]
+    assert read(document)[1] == expected
 
 
 def test_one_fact_of_each_kind_says_what_is_legal() -> None:

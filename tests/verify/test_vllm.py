@@ -5,20 +5,26 @@ An error in any rule that decides is found.
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import ZipFile
 
 import pytest
 
+from policy.facts.facts import read_facts
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue
 from policy.rules.effects import Layer
+from policy.rules.releases import series
 from policy.vllm.tablegen.wheels import downloaded
 from policy.vllm.verify.verification import verify
 
 if TYPE_CHECKING:
+    from policy.errors import RequestFault
     from policy.rules.catalogue import ReleaseRule
 
 RELEASES = ["0.23.0", "0.32.0"]
@@ -44,6 +50,42 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_release_decides_as_the_rules_say(policy: Policy, cache: Path, release: str) -> None:
     verified = verify(policy, release, downloaded(WHEELS, release, cache), CASES, seed=0)
     assert (verified.cases, verified.different, verified.mismatches, verified.elsewhere) == (CASES, 0, (), ())
+
+
+OBJECTS = {
+    "model_config": "ModelConfig",
+    "model_config.multimodal_config": "MultiModalConfig",
+    "speculative_config": "SpeculativeConfig",
+    "speculative_config.draft_model_config": "ModelConfig",
+    "kv_transfer_config": "KVTransferConfig",
+}
+"""The classes of the objects that have fields of vLLM's own beside facts."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", RELEASES)
+def test_no_field_of_vllm_s_own_is_taken_for_a_misspelt_fact(cache: Path, release: str) -> None:
+    with ZipFile(downloaded(WHEELS, release, cache)) as wheel:
+        modules = [ast.parse(wheel.read(name)) for name in wheel.namelist() if re.match(r"vllm/config/\w+\.py$", name)]
+    fields = {
+        node.name: [
+            each.target.id
+            for each in node.body
+            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+        ]
+        for module in modules
+        for node in ast.walk(module)
+        if isinstance(node, ast.ClassDef)
+    }
+    for path, name in OBJECTS.items():
+        assert len(fields[name]) > 3
+        for field in fields[name]:
+            document: object = {field: None}
+            for part in reversed(path.split(".")):
+                document = {part: document}
+            faults: list[RequestFault] = []
+            read_facts(document, series(release), "", faults)
+            assert [fault.message for fault in faults if "did you mean" in fault.message] == [], field
 
 
 def with_rules(policy: Policy, release: str, rules: tuple[ReleaseRule, ...]) -> Policy:
