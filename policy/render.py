@@ -58,11 +58,11 @@ def as_text(renderable: RenderableType) -> str:
 
 def decision(answer: Decision) -> RenderableType:
     """A decision: the runner, the reasons, and what to do."""
-    parts: list[RenderableType] = [_headline(answer), escape_control(answer.summary)]
+    parts: list[RenderableType] = [_headline(answer), Text(escape_line(answer.summary))]
     if answer.reasons:
         parts += [Text(), _reasons(answer)]
     for error in answer.startup_errors:
-        parts.append(Text.assemble(("refuses to start: ", BAD), escape_control(error)))
+        parts.append(Text.assemble(("refuses to start: ", BAD), escape_line(error)))
     for name, value in answer.set_env.items():
         parts.append(
             Text.assemble(("set ", STRONG), (f"{name}={value}", STRONG), "  so that vLLM follows this decision")
@@ -71,7 +71,7 @@ def decision(answer: Decision) -> RenderableType:
     parts.append(
         Text(f"vLLM alone: {runner_name(up.runner)}, {up.outcome or 'no outcome'}, {start_text(up.starts)}", QUIET)
     )
-    parts += [Text.assemble(("warning: ", "yellow"), escape_control(warning)) for warning in answer.warnings]
+    parts += [Text.assemble(("warning: ", "yellow"), escape_line(warning)) for warning in answer.warnings]
     if answer.trace is not UNSET and answer.trace:
         parts += [Text(), _trace(answer)]
     if answer.assumptions is not UNSET:
@@ -106,7 +106,7 @@ def _cut(text: str, style: str = "") -> Text:
 
 
 def escape_control(text: str) -> Text:
-    """A text that may contain user input, with control characters escaped except for line feeds."""
+    """A text of several lines that may contain user input, with other control characters escaped."""
     return Text(escape_lines(text))
 
 
@@ -148,14 +148,14 @@ def table_of(*columns: str) -> Table:
 def _reasons(answer: Decision) -> Table:
     table = table_of("", "rule", "layer", "effect", "reason", "facts")
     for reason in answer.reasons:
-        facts = "\n".join(f"{name}={compact(value)}" for name, value in reason.facts.items())
+        facts = "\n".join(escape_line(f"{name}={compact(value)}") for name, value in reason.facts.items())
         table.add_row(
             "*" if reason.decisive else "",
             reason.rule,
             reason.layer,
             reason.effect,
-            escape_control(reason.message),
-            escape_control(facts),
+            Text(escape_line(reason.message)),
+            Text(facts),
         )
     return table
 
@@ -166,7 +166,7 @@ def _trace(answer: Decision) -> Table:
         failed = " and ".join(
             f"{part.fact} is {compact(part.actual)}, expected {compact(part.expected)}" for part in item.failed
         )
-        table.add_row(item.rule, item.effect, "yes" if item.fired else "no", escape_control(failed))
+        table.add_row(item.rule, item.effect, "yes" if item.fired else "no", Text(escape_line(failed)))
     return table
 
 

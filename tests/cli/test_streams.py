@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from api.conftest import serving
+from api.conftest import BIN, PATIENCE, ROOT, Server, environment, listening, serving
+from processes import bound
 from rich.text import Text
 from ruletexts import rule_text
 
@@ -109,6 +113,34 @@ def test_the_log_on_a_terminal_escapes_what_callers_sent(
     assert not any(line.startswith("error: forged") for line in out.splitlines())
 
 
+def test_records_that_a_service_prints_on_a_terminal_are_escaped(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    variables = {"PORT": "0", "LOG": "off", "LOG_STDOUT": "true"}
+    settings = {f"RUNNER_POLICY_{name}": value for name, value in variables.items()}
+    log = tmp_path / "serve.log"
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(
+            bound([str(BIN / "runner-policy"), "serve"]),
+            cwd=ROOT,
+            env=environment(XDG_STATE_HOME=str(tmp_path), **settings),
+            stdout=theirs,
+            stderr=file,
+        ) as process,
+    ):
+        os.close(theirs)
+        with Server(process, listening(process, log), log).client() as client:
+            assert client.post("/v1/decisions", json=request("".join(HOSTILE))).status_code == 200
+        output = b""
+        while not output.endswith(b"\n"):
+            output += os.read(ours, 65536)
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+        os.close(ours)
+    shown(output.decode())
+    assert "".join(HOSTILE) in json.loads(output)["result"]["summary"]
+
+
 @pytest.mark.parametrize("flags", ["", "--json", "--explain", "--explain --json"])
 @pytest.mark.parametrize("command", ["decide", "dry-run"])
 def test_a_decision_on_a_terminal_escapes_its_texts(
@@ -119,6 +151,7 @@ def test_a_decision_on_a_terminal_escapes_its_texts(
     code, out = on_terminal(command, str(file), *(flags.split() if command == "decide" else flags.split()[1:]))
     assert code == 0
     shown(out)
+    assert not any(line.startswith("error: forged") for line in out.splitlines())
 
 
 def test_json_on_a_terminal_is_the_same_document(
@@ -153,6 +186,7 @@ def test_rules_on_a_terminal_escape_their_texts(
         (base / "upstream" / name).unlink()
     _, out = on_terminal(*command.replace("$BASE", str(base)).split(), RUNNER_POLICY_RULES=str(rules))
     assert (controls(out), "Traceback" in out, out != "") == ([], False, True), out
+    assert command == "rules show moe" or not any(line.startswith("error: forged") for line in out.splitlines())
 
 
 @pytest.mark.parametrize(
