@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from policy.escaping import escape_line
 from policy.masking import masked
 
 if TYPE_CHECKING:
@@ -18,9 +19,7 @@ READ_FOR_SECRETS = 1024
 def quoted(value: object) -> str:
     """A user's value in backticks: as JSON, with secrets masked, cut after 80 characters."""
     text = masked((value if isinstance(value, str) else _as_json(value))[:READ_FOR_SECRETS])
-    text = text[: QUOTED + 1]
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    text = escape_line(text[: QUOTED + 1])
     return f"`{text[:QUOTED]}…`" if len(text) > QUOTED else f"`{text}`"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
 from rich import box
@@ -15,10 +15,13 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from policy.escaping import escape_line, escape_lines
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rich.console import RenderableType
+    from rich.console import ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
     from policy.decision.decision import Decision
     from policy.rules.catalogue import Catalogue
@@ -28,20 +31,38 @@ WIDTH: Final = 120
 GOOD, BAD, QUIET, STRONG = "green", "bold red", "dim", "bold"
 
 
+class EscapingConsole(Console):
+    """A console that escapes control characters in every text; those that rich itself writes stay.
+
+    Texts that are escaped before they are laid out take the right width; this console escapes what others forget.
+    """
+
+    @property  # type: ignore[misc]  # nothing sets it
+    def file(self) -> IO[str]:
+        """The file, also if a live display has wrapped a writer that escapes; rich unwraps one of the two."""
+        found = super().file
+        return getattr(found, "rich_proxied_file", found)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments of rich, with escaped texts."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=escape_lines(segment.text))
+
+
 def as_text(renderable: RenderableType) -> str:
     """The output of a terminal with 120 columns, without colours and without blanks at line ends."""
     out = io.StringIO()
-    Console(file=out, width=WIDTH, color_system=None, force_terminal=False).print(renderable)
+    EscapingConsole(file=out, width=WIDTH, color_system=None, force_terminal=False).print(renderable)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 def decision(answer: Decision) -> RenderableType:
     """A decision: the runner, the reasons, and what to do."""
-    parts: list[RenderableType] = [_headline(answer), escape_control(answer.summary)]
+    parts: list[RenderableType] = [_headline(answer), Text(escape_line(answer.summary))]
     if answer.reasons:
         parts += [Text(), _reasons(answer)]
     for error in answer.startup_errors:
-        parts.append(Text.assemble(("refuses to start: ", BAD), escape_control(error)))
+        parts.append(Text.assemble(("refuses to start: ", BAD), escape_line(error)))
     for name, value in answer.set_env.items():
         parts.append(
             Text.assemble(("set ", STRONG), (f"{name}={value}", STRONG), "  so that vLLM follows this decision")
@@ -50,7 +71,7 @@ def decision(answer: Decision) -> RenderableType:
     parts.append(
         Text(f"vLLM alone: {runner_name(up.runner)}, {up.outcome or 'no outcome'}, {start_text(up.starts)}", QUIET)
     )
-    parts += [Text.assemble(("warning: ", "yellow"), escape_control(warning)) for warning in answer.warnings]
+    parts += [Text.assemble(("warning: ", "yellow"), escape_line(warning)) for warning in answer.warnings]
     if answer.trace is not UNSET and answer.trace:
         parts += [Text(), _trace(answer)]
     if answer.assumptions is not UNSET:
@@ -81,16 +102,12 @@ def containers(rows: Iterable[tuple[str, Decision | str]]) -> RenderableType:
 
 def _cut(text: str, style: str = "") -> Text:
     """A text on one line, cut if its column is too narrow; the column shrinks, unlike one with ``no_wrap``."""
-    return Text("".join(map(_character, text)), style, no_wrap=True, overflow="ellipsis")
+    return Text(escape_line(text), style, no_wrap=True, overflow="ellipsis")
 
 
 def escape_control(text: str) -> Text:
-    """A text that may contain user input, with control characters escaped except for line feeds."""
-    return Text("\n".join("".join(map(_character, line)) for line in text.split("\n")))
-
-
-def _character(character: str) -> str:
-    return character if character.isprintable() else repr(character)[1:-1]
+    """A text of several lines that may contain user input, with other control characters escaped."""
+    return Text(escape_lines(text))
 
 
 def runner_name(runner: str | None) -> str:
@@ -131,14 +148,14 @@ def table_of(*columns: str) -> Table:
 def _reasons(answer: Decision) -> Table:
     table = table_of("", "rule", "layer", "effect", "reason", "facts")
     for reason in answer.reasons:
-        facts = "\n".join(f"{name}={compact(value)}" for name, value in reason.facts.items())
+        facts = "\n".join(escape_line(f"{name}={compact(value)}") for name, value in reason.facts.items())
         table.add_row(
             "*" if reason.decisive else "",
             reason.rule,
             reason.layer,
             reason.effect,
-            escape_control(reason.message),
-            escape_control(facts),
+            Text(escape_line(reason.message)),
+            Text(facts),
         )
     return table
 
@@ -149,7 +166,7 @@ def _trace(answer: Decision) -> Table:
         failed = " and ".join(
             f"{part.fact} is {compact(part.actual)}, expected {compact(part.expected)}" for part in item.failed
         )
-        table.add_row(item.rule, item.effect, "yes" if item.fired else "no", escape_control(failed))
+        table.add_row(item.rule, item.effect, "yes" if item.fired else "no", Text(escape_line(failed)))
     return table
 
 

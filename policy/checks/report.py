@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
+from policy.escaping import escape_line
 from policy.render import GOOD, compact, decision, escape_control, runner_name, start_text, table_of
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def results(found: Iterable[CaseResult]) -> RenderableType:
     table = table_of("case", "vllm", "what happened")
     for result in found:
         table.add_row(
-            Text(f"{result.case.path}:{result.case.line}\n{result.case.name}"), result.release, Text(result.found or "")
+            Text(f"{result.case.path}:{result.case.line}\n{escape_line(result.case.name)}"),
+            result.release,
+            Text(result.found or ""),
         )
     return table

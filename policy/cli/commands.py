@@ -5,15 +5,19 @@ Owns the loading. The tables of commands are in ``policy.cli.app`` and ``service
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
 from typer.main import get_group
 
+from policy.escaping import escape_lines
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 
 class LazyCommand(TyperCommand):
@@ -93,6 +97,26 @@ class CommandList(TyperGroup):
             convert_lazily(parameter)
         hide_flag_types(self.get_params(ctx))
         return super().parse_args(ctx, args)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of the list, which parses the arguments."""
+        with escaped_messages():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command of the context."""
+        with escaped_messages():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def escaped_messages() -> Iterator[None]:
+    """Escape control characters of arguments in the usage errors of the block, which typer prints itself."""
+    try:
+        yield
+    except TyperException as error:
+        error.message = escape_lines(error.message)
+        raise
 
 
 def add_command(name: str, module: str, summary: str) -> None:

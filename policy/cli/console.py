@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from policy.escaping import escape_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -38,9 +40,13 @@ class Output:
     @cached_property
     def console(self) -> Console:
         """The console of rich."""
-        from rich.console import Console  # noqa: PLC0415  # commands with JSON in a pipe start without it
+        from policy.render import EscapingConsole  # noqa: PLC0415  # commands with JSON in a pipe start without rich
 
-        return Console(stderr=True, soft_wrap=True, highlight=False) if self._is_error else Console(soft_wrap=True)
+        return (
+            EscapingConsole(stderr=True, soft_wrap=True, highlight=False)
+            if self._is_error
+            else EscapingConsole(soft_wrap=True)
+        )
 
     @property
     def is_terminal(self) -> bool:
@@ -54,7 +60,9 @@ class Output:
 
     def status(self, text: str) -> Status:
         """Show a status on a terminal while the block runs."""
-        return self.console.status(text)
+        from rich.markup import escape  # noqa: PLC0415  # as above
+
+        return self.console.status(escape(text))
 
 
 out = Output()
@@ -93,9 +101,9 @@ def show_answer(answer: Any, table: Callable[[], RenderableType], *, as_json: bo
 
 def show(table: RenderableType) -> None:
     """Print a table on the terminal; its columns fit the width."""
-    from rich.console import Console  # noqa: PLC0415  # as above
+    from policy.render import EscapingConsole  # noqa: PLC0415  # as above
 
-    Console().print(table)
+    EscapingConsole().print(table)
 
 
 def decision_table(answer: Decision) -> RenderableType:
@@ -116,6 +124,11 @@ def fail(code: int, *lines: str) -> NoReturn:
 
 def annotation(level: str, fault: Fault) -> str:
     """A fault as a workflow command of GitHub, on one line."""
-    message = fault.message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     column = f",col={fault.column}" if fault.column else ""
-    return f"::{level} file={fault.path},line={fault.line}{column}::{message}"
+    path = _command_text(fault.path).replace(":", "%3A").replace(",", "%2C")
+    return f"::{level} file={path},line={fault.line}{column}::{_command_text(fault.message)}"
+
+
+def _command_text(text: str) -> str:
+    """A text in a workflow command, with the escapes that GitHub decodes for what would end it."""
+    return escape_line(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))

@@ -90,7 +90,9 @@ def prove(
 
 
 def diff(
-    base: Annotated[str, typer.Argument(metavar="BASE", help="The rules before: a git revision, or a folder.")],
+    base: Annotated[
+        str, typer.Argument(metavar="BASE", help="The rules before: a git revision, or a folder such as `./rules`.")
+    ],
     head: Annotated[
         str | None, typer.Argument(metavar="HEAD", help="The rules after; defaults to the folder as it is.")
     ] = None,
@@ -169,11 +171,11 @@ def _proving(doing: str) -> Iterator[Callable[[str], None]]:
 
 def _policy(name: str | None, place: Path) -> Policy:
     """The rules that a name refers to; the command fails if they cannot be read or are invalid."""
-    from policy.rules.git import RevisionNotFound, read_revision  # noqa: PLC0415  # only this command needs git
+    from policy.rules.git import AmbiguousRevision, RevisionNotFound, read_revision  # noqa: PLC0415  # only this command needs git
 
     try:
         return Policy(load(read_folder(place) if name is None else read_revision(name, place)))
-    except RevisionNotFound as error:
+    except (AmbiguousRevision, RevisionNotFound) as error:
         fail(USAGE, str(error))
     except RulesInvalid as error:
         fail(INVALID, f"the rules of {name or place}:", str(error))

@@ -12,13 +12,15 @@ from rich.console import Group
 from rich.text import Text
 
 from policy.cli.console import annotation
+from policy.cli.markdown import code_cell, code_span
 from policy.errors import Fault
+from policy.escaping import escape_line
 from policy.messages import counted
 from policy.render import BAD, GOOD, QUIET, STRONG, escape_control
 from policy.rules.releases import spans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from rich.console import RenderableType
@@ -70,8 +72,8 @@ def edit(found: Edit, fleet: FleetCount | None) -> RenderableType:
     return Group(*lines, *(Text(line, BAD if found.changes_something else GOOD) for line in summary(found, fleet)))
 
 
-def summary(found: Edit, fleet: FleetCount | None) -> Iterator[str]:
-    """The summary of an edit, in sentences."""
+def summary(found: Edit, fleet: FleetCount | None, show_name: Callable[[str], str] = escape_line) -> Iterator[str]:
+    """The summary of an edit, in sentences; ``show_name`` formats the names of deployments, which users chose."""
     if not found.effects:
         yield UNAFFECTED
     else:
@@ -95,7 +97,7 @@ def summary(found: Edit, fleet: FleetCount | None) -> Iterator[str]:
             f"and {fleet.undecided} could not be decided"
         )
         if fleet.first:
-            yield f"first changed: {', '.join(fleet.first)}"
+            yield f"first changed: {', '.join(map(show_name, fleet.first))}"
 
 
 def _releases(effect: EditEffect, found: Edit) -> str:
@@ -129,7 +131,7 @@ def markdown(found: Edit, fleet: FleetCount | None) -> Iterator[str]:
     """The lines of a Markdown report of an edit, for a pull request."""
     yield "## What this edit of the rules changes"
     yield ""
-    for line in summary(found, fleet):
+    for line in summary(found, fleet, code_span):
         yield f"- {line}"
     if found.effects:
         yield ""
@@ -138,8 +140,8 @@ def markdown(found: Edit, fleet: FleetCount | None) -> Iterator[str]:
     for effect in found.effects:
         change = effect.change
         cells = (_releases(effect, found), f"`{change.rule}`", transition(change), "<br>".join(reasons(change)))
-        facts = json.dumps(change.facts, ensure_ascii=False).replace("|", "\\|")
-        yield f"| {' | '.join(cells)} | `{facts}` |"
+        facts = code_cell(json.dumps(change.facts, ensure_ascii=False))
+        yield f"| {' | '.join(cells)} | {facts} |"
 
 
 def notices(found: Edit, place: Path, after: Catalogue, before: Catalogue) -> Iterator[str]:

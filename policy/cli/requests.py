@@ -15,6 +15,7 @@ import typer
 
 from policy.cli.console import INVALID, USAGE, err, fail
 from policy.errors import EngineFailed, PolicyError, RequestInvalid, RulesInvalid
+from policy.escaping import escape_line
 from policy.intake.intake import no_models
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.model_finder import ModelFinder
@@ -86,13 +87,14 @@ def read_text(path: Path | str, most: int = MAX_FILE, *, pipes: bool = True) -> 
 
     The command fails if it cannot be read, or has more than ``most`` bytes.
     """
+    name = escape_line(str(path))
     try:
         data = sys.stdin.buffer.read(most + 1) if str(path) == "-" else read_at_most(Path(path), most + 1, pipes=pipes)
         if len(data) > most:
-            fail(USAGE, f"{path}: cannot be read: more than {most:,} bytes")
+            fail(USAGE, f"{name}: cannot be read: more than {most:,} bytes")
         return data.decode()
     except (OSError, UnicodeDecodeError) as error:
-        fail(USAGE, f"{path}: cannot be read: {error}")
+        fail(USAGE, f"{name}: cannot be read: {error}")
 
 
 def read_document(file: str) -> Any:
@@ -102,6 +104,7 @@ def read_document(file: str) -> Any:
 
 def parsed(text: str, file: str) -> Any:
     """The document in a file's text; YAML is tried if it is not JSON, since the YAML reader has lower limits."""
+    file = escape_line(file)
     try:
         return read_json(text.encode())
     except NotJson as no_json:

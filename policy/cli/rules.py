@@ -34,6 +34,7 @@ from policy.cli.console import (
 from policy.cli.proof import diff, prove
 from policy.cli.requests import loaded, today
 from policy.errors import Fault, PolicyError, RulesInvalid
+from policy.escaping import escape_lines
 from policy.messages import counted, nearest, quoted
 from policy.rules.documents import rule_document
 from policy.rules.loader import default_folder, read_folder
@@ -247,12 +248,12 @@ def _result(result: CaseResult) -> dict[str, Any]:
 
 
 def _junit(name: str, cases: list[tuple[str, str, str | None]]) -> None:
-    """Print a JUnit report of (class, name, failure)."""
+    """Print a JUnit report of (class, name, failure); XML has no control characters."""
     suite = ET.Element("testsuite", name=name, tests=str(len(cases)), failures=str(sum(1 for case in cases if case[2])))
     for class_name, title, failure in cases:
-        element = ET.SubElement(suite, "testcase", classname=class_name, name=title)
+        element = ET.SubElement(suite, "testcase", classname=escape_lines(class_name), name=escape_lines(title))
         if failure:
-            ET.SubElement(element, "failure", message=failure)
+            ET.SubElement(element, "failure", message=escape_lines(failure))
     typer.echo(ET.tostring(suite, encoding="unicode", xml_declaration=True))
 
 

@@ -18,6 +18,7 @@ from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail
 from policy.cli.requests import loaded
 from policy.errors import PolicyError
+from policy.escaping import escape_line
 from policy.messages import listed, quoted
 from policy.rules.loader import default_folder
 from policy.rules.releases import is_final
@@ -133,9 +134,9 @@ def _draft(
     for name, lines in found.changed.items():
         typer.echo("\n".join([f"  {name}", *(f"    {line}" for line in lines)]))
     for label, texts in (("new reasons", found.new_reasons), ("removed reasons", found.removed_reasons)):
-        typer.echo(f"{label}: {', '.join(texts) or 'none'}")
+        typer.echo(f"{label}: {', '.join(map(escape_line, texts)) or 'none'}")
     for beyond in found.after.beyond:
-        typer.echo(f"reads something that is not a fact: {beyond}")
+        typer.echo(f"reads something that is not a fact: {escape_line(beyond)}")
     typer.echo(
         f"{found.before.different} of {found.before.cases} configurations differ from the rules of {found.known}, "
         f"{found.after.different} with this draft:"

@@ -6,6 +6,7 @@ refused, as an incomplete folder is.
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path, PurePosixPath
 from typing import Final, TypeVar
@@ -13,6 +14,7 @@ from typing import Final, TypeVar
 from dulwich.errors import NotGitRepository
 from dulwich.objects import S_ISGITLINK, Blob, Commit, ObjectID, ShaFile, Tag, Tree
 from dulwich.objectspec import parse_commit, parse_object
+from dulwich.refs import Ref
 from dulwich.repo import Repo
 
 from policy.errors import Fault, PolicyError, RulesInvalid
@@ -32,12 +34,20 @@ from policy.rules.loader import (
 )
 
 Kind = TypeVar("Kind", bound=ShaFile)
+REVISION: Final = re.compile(r"refs/.*|[0-9a-f]{40}|[0-9a-f]{64}", re.DOTALL)
+PATH: Final = re.compile(r"/|\.\.?(/|$)")
+REFS: Final = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD")
+"""Where git looks for a name."""
 LINK_SUFFIXES: Final = {"", SUFFIX, OTHER_SUFFIX}
 """Suffixes of links that may point to a folder or a rule; links with others, such as of a README, are left out."""
 
 
 class RevisionNotFound(PolicyError):
     """The name is neither a folder nor a revision."""
+
+
+class AmbiguousRevision(PolicyError):
+    """The name is both a folder and a revision."""
 
 
 class ObjectUnreadable(PolicyError):
@@ -47,15 +57,20 @@ class ObjectUnreadable(PolicyError):
 def read_revision(name: str, folder: Path) -> Sources:
     """The rules that ``name`` refers to: a folder, or ``folder`` in a revision of its repository.
 
+    A path such as ``./main`` or ``/rules`` is always a folder; ``refs/…`` and a full commit id are always a revision.
+
     Raises:
+        AmbiguousRevision: there are both.
         RevisionNotFound: there is neither, or the folder is not in a repository, or not in the revision.
         RulesInvalid: a file of it is not UTF-8, there are too many, or the tree is incomplete.
     """
-    try:
-        is_folder = Path(name).is_dir()
-    except OSError:  # reading the folder reports why
-        is_folder = True
-    if is_folder:
+    if not REVISION.fullmatch(name) and _is_folder(name):
+        revision = None if PATH.match(name) else _revision(name, folder)
+        if revision is not None:
+            raise AmbiguousRevision(
+                f"{quoted(name)} is both a folder and a revision; write {quoted(f'./{name}')} for the folder, or "
+                f"{quoted(revision)} for the revision"
+            )
         return read_folder(Path(name))
     try:
         with Repo.discover(str(folder.resolve())) as repository:
@@ -65,6 +80,26 @@ def read_revision(name: str, folder: Path) -> Sources:
         raise RevisionNotFound(
             f"{quoted(name)} is not a folder, and {folder} is not in a git repository whose revision it could be"
         ) from error
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except OSError:  # reading the folder reports why
+        return True
+
+
+def _revision(name: str, folder: Path) -> str | None:
+    """The id of the commit that ``name`` is in the folder's repository, or a ref with that name; or ``None``."""
+    try:
+        with Repo.discover(str(folder.resolve())) as repository:
+            try:
+                return _commit(repository, name).id.decode()
+            except RevisionNotFound:  # also a branch whose commit is not fetched, which is no reason to take the folder
+                refs = (template.format(name) for template in REFS)
+                return next((ref for ref in refs if Ref(ref.encode()) in repository.refs), None)
+    except (NotGitRepository, RuntimeError, OSError):
+        return None
 
 
 def read_commit(repository: Repo, name: str, within: str) -> Sources:

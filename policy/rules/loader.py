@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import Fault, RulesInvalid
+from policy.escaping import escape_line
 from policy.parser.files import kind_of, read_at_most
 from policy.parser.yamltree import MAX_BYTES
 
@@ -104,7 +105,7 @@ class Entry:
 def printable(name: str) -> str:
     """A path as printable text: bytes that are not UTF-8, and control characters, are escaped."""
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return escape_line(text)
 
 
 def is_printable(name: str) -> bool:

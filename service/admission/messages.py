@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.errors import RequestInvalid
+from policy.escaping import escape_line
 from policy.intake.intake import MODEL_CONFIG_NEEDED
 from policy.messages import quoted
 from policy.request.request import UNKNOWN_RELEASE
@@ -154,7 +155,7 @@ def _place(path: str) -> str:
 def _clean(text: str, most: int) -> str:
     """A text as one line of limited length, without control characters."""
     words = " ".join(text[: 4 * most].split())
-    return _cut("".join(c if c.isprintable() else repr(c)[1:-1] for c in words), most)
+    return _cut(escape_line(words), most)
 
 
 def _cut(text: str, most: int) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
+from policy.cli import streams
 from policy.cli.app import app
 from policy.cli.commands import add_command
+from policy.cli.console import FOUND, INVALID, USAGE, err
 from policy.errors import EngineFailed
 
 add_command("serve", "service.cli.serve", "Serve the policy over HTTP.")
@@ -19,11 +22,21 @@ add_command("token", "service.cli.token", "Manage API tokens.")
 
 
 def main() -> None:
-    """Run the command line; an engine failure ends any command with an error message."""
+    """Run the command line; a failure of the engine or of an output ends any command with an error message."""
+    streams.prepare()
     try:
-        app()
+        try:
+            app()
+        finally:
+            streams.flush()
+    except BrokenPipeError:  # the reader has closed the pipe
+        streams.discard()
+        sys.exit(FOUND)
+    except OSError as error:
+        with suppress(OSError):
+            err.print(streams.failure(error), markup=False)
+        streams.discard()
+        sys.exit(USAGE)
     except EngineFailed as error:
-        from policy.cli.console import INVALID, err  # noqa: PLC0415  # the list of commands starts without it
-
         err.print(f"the rule engine failed: {error}; no decision was made", markup=False)
         sys.exit(INVALID)

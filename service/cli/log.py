@@ -6,7 +6,6 @@ Owns their options and how records are shown. They read the store directly, so n
 from __future__ import annotations
 
 import json
-import sys
 import time
 from contextlib import contextmanager
 from enum import StrEnum
@@ -24,6 +23,7 @@ from rich.text import Text
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, JsonOption, err, fail, out
 from policy.errors import RequestInvalid
+from policy.escaping import escape_line
 from service.log.filters import DEFAULT_LIMIT, MAX_LIMIT
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def export(
 
     Example: `runner-policy log export november.parquet --since 30d`
     """
-    from service.log.export import as_lines, as_parquet  # noqa: PLC0415  # as above
+    from service.log.export import as_lines, as_parquet, json_lines  # noqa: PLC0415  # as above
     from service.log.query import stream  # noqa: PLC0415  # as above
 
     form = form or (LogFormat.PARQUET if file.suffix == ".parquet" else LogFormat.JSONL)
@@ -199,7 +199,9 @@ def export(
 
     def counted() -> Iterator[list[Row]]:
         nonlocal number
-        with Progress(console=err.console, transient=True, disable=not err.is_terminal) as progress:
+        with Progress(
+            console=err.console, transient=True, redirect_stdout=False, disable=not err.is_terminal
+        ) as progress:
             task = progress.add_task("decisions", total=None)
             for part in stream(store, log_filter):
                 number += len(part)
@@ -209,13 +211,14 @@ def export(
     try:
         with _store_errors():
             if str(file) == "-":
-                as_lines(counted(), sys.stdout.buffer)
+                for lines in json_lines(counted()):
+                    typer.echo(lines.decode(), nl=False)
             else:
                 with file.open("wb") as target:
                     (as_parquet if form is LogFormat.PARQUET else as_lines)(counted(), target)
-    except BrokenPipeError:
-        raise  # the reader has closed the pipe
     except OSError as error:
+        if str(file) == "-":
+            raise  # as for every command
         fail(USAGE, f"{file}: {error.strerror or error}")
     err.print(f"{number} decisions", markup=False)
 
@@ -282,7 +285,7 @@ def _find_records(store: Store, log_filter: LogFilter) -> Iterator[Record]:
 def _cells(record: Record) -> list[str]:
     result: dict[str, Any] = json.loads(bytes(record.result))
     starts = "yes" if result["starts"] else "no"
-    return [
+    cells = (
         record.timestamp,
         record.decision_id,
         result["runner"] or "-",
@@ -291,7 +294,8 @@ def _cells(record: Record) -> list[str]:
         result["release"]["decided_as"],
         record.requested_by,
         result["summary"],
-    ]
+    )
+    return list(map(escape_line, cells))
 
 
 def _show(record: Record, *, as_json: bool) -> None:

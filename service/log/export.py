@@ -32,7 +32,12 @@ TEXTS: Final = (
 
 def as_lines(parts: Iterator[list[Row]], target: BinaryIO) -> None:
     """A record a line, as ``GET /v1/log`` shows it."""
-    target.writelines(b"".join(encode(record(row)) + b"\n" for row in part) for part in parts)
+    target.writelines(json_lines(parts))
+
+
+def json_lines(parts: Iterator[list[Row]]) -> Iterator[bytes]:
+    """The lines of each part."""
+    return (b"".join(encode(record(row)) + b"\n" for row in part) for part in parts)
 
 
 def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:

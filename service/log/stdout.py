@@ -16,6 +16,7 @@ import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
+from policy.escaping import escape_lines
 from service.log.record import record_json
 
 if TYPE_CHECKING:
@@ -82,8 +83,10 @@ class Printer:
 
     def _run(self) -> None:
         target = sys.stdout.fileno()
+        is_terminal = os.isatty(target)
         while True:
-            line = self._lines.get()
+            queued = self._lines.get()
+            line = escape_lines(queued.decode()).encode() if is_terminal else queued
             written = 0
             try:
                 while written < len(line):
@@ -91,4 +94,4 @@ class Printer:
             except OSError as error:
                 log.error("decisions are not printed any more", extra={"error": error.strerror})  # noqa: TRY400  # the traceback adds nothing
                 return
-            self._written += len(line)
+            self._written += len(queued)

@@ -5,13 +5,32 @@ Reads them and records what was read, as evidence. Not here: what the text means
 
 import ast
 import hashlib
+import os
+import stat
 import subprocess
 import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Final, Protocol
+
+from policy.errors import PolicyError
+from policy.messages import quoted
+from policy.parser.files import kind_of, read_at_most
+
+MAX_ARCHIVE: Final = 512 << 20
+"""Bytes of a wheel or an archive; vLLM's wheels have up to about 450 MB."""
+MAX_FILE: Final = 4 << 20
+"""Bytes of a Python file; vLLM's largest has 335 kB."""
+MAX_READ: Final = 256 << 20
+"""Bytes of all Python files that are read; vLLM has 39 MB of them."""
+MAX_UNPACKED: Final = 2 << 30
+"""Bytes of all files of an archive."""
+MAX_FILES: Final = 100_000
+"""Files of a source; a folder with all packages of an environment has tens of thousands."""
 
 
 class ReleaseSource(Protocol):
@@ -24,13 +43,65 @@ class ReleaseSource(Protocol):
         """The text of one file."""
 
 
+class InvalidSource(PolicyError):
+    """A source that is not a file or folder, or is larger than any release."""
+
+
+class BoundedReader:
+    """Reads the files of a source, up to a size for each and for all of them."""
+
+    def __init__(self) -> None:
+        self._left = MAX_READ
+
+    def read(self, file: IO[bytes], path: str) -> bytes:
+        """The content of a file.
+
+        Raises:
+            InvalidSource: there is more of it, or of all files.
+        """
+        data = file.read(MAX_FILE + 1)
+        self._left -= len(data)
+        if len(data) > MAX_FILE:
+            raise InvalidSource(f"{quoted(path)} has more than {MAX_FILE:,} bytes")
+        if self._left < 0:
+            raise InvalidSource(f"its Python files have more than {MAX_READ:,} bytes")
+        return data
+
+
+def open_archive(path: Path) -> IO[bytes]:
+    """A wheel or an archive, opened.
+
+    Raises:
+        InvalidSource: it is not a file, or is too large.
+        OSError: it cannot be opened.
+    """
+    # Without O_NONBLOCK, opening a pipe without a writer would wait.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_size <= MAX_ARCHIVE:
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise InvalidSource(f"expected a file or a folder, got {kind_of(found.st_mode)}")
+    raise InvalidSource(f"the file has {found.st_size:,} bytes; expected at most {MAX_ARCHIVE:,}")
+
+
+def too_many_files() -> InvalidSource:
+    """The error for a source with too many files."""
+    return InvalidSource(f"more than {MAX_FILES:,} files")
+
+
 class WheelSource:
     """The Python files of a wheel; nothing is unpacked or installed."""
 
     def __init__(self, wheel: Path) -> None:
         self.wheel = wheel
-        self._zip = zipfile.ZipFile(wheel)
-        self._paths = frozenset(name for name in self._zip.namelist() if name.endswith(".py"))
+        self._zip = zipfile.ZipFile(open_archive(wheel))
+        self._reader = BoundedReader()
+        names = self._zip.namelist()
+        if len(names) > MAX_FILES:
+            raise too_many_files()
+        self._paths = frozenset(name for name in names if name.endswith(".py"))
 
     def paths(self) -> frozenset[str]:
         """The paths of all Python files."""
@@ -38,7 +109,8 @@ class WheelSource:
 
     def text(self, path: str) -> str:
         """The text of one file."""
-        return self._zip.read(path).decode("utf-8")
+        with self._zip.open(path) as file:
+            return self._reader.read(file, path).decode("utf-8")
 
 
 class FolderSource:
@@ -46,7 +118,11 @@ class FolderSource:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._paths = frozenset(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+        self._reader = BoundedReader()
+        found = list(islice(folder.rglob("*.py"), MAX_FILES + 1))
+        if len(found) > MAX_FILES:
+            raise too_many_files()
+        self._paths = frozenset(path.relative_to(folder).as_posix() for path in found)
 
     def paths(self) -> frozenset[str]:
         """The paths of all Python files."""
@@ -54,7 +130,8 @@ class FolderSource:
 
     def text(self, path: str) -> str:
         """The text of one file."""
-        return (self.folder / path).read_text(encoding="utf-8")
+        data = read_at_most(self.folder / path, MAX_FILE + 1)
+        return self._reader.read(BytesIO(data), path).decode("utf-8")
 
 
 class ArchiveSource:
@@ -62,12 +139,19 @@ class ArchiveSource:
 
     def __init__(self, archive: Path) -> None:
         self._texts: dict[str, str] = {}
-        with tarfile.open(archive) as members:
-            for member in members:
+        reader = BoundedReader()
+        unpacked = 0
+        with open_archive(archive) as opened, tarfile.open(fileobj=opened) as members:
+            for number, member in enumerate(members):
+                unpacked += member.size  # reading on unpacks it, also if it is not read
+                if number == MAX_FILES:
+                    raise too_many_files()
+                if unpacked > MAX_UNPACKED:
+                    raise InvalidSource(f"its files have more than {MAX_UNPACKED:,} bytes")
                 path = member.name.partition("/")[2]
                 file = members.extractfile(member) if member.isfile() and path.endswith(".py") else None
                 if file is not None:
-                    self._texts[path] = file.read().decode("utf-8", "replace")
+                    self._texts[path] = reader.read(file, path).decode("utf-8", "replace")
 
     def paths(self) -> frozenset[str]:
         """The paths of all Python files, below the archive's own folder."""

@@ -14,11 +14,19 @@ from typing import Any, Final
 
 from policy.checks.sandbox import limit_process
 from policy.facts.vocabulary import FACTS, FactKind
-from policy.vllm.tablegen.wheels import ArchiveSource, FolderSource, ReleaseSource, SourceReader, WheelSource
+from policy.vllm.tablegen.wheels import (
+    ArchiveSource,
+    FolderSource,
+    InvalidSource,
+    ReleaseSource,
+    SourceReader,
+    WheelSource,
+)
 from policy.vllm.verify.extraction import PROPERTY, V1_LIST, V2_LIST, VARIABLE, Extraction, SourceNotFound
 from policy.vllm.verify.standins import Object
 
-MEMORY_LIMIT: Final = 4 << 30
+MEMORY_LIMIT: Final = 1 << 30
+"""Bytes of address space; a wheel of vLLM takes 50 MB."""
 SECONDS: Final = 600
 ENUMS: Final = {"compilation_config.mode": "CompilationMode", "compilation_config.cudagraph_mode": "CUDAGraphMode"}
 SAYS: Final = "support: "
@@ -135,7 +143,10 @@ def _write(document: dict[str, Any]) -> None:
 
 
 def _fault(error: Exception) -> dict[str, str]:
-    return {"fault": str(error) if isinstance(error, SourceNotFound) else f"{type(error).__name__}: {error}"}
+    if isinstance(error, MemoryError):
+        return {"fault": f"it takes more than {MEMORY_LIMIT >> 30} GiB of memory"}
+    known = isinstance(error, SourceNotFound | InvalidSource | OSError)
+    return {"fault": str(error) if known else f"{type(error).__name__}: {error}"}
 
 
 def main() -> None:

@@ -1,0 +1,173 @@
+"""`rules diff`: what texts and names of a pull request could forge in its report, and whose rules are compared."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from dulwich import porcelain
+from dulwich.objects import ObjectID
+from dulwich.refs import Ref
+from dulwich.repo import Repo
+from markdown_it import MarkdownIt
+from ruletexts import rule_text
+
+from policy.cli.console import annotation
+from policy.errors import Fault
+from policy.escaping import escape_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from api.conftest import Done
+
+WHEN = {"kv_transfer_config.kv_connector": {"in": ["a"]}}
+SMALLEST = {"kv_transfer_config": {"kv_connector": "a"}}
+
+
+def rules_at(folder: Path, when: Any = None) -> Path:
+    """Rules of one release at a folder, with a rule that holds for ``when``."""
+    texts = {"releases": "known: ['0.23.0']\ndefault: '0.23.0'\n", "upstream/v2": rule_text("v2", "default-v2")}
+    if when is not None:
+        texts["upstream/moe"] = rule_text("moe", "not-default", when)
+    (folder / "upstream").mkdir(parents=True)
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+# hostile texts in Markdown and annotations
+
+HOSTILE = [
+    "a`b",
+    "``` ` ``",
+    "`",
+    "|",
+    "`|<img src=x onerror=alert(1)>|`",
+    "a\\|b\\\\|`c",
+    "<script>alert(1)</script>",
+    "[x](https://example.org) @everyone **bold**",
+    "a\n\n# heading\r\n::error::forged",
+    "\u2028\x1b[31m\u202e",
+    " both ends ",
+    "%0A::error::forged",
+]
+
+
+def rendered(text: str) -> Any:
+    """The syntax tree of Markdown, with tables."""
+    return MarkdownIt("commonmark").enable("table").parse(text)
+
+
+def inline(text: str) -> list[Any]:
+    return [child for token in rendered(text) if token.type == "inline" for child in token.children or []]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_markdown_shows_a_literal_as_code_in_its_cell(call: Callable[..., Done], tmp_path: Path, text: str) -> None:
+    when = {"kv_transfer_config.kv_connector": {"in": [text]}}
+    base, head = rules_at(tmp_path / "base"), rules_at(tmp_path / "head", when)
+    out = call("rules", "diff", str(base), str(head), "--format", "markdown").out
+    code = [child for child in inline(out) if child.type == "code_inline"]
+    assert {child.type for child in inline(out)} <= {"text", "code_inline", "html_inline"}
+    assert {child.content for child in inline(out) if child.type == "html_inline"} <= {"<br>"}
+    assert [
+        json.loads(child.content)["kv_transfer_config"]["kv_connector"] for child in code if "{" in child.content
+    ] == [text]
+    rows = [token for token in rendered(out) if token.type == "tr_open"]
+    cells = [token for token in rendered(out) if token.type == "td_open"]
+    assert (len(rows), len(cells)) == (2, 5)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_markdown_shows_the_name_of_a_deployment_as_code(call: Callable[..., Done], tmp_path: Path, text: str) -> None:
+    base, head = rules_at(tmp_path / "base"), rules_at(tmp_path / "head", WHEN)
+    fleet = tmp_path / "fleet.json"
+    fleet.write_text(json.dumps({"request_id": text, "vllm_version": "0.23.0", "facts": SMALLEST}))
+    flags = [str(base), str(head), "--fleet", str(fleet)]
+    out = call("rules", "diff", *flags, "--format", "markdown").out
+    (line,) = [line for line in out.splitlines() if line.startswith("- ") and "first" in line]
+    assert [child.content for child in inline(line) if child.type == "code_inline"] == [escape_line(text)]
+    assert {child.type for child in inline(line)} <= {"text", "code_inline"}
+    text_lines = call("rules", "diff", *flags).out.splitlines()
+    assert text_lines[-1].endswith(escape_line(text).rstrip())
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_an_annotation_is_one_line_and_its_path_ends_at_no_comma_or_colon(text: str) -> None:
+    line = annotation("error", Fault(f"rules,{text}::x.yaml", 1, 2, text))
+    found = re.fullmatch(r"::error file=([^,:]*),line=1,col=2::(.*)", line)
+    assert found is not None
+    decoded = [part.replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%") for part in found.groups()]
+    shown = "".join(c if c in "\r\n" else escape_line(c) for c in text)
+    assert decoded == [f"rules%2C{shown}::x.yaml".replace(":", "%3A").replace(",", "%2C"), shown]
+
+
+# a name that is both a folder and a revision
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str]:
+    """A repository in the working directory with one commit of ``rules/``, and its id; the rules are then edited."""
+    repository = tmp_path / "repository"
+    rules_at(repository / "rules")
+    porcelain.init(str(repository))
+    porcelain.add(str(repository), [str(path) for path in repository.rglob("*.yaml")])
+    author = b"A <a@example.org>"
+    commit = porcelain.commit(str(repository), message=b"Add", author=author, committer=author)
+    with Repo(str(repository)) as found:
+        for ref in ("heads/main", "remotes/origin/main", "tags/v1", "remotes/fork/HEAD"):
+            found.refs[Ref(f"refs/{ref}".encode())] = ObjectID(commit)
+        found.refs[Ref(b"refs/heads/gone")] = ObjectID(commit[::-1])
+    shutil.rmtree(repository / "rules")
+    rules_at(repository / "rules", WHEN)
+    monkeypatch.chdir(repository)
+    return repository, commit.decode()
+
+
+def compare(call: Callable[..., Done], *names: str) -> Done:
+    return call("rules", "diff", *names, "--rules", "rules", "--exit-code")
+
+
+@pytest.mark.parametrize("name", ["main", "heads/main", "origin/main", "v1", "tags/v1", "fork", "HEAD", "HEAD^0"])
+def test_a_folder_with_the_name_of_a_revision_is_refused(
+    call: Callable[..., Done], repository: tuple[Path, str], name: str
+) -> None:
+    folder, commit = repository
+    assert compare(call, name).code == 1
+    shutil.copytree(folder / "rules", folder / name)
+    advice = f"write `./{name}` for the folder, or `{commit}` for the revision"
+    for names in ([name], ["./rules", name]):
+        done = compare(call, *names)
+        assert (done.code, done.out, done.err) == (2, "", f"`{name}` is both a folder and a revision; {advice}\n")
+    for path in (f"./{name}", str(folder / name)):
+        assert compare(call, path).out == "no deployment is affected (proved)\n"
+    assert compare(call, commit).code == 1
+
+
+@pytest.mark.parametrize("name", ["refs/heads/main", "refs/remotes/origin/main", "ID"])
+def test_a_full_ref_and_a_commit_id_are_never_a_folder(
+    call: Callable[..., Done], repository: tuple[Path, str], name: str
+) -> None:
+    folder, commit = repository
+    shutil.copytree(folder / "rules", folder / name.replace("ID", commit))
+    assert compare(call, name.replace("ID", commit)).code == 1
+    shutil.copytree(folder / "rules", folder / "refs/heads/absent")
+    assert compare(call, "refs/heads/absent").code == 2
+
+
+def test_a_folder_with_the_name_of_a_branch_that_is_not_fetched_is_refused(
+    call: Callable[..., Done], repository: tuple[Path, str]
+) -> None:
+    folder, _ = repository
+    shutil.copytree(folder / "rules", folder / "gone")
+    done = compare(call, "gone")
+    assert (done.code, done.err.endswith("or `refs/heads/gone` for the revision\n")) == (2, True)
+
+
+def test_the_workflow_names_the_revision_by_its_full_ref(root: Path) -> None:
+    assert 'sh .ci/rules "refs/remotes/origin/$BASE"' in (root / ".github/workflows/rules.yml").read_text()
