@@ -40,7 +40,7 @@ def decision(answer: Decision) -> RenderableType:
     parts: list[RenderableType] = [_headline(answer), escape_control(answer.summary)]
     if answer.reasons:
         parts += [Text(), _reasons(answer)]
-    for error in answer.startup_errors:
+    for error in (*answer.launch_errors, *answer.startup_errors):
         parts.append(Text.assemble(("refuses to start: ", BAD), escape_control(error)))
     for name, value in answer.set_env.items():
         parts.append(
