@@ -82,7 +82,7 @@ def reconcile(service: str, document: dict[str, Any], *, fail_open: bool) -> Pla
     if decision["runner"] is None:
         return Plan("hold", [*messages, "correct VLLM_USE_V2_MODEL_RUNNER in the manifest"])
     if not decision["starts"]:
-        return Plan("hold", [*messages, *decision["startup_errors"]])
+        return Plan("hold", [*messages, *decision["launch_errors"], *decision["startup_errors"]])
     return Plan("roll-out", messages, {**written, **decision["set_env"]})
 
 

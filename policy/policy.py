@@ -67,6 +67,21 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
     evaluation: Evaluation
     intake: IntakeResult | None
 
+    @property
+    def launch_errors(self) -> list[str]:
+        """Why vLLM ends before it chooses the runner, if the release that runs is certain.
+
+        For another patch release, or for an image whose release is not known, they are only likely.
+        """
+        release = self.request.release
+        is_certain = release.verified and not (release.defaulted and self.request.manifest is not None)
+        return self.intake.launch_errors if self.intake is not None and is_certain else []
+
+    @property
+    def starts(self) -> bool:
+        """Whether vLLM starts, as decided."""
+        return self.evaluation.final.starts and not self.launch_errors
+
 
 class Policy:
     """A catalogue with the compiled rules of each release.
@@ -190,14 +205,14 @@ class Policy:
                 error.end_within(*request.manifest)
             raise
 
-    def _evaluate_other(self, request: Request) -> Evaluation | None:
+    def _evaluate_other(self, request: Request) -> RequestEvaluation | None:
         """The evaluation of another request made from one; ``None`` if vLLM refuses it before it chooses a runner.
 
         Raises:
             RequestInvalid: the scripts of the request expand to too much.
         """
         try:
-            return self.evaluate(request).evaluation
+            return self.evaluate(request)
         except RequestInvalid as error:
             expansion = current_expansion()
             if expansion is not None and expansion.is_exhausted:  # what vLLM would do was not found out
@@ -210,14 +225,15 @@ class Policy:
             return UNSET
         request, deployment = result.request, result.request.deployment
         if deployment is None:
-            unset = request.facts.changed(VARIABLE_INDEX, defaults(series(request.release.decided_as))[VARIABLE_INDEX])
-            other: Evaluation | None = evaluate(result.ruleset, unset, upstream_only=request.upstream_only)
+            unset = defaults(series(request.release.decided_as))[VARIABLE_INDEX]
+            other = self._evaluate_other(replace(request, facts=request.facts.changed(VARIABLE_INDEX, unset)))
         else:
             env = {name: value for name, value in deployment.env.items() if name != VARIABLE_NAME}
             other = self._evaluate_other(replace(request, deployment=replace(deployment, env=env)))
         if other is None:
             return WithoutVariable(None, None, starts=False)
-        return WithoutVariable(other.ruling.runner, other.ruling.effect.outcome, other.final.starts)
+        ruling = other.evaluation.ruling
+        return WithoutVariable(ruling.runner, ruling.effect.outcome, other.starts)
 
     def _lifted_in(self, result: RequestEvaluation) -> dict[str, str | None]:
         """The first later release in which each fired rule does not fire for the same request."""
@@ -232,9 +248,9 @@ class Policy:
                 facts=request.facts.in_series(series(release)),
                 release=Resolution(release, verified=True, defaulted=False),
             )
-            evaluation = self._evaluate_other(other)
-            if evaluation is not None:
-                fired = _fired_rules(self.ruleset(release), evaluation)
+            later = self._evaluate_other(other)
+            if later is not None:
+                fired = _fired_rules(later.ruleset, later.evaluation)
                 lifted.update({rule: release for rule, since in lifted.items() if since is None and rule not in fired})
         return lifted
 
@@ -258,7 +274,8 @@ class Policy:
             else []
         )
         errors = startup_errors(views, final, final_row)
-        sentence = summary(ruling, reasons, errors)
+        launch_errors = result.launch_errors
+        sentence = summary(ruling, reasons, [*launch_errors, *errors])
         warnings = self._warnings(request, ruleset, ruling, today)
         if final.refusals:
             left = start_lists(views, final, final_row)
@@ -273,8 +290,9 @@ class Policy:
             request.request_id,
             ruling.effect.runner,
             ruling.effect.outcome,
-            final.starts,
+            result.starts,
             errors,
+            launch_errors,
             sentence,
             v2_list,
             v1_list,
@@ -282,7 +300,7 @@ class Policy:
             UpstreamDecision(
                 upstream.effect.runner,
                 upstream.effect.outcome,
-                upstream.starts,
+                upstream.starts and not launch_errors,
                 errors if final is upstream else startup_errors(views, upstream, row),
             ),
             {} if evaluation.set_to is None else {VARIABLE_NAME: evaluation.set_to},
@@ -297,7 +315,7 @@ class Policy:
         if intake is not None:
             decision = replace(
                 decision,
-                warnings=decision.warnings + intake.warnings,
+                warnings=decision.warnings + intake.warnings + ([] if launch_errors else intake.launch_errors),
                 facts=facts_with_origin(intake),
                 ignored_args=intake.ignored,
             )
@@ -322,7 +340,7 @@ class Policy:
     def _explained(self, decision: Decision, result: RequestEvaluation) -> Decision:
         """The decision with its trace and assumptions."""
         request, ruleset, evaluation = result.request, result.ruleset, result.evaluation
-        actual = (evaluation.ruling.runner, evaluation.final.starts)
+        actual = (evaluation.ruling.runner, result.starts)
         if request.deployment is None:
 
             def evaluate_with(index: int, value: Any) -> tuple[Runner | None, bool]:
@@ -334,7 +352,7 @@ class Policy:
 
             def decide(other: Deployment) -> tuple[Runner | None, bool]:
                 found = self._evaluate_other(replace(request, deployment=other))
-                return (None, False) if found is None else (found.ruling.runner, found.final.starts)
+                return (None, False) if found is None else (found.evaluation.ruling.runner, found.starts)
 
             assumed = assumed_of(request.deployment, actual, decide)
         lifted = self._lifted_in(result)

@@ -61,7 +61,7 @@ def decision(answer: Decision) -> RenderableType:
     parts: list[RenderableType] = [_headline(answer), Text(escape_line(answer.summary))]
     if answer.reasons:
         parts += [Text(), _reasons(answer)]
-    for error in answer.startup_errors:
+    for error in (*answer.launch_errors, *answer.startup_errors):
         parts.append(Text.assemble(("refuses to start: ", BAD), escape_line(error)))
     for name, value in answer.set_env.items():
         parts.append(

@@ -127,6 +127,8 @@ class DerivedFact(Struct, frozen=True, gc=False, rename={"from_": "from"}):
 class Decision(Struct, frozen=True, gc=False):
     """The answer to one request.
 
+    ``startup_errors`` are the texts with which vLLM refuses the runner, ``launch_errors`` why it ends before it chooses
+    one; ``starts`` is whether there are neither.
     ``without_variable`` is set if the operator's variable decided, ``facts`` and ``ignored_args`` for a deployment,
     ``trace`` and ``assumptions`` if the request has ``explain``.
     """
@@ -137,6 +139,7 @@ class Decision(Struct, frozen=True, gc=False):
     outcome: str | None
     starts: bool
     startup_errors: list[str]
+    launch_errors: list[str]
     summary: str
     unsupported_features: list[str]
     v1_unsupported_features: list[str]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from policy.request.request import Request
 
 ANSWER: Final = (
-    b'{"decision_id":"%b","request_id":%b,%b,"summary":"%b: %b",'
+    b'{"decision_id":"%b","request_id":%b,%b,"launch_errors":[],"summary":"%b: %b",'
     b'"unsupported_features":[%b],"v1_unsupported_features":[%b],"reasons":[%b],"upstream":{%b},"set_env":%b,'
     b'"warnings":[%b],%b}'
 )

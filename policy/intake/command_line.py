@@ -57,7 +57,7 @@ class ParsedOptions(Struct, frozen=True):
     text, list, or the object of a JSON option, with its dotted options merged as the release does. ``places`` has the
     place of each option, and that of a dotted one under ``option.key``. ``ignored`` has the arguments that no fact
     depends on, as written. ``unknown_words`` has each whole argument whose value is not known, with its place: it is
-    ignored, and may be any flag.
+    ignored, and may be any flag. ``launch_errors`` says why the release's parser refuses the command line.
     """
 
     values: dict[str, Any] = {}
@@ -65,6 +65,7 @@ class ParsedOptions(Struct, frozen=True):
     ignored: list[str] = []
     warnings: list[str] = []
     unknown_words: list[tuple[str, str]] = []
+    launch_errors: list[str] = []
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an option, or ``default`` if it is not given."""

@@ -70,6 +70,8 @@ def no_models(_: str) -> None:
 class IntakeResult(Struct, frozen=True):
     """The facts of a deployment, their origins, the arguments that decide nothing, and warnings for the user.
 
+    ``launch_errors`` says why vLLM's parser ends the start.
+
     ``found`` has the models that ``Find`` returned; each may be a different one next time. ``unknown_words`` has the
     whole arguments whose values are not known, each with its place, and ``unknown_variables`` the variables that facts
     depend on: the facts are derived as if they were not there.
@@ -82,6 +84,7 @@ class IntakeResult(Struct, frozen=True):
     found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]]
     unknown_words: list[tuple[str, str]] = []
     unknown_variables: list[str] = []
+    launch_errors: list[str] = []
 
 
 class ModelConfigNeeded(RequestInvalid):
@@ -119,6 +122,7 @@ def derive_facts(
         raise
     result.ignored[:] = [*map(secrets.hidden, result.ignored)]
     result.warnings[:] = [*map(secrets.hidden, result.warnings)]
+    result.launch_errors[:] = [*map(secrets.hidden, result.launch_errors)]
     return result
 
 
@@ -155,7 +159,14 @@ def _derive(
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
     unknown_variables: list[str] = [name for name in VARIABLES if name in variables and name not in env]
     return IntakeResult(
-        facts, derived, options.ignored, warnings, models.found, options.unknown_words, unknown_variables
+        facts,
+        derived,
+        options.ignored,
+        warnings,
+        models.found,
+        options.unknown_words,
+        unknown_variables,
+        options.launch_errors,
     )
 
 

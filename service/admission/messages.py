@@ -62,7 +62,7 @@ def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> I
         if options.fail == "open":
             yield 1, _line(path, f"not decided: {engine_decision.why}")
         return
-    errors = decision.startup_errors
+    errors = [*decision.launch_errors, *decision.startup_errors]
     if errors and not options.deny:
         yield 0, _line(path, f"vLLM will not start{_with_variable(decision)}: {errors[0]}{_more(errors)}")
     if not errors and decision.set_env:
@@ -98,7 +98,8 @@ def denial(refused: Sequence[EngineDecision], undecided_engines: Sequence[Engine
     parts = []
     for engine_decision in refused:
         assert engine_decision.decision is not None  # INVARIANT: only a decision says that vLLM will not start
-        errors = "; ".join(_clean(error, MAX_ERROR) for error in engine_decision.decision.startup_errors)
+        decision = engine_decision.decision
+        errors = "; ".join(_clean(error, MAX_ERROR) for error in (*decision.launch_errors, *decision.startup_errors))
         variable = _with_variable(engine_decision.decision)
         parts.append(f"{_place(engine_decision.engine.path)}vLLM will not start{variable}: {errors}")
     remedies = ["correct the arguments or variables that are named; `POST /v1/dry-run` explains"] if refused else []

@@ -158,10 +158,48 @@ def test_a_table_shows_the_decision(client: httpx.Client) -> None:
     )
 
 
-def test_a_flag_that_the_release_does_not_have_is_warned_of(decide: Callable[..., Any]) -> None:
-    assert decide(of(["serve", NAME, "--no-such-flag"]))["warnings"] == [
-        "vLLM 0.23.0 has no flag `--no-such-flag` (args[2]) and would not start"
-    ]
+NO_FLAG = "vLLM 0.23.0 has no flag `--no-such-flag` (args[2]) and would not start"
+
+
+@pytest.mark.parametrize("version", ["0.23.0", "v0.23", None])
+def test_a_flag_that_the_release_does_not_have_ends_the_start(decide: Callable[..., Any], version: str | None) -> None:
+    answer = decide(
+        {**of(["serve", NAME, "--no-such-flag"], env={"VLLM_USE_V2_MODEL_RUNNER": "1"}), "vllm_version": version}
+    )
+    assert (answer["runner"], answer["starts"], answer["startup_errors"]) == ("v2", False, [])
+    assert (answer["launch_errors"], answer["warnings"]) == ([NO_FLAG], [])
+    assert answer["summary"].endswith(f"; vLLM will not start: {NO_FLAG}")
+    assert (answer["upstream"]["starts"], answer["without_variable"]["starts"]) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        of(["serve", NAME, "--no-such-flag"]) | {"vllm_version": "0.23.1"},
+        {
+            "manifest": {
+                "kind": "Pod",
+                "spec": {
+                    "containers": [
+                        {
+                            "image": "vllm/vllm-openai:latest",
+                            "command": ["vllm"],
+                            "args": ["serve", NAME, "--no-such-flag"],
+                        }
+                    ]
+                },
+            },
+            "model_configs": CONFIGS,
+        },
+    ],
+)
+def test_where_the_release_is_not_certain_such_a_flag_is_a_warning(
+    client: httpx.Client, request_: dict[str, Any]
+) -> None:
+    answer = client.post("/v1/decisions", json=request_).json()
+    decision = answer["items"][0]["decision"] if "items" in answer else answer
+    assert (decision["starts"], decision["launch_errors"]) == (True, [])
+    assert [warning for warning in decision["warnings"] if "has no flag `--no-such-flag`" in warning]
 
 
 # dry runs

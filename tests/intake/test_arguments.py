@@ -411,7 +411,7 @@ def test_a_secret_s_value_is_in_no_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "words", "warned", "ignored"),
+    ("release", "words", "refused", "ignored"),
     [
         (
             "0.20.0",
@@ -448,11 +448,28 @@ def test_a_secret_s_value_is_in_no_message() -> None:
         ),
     ],
 )
-def test_a_flag_that_the_release_lacks_is_a_warning(release: str, words: list[str], warned: str, ignored: str) -> None:
+def test_a_flag_that_the_release_lacks_is_a_launch_error(
+    release: str, words: list[str], refused: str, ignored: str
+) -> None:
     assert read(words, release) == (
-        ParsedOptions({"model": "m"}, {"model": f"args[{len(words) - 1}]"}, [ignored], [warned]),
+        ParsedOptions({"model": "m"}, {"model": f"args[{len(words) - 1}]"}, [ignored], launch_errors=[refused]),
         [],
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        (
+            ["--watermark-config.key", "1"],
+            "vLLM 0.20.0 has no flag `--watermark-config.key` (args[0]) and would not start; 0.30.0 to 0.33.0 have it",
+        ),
+        (["--help"], "`--help` (args[0]) shows vLLM's help and starts nothing"),
+    ],
+)
+def test_what_ends_the_start_is_a_launch_error(words: list[str], refused: str) -> None:
+    options, faults = read(words, "0.20.0")
+    assert (options.launch_errors, options.warnings, faults) == ([refused], [], [])
 
 
 def test_a_model_that_cannot_be_known_is_a_fault() -> None:
@@ -463,17 +480,12 @@ def test_a_model_that_cannot_be_known_is_a_fault() -> None:
 @pytest.mark.parametrize(
     ("words", "warned"),
     [
-        (
-            ["--watermark-config.key", "1"],
-            "vLLM 0.20.0 has no flag `--watermark-config.key` (args[0]) and would not start; 0.30.0 to 0.33.0 have it",
-        ),
         (["-tp", "2", "-tp", "2"], "`--tensor-parallel-size` is given twice, at args[0] and args[2]; the last counts"),
         (
             ["--model", "a", "--model", "b"],
             "`--model` is given twice; after `vllm serve` the first wins (args[0]), and `b` is ignored",
         ),
         (["--config=a.yaml"], "vLLM does not read the file of `--config=a.yaml`: write `--config FILE`, with a blank"),
-        (["--help"], "`--help` (args[0]) shows vLLM's help and starts nothing"),
         (
             ["m", Unknown("$ARGS")],
             "the value of `$ARGS` (args[1]) is not known, so it is ignored; set the variable",
@@ -640,8 +652,8 @@ def test_more_than_is_read_is_a_fault() -> None:
 
 def test_hostile_words_end_soon_and_their_faults_are_bounded() -> None:
     options, faults = read(["m", *(f"--tensor-paralel-size{index}" for index in range(4000))])
-    assert (len(options.warnings), len(faults)) == (MAX_WARNINGS + 1, 0)
-    assert options.warnings[-1] == f"{4000 - MAX_WARNINGS} more warnings about the arguments are left out"
+    assert (len(options.launch_errors), len(faults)) == (MAX_WARNINGS, 0)
+    assert options.warnings == [f"{4000 - MAX_WARNINGS} more messages about the arguments are left out"]
     assert len(read(["--runner", "pool"] * 2000)[1]) == MAX_FAULTS
     assert len(read(["m"] * 4000)[1]) == MAX_FAULTS
 

@@ -118,8 +118,8 @@ def read_options(
 ) -> ParsedOptions:
     """Parse the command line as `release` does; what the release would refuse is added to `faults`.
 
-    A fault has the word's place below `pointer`. A flag that the release does not have gives a warning and is left out.
-    `files` has the text of the files that `--config` may name.
+    A fault has the word's place below `pointer`. A flag that the release does not have is a launch error, and is left
+    out. `files` has the text of the files that `--config` may name.
 
     Raises:
         KeyError: `release` is not in `policy.intake.model.tables.releases()`.
@@ -151,8 +151,15 @@ def read_options(
     if "speculative_config" in reading.values or not SPEC.keys().isdisjoint(reading.values):
         reading.put_speculative()
     if reading.omitted:
-        reading.warnings.append(f"{reading.omitted} more warnings about the arguments are left out")
-    return ParsedOptions(reading.values, reading.places(), reading.ignored, reading.warnings, reading.unknown_words)
+        reading.warnings.append(f"{reading.omitted} more messages about the arguments are left out")
+    return ParsedOptions(
+        reading.values,
+        reading.places(),
+        reading.ignored,
+        reading.warnings,
+        reading.unknown_words,
+        reading.launch_errors,
+    )
 
 
 class _CommandLineParser:
@@ -168,6 +175,7 @@ class _CommandLineParser:
             "unknown_positional",
             "unknown_words",
             "ignored",
+            "launch_errors",
             "positional",
             "members",
             "names_model",
@@ -190,6 +198,7 @@ class _CommandLineParser:
         self.after_secret = False
         self.ignored: list[str] = []
         self.warnings: list[str] = list(command.warnings)
+        self.launch_errors: list[str] = []
         self.omitted = 0
         self.dotted: dict[str, tuple[dict[str, Any], dict[str, str]]] = {}
         self.positional: list[tuple[str, str, str]] = []
@@ -259,7 +268,7 @@ class _CommandLineParser:
         if word.startswith("-O"):
             return self.level(words, places, at)
         if word == "-h" or word.startswith(("--help", "-h=")):
-            self.warn(f"{quoted(word)} ({place}) shows vLLM's help and starts nothing")
+            self.refuse(f"{quoted(word)} ({place}) shows vLLM's help and starts nothing")
             return at + 1
         flag, given, short = self.table.find(word)
         if flag is None and short:
@@ -475,7 +484,7 @@ class _CommandLineParser:
                     f"{quoted(shown[0])} is ambiguous: it could be {listed(short[:8])}; write one of them in full",
                 )
             elif flag is None:
-                self.warn_unknown(option, shown[0], first)
+                self.refuse_unknown(option, shown[0], first)
             elif flag.dest not in MATTER:
                 self.ignored.extend([f"{option}.{HIDDEN}"] if flag.secret else map(masked, shown))
             elif flag.kind not in {"json", "object", "json-or-text"}:
@@ -565,7 +574,7 @@ class _CommandLineParser:
         """Skip a flag that the release does not have, and its values: as many as in another release, or one."""
         word = words[at]
         key, equals, _ = word.partition("=")
-        flag = self.warn_unknown(dashed(key) if key.startswith("--") else key, key, places[at])
+        flag = self.refuse_unknown(dashed(key) if key.startswith("--") else key, key, places[at])
         self.ignored.append(masked(key))
         at += 1
         if equals or (flag is not None and flag.constant is not None):
@@ -589,24 +598,24 @@ class _CommandLineParser:
             at += 1
         return at
 
-    def warn_unknown(self, key: str, shown: str, place: str) -> Flag | None:
-        """Warn of a flag that the release does not have, and return the flag as other releases have it."""
+    def refuse_unknown(self, key: str, shown: str, place: str) -> Flag | None:
+        """Report a flag that the release does not have, and return the flag as other releases have it."""
         release = self.table.release
         other = in_other_release(key, release)
-        if len(self.warnings) >= MAX_WARNINGS and other is not None:
+        if len(self.launch_errors) >= MAX_WARNINGS and other is not None:
             self.omitted += 1
             return other[0]
         if other is not None:
             flag, first, last = other
             span = f"only {first} has it" if first == last else f"{first} to {last} have it"
-            self.warn(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}")
+            self.refuse(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}")
             return flag
         if key[2:] and key[0] == "-" != key[1] and key[:3].rstrip("0123456789") in self.table.exact:
             short = key.rstrip("0123456789")
             self.fault(place, f"unknown flag {quoted(shown)}; write `{short} {key[len(short) :]}`")
             return None
-        near = nearest(key, self.table.spellings, NEAR) if len(self.warnings) < MAX_WARNINGS else ""
-        self.warn(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
+        near = nearest(key, self.table.spellings, NEAR) if len(self.launch_errors) < MAX_WARNINGS else ""
+        self.refuse(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
         return None
 
     # the file of --config
@@ -664,8 +673,15 @@ class _CommandLineParser:
 
     def warn(self, message: str) -> None:
         """Add a warning; beyond the maximum they are only counted."""
-        if len(self.warnings) < MAX_WARNINGS:
-            self.warnings.append(message)
+        self.add(self.warnings, message)
+
+    def refuse(self, message: str) -> None:
+        """Add a reason why vLLM's parser ends the start; beyond the maximum they are only counted."""
+        self.add(self.launch_errors, message)
+
+    def add(self, messages: list[str], message: str) -> None:
+        if len(messages) < MAX_WARNINGS:
+            messages.append(message)
         else:
             self.omitted += 1
 
