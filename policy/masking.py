@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Final
+from unicodedata import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,6 +47,14 @@ DASHES: Final = str.maketrans(
     dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\ufe58\ufe63\uff0d", "-")
 )
 """Dashes that editors write for ``-`` and ``--``."""
+FORMS: Final = (range(0x80, 0x2500), range(0xFE50, 0x10000), range(0x1D400, 0x1D800))
+"""Where Unicode has other forms of ASCII characters, such as full-width ones."""
+PLAIN: Final = DASHES | {
+    code: form
+    for code in chain(*FORMS)
+    if code not in DASHES and len(form := normalize("NFKC", chr(code))) == 1 and form.isascii()
+}
+"""Characters that are read as ASCII ones: dashes, and those whose compatibility form (NFKC) is a single character."""
 HIDDEN: Final = "…"
 MAX_NAME: Final = 256
 LEAST: Final = 6
@@ -63,6 +72,7 @@ HINTS: Final = (
     "token",
     "://",
     "hf_",
+    "rp_",
     "sk-",
     "gh",
     "glpat-",
@@ -85,8 +95,8 @@ FOLLOWED: Final = re.compile(r"""["'\\]*[\s:=,\u200b\u2060\ufeff]""")
 SET: Final = re.compile(r"""\b(\w++)\+?=(?:'([^']{6,40})|"([^"$]{6,40})|([^\s;&|'"$]{6,40}))""")
 """The assignment of a shell: a name, and the beginning of its value. A variable's value begins with a ``$``."""
 USER: Final = re.compile(r"""://[^\s/"']+@""")
-SHAPED: Final = re.compile(r"\b(hf_(?![a-z_]++(?![\w-]))|sk-|gh[a-z]_|glpat-|xox[a-z]-)[\w-]{6,}")
-"""Tokens of known shapes; `hf_config` and the like are names of fields."""
+SHAPED: Final = re.compile(r"\b((?:hf|rp)_(?![a-z_]++(?![\w-]))|sk-|gh[a-z]_|glpat-|xox[a-z]-)[\w-]{6,}")
+"""Tokens of known shapes, `rp_…` are the service's own; `hf_config` and the like are names of fields."""
 
 
 @lru_cache(maxsize=4096)
@@ -104,7 +114,7 @@ def _is_flag(name: str) -> bool:
 
 def is_secret(name: str) -> bool:
     """Whether a flag, a variable or a field of this name holds a secret; a flag may lack its dashes."""
-    return len(name) <= MAX_NAME and _is_secret(name if name.isascii() else name.translate(DASHES))
+    return len(name) <= MAX_NAME and _is_secret(name if name.isascii() else name.translate(PLAIN))
 
 
 def _takes_next(name: str) -> bool:
@@ -173,12 +183,12 @@ def masked(text: str) -> str:
 
     Secrets are the user and password of an address, tokens of known shapes, and everything after a secret's name.
     """
-    plain = text if text.isascii() else text.translate(DASHES)
+    plain = text if text.isascii() else text.translate(PLAIN)
     if not _is_hinted(plain):
         return text
     text = USER.sub(f"://{HIDDEN}@", text)
     text = SHAPED.sub(rf"\1{HIDDEN}", text)
-    plain = text if text.isascii() else text.translate(DASHES)  # as many characters
+    plain = text if text.isascii() else text.translate(PLAIN)  # as many characters
     for found in NAME.finditer(plain):
         name = found.group()
         if is_secret(name):

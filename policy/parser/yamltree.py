@@ -1,10 +1,10 @@
 """YAML text → a tree with the position of each value.
 
 Owns the safe reading of YAML for rule files, request bodies and manifests: bounded in size, depth and number of nodes,
-without duplicate keys, custom tags, dates or numbers that JSON cannot hold. A rule file is one document without
-aliases. A body or a manifest may have several documents and aliases, each counted as the nodes that it refers to. The
-events of PyYAML's scanner are processed one by one, because its own composer recurses in C and crashes the process on
-deep input.
+without duplicate keys, custom tags, dates or numbers that JSON cannot hold. A rule file is one document without aliases
+or merge keys. A body or a manifest may have several documents and aliases, each counted as the nodes that it refers to.
+The events of PyYAML's scanner are processed one by one, because its own composer recurses in C and crashes the process
+on deep input.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read_yaml(text: str, path: str, max_bytes: int = MAX_BYTES) -> YamlNode:
     Raises:
         RulesInvalid: with one fault, at the first position that cannot be read.
     """
-    return _composed(text, path, max_bytes, lambda: _Composer(text, path).document())
+    return composed(text, path, max_bytes, lambda: _Composer(text, path).document())
 
 
 def read_documents(
@@ -88,11 +88,11 @@ def read_documents(
             resolve(document)
         return document.plain()
 
-    found = _composed(
+    found = composed(
         text, path, max_bytes, lambda: [plain(document) for document in _Stream(text, path, max_nodes).documents()]
     )
     if not found:
-        raise _refusal(path, 1, 1, EMPTY)
+        raise refusal_at(path, 1, 1, EMPTY)
     return found
 
 
@@ -101,32 +101,39 @@ def too_many(most: int) -> str:
     return f"more than {most} values"
 
 
-def _composed(text: str, path: str, max_bytes: int, compose: Callable[[], T]) -> T:
+def composed(text: str, path: str, max_bytes: int, compose: Callable[[], T]) -> T:
+    """What ``compose`` makes of a text that is not too long; PyYAML's errors become faults.
+
+    Raises:
+        RulesInvalid: with one fault, at the first position that cannot be read.
+    """
     if len(text) > max_bytes:
-        raise _refusal(path, 1, 1, f"{len(text)} characters are more than the {max_bytes} that are read")
+        raise refusal_at(path, 1, 1, f"{len(text)} characters are more than the {max_bytes} that are read")
     # The scanner compares each directive with all earlier ones, and tags are refused anyway.
     if text.count("%TAG") > MAX_DIRECTIVES:
-        raise _refusal(path, 1, 1, f"more than {MAX_DIRECTIVES} times `%TAG`; leave such directives out")
+        raise refusal_at(path, 1, 1, f"more than {MAX_DIRECTIVES} times `%TAG`; leave such directives out")
     try:
         return compose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         problem = " ".join(part for part in (error.context, error.problem) if part)
-        raise _refusal(path, line, column, f"not YAML: {problem}") from error
+        raise refusal_at(path, line, column, f"not YAML: {problem}") from error
     except yaml.reader.ReaderError as error:
         before = text.encode()[: error.position].decode(errors="ignore")  # libyaml counts bytes
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise _refusal(path, line, column, f"not YAML: {error.reason}") from error
+        raise refusal_at(path, line, column, f"not YAML: {error.reason}") from error
     except UnicodeEncodeError as error:
-        raise _refusal(path, 1, 1, "not YAML: a lone surrogate") from error
+        raise refusal_at(path, 1, 1, "not YAML: a lone surrogate") from error
 
 
-def _refusal(path: str, line: int, column: int, message: str) -> RulesInvalid:
+def refusal_at(path: str, line: int, column: int, message: str) -> RulesInvalid:
+    """The error with one fault, at a position."""
     return RulesInvalid([Fault(path, line, column, message)])
 
 
-def _place(event: yaml.Event) -> tuple[int, int]:
+def position_of(event: yaml.Event) -> tuple[int, int]:
+    """The line and column where an event begins, counted from 1."""
     mark = event.start_mark
     assert mark is not None  # INVARIANT: an event that was scanned from a text has a position
     return mark.line + 1, mark.column + 1
@@ -146,7 +153,7 @@ class _Composer:
     def document(self) -> YamlNode:
         roots = list(self.roots())
         if not roots:
-            raise _refusal(self.path, 1, 1, EMPTY)
+            raise refusal_at(self.path, 1, 1, EMPTY)
         return roots[0]
 
     def roots(self) -> Iterator[YamlNode]:
@@ -196,8 +203,11 @@ class _Composer:
         """The node of an alias: refused in a single document."""
         raise self.refusal(event, f"aliases such as `*{event.anchor}` are not read; write the value out")
 
-    def end(self, node: YamlNode, event: yaml.Event) -> None:
-        """Finish a map or list."""
+    def end(self, node: YamlNode, event: yaml.Event) -> None:  # noqa: ARG002  # a stream of documents needs it
+        """Finish a map or list: in a single document, a map has no merge key."""
+        if isinstance(node.value, dict) and MERGE in node.value:
+            position = node.value[MERGE].key
+            raise refusal_at(self.path, *position, f"merge keys (`{MERGE}`) are not read; write the fields out")
 
     def place(self, parent: YamlNode, keys: list[YamlNode | None], node: YamlNode, event: yaml.NodeEvent) -> None:
         """Add a node to its parent: as an item, as a key whose value follows, or as a key's value."""
@@ -222,7 +232,7 @@ class _Composer:
         self.count(event, 1)
         if event.anchor is not None:
             self.anchor(event)
-        line, column = _place(event)
+        line, column = position_of(event)
         match event:
             case yaml.SequenceStartEvent():
                 value: Content = []
@@ -255,7 +265,7 @@ class _Composer:
         return value  # type: ignore[no-any-return]  # the four tags make exactly these types
 
     def refusal(self, event: yaml.Event, message: str) -> RulesInvalid:
-        return _refusal(self.path, *_place(event), message)
+        return refusal_at(self.path, *position_of(event), message)
 
 
 class _Stream(_Composer):
@@ -302,7 +312,7 @@ class _Stream(_Composer):
         self.count(event, size)
         if len(open_nodes) + levels > MAX_DEPTH:
             raise self.refusal(event, f"nested more than {MAX_DEPTH} deep")
-        return YamlNode(node.value, *_place(event), written=node.written)
+        return YamlNode(node.value, *position_of(event), written=node.written)
 
     def size(self, node: YamlNode) -> tuple[int, int]:
         """The number of nodes in a complete node, and of its levels."""

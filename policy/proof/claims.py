@@ -1,11 +1,11 @@
 """Prove what must hold for the rules of every release, over all facts, and which releases are equivalent.
 
-Owns the claims. Whether ids, ranges and gaps fit together is checked when the rules are loaded (``catalogue``).
+Owns the claims. Whether ids, ranges and gaps fit together, and whether some rule decides for all facts, is checked when
+the rules are loaded (``catalogue``).
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import z3
 
 from policy.errors import Fault
-from policy.proof.difference import Difference, check_replay, differ, differences, meaning, simplest_model
-from policy.proof.replay import Replay, holding
-from policy.proof.space import Space, holds_in, none_of
+from policy.proof.difference import Difference, differ, differences, meaning
+from policy.proof.replay import Replay
+from policy.proof.space import Space
 from policy.proof.symbolic import Symbolic
 from policy.rules.releases import series, spans
 
@@ -74,28 +74,12 @@ def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> P
 
 
 def _faults(policy: Policy, release: str) -> Iterator[Fault]:
-    """The faults of a release's rules: unreachable or redundant rules, and facts for which no rule decides."""
+    """The faults of a release's rules: unreachable or redundant rules."""
     rules = policy.catalogue.rules_of(release)
     space = Space([condition for item in rules for condition in (item.when, item.cleared) if condition is not None])
     whole = Symbolic(rules, space, series(release))
     solver = z3.SolverFor("QF_FD")
     solver.add(space.laws)
-    nothing = none_of(whole.both.decides.values())
-    if solver.check(nothing) == z3.sat:
-        solver.push()
-        solver.add(nothing)
-        solver.check()
-        model = simplest_model(solver, space.preferences())
-        solver.pop()
-        facts = space.stated(model)
-        expected = [n for n, when in enumerate(whole.both.holds) if holds_in(model, when)]
-        check_replay(facts, expected, holding(policy, release, facts))
-        yield Fault(
-            "releases.yaml",
-            1,
-            1,
-            f"no rule decides for {json.dumps(facts)}; add a `default-v2` rule with `when: always`",
-        )
     included = [z3.Bool(f"{item.rule.id} is included") for item in rules]
     differing = differ(whole, Symbolic(rules, space, series(release), included))
     for n, item in enumerate(rules):

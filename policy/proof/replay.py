@@ -1,7 +1,6 @@
 """Decide a deployment's facts with the policy itself, to check the solver.
 
-Every witness of a difference is decided here too. For a witness that no rule decides, there is no decision to compare;
-the engine confirms which rules hold.
+Every witness of a difference is decided here too.
 """
 
 from __future__ import annotations
@@ -35,13 +34,6 @@ class Replay:
 def decide(policy: Policy, release: str, facts: dict[str, Any]) -> Decision:
     """The whole decision of a known release, without warnings about overdue reviews."""
     return policy.decide(_request(policy, release, facts), LONG_AGO)
-
-
-def holding(policy: Policy, release: str, facts: dict[str, Any]) -> list[int]:
-    """The indexes of the rules of a known release that hold for these facts, by the engine."""
-    ruleset = policy.ruleset(release)
-    fired = ruleset.fired(_request(policy, release, facts).facts)
-    return sorted([*(n for n in fired if n >= 0), *ruleset.definition.always])
 
 
 def _request(policy: Policy, release: str, facts: dict[str, Any]) -> Request:

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 from packaging.version import Version
 
 from policy.errors import Fault, RulesInvalid
-from policy.facts.vocabulary import VARIABLE
+from policy.facts.facts import defaults
+from policy.facts.vocabulary import VARIABLE, VARIABLE_INDEX
 from policy.messages import listed, nearest, quoted
 from policy.parser.fields import FieldReader, ReleaseRange, note
 from policy.parser.yamltree import read_yaml
 from policy.rules.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways
 from policy.rules.effects import TABLE, Layer
+from policy.rules.operators import Comparison
+from policy.rules.releases import series
 from policy.rules.rule import NamedCondition, Range, Rule, read_named, read_releases, read_rule
 
 if TYPE_CHECKING:
@@ -300,7 +303,9 @@ def _duplicate_orders(catalogue: Catalogue) -> Iterable[Fault]:
 
 def _undecided_releases(catalogue: Catalogue) -> Iterable[Fault]:
     for release, rules in catalogue.of_release.items():
-        if not any(item.rule.effect.last_word and item.when is None for item in rules) and not _variable_decides(rules):
+        if not any(item.rule.effect.last_word and item.when is None for item in rules) and not _variable_decides(
+            release, rules
+        ):
             yield Fault(
                 RELEASES_FILE,
                 1,
@@ -309,12 +314,18 @@ def _undecided_releases(catalogue: Catalogue) -> Iterable[Fault]:
             )
 
 
-def _variable_decides(rules: Iterable[ReleaseRule]) -> bool:
-    """Whether the variable's rules alone always decide, as in 0.20 and 0.21: one for true and one for false."""
-    effects: dict[Any, str] = {}
+def _variable_decides(release: str, rules: Iterable[ReleaseRule]) -> bool:
+    """Whether the variable's rules alone always decide, as in 0.20 and 0.21: for true, for false and for other texts.
+
+    In later releases the variable has no default, so if it is not set none of these rules fires.
+    """
+    if defaults(series(release))[VARIABLE_INDEX] is None:
+        return False
+    decided: set[Any] = set()
     for item in rules:
-        if item.rule.effect.name in {"override-v2", "not-default"} and item.when is not None:
+        if item.rule.effect.name in {"invalid", "override-v2", "not-default"} and item.when is not None:
             comparisons = leaves(item.when)
             if len(comparisons) == 1 and comparisons[0].fact == VARIABLE and not comparisons[0].negated:
-                effects[comparisons[0].operand] = item.rule.effect.name
-    return set(effects) >= {True, False}
+                is_malformed = comparisons[0].test is Comparison.MALFORMED
+                decided.add(Comparison.MALFORMED if is_malformed else comparisons[0].operand)
+    return decided >= {True, False, Comparison.MALFORMED}

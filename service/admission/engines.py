@@ -77,15 +77,15 @@ def engines_to_decide(
 ) -> list[EngineUnderReview]:
     """The engines to decide: those that would be started, and for the mutating endpoint those that may be patched."""
     kind = review.group, review.kind
+    is_update = review.operation == "UPDATE"
     if (
         review.object is None
         or review.operation not in STARTING_OPERATIONS
         or review.sub_resource
         or kind not in ADAPTERS
-        or _is_going(review)
+        or (is_update and _is_being_deleted(review))
     ):
         return []
-    is_update = review.operation == "UPDATE"
     if mutating and (options.set_env == "off" or kind not in WITH_ENV or (is_update and kind in FIXED)):
         return []
     engines = _engines(review, review.object, releases)
@@ -97,8 +97,11 @@ def engines_to_decide(
     return [engine for engine in engines if _is_wanted(engine, options)] if mutating else engines
 
 
-def _is_going(review: Review) -> bool:
-    """Whether the object is being deleted, and waits for its finalizers."""
+def _is_being_deleted(review: Review) -> bool:
+    """Whether an updated object is being deleted, and waits for its finalizers.
+
+    On creation the API server clears ``deletionTimestamp``, so the object will run.
+    """
     return any(
         isinstance(each, dict) and metadata_of(each).get("deletionTimestamp") is not None
         for each in (review.object, review.old_object)

@@ -17,11 +17,30 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from fastapi import FastAPI
+    from starlette.types import Receive, Scope, Send
 
 STATIC: Final = "/docs/static"
 DOCUMENT: Final = "/openapi.json"
 UNFRAMED: Final = {"content-security-policy": "frame-ancestors 'none'", "x-frame-options": "DENY"}
 """Headers of the page: another site's frame could lead a user to send requests with it."""
+
+
+class WholeFiles(StaticFiles):
+    """Static files, always sent whole: ``Range`` is ignored, as a server may (RFC 9110, section 14.2).
+
+    Starlette answers an invalid range with plain text, and every error here is a problem.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request without its ``Range``."""
+        headers = [(name, value) for name, value in scope["headers"] if name != b"range"]
+        await super().__call__({**scope, "headers": headers}, receive, send)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """The answer for a path."""
+        response = await super().get_response(path, scope)
+        response.headers["accept-ranges"] = "none"
+        return response
 
 
 def add_docs(app: FastAPI, openapi_json: Callable[[], Awaitable[bytes]]) -> None:
@@ -43,4 +62,4 @@ def add_docs(app: FastAPI, openapi_json: Callable[[], Awaitable[bytes]]) -> None
     async def docs() -> HTMLResponse:
         return page
 
-    app.mount(STATIC, StaticFiles(directory=str(files("fastapi_offline") / "static")))
+    app.mount(STATIC, WholeFiles(directory=str(files("fastapi_offline") / "static")))

@@ -11,6 +11,7 @@ from datetime import datetime
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.masking import masked
 from policy.policy import Policy
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
@@ -137,15 +138,15 @@ class ServiceState:
         if self.logs_requests:
             headers = dict(scope["headers"])
             fields: dict[str, Any] = {
-                "method": scope["method"],
-                "path": scope["path"],
+                "method": masked(scope["method"]),
+                "path": masked(scope["path"]),
                 "status": status,
                 "milliseconds": round((perf_counter_ns() - began) / 1e6, 3),
                 "client": scope["client"][0] if scope["client"] else None,
             }
             request_id = headers.get(b"x-request-id")
             if request_id is not None:
-                fields["request_id"] = request_id[:128].decode("latin-1")
+                fields["request_id"] = masked(request_id.decode("latin-1"))[:128]
             ids = context.decisions if context is not None else None
             if ids:
                 fields |= {"decision_id": ids[0]} if len(ids) == 1 else {"decision_ids": ids}

@@ -387,3 +387,16 @@ def test_another_method_is_a_405_that_names_the_legal_one(
 def test_a_showing_call_is_not_disturbed_by_a_body(client: httpx.Client, path: str) -> None:
     plain, odd = client.get(path), client.request("GET", path, content=b"{")
     assert (odd.status_code, odd.content) == (200, plain.content)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("value", ["bytes=0-9", "bytes=9999999-", "bytes=9-1", "bytes=a-b", "lines=1-2", "x", ""])
+def test_a_range_of_a_static_file_is_ignored(client: httpx.Client, method: str, value: str) -> None:
+    whole = client.request(method, "/docs/static/swagger-ui.css")
+    answer = client.request(method, "/docs/static/swagger-ui.css", headers={"range": value})
+    assert (answer.status_code, answer.headers["accept-ranges"], answer.content) == (200, "none", whole.content)
+
+
+def test_a_static_file_that_does_not_exist_is_a_problem_with_any_range(client: httpx.Client) -> None:
+    answer = client.get("/docs/static/nothing.css", headers={"range": "x"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")

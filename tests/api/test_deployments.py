@@ -506,6 +506,17 @@ def test_no_option_file_of_the_server_is_read(client: httpx.Client, tmp_path: Pa
     assert (status, kind, [pointer for pointer, _ in faults]) == (422, KIND_INVALID, ["/deployment/args/3"])
 
 
+def test_a_merge_key_of_an_option_file_is_applied(decide: Callable[..., Any]) -> None:
+    files = {"s.yaml": f"model: {NAME}\n<<: {{enable-dbo: true}}\n"}
+    env = {"VLLM_USE_V2_MODEL_RUNNER": "1"}
+    expected = decide(of(["serve", NAME, "--enable-dbo"], env=env))
+    answer = decide(of(["serve", "--config", "s.yaml"], env=env, files=files))
+    assert answer["facts"]["parallel_config.enable_dbo"] == {"value": True, "from": "files/s.yaml/enable-dbo"}
+    assert [answer[field] for field in ("runner", "starts", "startup_errors", "warnings")] == [
+        expected[field] for field in ("runner", "starts", "startup_errors", "warnings")
+    ]
+
+
 def test_an_option_file_comes_with_the_request(decide: Callable[..., Any]) -> None:
     answer = decide(of(["serve", NAME, "--config", "serve.yaml"], files={"serve.yaml": "tensor-parallel-size: 2\n"}))
     assert answer["facts"]["parallel_config.tensor_parallel_size"] == {

@@ -95,6 +95,10 @@ BLANKS: Final = (" ", "\t", "\n", "\u00a0", "\u2003", "\u2028", "\u200b", "\u206
 """Blanks, visible or not, that may stand between a flag and its value in one word."""
 DASHES: Final = tuple("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d")
 """Dashes that an editor may write for `-` or `--`."""
+EQUALS: Final = ("\uff1d", "\ufe66", "\u207c", "\u208c", "\uff1a")
+"""Characters whose compatibility form is `=` or `:`."""
+FULL_WIDTH: Final = "\uff0d\uff0d\uff41\uff50\uff49\uff0d\uff4b\uff45\uff59"
+"""`--api-key` in full-width characters."""
 SECRET_FLAGS: Final = (
     "api-key",
     "hf-token",
@@ -130,6 +134,8 @@ WORDS: Final[list[list[str]]] = [
         for before in ([], ["a"])
         if name != "hf-token"  # it may stand without a value, so that a model follows
     ),
+    *([f"--{name}{sign}{SECRET}"] for name in SECRET_FLAGS for sign in EQUALS),
+    *([f"{FULL_WIDTH}={SECRET}"], [FULL_WIDTH, SECRET]),
     *([f"--{name}.{SECRET}", "1"] for name in SECRET_FLAGS),
     *([f"--{name}.a.{SECRET}=1"] for name in SECRET_FLAGS),
     ["--header", f"Authorization: Bearer {SECRET}"],
@@ -146,6 +152,7 @@ WORDS: Final[list[list[str]]] = [
     ["--tokenizer", f"hf_{SECRET.replace('-', '')}"],
     [f"hf_{SECRET}"],
     [f"sk-{SECRET}"],
+    [f"rp_{SECRET}"],
     [URL],
     [f"Authorization: Bearer {SECRET}"],
     [f"HF_TOKEN={SECRET}"],

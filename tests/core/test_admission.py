@@ -491,6 +491,16 @@ def test_an_object_that_is_being_deleted_is_allowed_whatever_becomes_of_it(
     assert ask(document, STRICT) == ("ignored", NOTHING)
 
 
+def test_a_new_object_is_decided_even_if_it_says_that_it_is_being_deleted(
+    ask: Callable[..., tuple[str, Document]],
+) -> None:
+    document = review_of("pod-of-replicaset")
+    expected = ask(document, STRICT)
+    document["request"]["object"]["metadata"]["deletionTimestamp"] = "2026-08-03T09:15:00Z"
+    assert ask(document, STRICT) == expected
+    assert expected[0] != "ignored"
+
+
 def test_an_update_without_what_was_there_before_is_decided(ask: Callable[..., tuple[str, Document]]) -> None:
     document = review_of("deployment-update")
     document["request"]["oldObject"] = None

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from ruletexts import rule_text
 
 from policy.checks.candidate import COMMAND, CandidateJob, encode, exit_reason, overlay, run_job
 from policy.checks.comparison import MemberChange, SandboxResult, compare, read_result
 from policy.errors import RequestFault, RequestInvalid, RulesInvalid
+from policy.facts.vocabulary import VARIABLE
 from policy.request.request import read_request
 
 if TYPE_CHECKING:
@@ -211,6 +213,16 @@ def test_taking_away_what_decides_last_is_a_fault(sources: Sources) -> None:
             "releases.yaml",
             "no rule decides in 0.22.0 if no other rule fires; add a `default-v2` rule with `when: always`",
         )
+    ]
+
+
+def test_rules_for_the_set_variable_alone_are_a_fault_in_releases_where_it_may_be_unset(sources: Sources) -> None:
+    on = rule_text("on", "override-v2", {VARIABLE: True})
+    off = rule_text("off", "not-default", {VARIABLE: False})
+    tried = run_job(job(sources, on, off, request={"facts": {}}, remove=["v2-by-default"]))
+    found = [fault.message for fault in tried.faults if fault.path == "releases.yaml"]
+    assert found[:1] == [
+        "no rule decides in 0.22.0 if no other rule fires; add a `default-v2` rule with `when: always`"
     ]
 
 

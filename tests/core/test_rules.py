@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from ruletexts import rule_text
 
 from policy.checks.cases import Case, read_cases, run_cases
 from policy.errors import MAX_FAULTS, Fault, RequestInvalid, RulesInvalid
@@ -50,6 +51,40 @@ def faults_of(sources: Sources) -> list[str]:
     except RulesInvalid as error:
         faults.extend(error.faults)
     return [str(fault) for fault in sorted(faults)]
+
+
+VARIABLE = "env.VLLM_USE_V2_MODEL_RUNNER"
+OPT_IN = {
+    "on": rule_text("on", "override-v2", {VARIABLE: True}, vllm=">=0.20"),
+    "off": rule_text("off", "not-default", {VARIABLE: False}, vllm=">=0.20"),
+    "bad": rule_text("bad", "invalid", {VARIABLE: "malformed"}, vllm=">=0.20"),
+}
+
+
+@pytest.mark.parametrize(
+    ("rules", "undecided"),
+    [
+        ({"on", "off", "bad"}, ["0.22.0"]),
+        ({"on", "off"}, ["0.20.0", "0.21.0", "0.22.0"]),
+        ({"on", "bad"}, ["0.20.0", "0.21.0", "0.22.0"]),
+        ({"off", "bad"}, ["0.20.0", "0.21.0", "0.22.0"]),
+    ],
+)
+def test_the_variable_alone_decides_only_where_it_has_a_default(rules: set[str], undecided: list[str]) -> None:
+    texts = {f"upstream/{name}.yaml": OPT_IN[name] for name in rules}
+    releases = "known: ['0.20.0', '0.21.0', '0.22.0']\ndefault: '0.22.0'\n"
+    with pytest.raises(RulesInvalid) as caught:
+        load(Sources({"releases.yaml": releases, **texts}))
+    assert [fault.message.split()[4] for fault in caught.value.faults] == undecided
+
+
+@pytest.mark.parametrize("variable", [None, True, False, "1", "0", "", "abc"])
+def test_where_the_variable_has_a_default_every_value_is_decided(variable: object) -> None:
+    texts = {f"upstream/{name}.yaml": text for name, text in OPT_IN.items()}
+    policy = Policy(load(Sources({"releases.yaml": "known: ['0.20.0', '0.21.0']\ndefault: '0.21.0'\n", **texts})))
+    request = read_request({"facts": {"env": {"VLLM_USE_V2_MODEL_RUNNER": variable}}}, policy.releases)
+    expected = "v2" if variable in {True, "1"} else None if variable in {"", "abc"} else "v1"
+    assert policy.decide(request, TODAY).runner == expected
 
 
 def test_the_base_has_no_fault() -> None:

@@ -595,6 +595,52 @@ def test_a_false_of_a_file_is_read_by_the_server_s_module_from_0_28_on() -> None
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<<: {enable-dbo: true}", {"enable_dbo": True}),
+        ("<<: [{enable-dbo: true}, {tensor-parallel-size: 32}]", {"enable_dbo": True, "tensor_parallel_size": 32}),
+        ("tensor-parallel-size: 16\n<<: {tensor-parallel-size: 32}", {"tensor_parallel_size": 16}),
+        ("<<: [{tensor-parallel-size: 16}, {tensor-parallel-size: 32}]", {"tensor_parallel_size": 16}),
+        ("<<: {tensor-parallel-size: 16}\n<<: {tensor-parallel-size: 32}", {"tensor_parallel_size": 32}),
+        ("no-enable-dbo: true\n<<: {enable-dbo: true}", {"enable_dbo": False}),  # merged keys are the first ones
+        ("hf-overrides: &a {b: 1}\n<<: {hf-overrides: {b: 2}}", {"hf_overrides": {"b": 1}}),
+        ("hf-overrides: {<<: &a {b: 1}, c: *a}", {"hf_overrides": {"b": 1, "c": {"b": 1}}}),
+        (
+            "tensor-parallel-size: &a 16\npipeline-parallel-size: *a",
+            {"tensor_parallel_size": 16, "pipeline_parallel_size": 16},
+        ),
+        ("&a enable-dbo: true", {"enable_dbo": True}),
+        ("---\nenable-dbo: on\n...\n", {"enable_dbo": True}),
+        ("%YAML 1.1\n---\nenable-dbo: yes", {"enable_dbo": True}),
+        ("tensor-parallel-size: 16\ntensor-parallel-size: 32", {"tensor_parallel_size": 32}),
+        ("enable-dbo: no\nenable-dbo: yes", {"enable_dbo": True}),
+        ("tensor-parallel-size: 0x20", {"tensor_parallel_size": 32}),
+        ("tensor-parallel-size: 020", {"tensor_parallel_size": 16}),
+        ("tensor-parallel-size: 1_6", {"tensor_parallel_size": 16}),
+        ("tensor-parallel-size: 1:4", {"tensor_parallel_size": 64}),
+        ("tensor-parallel-size: 0b10000", {"tensor_parallel_size": 16}),
+        ("tensor-parallel-size: !!str 16", {"tensor_parallel_size": 16}),
+        ("logits-processors: 2026-01-31", {"logits_processors": ["2026-01-31"]}),
+        ("logits-processors: 2026-01-31T01:02:03Z", {"logits_processors": ["2026-01-31 01:02:03+00:00"]}),
+        ("logits-processors: .inf", {"logits_processors": ["inf"]}),
+        ("logits-processors: 012", {"logits_processors": ["10"]}),
+        ("logits-processors: [off, 1.0]", {"logits_processors": ["False", "1.0"]}),
+        ("hf-overrides: {1: on, ~: a}", {"hf_overrides": {"1": True, "null": "a"}}),
+    ],
+)
+def test_a_file_is_read_as_pyyaml_s_safe_load_reads_it(text: str, expected: dict[str, Any]) -> None:
+    lines = text.startswith(("---", "%"))
+    text = text.replace("---\n", "---\nmodel: m\n") if lines else f"model: m\n{text}"
+    assert values(["--config", "s.yaml"], files={"s.yaml": text}) == {"model": "m"} | expected
+
+
+def test_a_merge_key_in_quotes_is_a_key_like_any_other() -> None:
+    options, _ = read(["m", "--config", "s.yaml"], files={"s.yaml": '"<<": {enable-dbo: true}'})
+    assert [warning for warning in options.warnings if "`--<<`" in warning]
+    assert "enable_dbo" not in options.values
+
+
+@pytest.mark.parametrize(
     ("text", "pointer", "said"),
     [
         (
@@ -603,7 +649,60 @@ def test_a_false_of_a_file_is_read_by_the_server_s_module_from_0_28_on() -> None
             "line 1, column 1: expected a map of options such as `tensor-parallel-size: 2`",
         ),
         ("a: [", "files/d~1s.yaml", None),
-        ("a: &x 1", "files/d~1s.yaml", None),
+        ("", "files/d~1s.yaml", "line 1, column 1: expected a map of options such as `tensor-parallel-size: 2`"),
+        ("a: 1\n---\nb: 1", "files/d~1s.yaml", "line 2, column 1: a second document; write one document a file"),
+        ("a: 1\n<<: 2", "files/d~1s.yaml", None),
+        ("a: <<", "files/d~1s.yaml", None),
+        ("a: *b", "files/d~1s.yaml", None),
+        ("a: &b 1\nc: &b 1", "files/d~1s.yaml", None),
+        (
+            "a: &b [*b]",
+            "files/d~1s.yaml",
+            "line 1, column 8: the alias `*b` refers to a value that contains it",
+        ),
+        (
+            "a: !!set {b}",
+            "files/d~1s.yaml",
+            "line 1, column 4: the tag `tag:yaml.org,2002:set` is not read; leave it out",
+        ),
+        ("a: ! 1", "files/d~1s.yaml", "line 1, column 4: the tag `!` is not read; leave it out"),
+        ("a: b\t# c", "files/d~1s.yaml", None),
+        ("a:\tb", "files/d~1s.yaml", None),
+        ("a: 2026-02-30", "files/d~1s.yaml", "line 1, column 4: invalid date `2026-02-30`; put it in quotes"),
+        ("a: 0x_", "files/d~1s.yaml", "line 1, column 4: invalid number `0x_`; put it in quotes"),
+        (
+            "a: " + "1:" * 32 + "1",
+            "files/d~1s.yaml",
+            f"line 1, column 4: invalid number `{'1:' * 32}1`; put it in quotes",
+        ),
+        ("a: 1\non: 1", "files/d~1s.yaml", "line 1, column 1: expected a string as key, got `True`; put it in quotes"),
+        (
+            "a: {b: [2026-01-31]}",
+            "files/d~1s.yaml",
+            "line 1, column 1: `a` contains a date, which vLLM cannot convert to JSON; put it in quotes",
+        ),
+        ("a: " + "[" * 65, "files/d~1s.yaml", "line 1, column 67: nested more than 64 deep"),
+        (
+            "a: &a " + "[" * 40 + "]" * 40 + "\nb: " + "[" * 30 + "*a" + "]" * 30,
+            "files/d~1s.yaml",
+            "line 2, column 34: nested more than 64 deep",
+        ),
+        (
+            "a: &a [" + "1," * 999 + "]\nb: [" + "*a," * 20 + "]",
+            "files/d~1s.yaml",
+            "line 2, column 59: more than 20000 values",
+        ),
+        (
+            "a: &a {b: 1, c: 2}\n"
+            + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1 or ''}, *a{n - 1 or ''}]}}\n" for n in range(1, 30)),
+            "files/d~1s.yaml",
+            None,
+        ),
+        (
+            f"a: &a {'x' * 200_000}\nb: *a",
+            "files/d~1s.yaml",
+            "line 2, column 4: more than 262144 characters with aliases written out",
+        ),
         (
             "port: 1",
             "args/1",

@@ -19,6 +19,7 @@ from processes import bound
 from typer.testing import CliRunner
 
 from policy.cli.app import app
+from service.auth.tokens import new_token
 from service.settings import Settings
 
 from .conftest import QWEN, lives, until
@@ -341,6 +342,26 @@ def test_it_listens_where_another_has_just_ended(serve: Callable[..., Any]) -> N
 
 
 # what it says
+
+
+@pytest.mark.slow
+def test_the_access_log_has_no_token_that_a_caller_wrote_elsewhere(serve: Callable[..., Any]) -> None:
+    token = new_token()
+    with serve(LOG_FORMAT="json", ACCESS_LOG="true") as service, service.client() as client:
+        client.get(f"/v1/rules/{token}")
+        client.get(f"/{token.replace('rp_', 'rp%5F')}/x")
+        client.get("/v1/releases", headers={"x-request-id": token})
+        client.get("/v1/facts", headers={"x-request-id": "a" * 110 + f"-{token}"})
+        client.post("/v1/decisions", json={"facts": {}}, headers={"x-request-id": f"Bearer {token}"})
+    fields = [(line["path"], line.get("request_id")) for line in service.says("request")]
+    assert fields[-5:] == [
+        ("/v1/rules/rp_…", None),
+        ("/rp_…/x", None),
+        ("/v1/releases", "rp_…"),
+        ("/v1/facts", "a" * 110 + "-rp_…"),
+        ("/v1/decisions", "Bearer …"),
+    ]
+    assert token[3:9] not in service.log.read_text()
 
 
 @pytest.mark.slow

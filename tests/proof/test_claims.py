@@ -10,7 +10,6 @@ from ruletexts import rule_text
 
 from policy.policy import Policy
 from policy.proof.claims import prove
-from policy.proof.difference import ProofFailed
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 
@@ -122,23 +121,3 @@ def test_a_fault_names_exactly_the_releases_that_have_it() -> None:
     }
     proof = prove(policy_of(rules, "0.22.0", "0.23.0", "0.24.0"))
     assert [fault.message.partition(", redundant")[0] for fault in proof.faults] == ["in 0.22.0, 0.24.0"]
-
-
-VARIABLE = "env.VLLM_USE_V2_MODEL_RUNNER"
-OPT_IN = {
-    "on": rule_text("on", "override-v2", {VARIABLE: True}),
-    "off": rule_text("off", "not-default", {VARIABLE: False}),
-}
-
-
-def test_facts_that_nothing_decides_are_found() -> None:
-    proof = prove(policy_of(OPT_IN))
-    assert [(fault.path, fault.message) for fault in proof.faults] == [
-        ("releases.yaml", "in 0.22.0 to 0.23.0, no rule decides for {}; add a `default-v2` rule with `when: always`")
-    ]
-
-
-def test_facts_that_nothing_decides_are_evaluated_by_the_engine_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("policy.decision.ruleset.Ruleset.fired", lambda self, facts: (0,))  # noqa: ARG005
-    with pytest.raises(ProofFailed, match=r"disagree; report it with these facts: \{\}: expected \[\], got \[0\]"):
-        prove(policy_of(OPT_IN))

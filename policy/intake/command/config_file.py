@@ -1,7 +1,8 @@
 """Convert the file of `vllm serve --config` to words of the command line.
 
-Follows `load_config_file` of `vllm/utils/argparse_utils.py` (0.20 to 0.33): a false boolean is dropped, a map becomes
-JSON, a list becomes several words. Not here: where the words are inserted (`arguments`).
+Follows `load_config_file` of `vllm/utils/argparse_utils.py` (0.20 to 0.33), which reads the file with PyYAML's
+`safe_load`: a false boolean is dropped, a map becomes JSON, a list becomes several words. Not here: where the words are
+inserted (`arguments`).
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import Fault, PolicyError, RulesInvalid
+from policy.errors import MAX_FAULTS, Fault, PolicyError, RulesInvalid
 from policy.intake.command.flags import dashed
 from policy.masking import masked
 from policy.messages import nearest, quoted
-from policy.parser.yamltree import read_yaml
+from policy.parser.safe_load import safe_load
 from policy.rules.releases import series
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ class NotInFiles(PolicyError):
 
 
 def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
-    """The map in a file.
+    """The map in a file; its keys are strings, and the maps in it can be written as JSON.
 
     Raises:
         NotInFiles: there is no such file.
-        RulesInvalid: its text is not a YAML map; the fault has the position.
+        RulesInvalid: its text is not such a map; the fault has the position.
     """
     if not name.endswith((".yaml", ".yml")):
         raise NotInFiles(f"expected a `.yaml` or `.yml` file, got {quoted(name)}; vLLM accepts no other")
@@ -50,10 +51,25 @@ def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
         raise NotInFiles(
             f"the text of {quoted(name)} is not given; add it to `files` under this name{nearest(name, files)}"
         )
-    document = read_yaml(text, name, MAX_FILE).plain()
+    document = safe_load(text, name, MAX_FILE)
     if type(document) is not dict:
         raise RulesInvalid([Fault(name, 1, 1, "expected a map of options such as `tensor-parallel-size: 2`")])
+    faults = [Fault(name, 1, 1, message) for key, value in document.items() if (message := _unusable(key, value))]
+    if faults:
+        raise RulesInvalid(faults[:MAX_FAULTS])
     return document
+
+
+def _unusable(key: Any, value: Any) -> str | None:
+    """Why vLLM stops with a traceback at an option, if it does."""
+    if type(key) is not str:
+        return f"expected a string as key, got {quoted(str(key))}; put it in quotes"
+    if type(value) is dict:
+        try:
+            json.dumps(value)
+        except TypeError:
+            return f"{quoted(key)} contains a date, which vLLM cannot convert to JSON; put it in quotes"
+    return None
 
 
 def words_of(

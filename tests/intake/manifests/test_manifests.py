@@ -296,6 +296,11 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
             "line 2, column 1: not YAML: while parsing a flow sequence did not find expected ',' or ']'",
         ),
         (
+            {"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": "<<: {llm_configs: []}"}},
+            "/spec/serveConfigV2",
+            "line 1, column 1: merge keys (`<<`) are not read; write the fields out",
+        ),
+        (
             {"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": "llm_configs: 3"}},
             "/spec/serveConfigV2",
             "expected a list, got `3`",
