@@ -18,7 +18,7 @@ from policy.facts.vocabulary import INDEX, ancestors
 from policy.intake.command.arguments import below, read_options
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text
-from policy.intake.derive.derivation import VARIABLE, derive
+from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive
 from policy.intake.derive.row import facts_of
 from policy.intake.derive.speculation import (
     SPECULATORS,
@@ -71,7 +71,8 @@ class IntakeResult(Struct, frozen=True):
     """The facts of a deployment, their origins, the arguments that decide nothing, and warnings for the user.
 
     ``found`` has the models that ``Find`` returned; each may be a different one next time. ``unknown_words`` has the
-    whole arguments whose values are not known, each with its place: the facts are derived as if they were not there.
+    arguments that may be any flag, each with its place: those that are unknown as a whole are ignored. ``doubts`` says
+    why vLLM may get other arguments or variables than those that are read.
     """
 
     facts: Facts
@@ -80,6 +81,7 @@ class IntakeResult(Struct, frozen=True):
     warnings: list[str]
     found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]]
     unknown_words: list[tuple[str, str]] = []
+    doubts: list[str] = []
 
 
 class ModelConfigNeeded(RequestInvalid):
@@ -117,6 +119,7 @@ def derive_facts(
         raise
     result.ignored[:] = [*map(secrets.hidden, result.ignored)]
     result.warnings[:] = [*map(secrets.hidden, result.warnings)]
+    result.doubts[:] = [*map(secrets.hidden, result.doubts)]
     return result
 
 
@@ -151,16 +154,19 @@ def _derive(
     warnings = [*deployment.notes, *options.warnings, *derived.warnings]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
-    return IntakeResult(facts, derived, options.ignored, warnings, models.found, options.unknown_words)
+    unset = [name for name in VARIABLES if name in command.env and command.env[name] is None]
+    doubts = [*command.doubts, *(f"the command sets `{name}` to a value that is not known" for name in unset)]
+    return IntakeResult(facts, derived, options.ignored, warnings, models.found, options.unknown_words, doubts)
 
 
 def require_known_words(result: IntakeResult, pointer: str) -> None:
     """Check that every argument is known; ``pointer`` is the deployment's.
 
     Raises:
-        RequestInvalid: the value of a whole argument is not known, so it may be any flag.
+        RequestInvalid: the value of a whole argument is not known, so it may be any flag, or vLLM may get other
+            arguments or variables for another reason.
     """
-    if result.unknown_words:
+    if result.unknown_words or result.doubts:
         raise RequestInvalid(
             [
                 RequestFault(
@@ -169,6 +175,10 @@ def require_known_words(result: IntakeResult, pointer: str) -> None:
                     "the argument itself, or set the variable",
                 )
                 for word, place in result.unknown_words[:MAX_FAULTS]
+            ]
+            + [
+                RequestFault(f"{pointer}/args", f"{doubt}; write `vllm serve MODEL …` with its flags as the command")
+                for doubt in result.doubts[:MAX_FAULTS]
             ]
         )
 

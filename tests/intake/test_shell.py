@@ -25,7 +25,7 @@ ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": Non
         ("a 'b'\"c\"d", ["a", "bcd"]),
         ("a $TP ${TP} x${TP}y \"$TP\" '$TP' \\$TP", ["a", "4", "4", "x4y", "4", "$TP", "$TP"]),
         ("a ${NO:-7} ${NO-8} ${NO:=9} ${TP:-7} ${EMPTY:-7} ${EMPTY-7}", ["a", "7", "8", "9", "4", "7"]),
-        ("a ${TP:+yes} ${NO:+yes} ${EMPTY+yes} ${TP:?gone} ${NO:-'b'}", ["a", "yes", "yes", "4", "b"]),
+        ("a ${TP:+yes} ${EMPTY:+yes} ${EMPTY+yes} ${TP:?gone} ${NO:-'b'}", ["a", "yes", "yes", "4", "b"]),
         ("a $MANY b", ["a", "-tp", "2", "--enforce-eager", "b"]),
         ('a "$MANY"', ["a", " -tp  2 --enforce-eager "]),
         ("a $EMPTY b", ["a", "b"]),

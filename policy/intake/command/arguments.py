@@ -14,7 +14,7 @@ from policy.intake.command.config_file import NotInFiles, read_file, words_of
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flag_values import InvalidValue, convert_fields, human, parse_value
 from policy.intake.command.flags import dashed, flags, in_other_release
-from policy.intake.command.shell import MAX_TEXT, Unknown
+from policy.intake.command.shell import MAX_TEXT, Pattern, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.masking import HIDDEN, is_secret, masked
 from policy.messages import listed, nearest, quoted
@@ -136,7 +136,11 @@ def read_options(
     reading = _CommandLineParser(flags(release), command, faults, pointer)
     if "--config" in words:
         words, places = reading.with_file(words, places, files)
+    patterns = [(word, place) for word, place in zip(words, places, strict=True) if type(word) is Pattern]
+    if patterns:
+        words = [str(word) if type(word) is Pattern else word for word in words]
     reading.read(words, places)
+    reading.doubt_several(patterns, words, places)
     if reading.dotted:
         reading.put_dotted()
     if reading.positional:
@@ -335,6 +339,23 @@ class _CommandLineParser:
         self.warn(f"the value of {quoted(word)} ({place}) is not known, so it is ignored; set the variable")
         self.unknown_words.append((word, place))
 
+    def doubt_several(
+        self, patterns: Sequence[tuple[str, str]], words: Sequence[str], places: Sequence[str]
+    ) -> None:
+        """Count the words that may be several arguments, although each is read as one."""
+        for word, place in patterns:
+            self.warn(f"a shell may expand {quoted(word)} ({place}); it is read as written, so quote it")
+            self.unknown_words.append((word, place))
+        found = set(self.unknown_words)
+        for word, place in zip(words, places, strict=True):
+            if type(word) is Unknown and word.is_several and (word, place) not in found:
+                shown = HIDDEN if is_secret(word.partition("=")[0]) else quoted(word)
+                self.warn(
+                    f"the value of {shown} ({place}) is not known, and it may be several arguments; it is read as one, "
+                    "so quote it, or set the variable"
+                )
+                self.unknown_words.append((word, place))
+
     # values
 
     def is_value(self, word: str) -> bool:
@@ -442,7 +463,7 @@ class _CommandLineParser:
                 return following
             text = words[following]
             following += 1
-        if type(text) is Unknown or (equals and type(word) is Unknown):
+        if type(text) is Unknown or type(word) is Unknown:
             shown = HIDDEN if is_secret(name) else text
             self.fault(
                 place,
