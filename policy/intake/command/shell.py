@@ -51,6 +51,11 @@ DEFAULT_IN_QUOTES: Final = re.compile(r"(?P<plain>[^\"\\$`]*)|\"(?P<double>[^\"\
 """The same in `"${A:-word}"`, where a single quote is a character."""
 ASSIGNED_INSIDE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?:\[[^]]{0,256}\])?:?=")
 """Matches `${A:=` within another expansion."""
+CHANGING: Final = re.compile(
+    r"BASH\w*|COMP_\w+|DIRSTACK|EPOCH\w+|EUID|FUNCNAME|GROUPS|HISTCMD|IFS|LINENO|OLDPWD|OPT(?:ARG|ERR|IND)|PIPESTATUS"
+    r"|PPID|PS4|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_"
+)
+"""Matches the variables to which a shell gives values of its own."""
 STORED: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """Matches `{A}` before a redirection, which sets the variable to the number of the file."""
 DECLARED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|)")
@@ -85,7 +90,12 @@ PIPES: Final = frozenset({"|", "|&"})
 APART: Final = PIPES | {"&"}
 SETTING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "for", "select"})
 """Commands and loops that set or unset the variables that they name to a value that is not known here."""
-IMPLIED: Final = {"read": ("REPLY",), "mapfile": ("MAPFILE",), "readarray": ("MAPFILE",), "getopts": ("OPTARG", "OPTIND")}
+IMPLIED: Final = {
+    **dict.fromkeys(["read", "select"], ("REPLY",)),
+    **dict.fromkeys(["mapfile", "readarray"], ("MAPFILE",)),
+    **dict.fromkeys(["cd", "pushd", "popd"], ("PWD", "OLDPWD", "DIRSTACK")),
+    "getopts": ("OPTARG", "OPTIND"),
+}
 """The variables that commands set without naming them."""
 DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
 SUCCEEDING: Final = DECLARING | {"true", ":", "set", "echo", "printf", "umask", "shift"}
@@ -96,6 +106,8 @@ SPECIAL_BUILTINS: Final = frozenset(
 """Commands of a shell after which an assignment before them may stay."""
 INTERPRETED: Final = SETTING | SUCCEEDING | SPECIAL_BUILTINS | {"let", "command", "builtin", "alias", "shopt", "["}
 """Commands whose effect is read, so that a function of that name changes it."""
+EFFECTIVE: Final = DECLARING | SETTING | {"eval", ".", "source", "set", "shift", "alias", "let", "printf", "trap"}
+"""Commands that change how the rest of a script is read."""
 CONVERTING: Final = frozenset("nilucI")
 """The options of `declare` that change what an assignment means."""
 SAFE_LETTERS: Final = frozenset("abBCeEfhHmouvxPT")
@@ -180,6 +192,8 @@ class _Part(Struct, gc=False):
     chain: _Chain
     changes: int
     start: int
+    exported: set[str]
+    is_piped: bool
 
 
 class Command(Struct, frozen=True, gc=False):
@@ -245,6 +259,10 @@ class _ShellReader:
         self.is_nested = is_nested
         self.doubt = ""
         """Why the script as a whole may run other commands than those that are read."""
+        self.exported_perhaps: set[str] = set()
+        self.readonly: set[str] = set()
+        self.changed_in_group: list[str] = []
+        """The variables that the braces before set, in case they run in a shell of their own: `{ A=b; } &`."""
         self.function_names: set[str] = set()
         self.function_sets: set[str] = set()
         """The variables that functions set."""
@@ -385,6 +403,8 @@ class _ShellReader:
         calculation = CALCULATION.match(self.text, self.at) if is_first else None
         if calculation is None or STARTS_VLLM.search(calculation.group()) is not None:
             return False
+        if self.defines:
+            self.doubt = self.doubt or "the body of a function has no braces"
         self.forget_calculated(calculation.group())
         self.budget.add_word()
         self.words.append("((")
@@ -631,6 +651,8 @@ class _ShellReader:
             value = self.mine[name]
         else:
             value = self.set[name] if name in self.set else self.around.get(name)
+        if CHANGING.fullmatch(name) is not None:
+            return None
         if isinstance(value, Array):
             first = value.elements[0] if value.elements else ""
             return None if _is_open(first) else first
@@ -728,6 +750,8 @@ class _ShellReader:
 
     def first_word(self, word: str) -> None:
         """Read the first word of a command, which may begin or end a conditional part of the script."""
+        if self.defines and word in BEGIN:
+            self.doubt = self.doubt or "the body of a function has no braces"
         if word in BEGIN or word == "{":
             self.enter(BEGIN.get(word, "{" if self.defines else "group"))
         elif word in END:
@@ -735,11 +759,13 @@ class _ShellReader:
         self.defines = False
         if word not in OPENERS:
             self.words.append(word)
+        elif word == "time":
+            self.require_bash("`time`")
 
     def enter(self, kind: str) -> None:
         """Begin a subshell, or a part that runs conditionally."""
         self.budget.copy(len(self.set))
-        part = _Part(kind, self.set.copy(), self.passed, self.chain, self.changes, len(self.found))
+        part = _Part(kind, self.set.copy(), self.passed, self.chain, self.changes, len(self.found), self.exported.copy(), self.is_piped)
         self.parts_open.append(part)
         self.chain = _Chain()
         self.is_shared = True
@@ -759,10 +785,12 @@ class _ShellReader:
         if opened == "do" and self.changes != part.changes:
             self.doubt_commands(part.start, len(self.found), LOOP_DOUBT)
         if kind == "(":
-            self.set, self.passed, self.is_shared = before, part.passed, True
+            self.set, self.passed, self.is_shared, self.exported = before, part.passed, True, part.exported
         else:
             changed = [name for name, value in self.set.items() if name not in before or before[name] != value]
-            if opened != "group":
+            self.changed_in_group = changed
+            if opened != "group" or part.is_piped:
+                self.exported_perhaps |= self.exported - part.exported
                 for name in changed:
                     self.give(name, None)
             elif self.chain.is_conditional:
@@ -790,6 +818,7 @@ class _ShellReader:
 
     def forget_doubtful(self) -> None:
         names, self.chain.doubtful = self.chain.doubtful, []
+        self.exported_perhaps.update(name for name in names if name in self.exported)
         for name in names:
             self.give(name, None)
 
@@ -809,6 +838,10 @@ class _ShellReader:
             words = [str(words[0])]  # the pattern of a branch
         self.chain.is_waiting = False
         is_apart = operator in APART or self.is_piped
+        if is_apart:
+            for name in self.changed_in_group:
+                self.give(name, None)
+        self.changed_in_group = []
         self.is_piped = operator in PIPES
         if words:
             self.forget_set(words)
@@ -836,20 +869,24 @@ class _ShellReader:
 
     def forget_set(self, words: Sequence[str]) -> None:
         """Make the variables unknown that a command or a loop sets."""
+        for name in IMPLIED.get(words[0], ()):
+            self.give(name, None)
+        has_options = words[1:2] and words[1].startswith("-")
         if words[0] == "let":
             self.forget_calculated(" ".join(words[1:]))
-        elif words[0] in SETTING or (words[0] == "printf" and words[1:2] and words[1].startswith("-")):
+            if any(map(_is_open, words)):
+                self.doubt = self.doubt or "`let` calculates what is not known"
+        elif words[0] in SETTING or (words[0] in {"printf", "wait"} and has_options):
             named = words[1:2] if words[0] in {"for", "select"} else words[1:]
-            if any(map(_is_open, named)) and words[0] != "printf":
+            if any(map(_is_open, named[:2] if words[0] in {"printf", "wait"} else named)):
                 self.doubt = self.doubt or f"`{words[0]}` sets a variable whose name is not known"
             for word in named:
                 if NAME.fullmatch(word) is not None:
                     self.give(word, None)
-                elif word.startswith("-"):
-                    for name in [name for name in {*self.set, *self.around} if word.endswith(name)]:
+                elif word.startswith("-") or "[" in word:
+                    ends = word.partition("[")[0]
+                    for name in [name for name in {*self.set, *self.around} if ends.endswith(name)]:
                         self.give(name, None)
-            for name in IMPLIED.get(words[0], ()):
-                self.give(name, None)
 
     def read_effects(self, words: Sequence[str], mine: Mapping[str, str | None]) -> None:
         """Forget what a command sets in the running shell, or doubt the script if that is not known."""
@@ -873,6 +910,10 @@ class _ShellReader:
             doubt = "" if is_harmless or len(words) == 1 else "`trap` runs other commands"
         elif name in {"alias", "enable", "hash"} and len(words) > 1:
             doubt = f"`{name}` may change which program a name runs"
+        elif name == "coproc":
+            doubt = "`coproc` sets variables"
+        elif name in {"command", "builtin"} and not EFFECTIVE.isdisjoint(words[1:3]):
+            doubt = f"what `{name}` runs may change what follows"
         elif name == "shopt" and not SAFE_OPTIONS.issuperset(words[1:]):
             doubt = "`shopt` changes how the script is read"
         self.doubt = self.doubt or doubt
@@ -951,6 +992,10 @@ class _ShellReader:
         for word in words[1:]:
             if word[:1] not in {"-", "+"}:
                 self.declare_one(word, words[0], exports=exports, hides=hides)
+                if (words[0] == "readonly" or "r" in letters) and (found := NAME.match(word)) is not None:
+                    self.readonly.add(found.group())
+                if words[0] == "local" and not self.functions and (found := NAME.match(word)) is not None:
+                    self.give(found.group(), None)  # an error, which sets nothing
 
     def declare_one(self, word: str, command: str, *, exports: bool, hides: bool) -> None:
         """Read one word after `export` and the like: a name, or an assignment."""
@@ -964,6 +1009,8 @@ class _ShellReader:
             self.give(name, None)  # an element of an array
             return
         if exports:
+            if self.chain.is_conditional and name not in self.exported:
+                self.chain.doubtful.append(name)
             self.exported.add(name)
         if operator == "":
             if exports and name in self.set:
@@ -988,6 +1035,8 @@ class _ShellReader:
         if value is not None or (self.is_stated(name) and self.value(name) is not None):
             self.changes += 1
             self.changes_after = self.changes_after or (bool(self.bodies) and not self.functions)
+        if name in self.readonly:
+            value = None
         if self.functions:
             self.function_sets.add(name)
         passes = not isinstance(value, Array) and (self.all_exported or name in self.exported or name in self.around)
@@ -1003,7 +1052,8 @@ class _ShellReader:
             if self.is_shared:
                 self.budget.copy(len(self.passed))
                 self.passed, self.is_shared = self.passed.copy(), False
-            self.passed[name] = value
+            is_certain = name not in self.exported_perhaps or name in self.around
+            self.passed[name] = value if is_certain else None
 
     def redirect(self, operator: str, end: int) -> None:
         """Skip a redirection with its file; a here-document is an error.
