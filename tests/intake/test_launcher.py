@@ -37,7 +37,7 @@ def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
         (["/usr/local/bin/vllm", "serve", "m"], ["m"], 2),
         (["python3", "-m", "vllm.entrypoints.cli.main", "serve", "m"], ["m"], 4),
         (["python3.12", "-u", "-X", "dev", "/opt/bin/vllm", "serve", "m"], ["m"], 6),
-        (["/usr/bin/env", "-u", "X", "-i", "vllm", "serve", "m"], ["m"], 6),
+        (["/usr/bin/env", "-u", "X", "vllm", "serve", "m"], ["m"], 5),
         (["exec", "vllm", "serve", "m"], ["m"], 3),
         (["nohup", "numactl", "--cpunodebind", "0", "vllm", "serve", "m"], ["m"], 6),
         (["tini", "--", "vllm", "serve", "m"], ["m"], 4),
@@ -143,7 +143,8 @@ def test_a_value_named_vllm_is_not_the_program(before: str) -> None:
 
 
 def found_env(before: str) -> dict[str, str | None]:
-    return {"A": "b"} if "A=b" in before else {}
+    unset: dict[str, str | None] = dict.fromkeys(ENV) if "env -i" in before else {}
+    return {**unset, "A": "b"} if "A=b" in before else unset
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def found_env(before: str) -> dict[str, str | None]:
         (["env", "-S", "vllm serve m"], ["m"], {}),
         (["env", "-S", "A=b vllm serve", "m"], ["m"], {"A": "b"}),
         (["env", "-vSvllm serve m"], ["m"], {}),
-        (["env", "-iS", "-u C vllm serve m"], ["m"], {}),
+        (["env", "-iS", "-u C vllm serve m"], ["m"], dict.fromkeys(ENV)),
         (["env", "--split-string=vllm serve m"], ["m"], {}),
         (["env", "--split", "vllm serve m"], ["m"], {}),
         (["/usr/bin/env", "-S-a x A='b \\'c' vllm", "serve", "m"], ["m"], {"A": "b 'c"}),

@@ -339,9 +339,7 @@ class _CommandLineParser:
         self.warn(f"the value of {quoted(word)} ({place}) is not known, so it is ignored; set the variable")
         self.unknown_words.append((word, place))
 
-    def doubt_several(
-        self, patterns: Sequence[tuple[str, str]], words: Sequence[str], places: Sequence[str]
-    ) -> None:
+    def doubt_several(self, patterns: Sequence[tuple[str, str]], words: Sequence[str], places: Sequence[str]) -> None:
         """Count the words that may be several arguments, although each is read as one."""
         for word, place in patterns:
             self.warn(f"a shell may expand {quoted(word)} ({place}); it is read as written, so quote it")

@@ -36,9 +36,7 @@ def bracket_end(text: str, start: int) -> int:
         inner = opened[-1]
         found = (INSIDE if inner in {"$(", "("} else QUOTED).search(text, at)
         if found is None:
-            raise ShellSyntaxError(
-                f"the bracket `{text[start + 1]}` at character {start + 2} is not closed; close it"
-            )
+            raise ShellSyntaxError(f"the bracket `{text[start + 1]}` at character {start + 2} is not closed; close it")
         mark, at = found.group(), found.end()
         if mark == CLOSES[inner]:
             opened.pop()

@@ -67,8 +67,8 @@ class EnvWords:
             width = 1
             if option and value is None:
                 value, width = "".join(self.words[self.at + 1 : self.at + 2]), 2
-            if option == "unset":
-                own[value or ""] = None
+            if option == "unset" and value and (value in own or value in env):
+                own[value] = None
             elif word in {"-", "--ignore-environment"} or (word[1:2] != "-" and "i" in _letters(word)):
                 budget.copy(len(env) + len(own))
                 own.update(dict.fromkeys([*env, *own]))

@@ -22,7 +22,6 @@ from policy.intake.command.programs import (
     COPYING,
     OFFLINE_MODULES,
     OTHER_SCRIPTS,
-    PLACEHOLDER,
     PYTHON,
     RENAMING,
     SEARCHING,
@@ -287,7 +286,8 @@ def _subcommand(
 
 def _hides_vllm(words: list[str], at: int) -> bool:
     """Whether a shell may expand a word to `vllm`: a glob or braces before `serve`."""
-    is_expanded = type(words[at]) is Pattern or (type(words[at]) is Unknown and PLACEHOLDER.search(words[at]) is None)
+    has_braces = type(words[at]) is Unknown and "{" in words[at] and "$" not in words[at]
+    is_expanded = has_braces or type(words[at]) is Pattern
     return is_expanded and "serve" in words[at + 1 :]
 
 

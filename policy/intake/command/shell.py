@@ -98,19 +98,21 @@ IMPLIED: Final = {
 }
 """The variables that commands set without naming them."""
 DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
-SUCCEEDING: Final = DECLARING | {"true", ":", "set", "echo", "printf", "umask", "shift"}
-"""Commands that succeed, so that what follows after `&&` runs."""
+SUCCEEDING: Final = frozenset({"true", ":", "echo"})
+"""Commands that succeed, so that what follows after `&&` runs, unless a redirection fails."""
 SPECIAL_BUILTINS: Final = frozenset(
     {":", ".", "source", "eval", "exec", "export", "readonly", "set", "shift", "times", "trap", "unset"}
 )
 """Commands of a shell after which an assignment before them may stay."""
-INTERPRETED: Final = SETTING | SUCCEEDING | SPECIAL_BUILTINS | {"let", "command", "builtin", "alias", "shopt", "["}
+INTERPRETED: Final = frozenset(
+    {*SETTING, *DECLARING, *SUCCEEDING, *SPECIAL_BUILTINS, "let", "printf", "command", "builtin", "alias", "shopt", "["}
+)
 """Commands whose effect is read, so that a function of that name changes it."""
 EFFECTIVE: Final = DECLARING | SETTING | {"eval", ".", "source", "set", "shift", "alias", "let", "printf", "trap"}
 """Commands that change how the rest of a script is read."""
 CONVERTING: Final = frozenset("nilucI")
 """The options of `declare` that change what an assignment means."""
-SAFE_LETTERS: Final = frozenset("abBCeEfhHmouvxPT")
+SAFE_LETTERS: Final = frozenset("abBCeEfghHmouvxPT")
 SAFE_OPTIONS: Final = frozenset(
     {
         *("-s", "-u", "-q", "nullglob", "globstar", "dotglob", "failglob", "inherit_errexit", "huponexit"),
@@ -187,12 +189,12 @@ class _Part(Struct, gc=False):
     """A part of the script that is open, with the state before it."""
 
     kind: str
-    set: dict[str, str | None]
+    variables: dict[str, str | None]
     passed: dict[str, str | None]
     chain: _Chain
     changes: int
     start: int
-    exported: set[str]
+    exported: frozenset[str]
     is_piped: bool
 
 
@@ -290,6 +292,7 @@ class _ShellReader:
         self.mine: dict[str, str | None] = {}
         self.found: list[Command] = []
         self.is_piped = False
+        self.is_redirected = False
         self.defines = False
         self.functions = 0
         """How many functions the current command is in: their arguments are unknown."""
@@ -518,18 +521,8 @@ class _ShellReader:
             self.fill(text[start:end], None, inside=inside)
             self.at = end
         elif text.startswith("${", start):
-            end = bracket_end(text, start)
-            elements = self.selected(text[start + 2 : end - 1], inside=inside)
-            if elements is None:
-                value, is_quoted = self.braced(text[start + 2 : end - 1], inside=inside)
-                self.fill(text[start:end], value, inside=inside or is_quoted)
-                if value is None:
-                    self.forget_calculated(text[start + 2 : end])
-                    for found in ASSIGNED_INSIDE.finditer(text, start + 2, end):
-                        self.give(found.group(1), None)
-            else:
-                self.all_words(elements, inside=inside)
-            self.at = end
+            self.at = bracket_end(text, start)
+            self.in_braces(text[start : self.at], inside=inside)
         elif (name := NAME.match(text, start + 1)) is not None:
             self.fill(text[start : name.end()], self.value(name.group()), inside=inside)
             self.at = name.end()
@@ -558,6 +551,20 @@ class _ShellReader:
         else:
             self.put("$", bare=False)
             self.at += 1
+
+    def in_braces(self, written: str, *, inside: bool) -> None:
+        """Expand `${…}`; what it may set within is unknown."""
+        inner = written[2:-1]
+        elements = self.selected(inner, inside=inside)
+        if elements is not None:
+            self.all_words(elements, inside=inside)
+            return
+        value, is_quoted = self.braced(inner, inside=inside)
+        self.fill(written, value, inside=inside or is_quoted)
+        if value is None:
+            self.forget_calculated(inner)
+            for found in ASSIGNED_INSIDE.finditer(inner):
+                self.give(found.group(1), None)
 
     def all_arguments(self, written: str, *, inside: bool) -> None:
         """Expand `$@` or `$*`: each argument after `$0` is a word of its own, except in `"$*"`."""
@@ -604,7 +611,7 @@ class _ShellReader:
         if which not in {"@", "*"}:
             return elements[int(which) : int(which) + 1] if first is None else None
         chosen = elements[int(first or 0) :]
-        if which == "@" or not inside or not chosen:
+        if which == "@" or not inside:
             return chosen
         return None if any(map(_is_open, chosen)) or "IFS" in self.set else [" ".join(chosen)]
 
@@ -732,11 +739,10 @@ class _ShellReader:
             self.budget.fill(len(before or ""))
             is_unknown = self.unknown or before is None or isinstance(before, Array)
             self.mine[name] = None if is_unknown else f"{before}{word[appending.end() :]}"
+        elif self.unknown:
+            self.add_word(Unknown(word, is_several=self.is_several or self.has_pattern))
         else:
-            if self.unknown:
-                self.add_word(Unknown(word, is_several=self.is_several or self.has_pattern))
-            else:
-                self.add_word(Pattern(word) if self.has_pattern else word)
+            self.add_word(Pattern(word) if self.has_pattern else word)
 
     def add_word(self, word: str) -> None:
         """Add a word of a command."""
@@ -765,7 +771,8 @@ class _ShellReader:
     def enter(self, kind: str) -> None:
         """Begin a subshell, or a part that runs conditionally."""
         self.budget.copy(len(self.set))
-        part = _Part(kind, self.set.copy(), self.passed, self.chain, self.changes, len(self.found), self.exported.copy(), self.is_piped)
+        exported, start = frozenset(self.exported), len(self.found)
+        part = _Part(kind, self.set.copy(), self.passed, self.chain, self.changes, start, exported, self.is_piped)
         self.parts_open.append(part)
         self.chain = _Chain()
         self.is_shared = True
@@ -780,12 +787,12 @@ class _ShellReader:
             return
         self.functions -= opened in FUNCTIONS
         part = self.parts_open.pop()
-        before, self.chain = part.set, part.chain
+        before, self.chain = part.variables, part.chain
         self.chain.is_waiting = False
         if opened == "do" and self.changes != part.changes:
             self.doubt_commands(part.start, len(self.found), LOOP_DOUBT)
         if kind == "(":
-            self.set, self.passed, self.is_shared, self.exported = before, part.passed, True, part.exported
+            self.set, self.passed, self.is_shared, self.exported = before, part.passed, True, set(part.exported)
         else:
             changed = [name for name, value in self.set.items() if name not in before or before[name] != value]
             self.changed_in_group = changed
@@ -847,7 +854,9 @@ class _ShellReader:
             self.forget_set(words)
             if not is_apart:
                 self.read_effects(words, mine)
-        self.succeeds = not is_apart and (words[0] in SUCCEEDING if words else None not in mine.values())
+        self.succeeds = not is_apart and (self.certainly_succeeds(words) if words else None not in mine.values())
+        self.succeeds = self.succeeds and not self.is_redirected
+        self.is_redirected = False
         if is_apart and (not words or words[0] in DECLARING):
             return
         if not words:
@@ -866,6 +875,17 @@ class _ShellReader:
         else:
             self.is_shared = True
             self.found.append(Command(words, self.passed, writes))
+
+    def certainly_succeeds(self, words: Sequence[str]) -> bool:
+        """Whether a command succeeds: also `set -e`, and `export` of what is certain."""
+        options = [word for word in words[1:] if word[:1] in {"-", "+"}]
+        if any(map(_is_open, words)) or not set("".join(word[1:] for word in options)) <= SAFE_LETTERS:
+            return words[0] in {"true", ":"}
+        if words[0] == "set":
+            return len(options) + words.count("pipefail") == len(words) - 1
+        names = [DECLARED.match(word) for word in words[1:] if word not in options]
+        is_declared = all(found is not None and found.group(1) not in self.readonly for found in names)
+        return words[0] in SUCCEEDING or (words[0] in DECLARING and words[0] != "local" and is_declared)
 
     def forget_set(self, words: Sequence[str]) -> None:
         """Make the variables unknown that a command or a loop sets."""
@@ -924,8 +944,10 @@ class _ShellReader:
             return False
         commands = [part.split() for part in re.split(r"[;&|\n]+", text.replace("$(jobs -p)", ""))]
         names = {words[0] for words in commands if words}
-        return "$(" not in text.replace("$(jobs -p)", "") and "`" not in text and names <= (
-            HARMLESS | (self.function_names if signals else set())
+        return (
+            "$(" not in text.replace("$(jobs -p)", "")
+            and "`" not in text
+            and names <= (HARMLESS | (self.function_names if signals else set()))
         )
 
     def read_set(self, words: list[str]) -> None:
@@ -973,7 +995,8 @@ class _ShellReader:
         elif len(words) == 1:
             self.arguments = [name, *others[1:]]
         elif len(words) == 2 and len(words[1]) < len(str(MAX_WORDS)) and words[1].isdecimal():  # noqa: PLR2004
-            self.arguments = [name, *others[int(words[1]) :]]
+            count = int(words[1])
+            self.arguments = [name, *others[count if count <= len(others) else 0 :]]
         else:
             self.arguments = [name, Unknown("$@", is_several=True)]
 
@@ -1065,6 +1088,7 @@ class _ShellReader:
                 f"the here-document at character {self.at + 1} is not supported; write the command without it"
             )
         is_output = ">" in operator
+        self.is_redirected = True
         if operator.startswith("&"):
             self.require_bash("`&>`")
         if self.parts is not None and (stored := STORED.fullmatch("".join(self.parts))) is not None:
