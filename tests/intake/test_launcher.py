@@ -218,6 +218,23 @@ def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "words", "doubt"),
+    [
+        ("vllm serve a --help; vllm serve b", ["b"], ""),
+        ("vllm serve a & vllm serve a", ["a"], ""),
+        ("vllm serve a -- --help; vllm serve b", ["a", "--", "--help"], "starts vLLM 2 times with different"),
+        ("vllm serve a; A=1 vllm serve a", ["a"], "starts vLLM 2 times with different"),
+        ("bash x.sh; vllm serve a", ["a"], "`x.sh` is a script that is not read, and the script runs it as well"),
+        ("trap 'vllm serve b' EXIT; vllm serve a", ["a"], "`trap` runs other commands"),
+        ("set -- b; eval 'vllm serve a ${X:-c}'", ["a", "${X:-c}"], ""),
+    ],
+)
+def test_a_script_that_may_start_vllm_in_another_way_is_in_doubt(text: str, words: list[str], doubt: str) -> None:
+    found = read(["bash", "-c", text])[0]
+    assert (found.words, doubt in " ".join(found.doubts), bool(found.doubts)) == (words, True, bool(doubt))
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["sleep", "infinity"],

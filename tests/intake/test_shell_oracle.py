@@ -99,8 +99,23 @@ def test_a_script_is_read_as_shells_run_it_or_is_in_doubt(script: str, folder: P
 
 
 VALUES = st.sampled_from(
-    ["1", "'a b'", "--d", "$A", '"$A"', "${B-x y}", '"${B:+z}"', "${PATH:+--d}", "{a,b}", "*", "~", "$(echo q)", "$E", '"$@"']
-    + ["$1", "a$B", "'*'", '"$(echo \')\' \'(\')"', "${A:=w}", "${#A}", "--p:80:--d", "${E%f}", '"${A[@]}"', "$'x'"]
+    [
+        "1",
+        "'a b'",
+        "--d",
+        "$A",
+        '"$A"',
+        "${B-x y}",
+        '"${B:+z}"',
+        "${PATH:+--d}",
+        "{a,b}",
+        "*",
+        "~",
+        "$(echo q)",
+        "$E",
+        '"$@"',
+    ]
+    + ["$1", "a$B", "'*'", "\"$(echo ')' '(')\"", "${A:=w}", "${#A}", "--p:80:--d", "${E%f}", '"${A[@]}"', "$'x'"]
 )
 NAMES = st.sampled_from(["A", "B", "IFS", "E", VARIABLE])
 ASSIGNMENTS = st.builds("{}={}".format, NAMES, VALUES)
@@ -117,7 +132,9 @@ SIMPLE = st.one_of(
     st.builds("{} true".format, ASSIGNMENTS),
     st.builds("{} :".format, ASSIGNMENTS),
     st.builds("{} f".format, ASSIGNMENTS),
-    st.sampled_from(["shift", "set -a", "set +a", "unset A", ". ./env", "true", "false", "f", "set -f", "alias f=true"]),
+    st.sampled_from(
+        ["shift", "set -a", "set +a", "unset A", ". ./env", "true", "false", "f", "set -f", "alias f=true"]
+    ),
     st.builds("{} vllm serve m {}".format, ASSIGNMENTS, VALUES),
     st.builds("vllm serve m {} {}".format, VALUES, VALUES),
     st.just("vllm serve m --help"),
