@@ -17,11 +17,23 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from fastapi import FastAPI
+    from starlette.types import Receive, Scope, Send
 
 STATIC: Final = "/docs/static"
 DOCUMENT: Final = "/openapi.json"
 UNFRAMED: Final = {"content-security-policy": "frame-ancestors 'none'", "x-frame-options": "DENY"}
 """Headers of the page: another site's frame could lead a user to send requests with it."""
+
+
+class _WholeFiles(StaticFiles):
+    """Files that are always sent as a whole.
+
+    A server may ignore `Range` (RFC 9110, 14.2); an invalid one would be an answer in plain text.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(name, value) for name, value in scope["headers"] if name != b"range"]
+        await super().__call__({**scope, "headers": headers}, receive, send)
 
 
 def add_docs(app: FastAPI, openapi_json: Callable[[], Awaitable[bytes]]) -> None:
@@ -43,4 +55,4 @@ def add_docs(app: FastAPI, openapi_json: Callable[[], Awaitable[bytes]]) -> None
     async def docs() -> HTMLResponse:
         return page
 
-    app.mount(STATIC, StaticFiles(directory=str(files("fastapi_offline") / "static")))
+    app.mount(STATIC, _WholeFiles(directory=str(files("fastapi_offline") / "static")))

@@ -50,9 +50,9 @@ def started(shell: str, script: str, folder: Path) -> list[list[object]]:
     """The arguments and the variable of each `vllm serve` that a shell runs."""
     output = folder / "output"
     with output.open("wb") as file:
-        os.set_inheritable(file.fileno(), True)  # noqa: FBT003  # the parameter has no name
+        os.set_inheritable(file.fileno(), True)
         command = [sys.executable, "-ISc", RUNS, str(file.fileno()), shell, "-c", script, *ARGUMENTS]
-        subprocess.run(  # noqa: S603  # scripts of this test
+        subprocess.run(
             command,
             cwd=folder / "work",
             env={**ENV, "PATH": f"{folder / 'bin'}:{os.defpath}"},
@@ -100,22 +100,10 @@ def test_a_script_is_read_as_shells_run_it_or_is_in_doubt(script: str, folder: P
 
 VALUES = st.sampled_from(
     [
-        "1",
-        "'a b'",
-        "--d",
-        "$A",
-        '"$A"',
-        "${B-x y}",
-        '"${B:+z}"',
-        "${PATH:+--d}",
-        "{a,b}",
-        "*",
-        "~",
-        "$(echo q)",
-        "$E",
-        '"$@"',
+        *("1", "'a b'", "--d", "$A", '"$A"', "${B-x y}", '"${B:+z}"', "${PATH:+--d}", "{a,b}", "*", "~", "$(echo q)"),
+        *("$E", '"$@"', "$1", "a$B", "'*'", "\"$(echo ')' '(')\"", "${A:=w}", "${#A}", "--p:80:--d", "${E%f}", "$'x'"),
+        '"${A[@]}"',
     ]
-    + ["$1", "a$B", "'*'", "\"$(echo ')' '(')\"", "${A:=w}", "${#A}", "--p:80:--d", "${E%f}", '"${A[@]}"', "$'x'"]
 )
 NAMES = st.sampled_from(["A", "B", "IFS", "E", VARIABLE])
 ASSIGNMENTS = st.builds("{}={}".format, NAMES, VALUES)

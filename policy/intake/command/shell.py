@@ -74,6 +74,8 @@ QUOTED: Final = re.compile(r'[^"\\$`]+')
 KUBERNETES_REFERENCE: Final = re.compile(r"\$\$|\$\(([-A-Za-z_][-A-Za-z0-9_.]*)\)")
 """``$(NAME)``, which Kubernetes expands, or ``$$``, its escape."""
 _SPECIAL: Final = frozenset("#?$!-0123456789")
+NAME_PARTS: Final = 8
+"""In how many parts of a word the name of an assignment may be, such as `A` and `=` on two lines."""
 QUOTED_PART: Final = "\0"
 """A quoted part of a word, where only its bare parts matter."""
 ANSI_C: Final = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
@@ -297,6 +299,8 @@ class _ShellReader:
         self.functions = 0
         """How many functions the current command is in: their arguments are unknown."""
         self.has_pattern = False
+        self.has_name = False
+        """Whether the current word begins as an assignment does, as far as that was asked."""
         self.bare_parts: list[str] = []
         """The current word with each quoted part replaced by a character that no shell expands."""
         self.writes = False
@@ -570,6 +574,7 @@ class _ShellReader:
         """Expand `$@` or `$*`: each argument after `$0` is a word of its own, except in `"$*"`."""
         words = self.arguments[1:]
         is_joined = inside and written == "$*"
+        self.budget.copy(len(words) if is_joined else 0)
         if self.functions or (is_joined and (any(map(_is_open, words)) or "IFS" in self.set)):
             self.fill(written, None, inside=inside)
         elif is_joined:
@@ -669,7 +674,9 @@ class _ShellReader:
         """Whether the current word is an assignment: what is expanded in it is not split."""
         if self.parts is None or not self.bare or (self.words and self.words[0] not in DECLARING):
             return False
-        return ARRAY.match("".join(self.parts[:8])) is not None
+        if not self.has_name and len(self.parts) <= NAME_PARTS:
+            self.has_name = ARRAY.match("".join(self.parts)) is not None
+        return self.has_name
 
     def fill(self, written: str, value: str | None, *, inside: bool) -> None:
         """Insert a variable's value; outside quotes it is split at blanks."""
@@ -700,7 +707,7 @@ class _ShellReader:
     def put(self, piece: str, *, bare: bool = True) -> None:
         if self.parts is None:
             self.parts, self.bare_parts, self.bare = [], [], bare
-            self.unknown = self.is_several = self.has_pattern = False
+            self.unknown = self.is_several = self.has_pattern = self.has_name = False
         self.bare_parts.append(piece if bare else QUOTED_PART)
         self.parts.append(piece)
 
@@ -708,7 +715,7 @@ class _ShellReader:
         """End a word: an assignment before a command, or one of its words."""
         if self.parts is None:
             return
-        word = "".join(self.parts)
+        word, parts = "".join(self.parts), self.parts
         self.parts = None
         vanishes, self.vanishing = self.vanishing and not word, False
         if vanishes:
@@ -717,7 +724,8 @@ class _ShellReader:
         bare = "".join(self.bare_parts)
         if self.bare and ARRAY.match(word) and (not self.words or self.words[0] in DECLARING):
             has_brace = bool(self.words) and _has_brace(bare)
-            self.unknown = self.unknown or has_brace or "=~" in bare or ":~" in bare
+            is_late = len(parts) > NAME_PARTS and ARRAY.match("".join(parts[:NAME_PARTS])) is None
+            self.unknown = self.unknown or has_brace or is_late or "=~" in bare or ":~" in bare
             self.has_pattern = False
         else:
             has_brace = _has_brace(bare)
@@ -790,6 +798,7 @@ class _ShellReader:
         before, self.chain = part.variables, part.chain
         self.chain.is_waiting = False
         if opened == "do" and self.changes != part.changes:
+            self.budget.copy(len(self.found) - part.start)
             self.doubt_commands(part.start, len(self.found), LOOP_DOUBT)
         if kind == "(":
             self.set, self.passed, self.is_shared, self.exported = before, part.passed, True, set(part.exported)
@@ -904,6 +913,7 @@ class _ShellReader:
                 if NAME.fullmatch(word) is not None:
                     self.give(word, None)
                 elif word.startswith("-") or "[" in word:
+                    self.budget.copy(len(self.set) + len(self.around))
                     ends = word.partition("[")[0]
                     for name in [name for name in {*self.set, *self.around} if ends.endswith(name)]:
                         self.give(name, None)
@@ -913,6 +923,7 @@ class _ShellReader:
         name = words[0]
         if name in self.function_names:
             self.changes_after = self.changes_after or bool(mine)
+            self.budget.copy(len(self.function_sets))
             for variable in sorted(self.function_sets):
                 self.give(variable, None)
         if name in SPECIAL_BUILTINS:
