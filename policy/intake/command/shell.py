@@ -1102,6 +1102,8 @@ class _ShellReader:
         self.is_redirected = True
         if operator.startswith("&"):
             self.require_bash("`&>`")
+        if operator in {"<", ">"} and self.text.startswith("(", end):
+            self.doubt = self.doubt or f"`{operator}(…)` is an argument that is not read"
         if self.parts is not None and (stored := STORED.fullmatch("".join(self.parts))) is not None:
             self.give(stored.group(1), None)
         if self.parts is not None and "".join(self.parts).isdecimal() and self.bare:
