@@ -136,7 +136,7 @@ def read_options(
     reading = _CommandLineParser(flags(release), command, faults, pointer)
     if "--config" in words:
         words, places = reading.with_file(words, places, files)
-    patterns = [(word, place) for word, place in zip(words, places, strict=True) if type(word) is Pattern]
+    patterns = {index for index, word in enumerate(words) if type(word) is Pattern}
     if patterns:
         words = [str(word) if type(word) is Pattern else word for word in words]
     reading.read(words, places)
@@ -339,20 +339,25 @@ class _CommandLineParser:
         self.warn(f"the value of {quoted(word)} ({place}) is not known, so it is ignored; set the variable")
         self.unknown_words.append((word, place))
 
-    def doubt_several(self, patterns: Sequence[tuple[str, str]], words: Sequence[str], places: Sequence[str]) -> None:
+    def doubt_several(self, patterns: set[int], words: Sequence[str], places: Sequence[str]) -> None:
         """Count the words that may be several arguments, although each is read as one."""
-        for word, place in patterns:
-            self.warn(f"a shell may expand {quoted(word)} ({place}); it is read as written, so quote it")
-            self.unknown_words.append((word, place))
         found = set(self.unknown_words)
-        for word, place in zip(words, places, strict=True):
-            if type(word) is Unknown and word.is_several and (word, place) not in found:
-                shown = HIDDEN if is_secret(word.partition("=")[0]) else quoted(word)
+        is_secret_flag = False
+        for index, (word, place) in enumerate(zip(words, places, strict=True)):
+            is_several = type(word) is Unknown and word.is_several and (word, place) not in found
+            if word[:1] == "-":
+                flag = self.table.exact.get(word)
+                is_secret_flag = (flag is not None and flag.secret) or is_secret(word.partition("=")[0])
+            shown = HIDDEN if is_secret_flag else word
+            if index in patterns:
+                self.warn(f"a shell may expand {quoted(shown)} ({place}); it is read as written, so quote it")
+            elif is_several:
                 self.warn(
-                    f"the value of {shown} ({place}) is not known, and it may be several arguments; it is read as one, "
-                    "so quote it, or set the variable"
+                    f"the value of {quoted(shown)} ({place}) is not known, and it may be several arguments; it is read "
+                    "as one, so quote it, or set the variable"
                 )
-                self.unknown_words.append((word, place))
+            if is_several or index in patterns:
+                self.unknown_words.append((shown, place))
 
     # values
 
