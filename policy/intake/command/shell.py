@@ -728,7 +728,7 @@ class _ShellReader:
             self.unknown = self.unknown or has_brace or is_late or "=~" in bare or ":~" in bare
             self.has_pattern = False
         else:
-            has_brace = _has_brace(bare)
+            has_brace = "{" in bare and _has_brace(bare)
             self.has_pattern = self.has_pattern or has_brace or bare[:1] == "~" or _has_glob(bare)
             if has_brace and self.is_bash:
                 self.unknown = self.is_several = True
@@ -887,6 +887,8 @@ class _ShellReader:
 
     def certainly_succeeds(self, words: Sequence[str]) -> bool:
         """Whether a command succeeds: also `set -e`, and `export` of what is certain."""
+        if words[0] != "set" and words[0] not in SUCCEEDING and words[0] not in DECLARING:
+            return False
         options = [word for word in words[1:] if word[:1] in {"-", "+"}]
         if any(map(_is_open, words)) or not set("".join(word[1:] for word in options)) <= SAFE_LETTERS:
             return words[0] in {"true", ":"}
