@@ -41,6 +41,7 @@ class CommandLine(Struct, frozen=True):
 
     ``env`` has only what the command line itself sets (``A=b vllm serve …``, ``export A=b``). A value of ``None`` is
     unknown. ``serve`` says that the words follow ``vllm serve``, so that the first positional word may be the model.
+    ``doubts`` says why vLLM may get other words or variables, or may be started again with others.
     """
 
     words: list[str] = []
@@ -48,6 +49,7 @@ class CommandLine(Struct, frozen=True):
     env: dict[str, str | None] = {}
     serve: bool = True
     warnings: list[str] = []
+    doubts: list[str] = []
 
 
 class ParsedOptions(Struct, frozen=True):
@@ -56,8 +58,9 @@ class ParsedOptions(Struct, frozen=True):
     ``values`` has only the given options (the last one wins, as in vLLM), typed: a flag's ``bool``, ``int``, ``float``,
     text, list, or the object of a JSON option, with its dotted options merged as the release does. ``places`` has the
     place of each option, and that of a dotted one under ``option.key``. ``ignored`` has the arguments that no fact
-    depends on, as written. ``unknown_words`` has each whole argument whose value is not known, with its place: it is
-    ignored, and may be any flag. ``launch_errors`` says why the release's parser refuses the command line.
+    depends on, as written. ``unknown_words`` has each argument that may be any flag, with its place: a whole argument
+    whose value is not known, which is ignored, and one that may be several, which is read as one.
+    ``launch_errors`` says why the release's parser refuses the command line.
     """
 
     values: dict[str, Any] = {}

@@ -73,8 +73,9 @@ class IntakeResult(Struct, frozen=True):
     ``launch_errors`` says why vLLM's parser ends the start.
 
     ``found`` has the models that ``Find`` returned; each may be a different one next time. ``unknown_words`` has the
-    whole arguments whose values are not known, each with its place, and ``unknown_variables`` the variables that facts
-    depend on: the facts are derived as if they were not there.
+    arguments that may be any flag, each with its place: those that are unknown as a whole are ignored.
+    ``unknown_variables`` has the variables of unknown value that facts depend on: the facts are derived as if they were
+    not there. ``doubts`` says why vLLM may get other arguments or variables than those that are read.
     """
 
     facts: Facts
@@ -84,6 +85,7 @@ class IntakeResult(Struct, frozen=True):
     found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]]
     unknown_words: list[tuple[str, str]] = []
     unknown_variables: list[str] = []
+    doubts: list[str] = []
     launch_errors: list[str] = []
 
 
@@ -123,6 +125,7 @@ def derive_facts(
     result.ignored[:] = [*map(secrets.hidden, result.ignored)]
     result.warnings[:] = [*map(secrets.hidden, result.warnings)]
     result.launch_errors[:] = [*map(secrets.hidden, result.launch_errors)]
+    result.doubts[:] = [*map(secrets.hidden, result.doubts)]
     return result
 
 
@@ -166,6 +169,7 @@ def _derive(
         models.found,
         options.unknown_words,
         unknown_variables,
+        command.doubts,
         options.launch_errors,
     )
 
@@ -174,7 +178,8 @@ def require_known_values(result: IntakeResult, pointer: str) -> None:
     """Check that every argument and every variable that facts depend on is known; ``pointer`` is the deployment's.
 
     Raises:
-        RequestInvalid: the value of a whole argument is not known, so it may be any flag, or that of a variable.
+        RequestInvalid: the value of a whole argument is not known, so it may be any flag, or that of a variable, or
+            vLLM may get other arguments or variables for another reason.
     """
     faults = [
         RequestFault(
@@ -190,6 +195,10 @@ def require_known_values(result: IntakeResult, pointer: str) -> None:
             f"the value of the variable `{name}` is not known, and vLLM reads it; write the value itself",
         )
         for name in result.unknown_variables
+    ]
+    faults += [
+        RequestFault(f"{pointer}/args", f"{doubt}; write `vllm serve MODEL …` with its flags as the command")
+        for doubt in result.doubts
     ]
     if faults:
         raise RequestInvalid(faults[:MAX_FAULTS])

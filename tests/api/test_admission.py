@@ -156,6 +156,49 @@ UNKNOWN_WORDS: list[tuple[list[str], list[str], str]] = [
 ]
 
 
+IN_DOUBT: list[list[str]] = [
+    ["bash", "-c", "vllm serve Qwen/Qwen3-8B ${PATH:+--enable-dbo}"],
+    ["sh", "-c", "vllm serve Qwen/Qwen3-8B --no${PATH:+x}-enable-dbo"],
+    ["sh", "-c", "VLLM_USE_V2_MODEL_RUNNER=0${PATH:+1} vllm serve Qwen/Qwen3-8B --enable-dbo"],
+    ["sh", "-c", "A=${PATH:+--enable-dbo}; vllm serve Qwen/Qwen3-8B $A"],
+    ["bash", "-c", "vllm serve Qwen/Qwen3-8B -cc.mode=${PATH:+1}"],
+    ["bash", "-c", "vllm serve Qwen/Qwen3-8B --served-model-name {a,--enable-dbo}"],
+    ["sh", "-c", "vllm serve Qwen/Qwen3-8B --served-model-name {a,--enable-dbo}"],
+    ["bash", "-c", "vllm serve Qwen/Qwen3-8B --{enable-dbo,port=80}"],
+    ["bash", "-c", "vllm serve Qwen/Qwen3-8B --served-model-name *"],
+    ["sh", "-c", "vllm serve Qwen/Qwen3-8B --port $(echo 80 --enable-dbo)"],
+    ["sh", "-c", "vllm serve Qwen/Qwen3-8B --port `echo 80 --enable-dbo`"],
+    ["sh", "-c", "vllm serve Qwen/Qwen3-8B --port $DBO"],
+    ["sh", "-c", "vllm serve Qwen/Qwen3-8B --help; vllm serve Qwen/Qwen3-8B; vllm serve Qwen/Qwen3-8B --enable-dbo"],
+    ["sh", "-c", "false && vllm serve Qwen/Qwen3-8B; vllm serve Qwen/Qwen3-8B --enable-dbo"],
+    ["sh", "-c", "vllm serve Qwen/Qwen3-8B & vllm serve Qwen/Qwen3-8B --port 81 --enable-dbo"],
+    ["sh", "-c", "trap 'vllm serve Qwen/Qwen3-8B --enable-dbo' EXIT; vllm serve Qwen/Qwen3-8B --help"],
+    ["sh", "-c", "IFS=:; A=--port:80:--enable-dbo; vllm serve Qwen/Qwen3-8B $A"],
+    ["sh", "-c", "bash start.sh; vllm serve Qwen/Qwen3-8B"],
+    ["sh", "-c", ". ./variables; vllm serve Qwen/Qwen3-8B"],
+    ["sh", "-c", 'vllm serve Qwen/Qwen3-8B --seed "$(echo \'(\')" --enable-dbo # )"'],
+]
+
+
+def test_a_script_that_a_shell_may_run_otherwise_is_denied_if_what_cannot_be_decided_is(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
+    variables = {"RUNNER_POLICY_ADMISSION_DENY": "true", "RUNNER_POLICY_ADMISSION_FAILURE_POLICY": "closed"}
+    with serve(**variables) as server, server.client() as client:
+        for command in IN_DOUBT:
+            document = review("pod-of-replicaset")
+            container = document["request"]["object"]["spec"]["containers"][0]
+            container.update(command=command, args=[])
+            container["env"] = [
+                {"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "1"},
+                {"name": "DBO", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+            ]
+            document["request"]["object"]["metadata"]["annotations"]["runner-policy/model-configs"] = json.dumps(
+                {"Qwen/Qwen3-8B": {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
+            )
+            assert (command, answered(client, document)["allowed"]) == (command, False)
+
+
 def test_an_argument_of_unknown_value_is_denied_if_what_cannot_be_decided_is(
     client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
 ) -> None:

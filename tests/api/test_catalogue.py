@@ -340,6 +340,12 @@ def test_the_documentation_is_a_page_that_needs_no_other_host(client: httpx.Clie
     )
 
 
+@pytest.mark.parametrize("ranges", ["bytes=0-3", "bytes=9999999999-", "x", "bytes=3-1", "bytes=a"])
+def test_a_file_of_the_documentation_is_sent_as_a_whole(client: httpx.Client, ranges: str) -> None:
+    answer = client.get("/docs/static/swagger-ui.css", headers={"range": ranges})
+    assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (200, "text/css")
+
+
 # what is not there
 
 

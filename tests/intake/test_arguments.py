@@ -15,7 +15,7 @@ from policy.intake.command.arguments import MATTER, MAX_WARNINGS, below, read_op
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags, in_other_release
-from policy.intake.command.shell import Unknown
+from policy.intake.command.shell import Pattern, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.intake.model.tables import releases
 from policy.vllm.tablegen.arguments import arguments
@@ -1097,3 +1097,31 @@ def test_a_parser_s_inverse_spellings_are_those_of_its_release(tmp_path: Path) -
         "kind": "bool",
         "off": ["--no-enable-x"],
     }
+
+
+def test_words_that_may_be_several_are_read_as_one_and_counted() -> None:
+    words = [
+        "m",
+        "--port",
+        Unknown("$P", is_several=True),
+        "--served-model-name",
+        Pattern("*"),
+        "--seed",
+        Unknown("$S"),
+    ]
+    options, faults = read(words)
+    assert (faults, options.unknown_words) == ([], [("$P", "args[2]"), ("*", "args[4]")])
+    several, pattern = options.warnings
+    assert several.startswith(
+        "the value of `$P` (args[2]) is not known, and it may be several arguments; it is read as one"
+    )
+    assert pattern == "a shell may expand `*` (args[4]); it is read as written, so quote it"
+
+
+def test_a_secret_that_may_be_several_words_is_not_shown() -> None:
+    options, faults = read(["m", "--api-key", Unknown("$(echo sk-1)", is_several=True)])
+    assert (faults, "sk-1" in str(options.warnings), "sk-1" in str(options.unknown_words)) == ([], False, False)
+
+
+def test_a_dotted_key_of_unknown_name_is_a_fault() -> None:
+    assert "whose value is not known" in fault(["m", Unknown("--hf-overrides.$K"), "1"])[1]

@@ -37,7 +37,7 @@ def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
         (["/usr/local/bin/vllm", "serve", "m"], ["m"], 2),
         (["python3", "-m", "vllm.entrypoints.cli.main", "serve", "m"], ["m"], 4),
         (["python3.12", "-u", "-X", "dev", "/opt/bin/vllm", "serve", "m"], ["m"], 6),
-        (["/usr/bin/env", "-u", "X", "-i", "vllm", "serve", "m"], ["m"], 6),
+        (["/usr/bin/env", "-u", "X", "vllm", "serve", "m"], ["m"], 5),
         (["exec", "vllm", "serve", "m"], ["m"], 3),
         (["nohup", "numactl", "--cpunodebind", "0", "vllm", "serve", "m"], ["m"], 6),
         (["tini", "--", "vllm", "serve", "m"], ["m"], 4),
@@ -143,7 +143,8 @@ def test_a_value_named_vllm_is_not_the_program(before: str) -> None:
 
 
 def found_env(before: str) -> dict[str, str | None]:
-    return {"A": "b"} if "A=b" in before else {}
+    unset: dict[str, str | None] = dict.fromkeys(ENV) if "env -i" in before else {}
+    return {**unset, "A": "b"} if "A=b" in before else unset
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def found_env(before: str) -> dict[str, str | None]:
         (["env", "-S", "vllm serve m"], ["m"], {}),
         (["env", "-S", "A=b vllm serve", "m"], ["m"], {"A": "b"}),
         (["env", "-vSvllm serve m"], ["m"], {}),
-        (["env", "-iS", "-u C vllm serve m"], ["m"], {}),
+        (["env", "-iS", "-u C vllm serve m"], ["m"], dict.fromkeys(ENV)),
         (["env", "--split-string=vllm serve m"], ["m"], {}),
         (["env", "--split", "vllm serve m"], ["m"], {}),
         (["/usr/bin/env", "-S-a x A='b \\'c' vllm", "serve", "m"], ["m"], {"A": "b 'c"}),
@@ -214,6 +215,23 @@ def test_kubernetes_variables_are_filled_in_first() -> None:
 def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
     found = read(["sh", "-c", "vllm serve a & vllm serve b"])[0]
     assert (found.words, found.warnings) == (["a"], ["the script starts vLLM 2 times; the first is read"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "doubt"),
+    [
+        ("vllm serve a --help; vllm serve b", ["b"], ""),
+        ("vllm serve a & vllm serve a", ["a"], ""),
+        ("vllm serve a -- --help; vllm serve b", ["a", "--", "--help"], "starts vLLM 2 times with different"),
+        ("vllm serve a; A=1 vllm serve a", ["a"], "starts vLLM 2 times with different"),
+        ("bash x.sh; vllm serve a", ["a"], "`x.sh` is a script that is not read, and the script runs it as well"),
+        ("trap 'vllm serve b' EXIT; vllm serve a", ["a"], "`trap` runs other commands"),
+        ("set -- b; eval 'vllm serve a ${X:-c}'", ["a", "${X:-c}"], ""),
+    ],
+)
+def test_a_script_that_may_start_vllm_in_another_way_is_in_doubt(text: str, words: list[str], doubt: str) -> None:
+    found = read(["bash", "-c", text])[0]
+    assert (found.words, doubt in " ".join(found.doubts), bool(found.doubts)) == (words, True, bool(doubt))
 
 
 @pytest.mark.parametrize(

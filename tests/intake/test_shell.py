@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.intake.command.expansion import MAX_COPIED, MAX_FILLED, MAX_WORDS, ShellSyntaxError
-from policy.intake.command.shell import MAX_TEXT, Unknown, known, split
+from policy.intake.command.shell import MAX_TEXT, Pattern, Unknown, known, split
 
 ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": None}
 
@@ -25,7 +25,7 @@ ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": Non
         ("a 'b'\"c\"d", ["a", "bcd"]),
         ("a $TP ${TP} x${TP}y \"$TP\" '$TP' \\$TP", ["a", "4", "4", "x4y", "4", "$TP", "$TP"]),
         ("a ${NO:-7} ${NO-8} ${NO:=9} ${TP:-7} ${EMPTY:-7} ${EMPTY-7}", ["a", "7", "8", "9", "4", "7"]),
-        ("a ${TP:+yes} ${NO:+yes} ${EMPTY+yes} ${TP:?gone} ${NO:-'b'}", ["a", "yes", "yes", "4", "b"]),
+        ("a ${TP:+yes} ${EMPTY:+yes} ${EMPTY+yes} ${TP:?gone} ${NO:-'b'}", ["a", "yes", "yes", "4", "b"]),
         ("a $MANY b", ["a", "-tp", "2", "--enforce-eager", "b"]),
         ('a "$MANY"', ["a", " -tp  2 --enforce-eager "]),
         ("a $EMPTY b", ["a", "b"]),
@@ -64,6 +64,160 @@ def test_what_only_a_running_shell_knows_stays_as_it_was_written(text: str) -> N
     for written in (f"a {text}", f'a "{text}"'):
         word = split(written, ENV)[0].words[1]
         assert (type(word), word) == (Unknown, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "${NO:+x}",
+            "${NO+x}",
+            "a${NO:+x}",
+            "${PATH:-x}",
+            "${HOME-x}",
+            "${OPTIND:-0}",
+            "${RANDOM}",
+            "${#TP}",
+            "${!TP}",
+        ),
+        *(
+            "${TP:0:1}",
+            "${TP#4}",
+            "${TP/4/5}",
+            "${NO?x}",
+            "$((1))",
+            "$[1]",
+            "$(a)",
+            "`a`",
+            "$NO",
+            "$*x$NO",
+            "~",
+            "*",
+            "a?",
+        ),
+        *("{a,b}", "a{1..3}", '{"a",b}', "{a,{b,c}}", '{a,"b"}', "$MANY*", "${NO:-~}", "${NO:-*}"),
+    ],
+)
+def test_what_is_not_certain_outside_quotes_may_be_any_number_of_words(text: str) -> None:
+    for is_bash in (True, False):
+        word = split(f"a --port {text}", ENV, is_bash=is_bash)[0].words[-1]
+        assert type(word) is Pattern or (type(word) is Unknown and word.is_several)
+
+
+@pytest.mark.parametrize("text", ['"$NO"', '"${NO:+x}"', '"$(a b)"', '"`a`"', '"${TP%4}"', '"$*"', '"${X[*]}"'])
+def test_what_is_not_certain_in_quotes_is_one_word(text: str) -> None:
+    word = split(f"f() {{ a {text}; }}", ENV)[1].words[-1]
+    assert (type(word), isinstance(word, Unknown) and word.is_several) == (Unknown, False)
+
+
+@pytest.mark.parametrize("text", ['"$@"', '"${@}"', '"${X[@]}"', '"${X[@]:1}"', '"${!TP}"'])
+def test_what_quotes_do_not_join_may_be_any_number_of_words(text: str) -> None:
+    word = split(f"f() {{ a {text}; }}", ENV)[1].words[-1]
+    assert isinstance(word, Unknown)
+    assert word.is_several
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "IFS=:; A=b:c; r $A",
+        "IFS=: :; A=b:c; r $A",
+        "export IFS=:; A=b:c; r $A",
+        "read IFS; A=b:c; r $A",
+        "unset IFS; A=b:c; r $A",
+        "f() { IFS=:; }; A=b:c; r $A",
+        "A=1; f() { A=2; }; A=3; f; r $A",
+        "A=1; { A=2; } & r $A",
+        "A=1; { A=2; } | b; r $A",
+        "A=1; read -rA; r $A",
+        "A=1; printf -vA %s 2; r $A",
+        "A=1; wait -p A; r $A",
+        "A=1; export -n A; r $A",
+        "A=1; readonly A; A=2; r $A",
+        "for ((A=1;A<2;A++)); do b; done; r $A",
+        ": ${NO-${A=2}}; r $A",
+        "A=~; r $A",
+        "RANDOM=1; r $RANDOM",
+    ],
+)
+def test_what_may_have_changed_before_is_not_known(text: str) -> None:
+    word = split(text, {})[-1].words[-1]
+    assert (type(word), isinstance(word, Unknown) and word.is_several) == (Unknown, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "declare -u A=b; r $A",
+        "declare -n A=B; r $A",
+        "declare -i A=1-1; r $A",
+        "alias r=b; r",
+        "shopt -s expand_aliases; r",
+        "set -k; r A=1",
+        "trap 'A=2' DEBUG; r",
+        "trap 'exec b' EXIT; r",
+        "eval A=2; r",
+        ". ./env; r",
+        "source env; r",
+        "export $(cat env); r",
+        "r() { b; }; r",
+        "export() { b; }; export A=1; r",
+        "A=1; f() { r $A; }; A=2; f",
+        "A=1; for i in 1 2; do r $A; A=2; done",
+        "command export A=2; r",
+        "coproc A { b; }; r",
+        "f() if b; then A=1; fi; r",
+        "false && set -a; r",
+    ],
+)
+def test_a_script_that_changes_how_it_is_read_is_in_doubt(text: str) -> None:
+    commands = split(text, {}, is_bash=True)
+    assert any(command.words[0] == "r" and command.doubt for command in commands)
+
+
+@pytest.mark.parametrize(
+    "text", ["A=1; A+=2; r $A", "r $'x'", 'r $"x"', "r a &>b c", "function f { b; }; r", "declare A=1; r"]
+)
+def test_what_only_bash_reads_is_in_doubt_in_another_shell(text: str) -> None:
+    for is_bash in (True, False):
+        assert bool(split(text, {}, is_bash=is_bash)[-1].doubt) is not is_bash
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "set -euo pipefail; cd /x; r",
+        "trap 'kill $(jobs -p)' EXIT TERM; r",
+        "trap - TERM; r",
+        "log() { echo $1; }; log a; A=1; r $A",
+        "while ! curl x; do sleep 1; done; r",
+        "export A=1 && r",
+        "ulimit -n 4; mkdir -p x; r",
+    ],
+)
+def test_an_ordinary_script_is_in_no_doubt(text: str) -> None:
+    assert split(text, {})[-1].doubt == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '$(echo ")" -- "(")',
+        "$(echo ')')",
+        "`echo \\`b\\``",
+        '$(a "$(b ")")")',
+        "$((1 << 2))",
+        "$(a \\))",
+    ],
+)
+def test_an_expansion_ends_where_a_shell_ends_it(text: str) -> None:
+    assert split(f'a "{text}" --b', {})[0].words == ["a", text, "--b"]
+
+
+@pytest.mark.parametrize("text", ["$(case a in a) b;; esac)", "$(a # )\n)", "${A#'}'}", "$(a <<b)", "$(a $'\\'' )"])
+def test_an_expansion_without_a_certain_end_is_refused(text: str) -> None:
+    with pytest.raises(ShellSyntaxError, match="the end of the expansion at character 3 is not certain"):
+        split(f"a {text}", {})
 
 
 @pytest.mark.parametrize(

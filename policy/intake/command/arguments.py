@@ -14,7 +14,7 @@ from policy.intake.command.config_file import NotInFiles, read_file, words_of
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flag_values import InvalidValue, convert_fields, human, parse_value
 from policy.intake.command.flags import dashed, flags, in_other_release
-from policy.intake.command.shell import MAX_TEXT, Unknown
+from policy.intake.command.shell import MAX_TEXT, Pattern, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.masking import HIDDEN, is_secret, masked
 from policy.messages import listed, nearest, quoted
@@ -136,7 +136,11 @@ def read_options(
     reading = _CommandLineParser(flags(release), command, faults, pointer)
     if "--config" in words:
         words, places = reading.with_file(words, places, files)
+    patterns = {index for index, word in enumerate(words) if type(word) is Pattern}
+    if patterns:
+        words = [str(word) if type(word) is Pattern else word for word in words]
     reading.read(words, places)
+    reading.doubt_several(patterns, words, places)
     if reading.dotted:
         reading.put_dotted()
     if reading.positional:
@@ -344,6 +348,26 @@ class _CommandLineParser:
         self.warn(f"the value of {quoted(word)} ({place}) is not known, so it is ignored; set the variable")
         self.unknown_words.append((word, place))
 
+    def doubt_several(self, patterns: set[int], words: Sequence[str], places: Sequence[str]) -> None:
+        """Count the words that may be several arguments, although each is read as one."""
+        found = set(self.unknown_words)
+        is_secret_flag = False
+        for index, (word, place) in enumerate(zip(words, places, strict=True)):
+            is_several = type(word) is Unknown and word.is_several and (word, place) not in found
+            if word[:1] == "-":
+                flag = self.table.exact.get(word)
+                is_secret_flag = (flag is not None and flag.secret) or is_secret(word.partition("=")[0])
+            shown = HIDDEN if is_secret_flag else word
+            if index in patterns:
+                self.warn(f"a shell may expand {quoted(shown)} ({place}); it is read as written, so quote it")
+            elif is_several:
+                self.warn(
+                    f"the value of {quoted(shown)} ({place}) is not known, and it may be several arguments; it is read "
+                    "as one, so quote it, or set the variable"
+                )
+            if is_several or index in patterns:
+                self.unknown_words.append((shown, place))
+
     # values
 
     def is_value(self, word: str) -> bool:
@@ -451,7 +475,7 @@ class _CommandLineParser:
                 return following
             text = words[following]
             following += 1
-        if type(text) is Unknown or (equals and type(word) is Unknown):
+        if type(text) is Unknown or type(word) is Unknown:
             shown = HIDDEN if is_secret(name) else text
             self.fault(
                 place,

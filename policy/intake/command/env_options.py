@@ -67,6 +67,11 @@ class EnvWords:
             width = 1
             if option and value is None:
                 value, width = "".join(self.words[self.at + 1 : self.at + 2]), 2
+            if option == "unset" and value and (value in own or value in env):
+                own[value] = None
+            elif word in {"-", "--ignore-environment"} or (word[1:2] != "-" and "i" in _letters(word)):
+                budget.copy(len(env) + len(own))
+                own.update(dict.fromkeys([*env, *own]))
             if option == "split-string":
                 self._split(value or "", width, {**env, **own}, budget)
             else:
@@ -85,6 +90,11 @@ class EnvWords:
         places = [self.places[self.at]] * len(words)
         self.words = [*self.words[: self.at], *words, *self.words[self.at + width :]]
         self.places = [*self.places[: self.at], *places, *self.places[self.at + width :]]
+
+
+def _letters(word: str) -> str:
+    """The short options in a word, up to the first that takes a value."""
+    return next((word[1:index] for index, letter in enumerate(word) if index and letter in SHORT), word[1:])
 
 
 def _option(word: str) -> tuple[str, str | None]:

@@ -49,6 +49,9 @@ PYTHON_VALUES: Final = frozenset("cmWX")
 """The short options of Python that take a value."""
 DEPTH: Final = 4
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
+EVAL_ARGUMENTS: Final = ("eval", Unknown("$@", is_several=True))
+"""The arguments of the script around `eval`."""
+OTHER_SHELLS: Final = frozenset({"zsh", "ksh"})
 XARGS_INPUT: Final = "$(xargs)"
 """What is read in place of the arguments that `xargs` reads from its input."""
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
@@ -63,6 +66,7 @@ class _Found(Struct, frozen=True, gc=False):
     env: dict[str, str | None]
     serve: bool
     warnings: list[str]
+    doubts: list[str] = []
 
 
 class UnreadableCommand(Struct, frozen=True, gc=False):
@@ -142,7 +146,7 @@ def _command_line(
 ) -> CommandLine:
     """The command line that was found, or a fault and no words; with ``is_text`` all words are at ``pointer``."""
     if isinstance(found, _Found):
-        return CommandLine(found.words, found.places, found.env, found.serve, found.warnings)
+        return CommandLine(found.words, found.places, found.env, found.serve, found.warnings, found.doubts)
     if found is None:
         message = f"{quoted(shown)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"
         faults.append(RequestFault(pointer, message))
@@ -242,7 +246,8 @@ def _program(
                 (
                     index
                     for index in range(at + 1, later)
-                    if is_unknown(words[index]) or (has_serve and type(words[index]) is Pattern)
+                    if is_unknown(words[index])
+                    or (type(words[index]) is Pattern and (has_serve or "{" in words[index]))
                 ),
                 None,
             )
@@ -281,7 +286,9 @@ def _subcommand(
 
 def _hides_vllm(words: list[str], at: int) -> bool:
     """Whether a shell may expand a word to `vllm`: a glob or braces before `serve`."""
-    return type(words[at]) is Pattern and "serve" in words[at + 1 :]
+    has_braces = type(words[at]) is Unknown and "{" in words[at] and "$" not in words[at]
+    is_expanded = has_braces or type(words[at]) is Pattern
+    return is_expanded and "serve" in words[at + 1 :]
 
 
 def _sourced(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
@@ -328,7 +335,7 @@ def _eval(
     if depth == DEPTH or any(type(word) is Unknown for word in words[at + 1 :]):
         return UnreadableCommand(f"`eval` runs {quoted(text)}, which is not read", places[at], names_vllm)
     budget.reread(len(text))
-    found = _in_script(split(text, env, budget=budget), places[at], env, depth, budget)
+    found = _in_script(split(text, env, EVAL_ARGUMENTS, budget, is_nested=True), places[at], env, depth, budget)
     return _with_outer(found, own, budget)
 
 
@@ -339,7 +346,7 @@ def _with_outer(
     if not isinstance(found, _Found):
         return found
     budget.copy(len(own) + len(found.env))
-    return _Found(found.words, found.places, {**own, **found.env}, found.serve, found.warnings)
+    return _Found(found.words, found.places, {**own, **found.env}, found.serve, found.warnings, found.doubts)
 
 
 def _xargs(
@@ -372,8 +379,7 @@ def _xargs(
 
 
 def _rest(words: list[str], places: list[str], own: dict[str, str | None], at: int, *, serve: bool = True) -> _Found:
-    own_words = [str(word) if type(word) is Pattern else word for word in words[at:]]
-    return _Found(own_words, places[at:], own, serve, [])
+    return _Found(words[at:], places[at:], own, serve, [], [])
 
 
 def _python(
@@ -467,8 +473,12 @@ def _shell(
             return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
         if depth:
             budget.reread(len(words[at]))
-        found = _in_script(split(words[at], env, words[at + 1 :], budget), places[at], env, depth, budget)
-        return _with_outer(found, own, budget)
+        program = words[start].rpartition("/")[2]
+        commands = split(words[at], env, words[at + 1 :], budget, is_bash=program == "bash")
+        found = _with_outer(_in_script(commands, places[at], env, depth, budget), own, budget)
+        if isinstance(found, _Found) and program in OTHER_SHELLS:
+            found.doubts.append(f"the script is read as bash reads it, and {quoted(program)} may read it differently")
+        return found
     if at >= len(words):
         return (
             UnreadableCommand(f"{quoted(words[start])} reads its commands from standard input", places[start])
@@ -505,8 +515,12 @@ def _past_shell_options(words: list[str], at: int) -> tuple[int, bool]:
 def _in_script(
     commands: list[Command], place: str, env: Variables, depth: int, budget: ExpansionBudget
 ) -> _Found | UnreadableCommand | None:
-    """The first command of a script that starts vLLM; if there is none, the first that cannot be read."""
+    """The first command of a script that starts vLLM; if there is none, the first that cannot be read.
+
+    It is in doubt if the script starts vLLM in another way too, or may do so with a command that cannot be read.
+    """
     started: list[_Found] = []
+    doubts: list[str] = []
     unread: UnreadableCommand | None = None
     copied: str | None = None
     for command in commands:
@@ -521,11 +535,39 @@ def _in_script(
             copied = program
         if isinstance(found, _Found):
             started.append(found)
+            if command.doubt:
+                doubts.append(command.doubt)
         elif found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
+    others = [found for found in started if not _only_shows_help(found)]
+    started = others or started[:1]
+    if not started:
+        return unread
+    first = started[0]
+    first.doubts.extend(doubts[:1])
     if len(started) > 1:
-        started[0].warnings.append(f"the script starts vLLM {len(started)} times; the first is read")
-    return started[0] if started else unread
+        first.warnings.append(f"the script starts vLLM {len(started)} times; the first is read")
+    if any(_start(found) != _start(first) for found in started[1:]):
+        first.doubts.append(f"the script starts vLLM {len(started)} times with different arguments or variables")
+    if unread is not None:
+        first.doubts.append(f"{unread.why}, and the script runs it as well")
+    for found in started[1:]:
+        first.doubts.extend(found.doubts[:1])
+    return first
+
+
+def _start(found: _Found) -> tuple[list[str], dict[str, str | None], bool]:
+    return found.words, found.env, found.serve
+
+
+def _only_shows_help(found: _Found) -> bool:
+    """Whether vLLM certainly prints its help and starts nothing."""
+    for word in found.words:
+        if word == "--" or type(word) is not str:
+            return False
+        if word in {"--help", "-h"}:
+            return True
+    return False
 
 
 def _offline(words: list[str], places: list[str]) -> UnreadableCommand | None:

@@ -1,0 +1,72 @@
+"""Find where an expansion of a shell ends: `$(…)`, `${…}`, `$((…))` or backticks, with the quotes within it.
+
+Where the end depends on more than quotes and brackets, such as the patterns of `case`, the text is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from policy.intake.command.expansion import ShellSyntaxError
+
+INSIDE: Final = re.compile(
+    r"""\\.|\$'(?:[^'\\]|\\[^'])*'|\$'|'[^']*'|`(?:[^`\\]|\\.)*`|\$[({]|["()]|(?<![^\s;&|()])(?:#|case(?=\s))|<<""",
+    re.DOTALL,
+)
+"""Matches the next text in `$(…)` that is quoted, opens or closes something, or makes the end uncertain."""
+QUOTED: Final = re.compile(r"""\\.|`(?:[^`\\]|\\.)*`|\$[({]|["'}]""", re.DOTALL)
+"""The same between double quotes and in `${…}`, where a single quote may be a character."""
+BACKTICKS: Final = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL)
+UNCERTAIN: Final = re.compile(r"""[}"\\$`]""")
+CLOSES: Final = {"$(": ")", "(": ")", "${": "}", '"': '"'}
+MAX_OPEN: Final = 64
+
+
+def bracket_end(text: str, start: int) -> int:
+    """The end of the expansion at ``start``, which begins with `$(` or `${`.
+
+    Raises:
+        ShellSyntaxError: it is not closed, or its end is not certain.
+    """
+    at = start + 2
+    is_arithmetic = text.startswith("$((", start)
+    opened = [text[start:at]]
+    while opened:
+        inner = opened[-1]
+        found = (INSIDE if inner in {"$(", "("} else QUOTED).search(text, at)
+        if found is None:
+            raise ShellSyntaxError(f"the bracket `{text[start + 1]}` at character {start + 2} is not closed; close it")
+        mark, at = found.group(), found.end()
+        if mark == CLOSES[inner]:
+            opened.pop()
+        elif mark in {"$(", "${", '"'} or (mark == "(" and inner in {"$(", "("}):
+            opened.append(mark)
+        elif mark == "'" and inner == "${" and _is_plain(text, at):
+            at = text.index("'", at) + 1
+        elif (mark == "'" and inner == "${") or mark in {"#", "case", "$'"} or (mark == "<<" and not is_arithmetic):
+            raise ShellSyntaxError(
+                f"the end of the expansion at character {start + 1} is not certain because of `{mark}`; "
+                "write the command without it"
+            )
+        if len(opened) > MAX_OPEN:
+            raise ShellSyntaxError(f"the expansion at character {start + 1} has more than {MAX_OPEN} open brackets")
+    return at
+
+
+def _is_plain(text: str, at: int) -> bool:
+    """Whether the text up to the next single quote ends no expansion, so that it does not matter if it is quoted."""
+    end = text.find("'", at)
+    return end >= 0 and UNCERTAIN.search(text, at, end) is None
+
+
+def backtick_end(text: str, start: int) -> int:
+    """The end of the expansion in backticks at ``start``.
+
+    Raises:
+        ShellSyntaxError: it is not closed.
+    """
+    found = BACKTICKS.match(text, start)
+    if found is None:
+        raise ShellSyntaxError(f"the backtick at character {start + 1} is not closed; close it")
+    return found.end()

@@ -1,0 +1,154 @@
+"""What is read from a script is what bash and sh start, or it is in doubt: both run the script, with another `vllm`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from policy.intake.command.launcher import read_command
+from policy.intake.command.shell import Pattern, Unknown
+
+if TYPE_CHECKING:
+    from policy.errors import RequestFault
+
+SHELLS = [name for name in ("bash", "sh") if shutil.which(name)]
+ARGUMENTS = ["name", "a b", "--c"]
+ENV = {"E": "e f", "EM": "", "HOME": "/root"}
+VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
+PRINTS = f"""#!{sys.executable} -IS
+import json, os, sys
+os.write(9, (json.dumps([sys.argv[2:], os.environ.get("{VARIABLE}")]) + "\\n").encode())
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a program `vllm` that prints its arguments, and files that globs find."""
+    folder = tmp_path_factory.mktemp("oracle")
+    (folder / "bin").mkdir()
+    program = folder / "bin" / "vllm"
+    program.write_text(PRINTS, encoding="utf-8")
+    program.chmod(0o755)
+    work = folder / "work"
+    work.mkdir()
+    for name in ("--enable-dbo", "a", "b", "x"):
+        (work / name).touch()
+    (work / "env").write_text(f"A=sourced\nexport {VARIABLE}=5\n", encoding="utf-8")
+    return folder
+
+
+def started(shell: str, script: str, folder: Path) -> list[list[object]]:
+    """The arguments and the variable of each `vllm serve` that a shell runs."""
+    output = folder / "output"
+    with output.open("wb") as file:
+        os.set_inheritable(file.fileno(), True)
+        command = [sys.executable, "-ISc", RUNS, str(file.fileno()), shell, "-c", script, *ARGUMENTS]
+        subprocess.run(
+            command,
+            cwd=folder / "work",
+            env={**ENV, "PATH": f"{folder / 'bin'}:{os.defpath}"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            close_fds=False,
+            timeout=60,
+        )
+    return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+
+
+RUNS = "import os, sys; os.dup2(int(sys.argv[1]), 9); os.execvp(sys.argv[2], sys.argv[2:])"
+"""Gives the shell the file that `vllm` writes to, as descriptor 9."""
+
+
+def certain(shell: str, script: str) -> tuple[list[str], str | None] | None:
+    """The arguments and the variable that are read from a script; None if they are in doubt."""
+    faults: list[RequestFault] = []
+    words = [shell, "-c", script, *ARGUMENTS]
+    line = read_command(words, [""] * len(words), ENV, faults, "")
+    is_open = any(type(word) in {Unknown, Pattern} for word in line.words)
+    value = line.env.get(VARIABLE)
+    is_unset = VARIABLE in line.env and value is None
+    return None if faults or line.doubts or is_open or is_unset else (line.words, value)
+
+
+def check(script: str, folder: Path) -> None:
+    """Check that a script is read as each shell runs it."""
+    for shell in SHELLS:
+        found = certain(shell, script)
+        if found is not None:
+            runs = [run for run in started(shell, script, folder) if run[0] != ["m", "--help"]]
+            assert (shell, script, [run for run in runs if run != list(found)]) == (shell, script, [])
+
+
+SCRIPTS = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8").split("\n%%\n")
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_is_read_as_shells_run_it_or_is_in_doubt(script: str, folder: Path) -> None:
+    check(script.strip("\n"), folder)
+
+
+VALUES = st.sampled_from(
+    [
+        *("1", "'a b'", "--d", "$A", '"$A"', "${B-x y}", '"${B:+z}"', "${PATH:+--d}", "{a,b}", "*", "~", "$(echo q)"),
+        *("$E", '"$@"', "$1", "a$B", "'*'", "\"$(echo ')' '(')\"", "${A:=w}", "${#A}", "--p:80:--d", "${E%f}", "$'x'"),
+        '"${A[@]}"',
+    ]
+)
+NAMES = st.sampled_from(["A", "B", "IFS", "E", VARIABLE])
+ASSIGNMENTS = st.builds("{}={}".format, NAMES, VALUES)
+SIMPLE = st.one_of(
+    ASSIGNMENTS,
+    st.builds("export {}".format, ASSIGNMENTS),
+    st.builds("export {}".format, NAMES),
+    st.builds("{}+={}".format, NAMES, VALUES),
+    st.builds("A=({} {})".format, VALUES, VALUES),
+    st.builds("set -- {} {}".format, VALUES, VALUES),
+    st.builds("read {} <env".format, NAMES),
+    st.builds("printf -v {} %s {}".format, NAMES, VALUES),
+    st.builds("eval {}".format, ASSIGNMENTS),
+    st.builds("{} true".format, ASSIGNMENTS),
+    st.builds("{} :".format, ASSIGNMENTS),
+    st.builds("{} f".format, ASSIGNMENTS),
+    st.sampled_from(
+        ["shift", "set -a", "set +a", "unset A", ". ./env", "true", "false", "f", "set -f", "alias f=true"]
+    ),
+    st.builds("{} vllm serve m {}".format, ASSIGNMENTS, VALUES),
+    st.builds("vllm serve m {} {}".format, VALUES, VALUES),
+    st.just("vllm serve m --help"),
+)
+COMMANDS = st.recursive(
+    SIMPLE,
+    lambda inner: st.one_of(
+        st.builds("{}\n{}".format, inner, inner),
+        st.builds("{} && {}".format, inner, inner),
+        st.builds("{} || {}".format, inner, inner),
+        st.builds("{{ {}; }}".format, inner),
+        st.builds("({})".format, inner),
+        st.builds("{{ {}; }} | cat".format, inner),
+        st.builds("f() {{ {}; }}".format, inner),
+        st.builds("if {}; then {}; fi".format, inner, inner),
+        st.builds("for B in {}; do {}; done".format, VALUES, inner),
+        st.builds("case $A in 1) {};; *) {};; esac".format, inner, inner),
+    ),
+    max_leaves=4,
+)
+
+
+@pytest.mark.skipif("bash" not in SHELLS, reason="compares with bash")
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(COMMANDS, max_size=3), VALUES, VALUES)
+def test_any_script_is_read_as_shells_run_it_or_is_in_doubt(
+    folder: Path, before: list[str], first: str, second: str
+) -> None:
+    check("\n".join([*before, f"vllm serve m {first} {second} $A"]), folder)
