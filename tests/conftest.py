@@ -8,16 +8,20 @@ import signal
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import settings
+from processes import end_fork_server
 from shared_services import shared, shared_services
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # xdist has no type hints
 
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue, load
 from policy.rules.loader import Sources, read_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["shared", "shared_services"]  # fixtures
 ROOT = Path(__file__).resolve().parent.parent
@@ -98,6 +102,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if f"{path.as_posix()}::{item.name}".startswith(REPEATING):
             item.add_marker("no_cover")
     items.sort(key=lambda item: paths[item].parts[0] not in LONG)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fork_server() -> Iterator[None]:
+    """End the fork server before coverage is combined."""
+    yield
+    end_fork_server()
 
 
 @pytest.fixture(scope="session")
