@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -56,6 +57,8 @@ REPEATING: Final = (
 
 Measuring coverage would more than double their time.
 """
+# jsonschema imports it for the formats of IRIs, which no schema here has, and that takes more than a second.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # so that importing it fails
 
 
 settings.register_profile("fast", max_examples=25, deadline=None)
@@ -80,7 +83,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let tests and the processes they start be interrupted, also in the background, where a shell ignores SIGINT.
 
     Files that programs keep for their user, such as logs and downloads, go to a folder that is removed at the end.
+    Compiled modules are kept, also where PYTHONDONTWRITEBYTECODE is set: compiling them in each of the several hundred
+    processes takes a fifth of all time.
     """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     folder = Path(tempfile.mkdtemp(prefix="runner-policy-tests-"))
     folder.chmod(0o755)
     config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
