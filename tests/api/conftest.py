@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 import_module("service.cli.app")  # adds `serve` to the commands
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(sys.executable).parent
+READ_AT_IMPORT = {"OTEL_PROPAGATORS", "PYTHONPROFILEIMPORTTIME"}
+"""Variables that Python and libraries read before the service runs, so that a forked process would ignore them."""
 PATIENCE = 180.0
 """Seconds to wait for an expected state before the test fails; a test that passes does not wait that long."""
 
@@ -124,8 +126,7 @@ def server_environment(folder: Path, **variables: str) -> dict[str, str]:
 
 def service_process(arguments: Sequence[str], env: dict[str, str], log: Path, *, session: bool = False) -> Process:
     """`runner-policy serve` with its output in a file, in a session of its own if that is wanted."""
-    # The libraries of OpenTelemetry read their variables when they are imported.
-    if any(name.startswith("OTEL_") for name in env):
+    if not READ_AT_IMPORT.isdisjoint(env):
         return new_service_process(arguments, env, log)
     return forked([str(BIN / "runner-policy"), "serve", *arguments], env, log, session=session)
 
