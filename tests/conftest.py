@@ -5,19 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import settings
+from processes import end_fork_server
 from shared_services import shared, shared_services
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # xdist has no type hints
 
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue, load
 from policy.rules.loader import Sources, read_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["shared", "shared_services"]  # fixtures
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,6 +57,8 @@ REPEATING: Final = (
 
 Measuring coverage would more than double their time.
 """
+# jsonschema imports it for the formats of IRIs, which no schema here has, and that takes more than a second.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # so that importing it fails
 
 
 settings.register_profile("fast", max_examples=25, deadline=None)
@@ -76,7 +83,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let tests and the processes they start be interrupted, also in the background, where a shell ignores SIGINT.
 
     Files that programs keep for their user, such as logs and downloads, go to a folder that is removed at the end.
+    Compiled modules are kept, also where PYTHONDONTWRITEBYTECODE is set: compiling them in each of the several hundred
+    processes takes a fifth of all time.
     """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     folder = Path(tempfile.mkdtemp(prefix="runner-policy-tests-"))
     folder.chmod(0o755)
     config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
@@ -98,6 +109,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if f"{path.as_posix()}::{item.name}".startswith(REPEATING):
             item.add_marker("no_cover")
     items.sort(key=lambda item: paths[item].parts[0] not in LONG)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fork_server() -> Iterator[None]:
+    """End the fork server before coverage is combined."""
+    yield
+    end_fork_server()
 
 
 @pytest.fixture(scope="session")

@@ -88,6 +88,11 @@ class SharedServices:
         assert service.process.poll() is None, service.log.read_text()
         return service
 
+    def terminate(self) -> None:
+        """Let all end at the same time."""
+        for service in self._services.values():
+            service.process.terminate()
+
     def _started(self, profile: str, folder: Path) -> AbstractContextManager[Service]:
         match profile:
             case "open":
@@ -125,7 +130,9 @@ class SharedServices:
 def shared_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServices]:
     """The services of this pytest process."""
     with ExitStack() as stack:
-        yield SharedServices(tmp_path_factory.mktemp("shared_services"), stack)
+        services = SharedServices(tmp_path_factory.mktemp("shared_services"), stack)
+        yield services
+        services.terminate()
 
 
 @pytest.fixture

@@ -19,18 +19,20 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from processes import bound
+from processes import Process, bound, forked
 from typer.testing import CliRunner
 
 from policy.cli.app import app
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
 import_module("service.cli.app")  # adds `serve` to the commands
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(sys.executable).parent
+READ_AT_IMPORT = {"OTEL_PROPAGATORS", "PYTHONPROFILEIMPORTTIME"}
+"""Variables that Python and libraries read before the service runs, so that a forked process would ignore them."""
 PATIENCE = 180.0
 """Seconds to wait for an expected state before the test fails; a test that passes does not wait that long."""
 
@@ -64,7 +66,7 @@ def environment(**extra: str) -> dict[str, str]:
 class Server:
     """A server that is ready: its process, port and log file."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     port: int
     log: Path
 
@@ -97,23 +99,47 @@ def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[Server]
 
     It has no decision log, which would double the time to start, unless one is set or required.
     """
+    with ready(
+        service_process(arguments, server_environment(folder, **variables), folder / "serve.log"), folder
+    ) as made:
+        yield made
+
+
+@contextmanager
+def ready(process: Process, folder: Path) -> Iterator[Server]:
+    """A started server process, once it is ready; it ends with the block."""
     log = folder / "serve.log"
-    command = [str(BIN / "runner-policy"), "serve", *arguments]
+    try:
+        yield Server(process, listening(process, log), log)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(PATIENCE)
+
+
+def server_environment(folder: Path, **variables: str) -> dict[str, str]:
+    """The environment of a server that keeps its files in the folder."""
     kept = "" if "RUNNER_POLICY_LOG_REQUIRED" in variables else "off"
-    variables = {"RUNNER_POLICY_PORT": "0", "RUNNER_POLICY_LOG": kept, "XDG_STATE_HOME": str(folder), **variables}
-    with (
-        log.open("wb") as file,
-        subprocess.Popen(bound(command), cwd=ROOT, env=environment(**variables), stdout=file, stderr=file) as process,
-    ):
-        try:
-            yield Server(process, listening(process, log), log)
-        finally:
-            if process.poll() is None:
-                process.terminate()
-            process.wait(PATIENCE)
+    return environment(
+        **{"RUNNER_POLICY_PORT": "0", "RUNNER_POLICY_LOG": kept, "XDG_STATE_HOME": str(folder), **variables}
+    )
 
 
-def listening(process: subprocess.Popen[bytes], log: Path) -> int:
+def service_process(arguments: Sequence[str], env: dict[str, str], log: Path, *, session: bool = False) -> Process:
+    """`runner-policy serve` with its output in a file, in a session of its own if that is wanted."""
+    if not READ_AT_IMPORT.isdisjoint(env):
+        return new_service_process(arguments, env, log)
+    return forked([str(BIN / "runner-policy"), "serve", *arguments], env, log, session=session)
+
+
+def new_service_process(arguments: Sequence[str], env: dict[str, str], log: Path) -> Process:
+    """The same in a new interpreter, as it is installed."""
+    command = [str(BIN / "runner-policy"), "serve", *arguments]
+    with log.open("wb") as file:
+        return subprocess.Popen(bound(command), cwd=ROOT, env=env, stdout=file, stderr=file)
+
+
+def listening(process: Process, log: Path) -> int:
     """The port of a started server process, once it is ready."""
     ends = time.monotonic() + PATIENCE
     while time.monotonic() < ends and process.poll() is None:

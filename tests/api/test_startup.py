@@ -22,7 +22,7 @@ from policy.rules.effects import Layer, effects_of
 from service.settings import Settings
 from service.variables import RENAMED, unknown_variables
 
-from .conftest import PATIENCE
+from .conftest import PATIENCE, new_service_process, ready, server_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +38,17 @@ UNKNOWN = (
 )
 LISTS = "`GET /v1/facts` and docs/facts.md list them"
 RULE = "house/kv-connector-fallback.yaml"
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Callable[..., AbstractContextManager[Server]]:
+    """Starts `runner-policy serve` as it is installed, in a new interpreter."""
+
+    def start(**variables: str) -> AbstractContextManager[Server]:
+        env = server_environment(tmp_path, **variables)
+        return ready(new_service_process((), env, tmp_path / "serve.log"), tmp_path)
+
+    return start
 
 
 def edit(file: Path, *changes: tuple[str, str]) -> None:
@@ -389,12 +400,12 @@ def test_a_port_that_is_taken_is_wrong_usage_and_not_a_fault_in_the_rules(
 
 
 def test_variables_name_rules_port_and_default_release(
-    serve: Callable[..., AbstractContextManager[Server]], folder: Path
+    installed: Callable[..., AbstractContextManager[Server]], folder: Path
 ) -> None:
     port = port_of_nobody()
     edit(folder / RULE, ("title: KV connectors stay on V1", "title: Another title"))
     with (
-        serve(
+        installed(
             RUNNER_POLICY_RULES=str(folder), RUNNER_POLICY_PORT=str(port), RUNNER_POLICY_DEFAULT_RELEASE="0.24.0"
         ) as server,
         server.client() as client,
@@ -492,8 +503,10 @@ def test_two_workers_serve_the_same_policy_and_end_together(
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_signal_ends_it_cleanly(serve: Callable[..., AbstractContextManager[Server]], ending: signal.Signals) -> None:
-    with serve() as server:
+def test_a_signal_ends_it_cleanly(
+    installed: Callable[..., AbstractContextManager[Server]], ending: signal.Signals
+) -> None:
+    with installed() as server:
         os.kill(server.process.pid, ending)
         assert server.process.wait(PATIENCE) == 0
         assert "Traceback" not in server.log.read_text()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hostile.counting import count, growth
-from hostile.patterns import modules, uses
+from hostile.pattern_uses import modules, uses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,9 +15,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from api.conftest import BIN, PATIENCE, ROOT, Server, environment, listening
+from api.conftest import PATIENCE, Server, environment, listening, service_process
 from log.conftest import FACTS, becomes, counts, settled
-from processes import bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,19 +54,13 @@ def in_a_group(place: Place, **variables: str) -> Iterator[Server]:
         **variables,
     }
     log = place.folder / "serve.log"
-    command = [str(BIN / "runner-policy"), "serve"]
-    with (
-        log.open("wb") as file,
-        subprocess.Popen(
-            bound(command), cwd=ROOT, env=environment(**variables), stdout=file, stderr=file, start_new_session=True
-        ) as process,
-    ):
-        try:
-            yield Server(process, listening(process, log), log)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait(PATIENCE)
+    process = service_process((), environment(**variables), log, session=True)
+    try:
+        yield Server(process, listening(process, log), log)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(PATIENCE)
 
 
 def asking(server: Server, answered: list[str], enough: threading.Event) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from api.conftest import BIN, PATIENCE, ROOT, environment
+from api.conftest import BIN, PATIENCE, ROOT, environment, service_process
 from files import replace_file
 from processes import bound
 
@@ -25,8 +25,10 @@ from service.auth.tokens import entry_of, new_token
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
+
+    from processes import Process
 
 RULE = "house/kv-connector-fallback.yaml"
 TITLE = "title: KV connectors stay on V1"
@@ -69,7 +71,7 @@ class Pinned(httpx.HTTPTransport):
 class Service:
     """A service that is ready."""
 
-    process: Popen[bytes]
+    process: Process
     url: str
     log: Path
     trust: ssl.SSLContext | bool = False
@@ -186,12 +188,12 @@ def started(
     *arguments: str,
     tls: ssl.SSLContext | None = None,
     token: str | None = None,
-    limit: Any = None,
+    limit: str | None = None,
     **variables: Any,
 ) -> Iterator[Service]:
     """Run a service for the block.
 
-    Arguments in upper case are settings; ``env_NAME`` sets another variable. ``limit`` is the number of open files.
+    Arguments in upper case are settings; ``env_NAME`` sets another variable. ``limit`` is what ``ulimit`` gets.
     """
     log = folder / "serve.log"
     settings = {
@@ -200,31 +202,35 @@ def started(
         if name.isupper()
     }
     others = {name.removeprefix("env_"): value for name, value in variables.items() if not name.isupper()}
-    command = [str(BIN / "runner-policy"), "serve", *arguments]
-    if limit is not None:
-        command = ["sh", "-c", f'ulimit -n {limit} && exec "$0" "$@"', *command]
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     env = environment(XDG_STATE_HOME=str(folder), TMPDIR=str(temporary), **settings, **others)
-    with log.open("wb") as file, Popen(bound(command), cwd=ROOT, env=env, stdout=file, stderr=file) as process:
-        service = None
-        try:
+    process = service_process(arguments, env, log) if limit is None else limited_process(arguments, env, log, limit)
+    service = None
+    try:
 
-            def listens() -> str | None:
-                assert process.poll() is None, log.read_text()
-                found = re.findall(r"running on (https?://[^ ]+:\d+)", log.read_text())
-                return found[-1].replace("0.0.0.0", "127.0.0.1") if found else None
+        def listens() -> str | None:
+            assert process.poll() is None, log.read_text()
+            found = re.findall(r"running on (https?://[^ ]+:\d+)", log.read_text())
+            return found[-1].replace("0.0.0.0", "127.0.0.1") if found else None
 
-            service = Service(process, until(listens), log, tls or False, token)
-            workers = int(arguments[arguments.index("--workers") + 1]) if "--workers" in arguments else 1
-            until(lambda service: service.times_ready() >= workers, service)
-            yield service
-        finally:
-            for client in service.opened if service is not None else ():
-                client.close()
-            if process.poll() is None:
-                process.terminate()
-            process.wait(PATIENCE)
+        service = Service(process, until(listens), log, tls or False, token)
+        workers = int(arguments[arguments.index("--workers") + 1]) if "--workers" in arguments else 1
+        until(lambda service: service.times_ready() >= workers, service)
+        yield service
+    finally:
+        for client in service.opened if service is not None else ():
+            client.close()
+        if process.poll() is None:
+            process.terminate()
+        process.wait(PATIENCE)
+
+
+def limited_process(arguments: Sequence[str], env: dict[str, str], log: Path, limit: str) -> Process:
+    """`runner-policy serve` with a limit that a shell sets."""
+    command = ["sh", "-c", f'ulimit {limit} && exec "$0" "$@"', str(BIN / "runner-policy"), "serve", *arguments]
+    with log.open("wb") as file:
+        return Popen(bound(command), cwd=ROOT, env=env, stdout=file, stderr=file)
 
 
 @pytest.fixture

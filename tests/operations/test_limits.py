@@ -53,6 +53,7 @@ def test_requests_that_wait_for_earlier_ones_take_little_memory(serve: Callable[
     with serve() as service, service.client() as client, connected(service) as connection:
         assert client.get("/livez").text == "ok\n"
         before = resident(service)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that few answers fill it
         connection.settimeout(2)
         sent = 0
         with suppress(TimeoutError):
@@ -110,7 +111,7 @@ def test_a_stream_lasts_as_long_as_its_parts_come(serve: Callable[..., Any]) -> 
     line = json.dumps(QWEN).encode() + b"\n"
     head = (
         b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
-        b"Transfer-Encoding: chunked\r\n\r\n"
+        b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
     )
     with serve(BODY_TIMEOUT="2") as service, connected(service) as connection:
         connection.sendall(head)
@@ -286,17 +287,13 @@ def test_an_offer_of_another_protocol_is_passed_over_and_the_body_is_read(shared
 
 
 def test_a_process_lets_itself_have_the_files_that_its_connections_need(serve: Callable[..., Any]) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
-        with serve(MAX_CONNECTIONS="500") as service:
-            (line,) = [
-                line
-                for line in Path(f"/proc/{service.process.pid}/limits").read_text().splitlines()
-                if line.startswith("Max open files")
-            ]
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with serve(MAX_CONNECTIONS="500", limit="-Sn 512") as service:
+        (line,) = [
+            line
+            for line in Path(f"/proc/{service.process.pid}/limits").read_text().splitlines()
+            if line.startswith("Max open files")
+        ]
     assert int(line.split()[3]) == min(4 * 500 + 256, hard if hard != resource.RLIM_INFINITY else 1 << 30)
 
 
@@ -305,7 +302,7 @@ def test_too_few_files_for_the_connections_are_said_at_the_start(serve: Callable
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     said = {}
     for connections in ("256", "257"):
-        with serve(MAX_CONNECTIONS=connections, LOG_FORMAT="json", limit=512) as service:
+        with serve(MAX_CONNECTIONS=connections, LOG_FORMAT="json", limit="-n 512") as service:
             said[connections] = [line for line in service.said() if "files_allowed" in line]
             assert service.get("/readyz")["status"] == "ready"
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
