@@ -636,7 +636,7 @@ def test_a_file_is_read_as_pyyaml_s_safe_load_reads_it(text: str, expected: dict
 
 def test_a_merge_key_in_quotes_is_a_key_like_any_other() -> None:
     options, _ = read(["m", "--config", "s.yaml"], files={"s.yaml": '"<<": {enable-dbo: true}'})
-    assert [warning for warning in options.warnings if "`--<<`" in warning]
+    assert [error for error in options.launch_errors if "`--<<`" in error]
     assert "enable_dbo" not in options.values
 
 

@@ -112,6 +112,10 @@ INTERPRETED: Final = frozenset(
 """Commands whose effect is read, so that a function of that name changes it."""
 EFFECTIVE: Final = DECLARING | SETTING | {"eval", ".", "source", "set", "shift", "alias", "let", "printf", "trap"}
 """Commands that change how the rest of a script is read."""
+FORGETTING: Final = frozenset({*IMPLIED, *SETTING, "let", "printf", "wait"})
+"""Commands and loops after which variables are unknown."""
+AFFECTING: Final = frozenset({*SPECIAL_BUILTINS, "alias", "builtin", "command", "coproc", "enable", "hash", "shopt"})
+"""Commands that may change the running shell, and with it what follows."""
 CONVERTING: Final = frozenset("nilucI")
 """The options of `declare` that change what an assignment means."""
 SAFE_LETTERS: Final = frozenset("abBCeEfghHmouvxPT")
@@ -322,7 +326,7 @@ class _ShellReader:
         if self.changes_after:
             for start, stop in self.bodies:
                 self.doubt_commands(start, stop, FUNCTION_DOUBT)
-        for index, command in enumerate(self.found):
+        for index, command in enumerate(self.found if self.function_names else ()):
             if not self.function_names.isdisjoint(word.rpartition("/")[2] for word in command.words):
                 self.doubt_commands(index, index + 1, REDEFINED_DOUBT)
         self.doubt_commands(0, len(self.found), self.doubt)
@@ -704,7 +708,7 @@ class _ShellReader:
             if index or value[0] in " \t\n":
                 self.end_word()
             self.put(piece, bare=False)
-            self.has_pattern = self.has_pattern or _has_glob(piece)
+            self.has_pattern = self.has_pattern or "*" in piece or "?" in piece or _is_class(piece)
         if value[-1:] in {" ", "\t", "\n"}:
             self.end_word()
 
@@ -726,17 +730,19 @@ class _ShellReader:
             return
         self.budget.add_word()
         bare = "".join(self.bare_parts)
-        if self.bare and ARRAY.match(word) and (not self.words or self.words[0] in DECLARING):
+        is_assignment = self.bare and "=" in word  # most words are none, and are matched with no pattern
+        if is_assignment and ARRAY.match(word) and (not self.words or self.words[0] in DECLARING):
             has_brace = bool(self.words) and _has_brace(bare)
             is_late = len(parts) > NAME_PARTS and ARRAY.match("".join(parts[:NAME_PARTS])) is None
             self.unknown = self.unknown or has_brace or is_late or "=~" in bare or ":~" in bare
             self.has_pattern = False
         else:
             has_brace = "{" in bare and _has_brace(bare)
-            self.has_pattern = self.has_pattern or has_brace or bare[:1] == "~" or _has_glob(bare)
+            has_glob = "*" in bare or "?" in bare or ("[" in bare and _is_class(bare))
+            self.has_pattern = self.has_pattern or has_brace or bare[:1] == "~" or has_glob
             if has_brace and self.is_bash:
                 self.unknown = self.is_several = True
-        is_first = self.bare and not self.words
+        is_first = is_assignment and not self.words
         assignment = ASSIGNMENT.match(word) if is_first else None
         appending = APPENDING.match(word) if is_first else None
         element = ELEMENT.match(word) if is_first else None
@@ -864,8 +870,9 @@ class _ShellReader:
         self.changed_in_group = []
         self.is_piped = operator in PIPES
         if words:
-            self.forget_set(words)
-            if not is_apart:
+            if words[0] in FORGETTING:
+                self.forget_set(words)
+            if not is_apart and (words[0] in AFFECTING or words[0] in self.function_names):
                 self.read_effects(words, mine)
         self.succeeds = not is_apart and (self.certainly_succeeds(words) if words else None not in mine.values())
         self.succeeds = self.succeeds and not self.is_redirected
@@ -1147,9 +1154,9 @@ def _has_brace(bare: str) -> bool:
     return "," in inner or ".." in inner
 
 
-def _has_glob(bare: str) -> bool:
-    """Whether a shell may expand a word to the names of files."""
-    return "*" in bare or "?" in bare or ("[" in bare and "]" in bare and "]=" not in bare)
+def _is_class(bare: str) -> bool:
+    """Whether a shell may read brackets in a word as a class of characters, as in `[ab].txt`."""
+    return "[" in bare and "]" in bare and "]=" not in bare
 
 
 def _is_open(word: str) -> bool:
