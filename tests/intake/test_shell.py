@@ -85,7 +85,6 @@ def test_what_only_a_running_shell_knows_stays_as_it_was_written(text: str) -> N
             "${TP#4}",
             "${TP/4/5}",
             "${NO?x}",
-            "$((1))",
             "$[1]",
             "$(a)",
             "`a`",
@@ -108,6 +107,23 @@ def test_what_is_not_certain_outside_quotes_may_be_any_number_of_words(text: str
 def test_what_is_not_certain_in_quotes_is_one_word(text: str) -> None:
     word = split(f"f() {{ a {text}; }}", ENV)[1].words[-1]
     assert (type(word), isinstance(word, Unknown) and word.is_several) == (Unknown, False)
+
+
+@pytest.mark.parametrize("text", ["$LWS_LEADER_ADDRESS", "${HOSTNAME}", "$A_SERVICE_PORT_HTTP", "$((NO + 1))"])
+def test_what_shells_and_controllers_set_is_one_word(text: str) -> None:
+    word, after_ifs, stated = (
+        split(script, env)[-1].words[-1]
+        for script, env in (
+            (f"a --b {text}", {}),
+            (f"IFS=1; a --b {text}", {}),
+            (f"read LWS_LEADER_ADDRESS; a --b {text}", dict.fromkeys(["HOSTNAME", "A_SERVICE_PORT_HTTP"])),
+        )
+    )
+    assert (type(word), isinstance(word, Unknown) and word.is_several) == (Unknown, False)
+    assert isinstance(after_ifs, Unknown)
+    assert after_ifs.is_several
+    assert isinstance(stated, Unknown)
+    assert stated.is_several is not text.startswith("$((")
 
 
 @pytest.mark.parametrize("text", ['"$@"', '"${@}"', '"${X[@]}"', '"${X[@]:1}"', '"${!TP}"'])

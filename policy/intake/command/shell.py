@@ -69,6 +69,10 @@ SET_BY_OTHERS: Final = re.compile(
     r"|SHLVL|SRANDOM|TERM|TMOUT|TMPDIR|TZ|UID|USER|_"
 )
 """Matches the variables that a shell, Kubernetes or common images set, so that a default for them may not count."""
+ONE_WORD: Final = re.compile(
+    r"HOSTNAME|JOB_COMPLETION_INDEX|KUBERNETES_\w+|LWS_\w+|PPID|\w+_(?:SERVICE_HOST|SERVICE_PORT\w*)"
+)
+"""Matches variables that every shell, Kubernetes or LeaderWorkerSet sets to a number, a name or an address."""
 REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 QUOTED: Final = re.compile(r'[^"\\$`]+')
 KUBERNETES_REFERENCE: Final = re.compile(r"\$\$|\$\(([-A-Za-z_][-A-Za-z0-9_.]*)\)")
@@ -530,12 +534,14 @@ class _ShellReader:
             end = bracket_end(text, start)
             if text.startswith("$((", start):
                 self.forget_calculated(text[start:end])
-            self.fill(text[start:end], None, inside=inside)
+            is_number = text.startswith("$((", start) and text.endswith("))", start, end)
+            self.fill(text[start:end], None, inside=inside or (is_number and "IFS" not in self.set))
             self.at = end
         elif text.startswith("${", start):
             self.at = bracket_end(text, start)
             self.in_braces(text[start : self.at], inside=inside)
         elif (name := NAME.match(text, start + 1)) is not None:
+            inside = inside or self.is_one_word(name.group())
             self.fill(text[start : name.end()], self.value(name.group()), inside=inside)
             self.at = name.end()
         elif text[start + 1 : start + 2] in {"@", "*"}:
@@ -572,7 +578,7 @@ class _ShellReader:
             self.all_words(elements, inside=inside)
             return
         value, is_quoted = self.braced(inner, inside=inside)
-        self.fill(written, value, inside=inside or is_quoted)
+        self.fill(written, value, inside=inside or is_quoted or self.is_one_word(inner))
         if value is None:
             self.forget_calculated(inner)
             for found in ASSIGNED_INSIDE.finditer(inner):
@@ -661,6 +667,12 @@ class _ShellReader:
     def is_stated(self, name: str) -> bool:
         """Whether a variable is known to be set, or was set to an unknown value."""
         return name in self.set or name in self.around or (not self.words and name in self.mine)
+
+    def is_one_word(self, name: str) -> bool:
+        """Whether the value of a variable that the text does not set is one word, as who sets it is known."""
+        if ONE_WORD.fullmatch(name) is None or name in self.set or name in self.mine or "IFS" in self.set:
+            return False
+        return name not in self.around or name.startswith("LWS_")  # a manifest cannot set those to unknown values
 
     def value(self, name: str) -> str | None:
         """The value of a variable, of an array that of its first element; None if it is not known.

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from policy.intake.manifests.reading import ManifestNode
 
+GROUP: Final = "LWS_"
+"""Begins the variables that LeaderWorkerSet sets, whose values are read as one word each."""
 REFERENCE: Final = re.compile(r"\$(\$|\((?P<name>[^()$]+)\))")
 
 
@@ -71,6 +73,8 @@ def read_env(env: ManifestNode, draft: EngineDraft) -> None:
             value = item.get("value").text()
             if value is not None or item.get("value").value is None:
                 draft.env[name] = expanded(value or "", draft.env, item)
+        if name.startswith(GROUP) and draft.env.get(name, "") is None:
+            item.fault(f"LeaderWorkerSet sets the variable {quoted(name)}; choose another name, or write its value")
 
 
 def read_shared_env(env: ManifestNode, draft: EngineDraft) -> None:

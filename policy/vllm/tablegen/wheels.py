@@ -16,6 +16,7 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import IO, Final, Protocol
+from weakref import finalize
 
 from policy.errors import PolicyError
 from policy.messages import quoted
@@ -96,7 +97,9 @@ class WheelSource:
 
     def __init__(self, wheel: Path) -> None:
         self.wheel = wheel
-        self._zip = zipfile.ZipFile(open_archive(wheel))
+        opened = open_archive(wheel)
+        finalize(self, opened.close)  # `ZipFile` closes only files that it has opened itself
+        self._zip = zipfile.ZipFile(opened)
         self._reader = BoundedReader()
         names = self._zip.namelist()
         if len(names) > MAX_FILES:

@@ -113,3 +113,12 @@ def test_a_value_that_is_not_a_string_is_refused_as_the_api_server_does_it(value
     assert [(fault.pointer, fault.message.partition(", got")[0]) for fault in faults] == [
         ("/0/spec/containers/0/env/0/value", "expected a string in quotes")
     ]
+
+
+@pytest.mark.parametrize("source", [{"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}, {"value": "$(A)"}])
+def test_a_variable_of_leaderworkerset_has_no_other_unknown_value(source: dict[str, Any]) -> None:
+    """A script's word with such a variable counts as one word."""
+    unknown = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    _, _, faults = read([unknown, {"name": "LWS_LEADER_ADDRESS", **source}])
+    message = "LeaderWorkerSet sets the variable `LWS_LEADER_ADDRESS`; choose another name, or write its value"
+    assert [(fault.pointer, fault.message) for fault in faults] == [("/0/spec/containers/0/env/1", message)]
