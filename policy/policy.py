@@ -224,16 +224,17 @@ class Policy:
         if result.evaluation.ruling.effect.outcome is not Outcome.OVERRIDE:
             return UNSET
         request, deployment = result.request, result.request.deployment
-        if deployment is None:
-            unset = defaults(series(request.release.decided_as))[VARIABLE_INDEX]
-            other = self._evaluate_other(replace(request, facts=request.facts.changed(VARIABLE_INDEX, unset)))
-        else:
+        other: RequestEvaluation | None = result
+        if deployment is not None and VARIABLE_NAME in deployment.env:
             env = {name: value for name, value in deployment.env.items() if name != VARIABLE_NAME}
             other = self._evaluate_other(replace(request, deployment=replace(deployment, env=env)))
         if other is None:
             return WithoutVariable(None, None, starts=False)
-        ruling = other.evaluation.ruling
-        return WithoutVariable(ruling.runner, ruling.effect.outcome, other.starts)
+        facts = other.evaluation.facts  # a script of the deployment, or the facts themselves, may set it too
+        unset = defaults(series(request.release.decided_as))[VARIABLE_INDEX]
+        found = evaluate(result.ruleset, facts.changed(VARIABLE_INDEX, unset), upstream_only=request.upstream_only)
+        starts = found.final.starts and not other.launch_errors
+        return WithoutVariable(found.ruling.runner, found.ruling.effect.outcome, starts)
 
     def _lifted_in(self, result: RequestEvaluation) -> dict[str, str | None]:
         """The first later release in which each fired rule does not fire for the same request."""

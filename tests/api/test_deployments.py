@@ -240,6 +240,17 @@ def test_a_deployment_is_decided_without_its_variable_and_by_later_releases_too(
     }
 
 
+@pytest.mark.parametrize(
+    "script",
+    ["VLLM_USE_V2_MODEL_RUNNER=0 {}", "export VLLM_USE_V2_MODEL_RUNNER=0; {}", "env VLLM_USE_V2_MODEL_RUNNER=0 {}"],
+)
+def test_a_variable_that_a_script_sets_is_left_out_too(decide: Callable[..., Any], script: str) -> None:
+    command = f"vllm serve {NAME}"
+    found, other = decide(of(script.format(command))), decide(of(command))
+    assert (found["runner"], found["outcome"]) == ("v1", "override")
+    assert found["without_variable"] == {name: other[name] for name in ("runner", "outcome", "starts")}
+
+
 def test_candidate_rules_are_compared_on_a_deployment(client: httpx.Client, decide: Callable[..., Any]) -> None:
     answer = client.post("/v1/dry-run", json={"request": REQUEST, "remove": ["kv-connector-fallback"]}).json()
     assert without_id(answer["current"]) == without_id(decide({**REQUEST, "explain": True}))
