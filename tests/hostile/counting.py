@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from policy.errors import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hostile.reader import Reader
 
@@ -54,8 +54,14 @@ def reads_of(readers: Mapping[str, Reader]) -> Iterator[tuple[str, str, int]]:
             yield from ((name, family, reader.largest // part) for part in PARTS)
 
 
-def count(module: str, seconds: int = SECONDS) -> dict[tuple[str, str], list[int]]:
-    """The instructions for the texts of each reader and family of a module, by ascending size.
+def readers_of(module: str, names: Sequence[str]) -> dict[str, Reader]:
+    """The readers of a module with these names; without names all of them."""
+    readers: dict[str, Reader] = importlib.import_module(module).READERS
+    return {name: readers[name] for name in names or readers}
+
+
+def count(module: str, seconds: int = SECONDS, names: Sequence[str] = ()) -> dict[tuple[str, str], list[int]]:
+    """The instructions for the texts of each reader and family of a module, by ascending size; ``names`` selects some.
 
     A read that takes longer than ``seconds`` is the last one: its family has fewer counts, and those after it have
     none.
@@ -75,12 +81,12 @@ def count(module: str, seconds: int = SECONDS) -> dict[tuple[str, str], list[int
             name: text for name, text in os.environ.items() if not name.startswith("COV")
         }  # its tracing would be counted
         environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "PYTHONHASHSEED": "0"}
-        command = (*callgrind, sys.executable, __file__, module, str(seconds))
+        command = (*callgrind, sys.executable, __file__, module, str(seconds), *names)
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if run.returncode not in {0, -signal.SIGVTALRM}:
             raise RuntimeError(f"the reads of {module} ended with {run.returncode}: {run.stderr}")
         found: dict[tuple[str, str], list[int]] = {}
-        for number, (reader, family, _) in enumerate(reads_of(importlib.import_module(module).READERS)):
+        for number, (reader, family, _) in enumerate(reads_of(readers_of(module, names))):
             counts = found.setdefault((reader, family), [])
             part = out.with_name(f"count.{number + 2}")  # the first one counts what comes before the reads
             if not part.exists():
@@ -101,10 +107,10 @@ def growth(counts: list[int]) -> str | None:
     return f"{counts} instructions for 1, 2 and 4 times the text"
 
 
-def main(module: str, seconds: int) -> None:
+def main(module: str, seconds: int, names: Sequence[str]) -> None:
     """Read every text of a module's readers, and call ``getppid`` before the first and after each."""
     gc.disable()
-    readers: dict[str, Reader] = importlib.import_module(module).READERS
+    readers = readers_of(module, names)
     reads = [(readers[name].read, readers[name].families[family](size)) for name, family, size in reads_of(readers)]
     os.getppid()
     for read, text in reads:
@@ -117,4 +123,4 @@ def main(module: str, seconds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from hostile.counting import ValgrindMissing, count, growth
+from hostile.counting import ValgrindMissing, count, growth, readers_of
 
-MODULES = [f"hostile.{name}" for name in ("documents", "intake") if Path(__file__).with_name(f"{name}.py").exists()]
+VALUES = ("json-or-text", "object", "devices", "human-or-auto")
+INTAKE = (
+    ("shell", "environment", "configurations of models"),
+    ("arguments",),
+    ("option files", "manifests"),
+    tuple(f"values of {kind}" for kind in VALUES),
+)
+"""The readers of ``hostile.intake``, counted in several processes, as all together take ten minutes."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", MODULES)
-def test_instructions_grow_no_faster_than_the_text(module: str) -> None:
-    found = {place: counts for place, counts in count(module).items() if growth(counts) is not None}
+@pytest.mark.parametrize(
+    ("module", "names"), [("hostile.documents", ()), *(("hostile.intake", names) for names in INTAKE)]
+)
+def test_instructions_grow_no_faster_than_the_text(module: str, names: tuple[str, ...]) -> None:
+    found = {place: counts for place, counts in count(module, names=names).items() if growth(counts) is not None}
     assert found == {}
+
+
+def test_each_reader_is_counted() -> None:
+    assert sorted(name for names in INTAKE for name in names) == sorted(readers_of("hostile.intake", ()))
 
 
 @pytest.mark.slow
