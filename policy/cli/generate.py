@@ -1,11 +1,12 @@
 """The generated files, made from the vocabulary: schemas for editors and ``docs/facts.md``.
 
-Owns the list of files and their content. ``make generate`` runs it, and a test fails if a file is out of date.
+Owns the list of files and their content. ``make generate`` writes them, and ``--check`` fails if one is out of date.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,5 +112,13 @@ def main() -> None:
         (ROOT / path).write_text(text)
 
 
+def check() -> None:
+    """Exit with 1 and their names if files are not as ``main`` would write them."""
+    files = generated(load(read_folder(ROOT / "rules")))
+    stale = [path for path, text in files.items() if not (ROOT / path).is_file() or (ROOT / path).read_text() != text]
+    if stale:
+        sys.exit(f"out of date: {', '.join(stale)}; run `make generate`")
+
+
 if __name__ == "__main__":
-    main()
+    check() if "--check" in sys.argv else main()

@@ -228,6 +228,8 @@ def _read_order(fields: Mapping[str, YamlNode], reader: FieldReader, effect: Eff
     if type(node.value) is not int or not 0 <= node.value < MAX_ORDER:
         reader.fault(node, f"expected a whole number from 0 to {MAX_ORDER - 1}, got {quoted(node.plain())}")
         return 0
+    if effect is not None and not effect.ordered:
+        reader.fault(node, f"a rule with the effect `{effect.name}` has no position in vLLM's own list; remove `order`")
     return node.value
 
 

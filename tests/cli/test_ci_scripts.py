@@ -29,6 +29,9 @@ def environment(tmp_path: Path) -> Path:
         f'#!/bin/sh\ncase "$1 $2" in\n  "rules diff") exec {real} "$@" ;;\n  verify*) echo "$@" ;;\nesac\n'
     )
     command.chmod(0o755)
+    python = command.with_name("python")
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
     return tmp_path / "venv"
 
 

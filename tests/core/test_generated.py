@@ -10,7 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from policy.cli.generate import generated, main
+from policy.cli.generate import check, generated, main
 from policy.errors import RulesInvalid
 from policy.facts.vocabulary import FACTS
 from policy.parser.fields import FieldReader
@@ -62,6 +62,11 @@ def test_make_generate_writes_every_generated_file(
     main()
     files = generated(catalogue)
     assert {path: (tmp_path / path).read_text() for path in files} == files
+    check()
+    (tmp_path / "docs" / "facts.md").write_text("")
+    (tmp_path / "rules" / "rule.schema.json").unlink()
+    with pytest.raises(SystemExit, match=r"^out of date: rules/rule.schema.json, docs/facts.md; run `make generate`$"):
+        check()
 
 
 @pytest.mark.parametrize("name", sorted(VALIDATORS))
@@ -98,6 +103,7 @@ UNSEEN = {
     "names:upstream/other.yaml",
     "order-taken:upstream/other.yaml",
     "order:upstream/a.yaml",
+    "order:upstream/e.yaml",
     "spans:upstream/conditions/named.yaml",
     "spans:upstream/example.yaml",
     "spans:upstream/other.yaml",
