@@ -16,7 +16,7 @@ import typer
 
 from policy.cli import proof_report as report
 from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail
-from policy.cli.requests import loaded, parsed, read_text, today
+from policy.cli.requests import HubOption, ModelOption, loaded, models_of, parsed, read_text, today
 from policy.errors import EngineFailed, RequestInvalid, RulesInvalid
 from policy.messages import counted
 from policy.parser.jsontext import NotJson, read_json
@@ -31,6 +31,7 @@ from policy.rules.loader import default_folder, read_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from policy.intake.intake import Find
     from policy.proof.edit import FleetCount
     from policy.request.request import Request
     from policy.rules.releases import Releases
@@ -116,6 +117,8 @@ def diff(
             help="Also append the Markdown to this file, whatever the format; `-` prints it on standard output.",
         ),
     ] = None,
+    model_configs: ModelOption = None,
+    hub: HubOption = False,  # noqa: FBT002  # typer's flags
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if a deployment is affected.")] = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Show what an edit changes: for each release, the classes of deployments with another runner, start or reasons.
@@ -126,7 +129,8 @@ def diff(
     from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import
 
     place = rules or default_folder()
-    before, after = _policy(base, place), _policy(head, place)
+    find = models_of(model_configs or [], hub=hub).find
+    before, after = _policy(base, place, find), _policy(head, place, find)
     with _proving("comparing") as progress:
         edit = edit_of(before, after, progress)
     count = _fleet_count(fleet, before, after) if fleet else None
@@ -142,6 +146,8 @@ def diff(
         case EditFormat.GITHUB:
             for line in report.notices(edit, place, after.catalogue, before.catalogue):
                 typer.echo(line)
+    if count is not None and count.undecided == count.deployments > 0:
+        fail(FOUND, f"{fleet}: no deployment could be decided, so none was compared")
     raise typer.Exit(FOUND if exit_code and edit.changes_something else 0)
 
 
@@ -169,12 +175,12 @@ def _proving(doing: str) -> Iterator[Callable[[str], None]]:
         fail(FOUND, str(error))
 
 
-def _policy(name: str | None, place: Path) -> Policy:
+def _policy(name: str | None, place: Path, find: Find) -> Policy:
     """The rules that a name refers to; the command fails if they cannot be read or are invalid."""
     from policy.rules.git import AmbiguousRevision, RevisionNotFound, read_revision  # noqa: PLC0415  # only this command needs git
 
     try:
-        return Policy(load(read_folder(place) if name is None else read_revision(name, place)))
+        return Policy(load(read_folder(place) if name is None else read_revision(name, place)), find=find)
     except (AmbiguousRevision, RevisionNotFound) as error:
         fail(USAGE, str(error))
     except RulesInvalid as error:
@@ -196,11 +202,13 @@ def _fleet_count(file: str, before: Policy, after: Policy) -> FleetCount:
 
 def _pairs(
     document: Any, name: str, before: Releases, after: Releases
-) -> Iterator[tuple[str, Request | None, Request | None]]:
+) -> Iterator[tuple[str, Request | RequestInvalid | None, Request | RequestInvalid | None]]:
     """The deployments of a document, as read for each side."""
     sides = _requests(document, name, before), _requests(document, name, after)
-    for each in dict.fromkeys([*sides[0], *sides[1]]) or [name]:
-        yield each, sides[0].get(each), sides[1].get(each)
+    names = dict.fromkeys(each for side in sides if isinstance(side, dict) for each in side)
+    for each in names or [name]:
+        base, head = (side if isinstance(side, RequestInvalid) else side.get(each) for side in sides)
+        yield each, base, head
 
 
 def _fleet(file: str) -> list[Any]:
@@ -213,15 +221,12 @@ def _fleet(file: str) -> list[Any]:
         return document if isinstance(document, list) else [document]
 
 
-def _requests(document: Any, name: str, releases: Releases) -> dict[str, Request | None]:
-    """The deployments of a document by name; none if it cannot be read."""
+def _requests(document: Any, name: str, releases: Releases) -> dict[str, Request | RequestInvalid] | RequestInvalid:
+    """The deployments of a document by name, or why it cannot be read."""
     try:
         request = read_request_or_manifest(document, releases)
         if not isinstance(request, Manifest):
             return {request.request_id or name: request}
-        return {
-            f"{name} {path}": None if isinstance(each, RequestInvalid) else each
-            for path, each in requests_of(request, releases)
-        }
-    except RequestInvalid:
-        return {}
+        return {f"{name} {path}": each for path, each in requests_of(request, releases)}
+    except RequestInvalid as error:
+        return error

@@ -98,6 +98,8 @@ def summary(found: Edit, fleet: FleetCount | None, show_name: Callable[[str], st
         )
         if fleet.first:
             yield f"first changed: {', '.join(map(show_name, fleet.first))}"
+        for name, why in fleet.first_undecided.items():
+            yield f"not decided: {show_name(f'{name}: {why}')}"
 
 
 def _releases(effect: EditEffect, found: Edit) -> str:

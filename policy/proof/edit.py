@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import RequestInvalid
+from policy.problems import request_problem
 from policy.proof.difference import differences, meaning
 from policy.proof.replay import Replay
 from policy.rules.releases import series
@@ -37,7 +38,7 @@ class EditEffect:
 class FleetCount:
     """The deployments of a fleet that an edit changes, and whose runner or start changes; ``first`` names some.
 
-    ``undecided`` could not be decided under both.
+    ``undecided`` could not be decided under both; ``first_undecided`` has some of them by name, with the reason.
     """
 
     deployments: int
@@ -46,6 +47,7 @@ class FleetCount:
     starts: int
     undecided: int
     first: tuple[str, ...]
+    first_undecided: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,37 +100,46 @@ def _weight(effect: EditEffect) -> tuple[bool, bool]:
 
 
 def count(
-    fleet: Iterable[tuple[str, Request | None, Request | None]], base: Policy, head: Policy, today: date
+    fleet: Iterable[tuple[str, Request | RequestInvalid | None, Request | RequestInvalid | None]],
+    base: Policy,
+    head: Policy,
+    today: date,
 ) -> FleetCount:
     """Count the named deployments that the edit changes; each is given as ``base`` and as ``head`` read it.
 
-    ``None`` is one that cannot be read.
+    ``None`` is one that only the other has.
     """
     total = changed = runner = starts = undecided = 0
     first: list[str] = []
+    reasons: dict[str, str] = {}
     for name, *requests in fleet:
         total += 1
         before, after = (
             _decided(policy, request, today) for policy, request in zip((base, head), requests, strict=True)
         )
-        if before is None or after is None:
+        if isinstance(before, str) or isinstance(after, str):
             undecided += 1
+            if len(reasons) < FIRST:
+                reasons[name] = before if isinstance(before, str) else str(after)
             continue
         runner += before.runner != after.runner
         starts += before.starts != after.starts
         if _compared(before) != _compared(after):
             changed += 1
             first.append(name)
-    return FleetCount(total, changed, runner, starts, undecided, tuple(first[:FIRST]))
+    return FleetCount(total, changed, runner, starts, undecided, tuple(first[:FIRST]), reasons)
 
 
-def _decided(policy: Policy, request: Request | None, today: date) -> Decision | None:
+def _decided(policy: Policy, request: Request | RequestInvalid | None, today: date) -> Decision | str:
+    """The decision, or why there is none."""
     if request is None:
-        return None
+        return "it is read under the other rules only"
     try:
+        if isinstance(request, RequestInvalid):
+            raise request
         return policy.decide(request, today)
-    except RequestInvalid:
-        return None
+    except RequestInvalid as error:
+        return request_problem(error).detail
 
 
 def _compared(decision: Decision) -> tuple[Any, ...]:

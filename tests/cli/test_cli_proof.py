@@ -89,7 +89,7 @@ def test_revisions_and_folders_are_compared_alike(call: Callable[..., Done], fol
     [
         (
             Edit({"0.22.0": "0.22.0"}, (), (EFFECT,)),
-            FleetCount(1, 1, 0, 1, 0, ("a",)),
+            FleetCount(1, 1, 0, 1, 0, ("a",), {}),
             [
                 "1 class of deployments is affected, by moe, in 1 of 1 release",
                 "of 1 deployment, 1 changes (runner: 0, start: 1), and 0 could not be decided",
@@ -98,7 +98,7 @@ def test_revisions_and_folders_are_compared_alike(call: Callable[..., Done], fol
         ),
         (
             Edit({"0.22.0": "0.22.0", "0.23.0": "0.22.0"}, (), (EFFECT, EFFECT)),
-            FleetCount(0, 0, 0, 0, 0, ()),
+            FleetCount(0, 0, 0, 0, 0, (), {}),
             [
                 "2 classes of deployments are affected, by moe, in 1 of 2 releases",
                 "0.23.0 is new, and compared with 0.22.0",
@@ -229,12 +229,15 @@ def test_a_fleet_is_counted(call: Callable[..., Done], folder: Path, tmp_path: P
     file = tmp_path / "fleet.json"
     file.write_text("\n".join(map(json.dumps, FLEET)) if lines else json.dumps(FLEET, indent=1))
     done = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "json", "--fleet", str(file))
-    assert json.loads(done.out)["fleet"] == COUNTED
+    found = json.loads(done.out)["fleet"]
+    ((name, why),) = found.pop("first_undecided").items()
+    assert (found, name) == (COUNTED, f"{file}:4")
+    assert why.startswith("/facts/no_such: unknown field `no_such`; legal: ")
     text = call("rules", "diff", "HEAD", "--rules", str(folder), "--fleet", str(file)).out.splitlines()
-    assert text[-2:] == [
-        "of 4 deployments, 1 changes (runner: 1, start: 0), and 1 could not be decided",
-        "first changed: kv",
-    ]
+    assert text[text.index("first changed: kv") - 1] == (
+        "of 4 deployments, 1 changes (runner: 1, start: 0), and 1 could not be decided"
+    )
+    assert " ".join(text[text.index("first changed: kv") + 1 :]).startswith(f"not decided: {file}:4: /facts/no_such: ")
 
 
 def test_a_fleet_of_manifests_is_counted_container_by_container(
@@ -249,7 +252,24 @@ def test_a_fleet_of_manifests_is_counted_container_by_container(
         "deployments": 1,
         "undecided": 0,
         "first": [f"{file}:1 spec.containers[0]"],
+        "first_undecided": {},
     }
+
+
+def test_a_fleet_of_which_nothing_could_be_decided_says_why_and_is_a_1(
+    call: Callable[..., Done], folder: Path, tmp_path: Path
+) -> None:
+    narrow(folder)
+    file = tmp_path / "fleet.json"
+    file.write_text(json.dumps({"manifest": POD}))
+    diff = ("rules", "diff", "HEAD", "--rules", str(folder), "--fleet", str(file))
+    done = call(*diff)
+    assert (done.code, done.err) == (1, f"{file}: no deployment could be decided, so none was compared\n")
+    assert "the config.json of `m` is needed" in " ".join(done.out.split())
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**QWEN, "model_type": "qwen3"}))
+    named = call(*diff, "--model-config", f"m={config}", "--format", "json")
+    assert (named.code, json.loads(named.out)["fleet"]["undecided"]) == (0, 0)
 
 
 @pytest.mark.slow
