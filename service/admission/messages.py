@@ -68,7 +68,9 @@ def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> I
     if not errors and decision.set_env:
         alone, decided = _runner(decision.upstream.runner), _runner(decision.runner)
         wanted = ", ".join(f"{name}={value}" for name, value in decision.set_env.items())
-        yield 2, _line(path, f"vLLM alone takes {alone}, the policy decided {decided}; set {wanted}")
+        reason = next(reason for reason in decision.reasons if reason.decisive)
+        why = f"rule {quoted(reason.rule)}: {reason.message}"
+        yield 2, _line(path, f"vLLM alone takes {alone}, the policy decided {decided}; set {wanted}; {why}")
     text = annotation_of(engine_decision.engine.nodes, SET_ENV)
     if options.set_env != "off" and text not in {None, "true", "false"}:
         yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(text)}; write "true" or "false"')

@@ -90,7 +90,10 @@ REVIEW_EXAMPLE: Final = {
     },
 }
 RULE_EXAMPLE: Final = "kv-connector-fallback"
-SET: Final = "spec.containers[0]: vLLM alone takes V2, the policy decided V1; set VLLM_USE_V2_MODEL_RUNNER=0"
+SET: Final = (
+    "spec.containers[0]: vLLM alone takes V2, the policy decided V1; set VLLM_USE_V2_MODEL_RUNNER=0; "
+    "rule `kv-connector-fallback`: a KV connector (NixlConnector) keeps this deployment on V1"
+)
 PATCH: Final = [
     {"op": "test", "path": "/spec/containers/0/name", "value": "vllm"},
     {"op": "add", "path": "/spec/containers/0/env", "value": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}]},

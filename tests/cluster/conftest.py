@@ -46,7 +46,10 @@ NIXL: Final = ("--kv-transfer-config", '{"kv_connector":"NixlConnector","kv_role
 QUIET: Final = 2.0
 """Seconds without a review, after which no controller is taken to be at work."""
 TEMPLATE: Final = "spec.template.spec.containers[0]"
-SET: Final = f"vLLM alone takes V2, the policy decided V1; set {VARIABLE}=0"
+SET: Final = (
+    f"vLLM alone takes V2, the policy decided V1; set {VARIABLE}=0"
+    "; rule `kv-connector-fallback`: a KV connector (NixlConnector) keeps this deployment on V1"
+)
 DBO: Final = "vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"
 
 

@@ -53,7 +53,10 @@ STRICT = AdmissionOptions(deny=True, set_env="always", fail="closed")
 ALWAYS = AdmissionOptions(deny=False, set_env="always", fail="open")
 OFF = AdmissionOptions(deny=False, set_env="off", fail="open")
 
-SET = f"vLLM alone takes V2, the policy decided V1; set {VARIABLE}=0"
+SET = (
+    f"vLLM alone takes V2, the policy decided V1; set {VARIABLE}=0"
+    "; rule `kv-connector-fallback`: a KV connector (NixlConnector) keeps this deployment on V1"
+)
 DBO = "vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"
 ELSEWHERE = f"the value of `{VARIABLE}` is not known here; it is assumed to be unset"
 OFFLOADING = "`spec.kvCacheOffloading` takes effect from vLLM 0.22; KServe asks the image for its version"
@@ -196,7 +199,7 @@ VALIDATED: list[tuple[str, AdmissionOptions, str, Document]] = [
         WARN,
         "warned",
         told(
-            f"spec.template.containers[0]: {SET}",
+            f"spec.template.containers[0]: {SET.replace('NixlConnector', 'OffloadingConnector')}",
             f"spec.template.containers[0]: {OFFLOADING}",
             runner="spec.template.containers[0]=v1",
         ),
