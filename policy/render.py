@@ -15,6 +15,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from policy.decision.decision import Decision
 from policy.escaping import escape_line, escape_lines
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderableType
     from rich.segment import Segment
 
-    from policy.decision.decision import Decision
+    from policy.problems import Problem
     from policy.rules.catalogue import Catalogue
     from policy.rules.rule import Rule
 
@@ -79,30 +80,30 @@ def decision(answer: Decision) -> RenderableType:
     return Group(*parts)
 
 
-def containers(rows: Iterable[tuple[str, Decision | str]]) -> RenderableType:
-    """The containers of a manifest, a line each: the path, and the decision or the error."""
-    table = table_of("container", "runner", "outcome", "starts", "vLLM", "why")
-    for column in table.columns[1:-1]:
+def engines(rows: Iterable[tuple[str, Decision | Problem]]) -> RenderableType:
+    """The engines of a manifest by their names: a row each with the decision and why, and all problems below.
+
+    Nothing is cut: names and reasons are in the last column, where they wrap.
+    """
+    table = table_of("runner", "outcome", "starts", "vLLM", "engine, and why")
+    for column in table.columns[:-1]:
         column.no_wrap = True
-    for path, found in rows:
-        if isinstance(found, str):
-            table.add_row(_cut(path), "-", "-", "-", "-", _cut(found, BAD))
-        else:
+    problems: list[RenderableType] = []
+    for name, found in rows:
+        shown = Text(escape_line(name), STRONG)
+        if isinstance(found, Decision):
             starts = Text("yes", GOOD) if found.starts else Text("no", BAD)
-            table.add_row(
-                _cut(path),
-                Text(runner_name(found.runner), STRONG),
-                found.outcome or "-",
-                starts,
-                found.vllm_version,
-                _cut(found.summary),
-            )
-    return table
+            why = Text.assemble(shown, "\n", escape_line(found.summary))
+            table.add_row(runner_name(found.runner), found.outcome or "-", starts, found.vllm_version, why)
+        else:
+            table.add_row("-", "-", "-", "-", Text.assemble(shown, "\n", ("not decided, see below", BAD)))
+            problems += [Text.assemble(shown, ": ", escape_line(line)) for line in fault_lines(found)]
+    return Group(table, *([Text(), *problems] if problems else []))
 
 
-def _cut(text: str, style: str = "") -> Text:
-    """A text on one line, cut if its column is too narrow; the column shrinks, unlike one with ``no_wrap``."""
-    return Text(escape_line(text), style, no_wrap=True, overflow="ellipsis")
+def fault_lines(problem: Problem) -> list[str]:
+    """The faults of a problem, a line each."""
+    return [f"{fault.pointer}: {fault.message}" if fault.pointer else fault.message for fault in problem.errors]
 
 
 def escape_control(text: str) -> Text:

@@ -1,18 +1,14 @@
 """Errors as answers: RFC 9457 ``application/problem+json``.
 
-Owns the kinds of problem, their titles and status codes, and the conversion of errors.
+Owns the kinds of problem that the service adds to those of a request, and the conversion of errors.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from msgspec import UNSET, Struct, UnsetType
-
-from policy.errors import MAX_FAULTS, EngineFailed, PolicyError, RequestFault, RequestInvalid, RulesInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from policy.errors import MAX_FAULTS, EngineFailed, PolicyError, RequestInvalid, RulesInvalid
+from policy.problems import REQUEST_KINDS, Problem, ProblemFault, problem, request_problem
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -28,10 +24,7 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "too-large": (413, "The body is too large"),
     "unknown-host": (421, "The service does not answer for this host"),
     "unsupported-encoding": (415, "The body is encoded in a way that is not read here"),
-    "invalid-request": (422, "Invalid request"),
-    "unknown-release": (422, "The release is not known"),
-    "model-config-needed": (422, "The config.json of a model is needed"),
-    "unsupported-model": (422, "vLLM refuses the model"),
+    **REQUEST_KINDS,
     "rules-invalid": (422, "The candidate rules cannot be used"),
     "too-much-work": (422, "The request asks for too much work"),
     "candidate-aborted": (422, "The candidate rules were stopped"),
@@ -57,26 +50,6 @@ class LogUnavailable(PolicyError):
     """A decision could not be recorded, though that is required."""
 
 
-class ProblemFault(Struct, frozen=True):
-    """One fault: where in the body, and for a rule where in its file."""
-
-    pointer: str
-    message: str
-    file: str | UnsetType = UNSET
-    line: int | UnsetType = UNSET
-    column: int | UnsetType = UNSET
-
-
-class Problem(Struct, frozen=True):
-    """An RFC 9457 problem; ``errors`` has every fault found."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    errors: list[ProblemFault]
-
-
 class Refused(PolicyError):
     """A request refused by the service, with its kind of problem; it may be retried after ``wait`` seconds."""
 
@@ -87,35 +60,23 @@ class Refused(PolicyError):
         super().__init__(detail)
 
 
-def problem(kind: str, faults: Sequence[ProblemFault]) -> Problem:
-    """A problem of a kind; its ``detail`` is the first fault, with the number of further ones.
-
-    Readers stop after ``MAX_FAULTS`` faults, so there may be more.
-    """
-    status, title = KINDS[kind]
-    first = faults[0]
-    where = f"{first.pointer}: " if first.pointer else ""
-    least = "at least " if len(faults) >= MAX_FAULTS else ""
-    more = f" (and {least}{len(faults) - 1} more)" if len(faults) > 1 else ""
-    return Problem(f"urn:runner-policy:problem:{kind}", title, status, f"{where}{first.message}{more}", list(faults))
-
-
 def problem_of(error: PolicyError) -> Problem:
     """The problem of an error."""
     match error:
-        case RequestInvalid(problem=kind, faults=faults):
-            return problem(kind, [_fault(fault) for fault in faults[:MAX_FAULTS]])
+        case RequestInvalid():
+            return request_problem(error, KINDS)
         case RulesInvalid(faults=found):
             return problem(
                 "rules-invalid",
                 [ProblemFault("", fault.message, fault.path, fault.line, fault.column) for fault in found[:MAX_FAULTS]],
+                KINDS,
             )
         case Refused(kind=kind, pointer=pointer):
-            return problem(kind, [ProblemFault(pointer, str(error))])
+            return problem(kind, [ProblemFault(pointer, str(error))], KINDS)
         case LogUnavailable():
-            return problem("log-unavailable", [ProblemFault("", f"{error}; send the request again")])
+            return problem("log-unavailable", [ProblemFault("", f"{error}; send the request again")], KINDS)
         case EngineFailed():
-            return problem("engine-failed", [ProblemFault("", f"{error}; send the request again")])
+            return problem("engine-failed", [ProblemFault("", f"{error}; send the request again")], KINDS)
         case _:
             raise error
 
@@ -130,7 +91,3 @@ def headers_of(error: PolicyError, status: int) -> list[tuple[bytes, bytes]]:
     elif status in RETRYABLE:
         headers.append((b"retry-after", b"%d" % (error.wait if isinstance(error, Refused) else 1)))
     return headers
-
-
-def _fault(fault: RequestFault) -> ProblemFault:
-    return ProblemFault(fault.pointer, fault.message)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from policy.cli.commands import CommandList, add_command
@@ -16,8 +18,20 @@ app = typer.Typer(
 )
 
 
+def _show_version(value: bool) -> None:  # noqa: FBT001  # typer's flags
+    if value:
+        from importlib.metadata import version  # noqa: PLC0415  # the other commands need no metadata
+
+        typer.echo(f"runner-policy {version('runner-policy')}")
+        raise typer.Exit
+
+
 @app.callback()
-def runner_policy() -> None:
+def runner_policy(
+    version: Annotated[  # noqa: FBT002  # the callback shows it; typer's flags
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Which vLLM model runner (V1 or V2) a deployment gets, why, and whether vLLM will start."""
 
 

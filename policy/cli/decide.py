@@ -38,6 +38,8 @@ from policy.decision.decision import Decision, encode
 from policy.errors import RequestInvalid
 from policy.intake.deployment import Platform
 from policy.intake.manifests import is_manifest
+from policy.problems import Problem, request_problem
+from policy.request.items import item_of
 from policy.request.manifest import name_of, requests_of
 from policy.request.request import Request
 from policy.rules.loader import default_folder
@@ -94,24 +96,14 @@ def decide(
     rows = _decide_each(policy, request)
     if as_json or not out.is_terminal:
         for path, found in rows:
-            typer.echo(
-                encode(
-                    {"path": path, "decision": found}
-                    if isinstance(found, Decision)
-                    else {"path": path, "problem": fault_lines(found)}
-                ).decode()
-            )
+            typer.echo(encode(item_of(request, path, found)).decode())
     else:
         from policy import render  # noqa: PLC0415  # commands with JSON in a pipe start without rich
 
-        lines = [
-            (name_of(request.document, path), found if isinstance(found, Decision) else "; ".join(fault_lines(found)))
-            for path, found in rows
-        ]
-        show(render.containers(lines))
+        show(render.engines([(name_of(request.document, path), found) for path, found in rows]))
     if not rows:
         err.print("no vLLM container found", markup=False)
-    raise typer.Exit(FOUND if any(isinstance(found, RequestInvalid) for _, found in rows) else 0)
+    raise typer.Exit(FOUND if any(isinstance(found, Problem) for _, found in rows) else 0)
 
 
 def _with_flags(document: Any, vllm_version: str | None, platform: Platform | None) -> Any:
@@ -145,19 +137,21 @@ def _with(document: dict[str, Any], name: str, value: str | None) -> dict[str, A
     return document if value is None or document.get(name) is not None else {**document, name: value}
 
 
-def _decide_each(policy: Policy, manifest: Manifest) -> list[tuple[str, Decision | RequestInvalid]]:
-    """Each container's path, with its decision or the error."""
+def _decide_each(policy: Policy, manifest: Manifest) -> list[tuple[str, Decision | Problem]]:
+    """Each container's path, with its decision or the problem with it."""
     try:
         requests = requests_of(manifest, policy.releases)
     except RequestInvalid as error:
         fail(USAGE, *fault_lines(error))
     day = today()
-    rows: list[tuple[str, Decision | RequestInvalid]] = []
+    rows: list[tuple[str, Decision | Problem]] = []
     for path, request in _tracked(requests) if err.is_terminal else requests:
         try:
-            rows.append((path, request if isinstance(request, RequestInvalid) else policy.decide(request, day)))
+            if isinstance(request, RequestInvalid):
+                raise request
+            rows.append((path, policy.decide(request, day)))
         except RequestInvalid as error:
-            rows.append((path, error))
+            rows.append((path, request_problem(error)))
     return rows
 
 

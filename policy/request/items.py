@@ -1,26 +1,58 @@
-"""The answer to a manifest: a decision for each engine in it, or the problem with that engine."""
+"""The answer to a manifest: for each engine in it the object it belongs to, and its decision or the problem with it."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import TYPE_CHECKING, Final
 
-from policy.decision.decision import Decision  # noqa: TC001  # msgspec reads the annotations
-from service.problems import Problem  # noqa: TC001  # as above
+from msgspec import UNSET, Struct, UnsetType
+
+from policy.decision.decision import Decision
+from policy.problems import Problem  # noqa: TC001  # msgspec reads the annotations
+from policy.request.manifest import values_along
+
+if TYPE_CHECKING:
+    from policy.request.request import Manifest
+
+MAX_NAME: Final = 253
+"""Characters of a name in Kubernetes (RFC 1123); a longer one is left out, as each engine repeats it."""
 
 
-class ManifestDecision(Struct, frozen=True, omit_defaults=True):
-    """An engine of a manifest by its path: its decision, or the problem with it."""
+class ManifestDecision(Struct, frozen=True):
+    """An engine of a manifest by its path: its object, and its decision or the problem with it.
+
+    ``kind``, ``namespace`` and ``name`` are ``None`` if the object has none, such as a chart's values.
+    """
 
     path: str
-    decision: Decision | None = None
-    problem: Problem | None = None
+    kind: str | None
+    namespace: str | None
+    name: str | None
+    decision: Decision | UnsetType = UNSET
+    problem: Problem | UnsetType = UNSET
 
-    def row(self) -> tuple[str, Decision | str]:
-        """The path, with the decision or the problem's detail."""
-        return self.path, self.decision if self.problem is None else self.problem.detail  # type: ignore[return-value]  # exactly one of the two is set
+    @property
+    def outcome(self) -> Decision | Problem:
+        """The decision or the problem: exactly one of the two is set."""
+        return self.problem if isinstance(self.decision, UnsetType) else self.decision  # type: ignore[return-value]  # see above
 
 
 class ManifestDecisions(Struct, frozen=True):
     """The answer to a manifest."""
 
     items: list[ManifestDecision]
+
+
+def item_of(manifest: Manifest, path: str, answer: Decision | Problem) -> ManifestDecision:
+    """The item for an engine at a path such as ``items[3].spec``."""
+    kind = namespace = name = None
+    for value in values_along(manifest.document, path):
+        if isinstance(value, dict) and isinstance(value.get("kind"), str):
+            metadata = value.get("metadata")
+            names = metadata if isinstance(metadata, dict) else {}
+            kind, namespace, name = map(_name, (value["kind"], names.get("namespace"), names.get("name")))
+    decision, problem = (answer, UNSET) if isinstance(answer, Decision) else (UNSET, answer)
+    return ManifestDecision(path, kind, namespace, name, decision, problem)
+
+
+def _name(value: object) -> str | None:
+    return value if isinstance(value, str) and len(value) <= MAX_NAME else None

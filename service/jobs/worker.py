@@ -30,6 +30,7 @@ from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded, require
 from policy.messages import quoted
 from policy.pointer import at
 from policy.policy import Policy
+from policy.request.items import ManifestDecisions, item_of
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
 from policy.rules.catalogue import load
@@ -39,11 +40,10 @@ from service.admission.review import read_review
 from service.documents.body import decode
 from service.documents.dry_run_request import FIELDS, Candidate, read_candidate
 from service.documents.form import read_form
-from service.jobs.items import ManifestDecision, ManifestDecisions
 from service.jobs.messages import JSON, OK, TEXT, Job, JobKind, JobResult
 from service.limits.budget import WorkBudget
 from service.log.record import line
-from service.problems import Problem, Refused, problem_of
+from service.problems import Refused, problem_of
 from service.request_context import MAX_LOGGED_IDS, RequestContext
 from service.telemetry.logging import configure_worker
 from service.telemetry.metrics import DecisionCount
@@ -265,9 +265,9 @@ class JobWorker:
             try:
                 if isinstance(request, RequestInvalid):
                     raise request
-                items.append(ManifestDecision(path, self._one(request, records, budget, today)))
+                items.append(item_of(manifest, path, self._one(request, records, budget, today)))
             except PolicyError as error:
-                items.append(ManifestDecision(path, problem=problem_of(error)))
+                items.append(item_of(manifest, path, problem_of(error)))
         return ManifestDecisions(items)
 
     def _one(
@@ -335,13 +335,13 @@ def _text(answer: Decision | ManifestDecisions) -> bytes:
     picture = (
         render.decision(answer)
         if isinstance(answer, Decision)
-        else render.containers([item.row() for item in answer.items])
+        else render.engines([(item.path, item.outcome) for item in answer.items])
     )
     return render.as_text(picture).encode()
 
 
 def _problem(error: PolicyError) -> JobResult:
-    found: Problem = problem_of(error)
+    found = problem_of(error)
     return JobResult(found.status, b"", encode(found))
 
 

@@ -13,12 +13,12 @@ from policy.checks.candidate import MAX_RULES
 from policy.checks.comparison import DryRunComparison, DryRunComparisonOfAll
 from policy.decision.decision import Decision
 from policy.intake.deployment import PLATFORMS
+from policy.problems import Problem
+from policy.request.items import ManifestDecisions
 from policy.request.request import INPUTS, MAX_REQUEST_ID
 from policy.rules.json_schema import facts_schema
 from service.admission.review import API_VERSION, KIND, MAX_UID, OPERATIONS, STARTING_OPERATIONS, AdmissionReview
-from service.jobs.items import ManifestDecisions
 from service.log.record import Record
-from service.problems import Problem
 
 Schema = dict[str, Any]
 REF: Final = "#/components/schemas/{name}"

@@ -13,9 +13,10 @@ import pytest
 from pydantic import SecretStr
 
 from policy.errors import EngineFailed, PolicyError
+from policy.problems import ProblemFault
 from service.app import create_app
 from service.models import HubModels
-from service.problems import KINDS, ProblemFault, problem_of
+from service.problems import KINDS, problem_of
 from service.recorder import Recorder
 from service.reload.reload import Published
 from service.request_context import RequestContext

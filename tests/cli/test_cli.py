@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -617,13 +618,18 @@ def test_help_says_what_a_command_does(call: Callable[..., Done], command: tuple
 ASKED = {"--runner", "--outcome", "--starts", "--no-starts", "--vllm-version", "--rule", "--requested-by"}
 
 
+def test_the_version_is_that_of_the_package(call: Callable[..., Done]) -> None:
+    done = call("--version")
+    assert (done.code, done.out, done.err) == (0, f"runner-policy {version('runner-policy')}\n", "")
+
+
 def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
     named = {
         command: set(re.findall(r"(?<![\w-])--[a-z-]+", call(*command, "--help", COLUMNS="200").out)) - {"--help"}
         for command in COMMANDS
     }
     assert named == {
-        (): set(),
+        (): {"--version"},
         ("serve",): {
             *(
                 "--host",
@@ -679,7 +685,16 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
         ("rules", "test"): {"--rules", "--format", "--mutate"},
         ("rules", "show"): {"--rules", "--vllm-version", "--json"},
         ("rules", "prove"): {"--rules", "--format"},
-        ("rules", "diff"): {"--rules", "--format", "--fleet", "--markdown", "--exit-code"},
+        ("rules", "diff"): {
+            "--rules",
+            "--format",
+            "--fleet",
+            "--markdown",
+            "--model-config",
+            "--hub",
+            "--no-hub",
+            "--exit-code",
+        },
         ("verify",): {"--rules", "--source", "--cache", "--samples", "--seed", "--draft", "--json"},
     }
 

@@ -82,7 +82,7 @@ def test_in_a_pipe_a_list_is_a_line_of_json_a_container(call: Call, named: str) 
     lines = [json.loads(line) for line in done.out.splitlines()]
     assert (done.code, done.err) == (0, "")
     assert [line["path"] for line in lines] == [f"items[1].{PATH}[0]", f"items[2].{PATH}[0]", f"items[2].{PATH}[1]"]
-    assert [sorted(line) for line in lines] == [["decision", "path"]] * 3
+    assert [sorted(line) for line in lines] == [["decision", "kind", "name", "namespace", "path"]] * 3
     assert [line["decision"]["facts"]["parallel_config.tensor_parallel_size"]["value"] for line in lines] == [1, 2, 1]
     assert "\x1b" not in done.out
 
@@ -92,11 +92,18 @@ def test_a_container_that_cannot_be_decided_has_its_problem_and_the_exit_code_sa
     *good, needed, unknown = (json.loads(line) for line in done.out.splitlines())
     assert (done.code, done.err, len(good)) == (1, "", 3)
     wrapped = 'a manifest alone has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
-    assert needed == {
-        "path": f"items[3].{PATH}[0]",
-        "problem": [f"/items/3/spec/template/spec/containers/0: {NEEDED.format('a/b')}; {wrapped}"],
-    }
-    assert unknown["problem"][0].startswith(
+    pointer, message = "/items/3/spec/template/spec/containers/0", f"{NEEDED.format('a/b')}; {wrapped}"
+    assert (needed["path"], needed["problem"]) == (
+        f"items[3].{PATH}[0]",
+        {
+            "type": "urn:runner-policy:problem:model-config-needed",
+            "title": "The config.json of a model is needed",
+            "status": 422,
+            "detail": f"{pointer}: {message}",
+            "errors": [{"pointer": pointer, "message": message}],
+        },
+    )
+    assert unknown["problem"]["detail"].startswith(
         "/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: unknown release `0.5.0`"
     )
 
@@ -111,21 +118,26 @@ def test_a_manifest_comes_as_a_list_as_documents_or_in_a_request(call: Call, nam
     assert (done.code, len(done.out.splitlines())) == (0, 3)
 
 
-def test_on_a_terminal_a_list_is_a_line_a_container(
-    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, named: str
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_on_a_terminal_each_engine_of_a_list_has_its_name_and_its_reason(
+    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, named: str, width: int
 ) -> None:
     (tmp_path / "list.yaml").write_text(BAD)
-    code, out = on_terminal("decide", str(tmp_path / "list.yaml"), "--model-config", named)
-    lines = [
-        line.rstrip()
-        for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out).replace("\r", "\n").splitlines()
-        if "prod/" in line
-    ]
-    good = "V2       default   yes      0.24.0   V2: nothing keeps this deployment from V2, the default"
+    code, out = on_terminal("decide", str(tmp_path / "list.yaml"), "--model-config", named, COLUMNS=str(width))
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out).replace("\r", "\n")
+    table, _, below = text[text.index("runner ") :].partition("\n\n")
+    why = "V2:nothingkeepsthisdeploymentfromV2,thedefault"
     assert (code, "\x1b[" in out) == (1, True)
-    assert lines[:3] == [f"prod/Deployment/{name}/vllm   {good}" for name in ("qwen", "pair", "pair")]
-    assert [re.split(" {2,}", line)[:5] for line in lines[3:]] == [["prod/Deployment/odd/vllm", "-", "-", "-", "-"]] * 2
-    assert max(map(len, lines)) <= 160
+    assert "".join(table.split()).partition("why")[2].strip("─") == "".join(
+        [
+            *(f"V2defaultyes0.24.0prod/Deployment/{name}/vllm{why}" for name in ("qwen", "pair", "pair")),
+            *["----prod/Deployment/odd/vllmnotdecided,seebelow"] * 2,
+        ]
+    )
+    problems = "".join(below.split())
+    assert "prod/Deployment/odd/vllm:/items/3/spec/template/spec/containers/0:" in problems
+    assert "unknownrelease`0.5.0`;knownreleases:0.20.0to0.33.0" in problems
+    assert max(map(len, text.splitlines())) <= width
 
 
 def test_json_on_a_terminal_is_as_in_a_pipe(
