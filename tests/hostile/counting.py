@@ -81,6 +81,7 @@ def count(module: str, seconds: int = SECONDS, names: Sequence[str] = ()) -> dic
             name: text for name, text in os.environ.items() if not name.startswith("COV")
         }  # its tracing would be counted
         environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "PYTHONHASHSEED": "0"}
+        environment["MALLOC_MMAP_THRESHOLD_"] = "65536"  # else chance decides whether a block that grows is copied
         command = (*callgrind, sys.executable, __file__, module, str(seconds), *names)
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if run.returncode not in {0, -signal.SIGVTALRM}:

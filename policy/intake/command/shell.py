@@ -28,9 +28,9 @@ STARTS_VLLM: Final = re.compile(
     r"""|vllm\.entrypoints\.|dynamo\.vllm(?!\w)"""
 )
 """Matches a text that may start vLLM's server, whichever program reads the text."""
-PLAIN: Final = re.compile(r"(?:[^ \t\r\n'\"\\$`;&|<>()#]|\r(?!\n))+")
+PLAIN: Final = re.compile(r"(?:[^ \t\r\n'\"\\$`;&|<>()#]|\r(?!\n))++")
 OPERATORS: Final = re.compile(r"[;\n()]+|&&|\|\||\|&|[&|]")
-BLANKS: Final = re.compile(r"(?:[ \t]|\r(?=\n))+")
+BLANKS: Final = re.compile(r"(?:[ \t]|\r(?=\n))++")
 """Matches what separates words in a line; a shell would keep the `\\r` of a line that ends with `\\r\\n`."""
 SPLIT: Final = re.compile(r"[^ \t\n]+")
 """Matches a word of an expanded value, as the default `IFS` separates them."""
