@@ -34,12 +34,13 @@ from policy.fastpath.response_encoder import ResponseEncoder
 from policy.intake.assumptions import assumed_of
 from policy.intake.command.expansion import EXHAUSTED, current_expansion
 from policy.intake.intake import derive_facts, facts_with_origin, no_models
+from policy.rules.catalogue import no_pause
 from policy.rules.effects import Outcome
 from policy.rules.releases import Resolution, series
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import date
 
     from policy.decision.ruling import Ruling
@@ -97,6 +98,7 @@ class Policy:
         before: Policy | None = None,
         *,
         compile_all: bool = True,
+        pause: Callable[[], object] = no_pause,
     ) -> None:
         """Compile the rules of every known release; releases with the same rules share a ruleset.
 
@@ -104,6 +106,7 @@ class Policy:
         a model whose ``config.json`` a deployment does not include. ``before`` is an earlier policy of the same thread;
         its rulesets are reused for releases whose rules are the same. Without ``compile_all`` only the
         default release is compiled now, and each other one when it first decides, which raises ``EngineFailed`` then.
+        ``pause`` is called after each release.
 
         Raises:
             EngineFailed: the engine refuses the rules.
@@ -120,6 +123,7 @@ class Policy:
         self._rulesets: dict[str, Ruleset] = {}
         for release in catalogue.releases.known if compile_all else (self.releases.default,):
             self._compile(release, {} if before is None else before.compiled)
+            pause()
 
     def ruleset(self, release: str) -> Ruleset:
         """The compiled rules of a known release."""

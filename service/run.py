@@ -24,8 +24,7 @@ from uvicorn.config import STARTUP_FAILURE
 from policy.cli.console import INVALID, USAGE, err
 from policy.errors import EngineFailed, PolicyError, RulesInvalid
 from policy.rules.releases import InvalidVersion, UnknownRelease
-from service.app import create_app
-from service.auth.proxies import behind
+from service.app import create_app, served_app
 from service.auth.tokens import TokensInvalid, read_tokens
 from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, first
 from service.run_folder import run_folder
@@ -94,9 +93,7 @@ def run(flags: dict[str, Any]) -> None:
         try:
             _serve(
                 settings,
-                behind(settings.trusted_proxies, application)
-                if settings.workers == 1
-                else "service.app:create_server_app",
+                served_app(settings, application) if settings.workers == 1 else "service.app:create_server_app",
             )
         finally:
             reload.stop()

@@ -26,7 +26,7 @@ from policy.rules.releases import series
 from policy.rules.rule import NamedCondition, Range, Rule, read_named, read_releases, read_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from policy.parser.yamltree import YamlNode
     from policy.rules.loader import Sources
@@ -69,8 +69,12 @@ class Catalogue:
         return next((rule for rule in self.rules if rule.id == rule_id), None)
 
 
-def load(sources: Sources) -> Catalogue:
-    """The catalogue that the sources describe.
+def no_pause() -> None:
+    """Work without a pause, as anything but a serving process does."""
+
+
+def load(sources: Sources, pause: Callable[[], object] = no_pause) -> Catalogue:
+    """The catalogue that the sources describe; ``pause`` is called after each file and each release.
 
     Raises:
         RulesInvalid: with every fault of every file.
@@ -78,7 +82,8 @@ def load(sources: Sources) -> Catalogue:
     reading = _CatalogueReader()
     for path, text in sorted(sources.rules.items()):
         reading.file(path, text)
-    return reading.catalogue(revision_of(sources.rules))
+        pause()
+    return reading.catalogue(revision_of(sources.rules), pause)
 
 
 def revision_of(texts: Mapping[str, str]) -> str:
@@ -129,8 +134,8 @@ class _CatalogueReader:
         if earlier is not item:
             reader.fault(node, f"the id {quoted(item.id)} is already used by {earlier.path}; choose another")
 
-    def catalogue(self, revision: str) -> Catalogue:
-        """The catalogue of all files, checked for every fault between files.
+    def catalogue(self, revision: str, pause: Callable[[], object]) -> Catalogue:
+        """The catalogue of all files, checked for every fault between files; ``pause`` is called after each release.
 
         Raises:
             RulesInvalid: there is a fault.
@@ -149,6 +154,7 @@ class _CatalogueReader:
             self.check_releases(named, list(named.ranges), ())
         for release in self.releases.known:
             catalogue.of_release[release] = self.release_rules(catalogue, release)
+            pause()
         self.note(_duplicate_orders(catalogue))
         self.note(_undecided_releases(catalogue))
         if self.faults:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
-from time import perf_counter_ns
+from time import perf_counter_ns, sleep, thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.masking import masked
 from policy.policy import Policy
-from policy.rules.catalogue import load
+from policy.rules.catalogue import load, no_pause
 from policy.rules.loader import Sources
 from service.admission.engines import AdmissionOptions
 from service.jobs.messages import JobSettings
@@ -44,6 +44,24 @@ LOG_QUERIES: Final = 4
 """Answers with logged records at once, from the query until they are sent: each takes tens of megabytes."""
 LOG_WAITING: Final = 64
 """Further requests for logged records of one caller that may wait."""
+IDLE_RATIO: Final = 9
+"""The time that a thread beside the event loop pauses, divided by the time that it works."""
+
+
+class Pauses:
+    """Pauses of a thread beside the event loop, each nine times as long as the thread has worked since the last one.
+
+    Without them it would take half of the interpreter's time: at 4,100 requests a second, 70 % of the maximum, requests
+    waited for up to 165 ms at each reload, and with them for up to 40 ms.
+    """
+
+    def __init__(self) -> None:
+        self._worked = thread_time()
+
+    def __call__(self) -> None:
+        """Pause, and work on."""
+        sleep(IDLE_RATIO * (thread_time() - self._worked))
+        self._worked = thread_time()
 
 
 class ServiceState:
@@ -95,12 +113,17 @@ class ServiceState:
         )
 
     def build_answers(self, published: Published, before: Answers | None) -> Answers:
-        """Build the answers of published rules; unchanged rulesets of ``before`` are reused."""
+        """Build the answers of published rules, to replace those ``before``, whose unchanged rulesets are reused.
+
+        With answers ``before`` requests are served meanwhile, so the thread that builds pauses for them.
+        """
+        pause = no_pause if before is None else Pauses()
         policy = Policy(
-            load(Sources(published.rules)),
+            load(Sources(published.rules), pause),
             self.settings.default_release,
             self._models.find,
             before.policy if before is not None else None,
+            pause=pause,
         )
         return Answers(policy, published, self.settings, self._models, self.recorder)
 

@@ -8,10 +8,17 @@ import shutil
 import signal
 import threading
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from files import replace_file
+from msgspec.structs import replace
+from pydantic import SecretStr
+
+from policy.rules.loader import read_folder
+from service.app import create_app
+from service.settings import Settings
 
 from .conftest import JSON, QWEN, RULE, TITLE, edit, retitled, until
 from .test_life import refused
@@ -513,3 +520,18 @@ def test_what_is_decided_after_a_swap_is_asked_for_by_the_new_revision(serve: Ca
         document = client.get("/openapi.json").text
     assert [(answer.status_code, answer.json().get("outcome")) for answer in answers] == [(412, None), (200, "default")]
     assert old not in document
+
+
+def test_a_thread_that_builds_changed_rules_pauses_for_the_requests_beside_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path
+) -> None:
+    worked, pauses = count(), list[float]()
+    monkeypatch.setattr("service.state.state.thread_time", lambda: float(next(worked)))
+    monkeypatch.setattr("service.state.state.sleep", pauses.append)
+    state = create_app(Settings(log=SecretStr("off"), run=tmp_path, rules=folder)).service
+    assert pauses == []  # nothing is served at start
+    texts = read_folder(folder).rules
+    published = replace(state.published, revision="new", rules=texts)
+    state.build_answers(published, state.answers)
+    known = state.answers.policy.releases.known
+    assert pauses == [9.0] * (len(texts) + 2 * len(known))  # of files read, of releases resolved, of those compiled
