@@ -86,7 +86,7 @@ HINTS: Final = (
     "loader",
     "otlp",
 )
-"""Every text with a secret that is masked contains one of these."""
+"""A text that contains none of these has no secret to mask."""
 NAME: Final = re.compile(r"[\w.-]++")
 PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 ASSIGNED: Final = re.compile(r"""["'\\]*\s*[:=]""")

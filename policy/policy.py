@@ -130,7 +130,7 @@ class Policy:
         return self._rulesets.get(release) or self._compile(release, {})
 
     def _compile(self, release: str, reusable: Mapping[tuple[tuple[ReleaseRule, ...], Any], Ruleset]) -> Ruleset:
-        """The ruleset of a release, which may be one of the ``reusable`` ones; kept for the next decision."""
+        """Compile a release's rules, or take the ruleset from ``reusable``, and keep it for later decisions."""
         key = (self.catalogue.rules_of(release), series(release))
         if key not in self.compiled:
             self.compiled[key] = reusable.get(key) or Ruleset(*key)

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class NotApplied(Struct, frozen=True):
-    """Why a rule whose condition holds does not apply: the field of the rule that excludes it, and both values."""
+    """Why a rule whose condition holds does not apply.
+
+    ``field`` is the rule's field that excludes it; ``expected`` and ``actual`` are the values compared.
+    """
 
     field: str
     expected: Any

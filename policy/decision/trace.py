@@ -39,7 +39,7 @@ def trace(
     *,
     upstream_only: bool,
 ) -> list[RuleTrace]:
-    """Each rule of the release and whether it fired; for refusals, with the variable as it will be set."""
+    """Each rule of the release and whether it fired; refusals are evaluated with the variable as it will be set."""
     found = []
     for n, item in enumerate(rules):
         rule = item.rule

@@ -49,7 +49,7 @@ class Engine:
         """The actions that fire for an encoded fact, by priority; one with several alternatives may occur twice.
 
         Raises:
-            EngineFailed: the run did not finish, nor did it on a new ruleset.
+            EngineFailed: the run failed, and failed again with a new ruleset.
         """
         with self._lock:
             try:

@@ -294,10 +294,10 @@ class _ModelLookup:
         self._missing: list[str] = []
 
     def config(self, name: str) -> Mapping[str, Any]:
-        """The configuration of a model that is needed, or an empty one if it is missing.
+        """A model's configuration; if it is missing, this is noted and the result is empty.
 
         Raises:
-            RequestInvalid: the name is too long. Every fact repeats it.
+            RequestInvalid: the name is too long; it is repeated in the origin of every fact.
         """
         if len(name) > MAX_NAME:
             raise RequestInvalid(

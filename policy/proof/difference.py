@@ -149,7 +149,7 @@ class _Count:
 
 
 class _RuleSetComparison:
-    """Two sets of rules over one space."""
+    """Compares two sets of rules over the space of the facts that either of them reads."""
 
     def __init__(
         self, before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series]

@@ -227,14 +227,14 @@ class Space:
     def _formula(self, condition: Condition, series: tuple[int, int], variable: bool | None) -> Any:  # noqa: FBT001
         match condition:
             case Leaf():
-                return self._leaf(condition, series, variable)
+                return self._leaf_formula(condition, series, variable)
             case And(parts):
                 return all_of(self.formula(part, series, variable) for part in parts)
             case Or(parts):
                 return any_of(self.formula(part, series, variable) for part in parts)
         raise TypeError(condition)  # INVARIANT: named conditions are resolved
 
-    def _leaf(self, leaf: Leaf, series: tuple[int, int], variable: bool | None) -> Any:  # noqa: FBT001
+    def _leaf_formula(self, leaf: Leaf, series: tuple[int, int], variable: bool | None) -> Any:  # noqa: FBT001
         if leaf.fact == VARIABLE and variable is not None:
             return TRUE if holds(leaf, variable) else FALSE
         above = [self._is_present(name) for name in ancestors(leaf.fact)]

@@ -33,7 +33,7 @@ class BatchEndpoint(Endpoint):
     def __init__(self, service: ServiceState, path: str) -> None:
         super().__init__(service, path)
         self.turn = asyncio.Lock()
-        """Held by the stream that is deciding: one works at a time, so that other requests wait for one turn only."""
+        """Held by the stream that is deciding: only one does at a time, so other requests wait for at most one turn."""
 
     async def answer(self, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext) -> int:
         """Decide many deployments, as one document or as a stream of lines."""

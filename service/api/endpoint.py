@@ -167,7 +167,7 @@ class Endpoint:
         )
 
     def body_arrived(self) -> None:
-        """The body of this task's request is complete: end its timeout."""
+        """End the timeout of the body, as the whole body of this task's request has arrived."""
         self.service.body_timeouts.reading.pop(current_task(), None)
 
     async def answer(self, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext) -> int:

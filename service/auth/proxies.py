@@ -30,7 +30,7 @@ class ForwardedAddress:
         self._proxy_headers: Any = ProxyHeadersMiddleware(self._forward, list(proxies))  # type: ignore[arg-type]  # uvicorn's and Starlette's ASGI types differ
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the application."""
+        """Call the application with the forwarded address as its client, if a trusted proxy sent one."""
         if scope["type"] == "http":
             client = scope["client"]
             scope[PEER] = scope["client"] = (_address_of(client[0]) or client[0], client[1]) if client else None

@@ -58,7 +58,7 @@ MEMORY_LIMIT: Final = 512 << 20
 NICE: Final = 5
 """The niceness of a worker process, so that the serving process comes first."""
 KEPT_POLICIES: Final = 2
-"""Revisions of the rules kept compiled: a request in progress may have the one before the newest."""
+"""How many revisions of the rules are kept compiled: a request in progress may still use the previous one."""
 MAX_FETCHES: Final = 64
 """Models fetched from the hub for one request."""
 NO_MEMORY: Final = f"the request needs more than {MEMORY_LIMIT >> 20} MiB of memory; send it in parts"

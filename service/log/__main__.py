@@ -46,7 +46,7 @@ def main() -> None:
             line.sendall(encode(ack) + b"\n")
 
     worker = LogWorker(config, send_ack)
-    reader = threading.Thread(target=_read, args=(lines, worker, config.labels), name="reader")
+    reader = threading.Thread(target=_enqueue_lines, args=(lines, worker, config.labels), name="reader")
     reader.start()
     try:
         worker.run()
@@ -57,7 +57,7 @@ def main() -> None:
         line.close()
 
 
-def _read(lines: Iterator[bytes], worker: LogWorker, labels: str) -> None:
+def _enqueue_lines(lines: Iterator[bytes], worker: LogWorker, labels: str) -> None:
     decode = msgspec.json.Decoder(tuple[int, list[Line]]).decode
     try:
         for data in lines:

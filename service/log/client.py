@@ -139,7 +139,7 @@ class LogClient(asyncio.Protocol):
                     self._acknowledged.clear()
         if self._sent:
             log.error(
-                "the service stops before the log has confirmed all decisions",
+                "the service is stopping, but the log has not confirmed all decisions",
                 extra={"decisions": self.waiting},
             )
         self._closing = True

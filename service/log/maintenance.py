@@ -1,4 +1,4 @@
-"""What the store's thread does while no rows wait: replay spilled rows, find lost files, and apply the retention."""
+"""What the store's thread does while no rows wait: replay spilled rows, find lost files, and delete old records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from service.log.writer import Writer
 
 RETENTION_INTERVAL: Final = 600.0
-"""Seconds between two runs of the retention."""
+"""Seconds between two deletions of old records."""
 
 
 class Maintenance:
@@ -32,7 +32,7 @@ class Maintenance:
         self._next_retention = 0.0
 
     def run(self) -> TaskResult:
-        """Replay some spilled rows, or else delete some records by the retention.
+        """Replay some spilled rows, or else delete some records that exceed the limits of retention.
 
         Raises:
             StoreFailed: the store cannot be used.

@@ -1,7 +1,7 @@
-"""Records printed on standard output, a line of JSON each.
+"""Records printed on standard output, one line of JSON for each.
 
-No request waits for the reader: unread lines are queued up to a limit, and then dropped. Lines of several processes do
-not mix as long as they are not larger than a pipe accepts at once.
+No request waits for the reader: unread lines are queued up to a limit, and then dropped. Lines of several processes are
+not interleaved as long as none is longer than a pipe accepts in one write.
 """
 
 from __future__ import annotations

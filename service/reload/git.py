@@ -199,7 +199,7 @@ class Remote:
         return commit
 
     def _fetch(self, repository: Repo, depth: int | None = None) -> ObjectID:
-        """Fetch the newest commit, with ``depth`` commits of its history or by default all that are missing here."""
+        """Fetch the newest commit with ``depth`` commits of its history; by default, all that are missing locally."""
         wanted = f"refs/heads/{self._branch}".encode()
         found: list[ObjectID] = []
 

@@ -29,7 +29,10 @@ class Flow(FlowControl):
         self._connection = connection
 
     def resume_reading(self) -> None:
-        """Resume reading once no data is held. It calls no inherited method, as it runs twice for each request."""
+        """Resume reading once no data is held.
+
+        To save time it does not call the inherited method: it runs twice for each request.
+        """
         if self._connection.held:
             self.read_paused = False
             self._connection.loop.call_soon(self._connection.read_held)

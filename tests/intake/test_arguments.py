@@ -236,8 +236,8 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
     ("words", "where", "said"),
     [
         (["-tp", "two"], 1, "`--tensor-parallel-size`: expected a whole number such as `2`, got `two`"),
-        (["-tp"], 0, "`--tensor-parallel-size` takes a value; nothing follows it"),
-        (["--tensor-par"], 0, "`--tensor-parallel-size` takes a value; nothing follows it"),
+        (["-tp"], 0, "`--tensor-parallel-size` takes a value, but nothing follows it"),
+        (["--tensor-par"], 0, "`--tensor-parallel-size` takes a value, but nothing follows it"),
         (
             ["-tp", "--enforce-eager"],
             0,
@@ -315,7 +315,7 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
             "`-sc.…`: `suffix_decoding_max_spec_factor` is `[]`; write a number",
         ),
         (["-sc.num_speculative_tokens", "[]"], 0, "`-sc.…`: `num_speculative_tokens` is `[]`; write a whole number"),
-        (["-cc.mode"], 0, "`-cc.mode` takes a value; nothing follows it"),
+        (["-cc.mode"], 0, "`-cc.mode` takes a value, but nothing follows it"),
         (["--model.x", "1"], 0, "`--model` has no fields, so `--model.x` is refused; write `--model VALUE`"),
         (["--enable.x", "1"], 0, None),
         (
@@ -367,7 +367,7 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
             "`-cc.mode` is set to `$M`, whose value is not known; write the value, or set the variable",
         ),
         (["-cc." + "a." * 70 + "b", "1"], 0, None),
-        (["--config"], 0, "`--config` takes a file; nothing follows it"),
+        (["--config"], 0, "`--config` takes a file, but nothing follows it"),
         (
             ["--config", "a.yaml", "--config", "b.yaml"],
             2,

@@ -116,10 +116,10 @@ def read_options(
     faults: list[RequestFault],
     pointer: str = "/deployment/args",
 ) -> ParsedOptions:
-    """Parse the command line as `release` does; what the release would refuse is added to `faults`.
+    """Parse the command line as `release` does, and add what the release would refuse to `faults`.
 
-    A fault has the word's place below `pointer`. A flag that the release does not have is a launch error, and is left
-    out. `files` has the text of the files that `--config` may name.
+    Each fault points to the place of its word below `pointer`. A flag that the release does not have is a launch error,
+    and is left out. `files` contains the texts of the files that `--config` may name.
 
     Raises:
         KeyError: `release` is not in `policy.intake.model.tables.releases()`.
@@ -421,7 +421,7 @@ class _CommandLineParser:
         """
         self.after_secret = flag.secret
         following = words[at] if at < len(words) else None
-        followed = "; nothing follows it"
+        followed = ", but nothing follows it"
         if following is not None and not flag.secret:
             followed = f"; {quoted(following)} is read as an option, so write `{flag.name}=VALUE` if it is the value"
         self.fault(
@@ -471,7 +471,7 @@ class _CommandLineParser:
         following = at + 1
         if not equals:
             if following == len(words):
-                self.fault(place, f"{quoted(word)} takes a value; nothing follows it")
+                self.fault(place, f"{quoted(word)} takes a value, but nothing follows it")
                 return following
             text = words[following]
             following += 1
@@ -652,7 +652,7 @@ class _CommandLineParser:
             return words, places
         flag = words.index("--config")
         if flag + 1 == len(words):
-            self.fault(places[flag], "`--config` takes a file; nothing follows it")
+            self.fault(places[flag], "`--config` takes a file, but nothing follows it")
             return words[:flag], places[:flag]
         name, place = words[flag + 1], places[flag + 1]
         rest, rest_places = [*words[:flag], *words[flag + 2 :]], [*places[:flag], *places[flag + 2 :]]

@@ -113,7 +113,11 @@ class ExpansionBudget(Struct, gc=False):
         self._spend(size)
 
     def expand_words(self, count: int) -> None:
-        """Count words that an expansion makes, besides their characters. Raises ExpansionExhausted beyond the limit."""
+        """Count the words that an expansion produces; their characters are counted separately.
+
+        Raises:
+            ExpansionExhausted: the limit is exceeded.
+        """
         self._spend(count * PER_WORD)
 
     def reread(self, size: int) -> None:

@@ -1,7 +1,7 @@
-"""Find vLLM's own words in the command that starts a process.
+"""Find vLLM's own arguments in the command that starts a process.
 
-Handles what may come before vLLM: `vllm serve`, `python -m`, `env`, a shell with its script, and programs that start
-another. Not here: how vLLM reads its words (`arguments`), and what a shell's text means (`shell`).
+Handles what may come before them: `vllm serve`, `python -m`, `env`, a shell with its script, and programs that start
+another. `arguments` parses the arguments as vLLM does; `shell` reads scripts as a shell does.
 """
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ def _eval(
 def _with_outer(
     found: _Found | UnreadableCommand | None, own: dict[str, str | None], budget: ExpansionBudget
 ) -> _Found | UnreadableCommand | None:
-    """The result of a script, with the variables that were set around it."""
+    """The result of a script, with the variables of the command that runs it; those that the script sets win."""
     if not isinstance(found, _Found):
         return found
     budget.copy(len(own) + len(found.env))

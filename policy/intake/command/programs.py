@@ -72,7 +72,7 @@ STARTERS: Final = frozenset(
         "builtin",
     }
 )
-"""Programs that start the one named in their arguments, besides shells, Python, `env`, `eval` and `xargs`."""
+"""Programs that start the one named in their arguments. Shells, Python, `env`, `eval` and `xargs` are not listed."""
 
 SEARCHING: Final = frozenset(
     {"echo", "printf", "logger", "grep", "egrep", "fgrep", "pgrep", "pkill", "test", "[", "[["}
@@ -129,6 +129,6 @@ def next_start(words: Sequence[str], start: int) -> int | None:
 
 
 def is_unknown(word: str) -> bool:
-    """Whether the program or command that a word names is unknown; a folder before its name does not matter."""
+    """Whether the program or command that a word names is unknown; a path before the name is ignored."""
     is_open = type(word) is Unknown or PLACEHOLDER.search(word) is not None
     return is_open and FILE_NAME.fullmatch(word.rpartition("/")[2]) is None

@@ -1,8 +1,10 @@
-"""Refusals before vLLM chooses the runner: sizes that do not fit the model, sampling masks that do not fit the rest.
+"""Configurations that vLLM refuses before it chooses the runner.
+
+These are parallel sizes that the model does not allow, and sampling masks together with features that exclude them.
 
 Follows ``ModelConfig.verify_with_parallel_config`` and ``VllmConfig._verify_sampling_replay_config``, 0.20 to 0.33, as
-far as the model's configuration allows. None of it decides the runner, but later values stay as they were, and the user
-should know that the engine will not start.
+far as the model's configuration allows. None of them decides the runner. But vLLM stops before it computes further
+values, so those are not derived, and the user should know that the engine will not start.
 """
 
 from __future__ import annotations

@@ -43,10 +43,10 @@ class Interpolation(Struct, frozen=True):
 
 
 def interpolate(text: str) -> Interpolation:
-    """A text with its variables as Compose substitutes them.
+    """A text with its variables substituted as Compose would.
 
     Raises:
-        InterpolationError: Compose refuses the text, or its defaults are nested too deep.
+        InterpolationError: Compose refuses the text, or its defaults are nested too deeply.
     """
     if "$" not in text:
         return Interpolation(text)
@@ -85,7 +85,7 @@ class _Interpolator:
             elif found["invalid"] or (operator and last < at):
                 raise InterpolationError(f"the reference at character {self.size + 1} is invalid")
             elif operator:
-                closing = _closing(line, found.start(), last)
+                closing = _closing_brace(line, found.start(), last)
                 self.replace(line, at, closing, name, operator, depth)
                 at = closing + 1
             else:
@@ -108,7 +108,7 @@ class _Interpolator:
         self.add(f"${{{name}!}}")
 
 
-def _closing(line: str, start: int, last: int) -> int:
+def _closing_brace(line: str, start: int, last: int) -> int:
     """The position of the brace that ends the reference at ``start``; ``last`` if the braces are not balanced."""
     depth = 0
     for brace in BRACE.finditer(line, start, last + 1):

@@ -13,9 +13,10 @@ from policy.errors import PolicyError
 class ModelFiles(Struct, frozen=True):
     """A model's files on the hub. All callers share the object, so it must not be changed.
 
-    ``files`` has the texts of the requested companions that exist, by name. ``unknown`` names those that may exist or
-    not, because the cache does not know. ``commit`` is the revision that all files belong to. ``cached`` says that the
-    files are from the cache, because the hub was not asked or did not answer. ``size`` is the number of bytes read.
+    ``files`` has the texts of the requested companions that exist, by name. ``unknown`` names those that may or may not
+    exist, because the cache has no record of them. ``commit`` is the revision that all files belong to. ``cached`` says
+    that the files are from the cache, because the hub was not asked or did not answer. ``size`` is the number of bytes
+    read.
     """
 
     config: dict[str, Any]
@@ -39,7 +40,7 @@ class HubNotFound(HubFailed):
 
 
 class HubDenied(HubFailed):
-    """The hub denies access to the repository: a token is needed, or access for the token's account."""
+    """The hub denies access to the repository: a token is needed, or the token's account has no access."""
 
 
 class HubOffline(HubFailed):

@@ -274,7 +274,7 @@ class _ClassResolution:
         return model
 
     def _normalized(self, architecture: str, runner: str | None, convert: str | None) -> str:
-        """The registered name after the suffix is exchanged: `Qwen3ForCausalLM` for `Qwen3Model`."""
+        """The registered name with another suffix, `Qwen3ForCausalLM` for `Qwen3Model`; unchanged if there is none."""
         if architecture in self.tables.models:
             return architecture
         match = self._suffix(architecture, runner, convert)

@@ -181,7 +181,7 @@ class Branches:
     def _update(self, prefix: str, updated: ast.Dict) -> None:
         for key, item in zip(updated.keys, updated.values, strict=True):
             if isinstance(key, ast.Constant):
-                self.written[self._known(_below(prefix, str(key.value)))] = self.formula(item)
+                self.written[self._resolve_alias(_below(prefix, str(key.value)))] = self.formula(item)
 
     def _prefix(self, name: str) -> str:
         return self.roots.get(name, str(self.local.get(name, name)))
@@ -190,7 +190,7 @@ class Branches:
         """The path that an assignment writes to; fields of a root are its own, even if the root was replaced."""
         match target:
             case ast.Attribute(value=ast.Name(id=root), attr=attr) if root in self.roots:
-                return self._known(_below(self.roots[root], attr))
+                return self._resolve_alias(_below(self.roots[root], attr))
             case ast.Attribute() | ast.Subscript(slice=ast.Constant(value=str())):
                 place = self._place(target)
                 return str(place) if place is not None else None
@@ -230,9 +230,9 @@ class Branches:
 
     def _member(self, owner: ast.expr, name: str) -> Place | None:
         place = self._place(owner)
-        return Place(self._known(_below(place, name))) if place is not None else None
+        return Place(self._resolve_alias(_below(place, name))) if place is not None else None
 
-    def _known(self, place: str) -> str:
+    def _resolve_alias(self, place: str) -> str:
         return self.aliases.get(place, place)
 
     def _formula(self, node: ast.expr) -> Any:

@@ -262,7 +262,7 @@ class Run:
 
 
 def leaves(statements: list[ast.stmt]) -> bool:
-    """Whether a branch may end the method: then what follows depends on which branch ran."""
+    """Whether a branch contains a `return`. If so, what runs after it depends on which branch was taken."""
     return any(isinstance(node, ast.Return) for statement in statements for node in ast.walk(statement))
 
 

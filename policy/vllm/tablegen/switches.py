@@ -44,7 +44,7 @@ def switches(worlds: Sequence[World]) -> Table:
 
 
 def _async_scheduling(world: World) -> Any:
-    """The value of `--async-scheduling` if it is not set."""
+    """The value that vLLM gives to `--async-scheduling` if the flag is not set."""
     found = method_of(world, VLLM, "VllmConfig", "__post_init__")
     for block in (
         (node.body for node in ast.walk(found[1]) if isinstance(node, ast.FunctionDef | ast.If))

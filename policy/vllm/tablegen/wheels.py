@@ -23,15 +23,15 @@ from policy.messages import quoted
 from policy.parser.files import kind_of, read_at_most
 
 MAX_ARCHIVE: Final = 512 << 20
-"""Bytes of a wheel or an archive; vLLM's wheels have up to about 450 MB."""
+"""The maximum size of a wheel or an archive, in bytes; vLLM's largest wheels are about 450 MB."""
 MAX_FILE: Final = 4 << 20
-"""Bytes of a Python file; vLLM's largest has 335 kB."""
+"""The maximum size of a Python file, in bytes; vLLM's largest is 335 kB."""
 MAX_READ: Final = 256 << 20
-"""Bytes of all Python files that are read; vLLM has 39 MB of them."""
+"""The maximum total size of the Python files that are read, in bytes; vLLM has 39 MB of them."""
 MAX_UNPACKED: Final = 2 << 30
-"""Bytes of all files of an archive."""
+"""The maximum total size of the files in an archive, in bytes."""
 MAX_FILES: Final = 100_000
-"""Files of a source; a folder with all packages of an environment has tens of thousands."""
+"""The maximum number of files in a source; a folder with all packages of an environment has tens of thousands."""
 
 
 class ReleaseSource(Protocol):

@@ -111,9 +111,7 @@ class Extraction:
         raise SourceNotFound(f"{path} has no class `{name}`")
 
     def variable(self, name: str) -> Any:
-        """The value of a variable of the environment as the release reads it.
-
-        It is read by its entry in ``environment_variables``.
+        """The value of an environment variable as the release reads it, by its entry in ``environment_variables``.
 
         Raises:
             SourceNotFound: the release has no such entry.
