@@ -1,1 +1,1 @@
-"""Matched rules to a decision: the ruling, the evaluation, the decision, and its explanation."""
+"""Fired rules to a decision: the ruling, the evaluation, the decision, and its explanation."""
