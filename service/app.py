@@ -26,6 +26,7 @@ from service.api.decisions import DecisionEndpoint
 from service.api.docs import add_docs
 from service.api.dry_run import DryRunEndpoint
 from service.api.endpoint import end_response, send_problem, stopping
+from service.api.landing import add_landing_page
 from service.auth.access import Access, scope_of
 from service.auth.browsers import guard_of
 from service.auth.proxies import behind
@@ -202,6 +203,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
     app.router.routes.extend(Route(path, endpoint, methods=["POST"]) for path, endpoint in app.endpoints.items())
     app.read_app = app.answer_read
     app.include_router(router)
+    add_landing_page(app, program)
     add_docs(app, app.openapi_json)
     add_handlers(app)
     return app

@@ -256,13 +256,11 @@ def add_handlers(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         headers: dict[str, Any] = dict(error.headers or {})
         if error.status_code == 405:  # noqa: PLR2004  # the status that Starlette raises
-            return _problem(
-                Refused(
-                    "method-not-allowed", f"{request.method} is not allowed here; legal: {headers.get('Allow', 'POST')}"
-                ),
-                headers,
-            )
-        paths = [route.path for route in (*router.routes, *app.routes) if isinstance(route, Route)]
+            legal = ", ".join(sorted(headers.get("Allow", "POST").split(", ")))
+            message = f"{request.method} is not allowed here; legal: {legal}"
+            return _problem(Refused("method-not-allowed", message), headers | {"Allow": legal})
+        routes = [route for route in (*router.routes, *app.routes) if isinstance(route, Route)]
+        paths = [route.path for route in routes if route.path != "/"]  # it is near to every short one
         return _problem(
             Refused("not-found", f"unknown path {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers
         )
