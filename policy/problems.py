@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, Struct, UnsetType
 
 from policy.errors import MAX_FAULTS, RequestInvalid
+from policy.escaping import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,6 +55,30 @@ def problem(kind: str, faults: Sequence[ProblemFault], kinds: Mapping[str, tuple
     least = "at least " if len(faults) >= MAX_FAULTS else ""
     more = f" (and {least}{len(faults) - 1} more)" if len(faults) > 1 else ""
     return Problem(f"urn:runner-policy:problem:{kind}", title, status, f"{where}{first.message}{more}", list(faults))
+
+
+def fault_lines(problem: Problem) -> list[str]:
+    """The faults of a problem, a line each, with its place before the message; control characters are escaped."""
+    places = map(_place, problem.errors)
+    return [
+        escape_line(f"{place}: {fault.message}" if place else fault.message)
+        for place, fault in zip(places, problem.errors, strict=True)
+    ]
+
+
+def problem_text(problem: Problem) -> str:
+    """A problem as lines of text: its title with its status and kind, then its faults."""
+    kind = problem.type.rpartition(":")[2]
+    lines = [f"{problem.title} ({problem.status} {kind})", *fault_lines(problem)]
+    if len(problem.errors) >= MAX_FAULTS:
+        lines.append(f"there may be more: reading ends after {MAX_FAULTS} faults")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _place(fault: ProblemFault) -> str:
+    if fault.file is UNSET:
+        return fault.pointer
+    return ":".join(str(part) for part in (fault.file, fault.line, fault.column) if part is not UNSET)
 
 
 def request_problem(error: RequestInvalid, kinds: Mapping[str, tuple[int, str]] = REQUEST_KINDS) -> Problem:

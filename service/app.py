@@ -103,7 +103,7 @@ class Application(FastAPI):
     async def refuse(self, scope: Scope, send: Send, error: Refused) -> None:
         """Answer a request that was refused as cross-origin."""
         began = perf_counter_ns()
-        status = await send_problem(send, error)
+        status = await send_problem(scope, send, error)
         self.service.request_done(scope, status, began, self.path_label(scope))
 
     async def answer_read(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +123,7 @@ class Application(FastAPI):
             if needed is not None:
                 scope["caller"] = self.service.access.caller(scope["client"], dict(scope["headers"]), needed)
         except PolicyError as error:
-            status = await send_problem(send, error)
+            status = await send_problem(scope, send, error)
         else:
             try:
                 await super().__call__(scope, receive, send_and_note)

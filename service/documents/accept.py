@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from starlette.types import Scope
+
 HTML: Final = b"text/html"
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain"
@@ -34,6 +36,11 @@ def preferred(accept: bytes, offered: Sequence[bytes]) -> bytes | None:
 def prefers_text(accept: bytes) -> bool:
     """Whether ``text/plain`` is preferred to JSON, which is the default."""
     return accept not in COMMON and preferred(accept, (JSON, TEXT)) == TEXT
+
+
+def wants_text(scope: Scope) -> bool:
+    """Whether the client of a request prefers ``text/plain`` to JSON."""
+    return prefers_text(dict(scope["headers"]).get(b"accept", b"*/*"))
 
 
 def _weight(text: bytes) -> float:

@@ -43,7 +43,7 @@ from service.documents.form import read_form
 from service.jobs.messages import JSON, OK, TEXT, Job, JobKind, JobResult
 from service.limits.budget import WorkBudget
 from service.log.record import line
-from service.problems import Refused, problem_of
+from service.problems import Refused, problem_of, response_of
 from service.request_context import MAX_LOGGED_IDS, RequestContext
 from service.telemetry.logging import configure_worker
 from service.telemetry.metrics import DecisionCount
@@ -150,9 +150,9 @@ class JobWorker:
             with request_expansion(len(job.body)):
                 found = self._answer(job, records, budget, today)
         except PolicyError as error:
-            found = _problem(error)
+            found = _problem(error, job)
         except MemoryError:
-            found = _problem(Refused("too-much-work", NO_MEMORY))
+            found = _problem(Refused("too-much-work", NO_MEMORY), job)
         found.decisions = budget.spent
         found.counts = list(records.counts.items())
         found.ids = records.ids
@@ -340,9 +340,9 @@ def _text(answer: Decision | ManifestDecisions) -> bytes:
     return render.as_text(picture).encode()
 
 
-def _problem(error: PolicyError) -> JobResult:
-    found = problem_of(error)
-    return JobResult(found.status, b"", encode(found))
+def _problem(error: PolicyError, job: Job) -> JobResult:
+    response = response_of(error, as_text=job.wants_text)
+    return JobResult(response.status, TEXT if job.wants_text else b"", response.body)
 
 
 def _spool(found: JobResult, lines: list[bytes], path: Path) -> None:
