@@ -311,8 +311,9 @@ def _origin(settings: Settings) -> RulesSource:
 def _load_or_exit(settings: Settings, origin: RulesSource) -> tuple[Published, Sources, Application]:
     """Load the rules and build the application, or print every fault and exit."""
     try:
-        published, sources = first(origin)
-        return published, sources, create_app(settings, published)
+        with err.working("loading the rules"):
+            published, sources = first(origin)
+            return published, sources, create_app(settings, published)
     except RulesInvalid as error:
         err.print(str(error.under(settings.rules) if settings.rules_git is None else error), markup=False)
         raise typer.Exit(INVALID) from error

@@ -24,7 +24,7 @@ from policy.checks.candidate import with_models
 from policy.checks.sandbox import INLINE
 from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
-from policy.errors import MAX_FAULTS, PolicyError, RequestFault, RequestInvalid
+from policy.errors import MAX_FAULTS, PolicyError, Remedy, RequestFault, RequestInvalid
 from policy.intake.command.expansion import request_expansion
 from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded, require_known_values
 from policy.messages import quoted
@@ -122,7 +122,8 @@ class FoundModels:
         if unknown:
             return error
         faults = [
-            RequestFault(fault.pointer, refused[name]) for name, fault in zip(error.names, error.faults, strict=True)
+            RequestFault(fault.pointer, refused[name], Remedy.MODEL_CONFIG)
+            for name, fault in zip(error.names, error.faults, strict=True)
         ]
         return RequestInvalid(faults, MODEL_CONFIG_NEEDED)
 

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from .conftest import Done, Server
 
 QWEN: dict[str, Any] = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
-UNKNOWN = (
-    "--default-release: unknown release `0.99`; known releases: 0.20.0 to 0.33.0; "
-    'name one of them, or set `"beyond_verified": "nearest"` to use the closest'
-)
+UNKNOWN = "--default-release: unknown release `0.99`; known releases: 0.20.0 to 0.33.0"
 LISTS = "`GET /v1/facts` and docs/facts.md list them"
 RULE = "house/kv-connector-fallback.yaml"
 
