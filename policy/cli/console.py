@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 FOUND, USAGE, INVALID = 1, 2, 3
 
-DELAY: Final = 1.0
-"""Seconds after which a command shows what it does."""
+DELAY: Final = 0.5
+"""Seconds of one step after which a command shows what it does: with what comes before it, less than two seconds."""
 FORCING: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """Variables by which rich treats a pipe as a terminal."""
 
