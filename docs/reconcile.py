@@ -3,7 +3,7 @@
 It needs only the standard library.
 
 ``python docs/reconcile.py deployment.json`` prints what a controller would do; the file is a body of
-``POST /v1/decisions``. README.md shows ``decide`` and ``reconcile``.
+``POST /v1/decisions``. docs/controllers.md shows ``decide`` and ``reconcile``.
 """
 # ruff: noqa: INP001  # an example to read and run, not part of a package
 

@@ -7,13 +7,14 @@ without a full stop; what the user wrote is in backticks.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from policy.pointer import existing, shorten, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from policy.masking import SecretValues
@@ -52,12 +53,41 @@ class RulesInvalid(PolicyError):
         return RulesInvalid(replace(fault, path=str(folder / fault.path)) for fault in self.faults)
 
 
+class Remedy(StrEnum):
+    """What the user has to give, where each interface has its own way to give it.
+
+    The HTTP interface, the command line and Kubernetes' reviews each have their own words (``Remedies``).
+    """
+
+    MODEL_CONFIG = "model-config"
+    """The ``config.json`` of a model."""
+    MODEL_CONFIG_OF_MANIFEST = "model-config-of-manifest"
+    """The same for a manifest that is the whole input, and so has no place for it."""
+    KNOWN_RELEASE = "known-release"
+    """A release that the rules know."""
+    VERSION = "version"
+    """The version of vLLM."""
+
+
+Remedies: TypeAlias = "Mapping[Remedy, str]"
+"""The words of an interface; one that adds nothing to the message has none."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestFault:
-    """One fault in a request: an RFC 6901 JSON pointer into the body, and what is wrong there."""
+    """One fault in a request: an RFC 6901 JSON pointer into the body, and what is wrong there.
+
+    ``remedy`` is what to do about it, unless the message says so already.
+    """
 
     pointer: str
     message: str
+    remedy: Remedy | None = None
+
+    def worded(self, remedies: Remedies) -> str:
+        """The message with the remedy in an interface's words."""
+        words = None if self.remedy is None else remedies.get(self.remedy)
+        return self.message if words is None else f"{self.message}; {words}"
 
 
 class RequestInvalid(PolicyError):
@@ -80,7 +110,8 @@ class RequestInvalid(PolicyError):
     def hide(self, values: SecretValues) -> None:
         """Hide the values in each fault's message, and end its pointer before a step that has one."""
         self.faults = tuple(
-            RequestFault(without_secrets(fault.pointer, values), values.hidden(fault.message)) for fault in self.faults
+            replace(fault, pointer=without_secrets(fault.pointer, values), message=values.hidden(fault.message))
+            for fault in self.faults
         )
 
     def end_within(self, pointer: str, document: object) -> None:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.errors import MAX_FAULTS, RequestInvalid
+from policy.errors import MAX_FAULTS, Remedy, RequestInvalid
+from policy.escaping import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from policy.errors import Remedies
 
 REQUEST_KINDS: Final[dict[str, tuple[int, str]]] = {
     "invalid-request": (422, "Invalid request"),
@@ -21,6 +24,14 @@ REQUEST_KINDS: Final[dict[str, tuple[int, str]]] = {
     "unsupported-model": (422, "vLLM refuses the model"),
 }
 """The kinds of problem with the request for a decision, with their status code and title."""
+REMEDIES: Final[Remedies] = {
+    Remedy.MODEL_CONFIG_OF_MANIFEST: (
+        'a manifest alone has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
+    ),
+    Remedy.KNOWN_RELEASE: 'name one of them, or set `"beyond_verified": "nearest"` to use the closest',
+    Remedy.VERSION: "state `vllm_version`",
+}
+"""The remedies in the words of the HTTP interface; the pointer of a missing ``config.json`` says where to send it."""
 
 
 class ProblemFault(Struct, frozen=True):
@@ -56,7 +67,33 @@ def problem(kind: str, faults: Sequence[ProblemFault], kinds: Mapping[str, tuple
     return Problem(f"urn:runner-policy:problem:{kind}", title, status, f"{where}{first.message}{more}", list(faults))
 
 
-def request_problem(error: RequestInvalid, kinds: Mapping[str, tuple[int, str]] = REQUEST_KINDS) -> Problem:
+def fault_lines(problem: Problem) -> list[str]:
+    """The faults of a problem, a line each, with its place before the message; control characters are escaped."""
+    places = map(_place, problem.errors)
+    return [
+        escape_line(f"{place}: {fault.message}" if place else fault.message)
+        for place, fault in zip(places, problem.errors, strict=True)
+    ]
+
+
+def problem_text(problem: Problem) -> str:
+    """A problem as lines of text: its title with its status and kind, then its faults."""
+    kind = problem.type.rpartition(":")[2]
+    lines = [f"{problem.title} ({problem.status} {kind})", *fault_lines(problem)]
+    if len(problem.errors) >= MAX_FAULTS:
+        lines.append(f"there may be more: reading ends after {MAX_FAULTS} faults")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _place(fault: ProblemFault) -> str:
+    if fault.file is UNSET:
+        return fault.pointer
+    return ":".join(str(part) for part in (fault.file, fault.line, fault.column) if part is not UNSET)
+
+
+def request_problem(
+    error: RequestInvalid, kinds: Mapping[str, tuple[int, str]] = REQUEST_KINDS, remedies: Remedies = REMEDIES
+) -> Problem:
     """The problem of a request that is invalid, which is of one of the ``kinds``."""
-    faults = [ProblemFault(fault.pointer, fault.message) for fault in error.faults[:MAX_FAULTS]]
+    faults = [ProblemFault(fault.pointer, fault.worded(remedies)) for fault in error.faults[:MAX_FAULTS]]
     return problem(error.problem, faults, kinds)

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from policy.decision.decision import Decision
 from policy.escaping import escape_line, escape_lines
+from policy.problems import fault_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,13 +98,8 @@ def engines(rows: Iterable[tuple[str, Decision | Problem]]) -> RenderableType:
             table.add_row(runner_name(found.runner), found.outcome or "-", starts, found.vllm_version, why)
         else:
             table.add_row("-", "-", "-", "-", Text.assemble(shown, "\n", ("not decided, see below", BAD)))
-            problems += [Text.assemble(shown, ": ", escape_line(line)) for line in fault_lines(found)]
+            problems += [Text.assemble(shown, ": ", line) for line in fault_lines(found)]
     return Group(table, *([Text(), *problems] if problems else []))
-
-
-def fault_lines(problem: Problem) -> list[str]:
-    """The faults of a problem, a line each."""
-    return [f"{fault.pointer}: {fault.message}" if fault.pointer else fault.message for fault in problem.errors]
 
 
 def escape_control(text: str) -> Text:

@@ -27,6 +27,7 @@ from service.api.decisions import DecisionEndpoint
 from service.api.docs import add_docs
 from service.api.dry_run import DryRunEndpoint
 from service.api.endpoint import end_response, send_problem, stopping
+from service.api.landing import add_landing_page
 from service.auth.access import Access, scope_of
 from service.auth.browsers import guard_of
 from service.auth.proxies import behind
@@ -103,7 +104,7 @@ class Application(FastAPI):
     async def refuse(self, scope: Scope, send: Send, error: Refused) -> None:
         """Answer a request that was refused as cross-origin."""
         began = perf_counter_ns()
-        status = await send_problem(send, error)
+        status = await send_problem(scope, send, error)
         self.service.request_done(scope, status, began, self.path_label(scope))
 
     async def answer_read(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +124,7 @@ class Application(FastAPI):
             if needed is not None:
                 scope["caller"] = self.service.access.caller(scope["client"], dict(scope["headers"]), needed)
         except PolicyError as error:
-            status = await send_problem(send, error)
+            status = await send_problem(scope, send, error)
         else:
             try:
                 await super().__call__(scope, receive, send_and_note)
@@ -203,6 +204,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
     app.router.routes.extend(Route(path, endpoint, methods=["POST"]) for path, endpoint in app.endpoints.items())
     app.read_app = app.answer_read
     app.include_router(router)
+    add_landing_page(app, program)
     add_docs(app, app.openapi_json)
     add_handlers(app)
     return app

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Struct
+
+from policy.decision.decision import encode
 from policy.errors import MAX_FAULTS, EngineFailed, PolicyError, RequestInvalid, RulesInvalid
-from policy.problems import REQUEST_KINDS, Problem, ProblemFault, problem, request_problem
+from policy.problems import REQUEST_KINDS, Problem, ProblemFault, problem, problem_text, request_problem
 
 MEDIA_TYPE: Final = "application/problem+json"
+TEXT: Final = "text/plain; charset=utf-8"
+"""The content types of a problem."""
 
 KINDS: Final[dict[str, tuple[int, str]]] = {
     "unauthorized": (401, "A token is needed"),
@@ -81,9 +86,26 @@ def problem_of(error: PolicyError) -> Problem:
             raise error
 
 
+class ProblemResponse(Struct, frozen=True):
+    """The response to a request that cannot be answered."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+def response_of(error: PolicyError, *, as_text: bool) -> ProblemResponse:
+    """The response for an error: its problem as JSON, or with the same content as text."""
+    found = problem_of(error)
+    body = problem_text(found).encode() if as_text else encode(found)
+    content_type = TEXT if as_text else MEDIA_TYPE
+    headers = [(b"content-type", content_type.encode()), *headers_of(error, found.status)]
+    return ProblemResponse(found.status, [*headers, (b"content-length", b"%d" % len(body))], body)
+
+
 def headers_of(error: PolicyError, status: int) -> list[tuple[bytes, bytes]]:
-    """The headers of a problem: its content type, and those of its status (RFC 6750 for 401, RFC 9110 for others)."""
-    headers = [(b"content-type", MEDIA_TYPE.encode())]
+    """The headers of a problem's status (RFC 6750 for 401, RFC 9110 for others)."""
+    headers: list[tuple[bytes, bytes]] = []
     if status == UNAUTHORIZED:
         headers.append((b"www-authenticate", b"Bearer"))
     elif status == REQUEST_TIMEOUT:

@@ -23,13 +23,14 @@ from uvicorn.config import STARTUP_FAILURE
 
 from policy.cli.console import INVALID, USAGE, err
 from policy.errors import EngineFailed, PolicyError, RulesInvalid
+from policy.escaping import escape_line
 from policy.rules.releases import InvalidVersion, UnknownRelease
 from service.app import create_app, served_app
 from service.auth.tokens import TokensInvalid, read_tokens
 from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, first
 from service.run_folder import run_folder
 from service.settings import OFF, PREFIX, Settings, fault_message
-from service.telemetry.logging import configuration
+from service.telemetry.logging import configuration, is_text
 from service.transport.connection import Connection
 from service.transport.sockets import Supervisor
 from service.transport.tls import load, tls_context
@@ -87,7 +88,7 @@ def run(flags: dict[str, Any]) -> None:
                 "admission reviews need no token (RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS): "
                 "any client that reaches the port may send them, without a rate limit"
             )
-        log.info("the rules are loaded", extra=_summary(settings, application))
+        _log_start(settings, application)
         if settings.reload:
             reload.start()
         try:
@@ -99,27 +100,37 @@ def run(flags: dict[str, Any]) -> None:
             reload.stop()
 
 
-def _summary(settings: Settings, application: Application) -> dict[str, Any]:
-    """The fields of the startup message: the rules, the documentation's address, and where decisions are logged.
+def _log_start(settings: Settings, application: Application) -> None:
+    """Log which rules are loaded, and where the page, the documentation and the decision log are.
 
-    A URL is shown without its password and parameters, which may contain one.
+    As JSON it is one record. As text each fact has its own line, for people.
     """
-    catalogue = application.service.answers.policy.catalogue
+    policy = application.service.answers.policy
+    releases, source = policy.releases, application.service.published.source
     scheme = "http" if settings.tls_cert is None else "https"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    decision_log = OFF
-    url = settings.log_url()
-    if url is not None:
-        from service.log.store import read_url  # noqa: PLC0415  # it takes a quarter of a second
+    url = f"{scheme}://{host}:{settings.port}" if settings.port else ""  # a free port is not known yet
+    rules, known, decision_log = len(policy.catalogue.rules), releases.known, _decision_log(settings)
+    if not is_text(settings.log_format):
+        fields = {"rules": rules, "releases": len(known), "revision": policy.revision, "source": source}
+        addresses = {"page": f"{url}/", "docs": f"{url}/docs", "decision_log": decision_log}
+        log.info("the rules are loaded", extra=fields | addresses)
+        return
+    log.info("%d rules from %s, %s", rules, escape_line(source), policy.revision)
+    log.info("%d releases of vLLM, %s to %s; %s by default", len(known), known[0], known[-1], releases.default)
+    log.info("page %s/, documentation %s/docs", url, url)
+    log.info("decisions are %s", "not logged" if decision_log == OFF else f"logged in {escape_line(decision_log)}")
 
-        store = read_url(url)
-        decision_log = store.set(drivername=store.get_backend_name(), query={}).render_as_string(hide_password=True)
-    return {
-        "rules": len(catalogue.rules),
-        "releases": len(catalogue.releases.known),
-        "docs": f"{scheme}://{host}:{settings.port}/docs" if settings.port else "/docs",
-        "decision_log": decision_log,
-    }
+
+def _decision_log(settings: Settings) -> str:
+    """Where decisions are logged: a URL without its password and parameters, which may contain one, or ``off``."""
+    url = settings.log_url()
+    if url is None:
+        return OFF
+    from service.log.store import read_url  # noqa: PLC0415  # it takes a quarter of a second
+
+    store = read_url(url)
+    return store.set(drivername=store.get_backend_name(), query={}).render_as_string(hide_password=True)
 
 
 def _allow_files(connections: int) -> None:
@@ -297,8 +308,9 @@ def _origin(settings: Settings) -> RulesSource:
 def _load_or_exit(settings: Settings, origin: RulesSource) -> tuple[Published, Sources, Application]:
     """Load the rules and build the application, or print every fault and exit."""
     try:
-        published, sources = first(origin)
-        return published, sources, create_app(settings, published)
+        with err.working("loading the rules"):
+            published, sources = first(origin)
+            return published, sources, create_app(settings, published)
     except RulesInvalid as error:
         err.print(str(error.under(settings.rules) if settings.rules_git is None else error), markup=False)
         raise typer.Exit(INVALID) from error

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
@@ -17,7 +19,7 @@ import typer
 from policy.escaping import escape_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rich.console import Console, RenderableType
     from rich.status import Status
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 FOUND, USAGE, INVALID = 1, 2, 3
 
+DELAY: Final = 0.5
+"""Seconds of one step after which a command shows what it does: with what comes before it, less than two seconds."""
 FORCING: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """Variables by which rich treats a pipe as a terminal."""
 
@@ -63,6 +67,23 @@ class Output:
         from rich.markup import escape  # noqa: PLC0415  # as above
 
         return self.console.status(escape(text))
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """Show on a terminal what the block does, if it takes more than ``DELAY`` seconds."""
+        if not self.is_terminal:
+            yield
+            return
+        status = self.status(text)
+        timer = Timer(DELAY, status.start)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            status.stop()
 
 
 out = Output()

@@ -24,8 +24,10 @@ from policy.cli.console import (
     show_answer,
 )
 from policy.cli.requests import (
+    REMEDIES,
     HubOption,
     ModelOption,
+    VersionOption,
     decide_request,
     fault_lines,
     loaded,
@@ -33,6 +35,8 @@ from policy.cli.requests import (
     read_document,
     read_request,
     today,
+    warned,
+    with_version,
 )
 from policy.decision.decision import Decision, encode
 from policy.errors import RequestInvalid
@@ -52,10 +56,6 @@ if TYPE_CHECKING:
 
 app = command_app()
 
-VersionOption = Annotated[
-    str | None,
-    typer.Option("--vllm-version", metavar="VERSION", help="The release to decide for, if the input names none."),
-]
 PlatformOption = Annotated[
     Platform | None, typer.Option("--platform", help="Where the engine runs; defaults to `cuda`.")
 ]
@@ -88,12 +88,14 @@ def decide(
     """
     models = models_of(model_configs or [], hub=hub)
     _, policy = loaded(rules or default_folder(), default_release, models.find, compile_all=False)
-    request = read_request(policy, _with_flags(read_document(file), vllm_version, platform), explain=explain)
+    document, warnings = with_version(policy, read_document(file), vllm_version)
+    document = _on_platform(document, platform)
+    request = read_request(policy, document, explain=explain, overrides=vllm_version is not None)
     if isinstance(request, Request):
-        answer = decide_request(policy, request, today())
+        answer = warned(decide_request(policy, request, today()), warnings)
         show_answer(answer, lambda: decision_table(answer), as_json=as_json)
         return
-    rows = _decide_each(policy, request)
+    rows = _decide_each(policy, request, warnings)
     if as_json or not out.is_terminal:
         for path, found in rows:
             typer.echo(encode(item_of(request, path, found)).decode())
@@ -106,17 +108,13 @@ def decide(
     raise typer.Exit(FOUND if any(isinstance(found, Problem) for _, found in rows) else 0)
 
 
-def _with_flags(document: Any, vllm_version: str | None, platform: Platform | None) -> Any:
-    """The document of a request or a bare manifest, with the values of the flags added."""
-    if vllm_version is None and platform is None:
-        return document
-    if is_manifest(document):
-        document = {"manifest": document}
-    if type(document) is not dict:
-        return document
-    whole = _with(document, "vllm_version", vllm_version)
+def _on_platform(document: Any, platform: Platform | None) -> Any:
+    """The document of a request or a bare manifest, with the platform of a flag if it has none."""
     if platform is None:
-        return whole
+        return document
+    whole = {"manifest": document} if is_manifest(document) else document
+    if type(whole) is not dict:
+        return document
     if type(whole.get("deployment")) is dict:
         return {**whole, "deployment": _on(platform, whole["deployment"])}
     return _on(platform, whole)
@@ -126,21 +124,21 @@ def _on(platform: Platform, holder: dict[str, Any]) -> dict[str, Any]:
     """A deployment, or a request with a manifest, with the platform if it has none; an invalid environment is kept."""
     environment = holder.get("environment", {})
     return (
-        {**holder, "environment": _with(environment or {}, "platform", platform.value)}
+        {**holder, "environment": {"platform": platform.value} | _stated(environment or {})}
         if isinstance(environment, dict | None)
         else holder
     )
 
 
-def _with(document: dict[str, Any], name: str, value: str | None) -> dict[str, Any]:
-    """The object with the field added, unless it has one or ``value`` is ``None``."""
-    return document if value is None or document.get(name) is not None else {**document, name: value}
+def _stated(environment: dict[str, Any]) -> dict[str, Any]:
+    """The environment without a platform that is null."""
+    return {name: value for name, value in environment.items() if name != "platform" or value is not None}
 
 
-def _decide_each(policy: Policy, manifest: Manifest) -> list[tuple[str, Decision | Problem]]:
-    """Each container's path, with its decision or the problem with it."""
+def _decide_each(policy: Policy, manifest: Manifest, warnings: list[str]) -> list[tuple[str, Decision | Problem]]:
+    """Each container's path, with its decision, which has the ``warnings`` too, or the problem with it."""
     try:
-        requests = requests_of(manifest, policy.releases)
+        requests = requests_of(manifest, policy.releases, REMEDIES)
     except RequestInvalid as error:
         fail(USAGE, *fault_lines(error))
     day = today()
@@ -149,9 +147,9 @@ def _decide_each(policy: Policy, manifest: Manifest) -> list[tuple[str, Decision
         try:
             if isinstance(request, RequestInvalid):
                 raise request
-            rows.append((path, policy.decide(request, day)))
+            rows.append((path, warned(policy.decide(request, day), warnings)))
         except RequestInvalid as error:
-            rows.append((path, request_problem(error)))
+            rows.append((path, request_problem(error, remedies=REMEDIES)))
     return rows
 
 

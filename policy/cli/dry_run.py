@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import structs
 
 from policy.checks import candidate, report
 from policy.checks.comparison import DryRunComparison, compare, read_result
@@ -18,20 +20,23 @@ from policy.cli.console import (
     JsonOption,
     RulesOption,
     decision_table,
+    err,
     fail,
     show_answer,
 )
 from policy.cli.requests import (
     HubOption,
     ModelOption,
+    VersionOption,
     decide_request,
-    fault_lines,
     loaded,
     models_of,
     read_document,
     read_request,
     read_text,
     today,
+    warned,
+    with_version,
 )
 from policy.errors import RequestInvalid, RulesInvalid
 from policy.parser.yamltree import MAX_BYTES as MAX_RULE_FILE
@@ -52,6 +57,7 @@ def dry_run(
     file: FileArgument,
     rules: RulesOption = None,
     default_release: DefaultOption = None,
+    vllm_version: VersionOption = None,
     model_configs: ModelOption = None,
     hub: HubOption = False,  # noqa: FBT002  # typer's flags
     candidates: Annotated[
@@ -65,14 +71,15 @@ def dry_run(
 ) -> None:
     """Explain a decision, or show what candidate rules would change."""
     sources, policy = loaded(rules or default_folder(), default_release, models_of(model_configs or [], hub=hub).find)
-    document = read_document(file)
+    document, warnings = with_version(policy, read_document(file), vllm_version)
     request = read_request(policy, document, explain=True)
     if isinstance(request, Manifest):
         fail(USAGE, f"{file}: expected one deployment, got a manifest; `decide --explain` explains each")
     day = today()
     current = decide_request(policy, request, day)
     if not candidates and not remove:
-        show_answer(current, lambda: decision_table(current), as_json=as_json)
+        explained = warned(current, warnings)
+        show_answer(explained, lambda: decision_table(explained), as_json=as_json)
         return
     if request.deployment is not None:
         document = candidate.with_models(document, policy.intake(request).found)
@@ -87,14 +94,15 @@ def dry_run(
         int(CANDIDATE_SECONDS),
     )
     try:
-        done = subprocess.run(  # noqa: S603  # our own module, by our own interpreter
-            candidate.COMMAND,
-            input=candidate.encode(job),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=CANDIDATE_SECONDS,
-            check=True,
-        )
+        with err.working("trying the candidate rules"):
+            done = subprocess.run(  # noqa: S603  # our own module, by our own interpreter
+                candidate.COMMAND,
+                input=candidate.encode(job),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=CANDIDATE_SECONDS,
+                check=True,
+            )
     except subprocess.TimeoutExpired:
         fail(INVALID, candidate.timeout_message(CANDIDATE_SECONDS))
     except subprocess.CalledProcessError as error:
@@ -102,9 +110,13 @@ def dry_run(
     try:
         compared = compare(current, read_result(done.stdout))
     except RulesInvalid as error:
-        fail(INVALID, *map(str, error.faults))
+        files = {f"rules[{number}]": str(path) for number, path in enumerate(candidates or [])}
+        fail(INVALID, *(str(replace(fault, path=files.get(fault.path, fault.path))) for fault in error.faults))
     except RequestInvalid as error:
-        fail(USAGE, *fault_lines(error))
+        fail(USAGE, *(f"--remove: {fault.message}" for fault in error.faults))
     # INVARIANT: only a request to the service can compare for all deployments; on the command line `rules diff` does.
     assert isinstance(compared, DryRunComparison)
+    compared = structs.replace(
+        compared, current=warned(compared.current, warnings), candidate=warned(compared.candidate, warnings)
+    )
     show_answer(compared, lambda: report.comparison(compared), as_json=as_json)

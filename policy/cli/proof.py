@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from enum import StrEnum
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from policy.cli import proof_report as report
 from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail
-from policy.cli.requests import HubOption, ModelOption, loaded, models_of, parsed, read_text, today
-from policy.errors import EngineFailed, RequestInvalid, RulesInvalid
+from policy.cli.requests import REMEDIES, HubOption, ModelOption, loaded, models_of, parsed, read_text, today
+from policy.errors import EngineFailed, Remedy, RequestInvalid, RulesInvalid
 from policy.messages import counted
 from policy.parser.jsontext import NotJson, read_json
 from policy.policy import Policy
@@ -31,10 +31,15 @@ from policy.rules.loader import default_folder, read_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from policy.errors import Remedies
     from policy.intake.intake import Find
     from policy.proof.edit import FleetCount
     from policy.request.request import Request
     from policy.rules.releases import Releases
+
+
+FLEET_REMEDIES: Final[Remedies] = {**REMEDIES, Remedy.KNOWN_RELEASE: "name one of them in the file"}
+"""The remedies in the words of ``rules diff``, which has no ``--vllm-version``."""
 
 
 class ProofFormat(StrEnum):
@@ -180,7 +185,8 @@ def _policy(name: str | None, place: Path, find: Find) -> Policy:
     from policy.rules.git import AmbiguousRevision, RevisionNotFound, read_revision  # noqa: PLC0415  # only this command needs git
 
     try:
-        return Policy(load(read_folder(place) if name is None else read_revision(name, place)), find=find)
+        with err.working(f"loading the rules of {name or place}"):
+            return Policy(load(read_folder(place) if name is None else read_revision(name, place)), find=find)
     except (AmbiguousRevision, RevisionNotFound) as error:
         fail(USAGE, str(error))
     except RulesInvalid as error:
@@ -197,7 +203,8 @@ def _fleet_count(file: str, before: Policy, after: Policy) -> FleetCount:
         for number, document in enumerate(_fleet(file), 1)
         for pair in _pairs(document, f"{file}:{number}", before.releases, after.releases)
     ]
-    return count(pairs, before, after, today())
+    with err.working("deciding the fleet"):
+        return count(pairs, before, after, today(), FLEET_REMEDIES)
 
 
 def _pairs(
@@ -227,6 +234,6 @@ def _requests(document: Any, name: str, releases: Releases) -> dict[str, Request
         request = read_request_or_manifest(document, releases)
         if not isinstance(request, Manifest):
             return {request.request_id or name: request}
-        return {f"{name} {path}": each for path, each in requests_of(request, releases)}
+        return {f"{name} {path}": each for path, each in requests_of(request, releases, FLEET_REMEDIES)}
     except RequestInvalid as error:
         return error

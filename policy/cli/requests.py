@@ -6,17 +6,18 @@ Owns the options for models. The command fails with a message if something canno
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from msgspec import structs
 
 from policy.cli.console import INVALID, USAGE, err, fail
-from policy.errors import EngineFailed, PolicyError, RequestInvalid, RulesInvalid
+from policy.errors import EngineFailed, PolicyError, Remedy, RequestInvalid, RulesInvalid
 from policy.escaping import escape_line
 from policy.intake.intake import no_models
+from policy.intake.manifests import is_manifest
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.model_finder import ModelFinder
 from policy.messages import quoted
@@ -24,7 +25,7 @@ from policy.parser.files import read_at_most
 from policy.parser.jsontext import NotJson, read_json
 from policy.parser.yamltree import read_documents, too_many
 from policy.policy import Policy
-from policy.request.request import read_request_or_manifest, with_explanation
+from policy.request.request import NEAREST, Manifest, read_request_or_manifest, with_explanation
 from policy.rules.catalogue import load
 from policy.rules.loader import read_folder
 
@@ -32,17 +33,23 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.decision.decision import Decision
-    from policy.errors import RequestFault
+    from policy.errors import Remedies
     from policy.intake.intake import Find
-    from policy.request.request import Manifest, Request
+    from policy.request.request import Request
     from policy.rules.loader import Sources
 
 MAX_FILE: Final = 32 << 20
 MAX_VALUES: Final = 1_000_000
 """Values of a YAML file. Reading as many takes 12 s of a processor and about 400 MB; JSON takes far less."""
 SMALLER: Final = " in YAML; write the file as JSON, which has no such limit, or in parts"
-SLOW: Final = 1 << 19
-"""Reading YAML of more characters takes seconds."""
+GIVE_MODEL: Final = "give it with `--model-config NAME=FILE`, or download it with `--hub`"
+REMEDIES: Final[Remedies] = {
+    Remedy.MODEL_CONFIG: GIVE_MODEL,
+    Remedy.MODEL_CONFIG_OF_MANIFEST: GIVE_MODEL,
+    Remedy.KNOWN_RELEASE: "name one of them with `--vllm-version`",
+    Remedy.VERSION: "state it with `--vllm-version`",
+}
+"""The remedies in the words of the command line."""
 
 ModelOption = Annotated[
     list[str] | None,
@@ -50,6 +57,14 @@ ModelOption = Annotated[
         "--model-config",
         metavar="NAME=FILE",
         help="A model's config.json or folder; may be repeated. Not needed for a local path.",
+    ),
+]
+VersionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--vllm-version",
+        metavar="VERSION",
+        help="The release to decide for. It overrides the input's version and an image's tag, with a warning.",
     ),
 ]
 HubOption = Annotated[
@@ -72,8 +87,9 @@ def loaded(
 ) -> tuple[Sources, Policy]:
     """The rules of a folder, ready to decide; without ``compile_all`` as ``Policy`` has it."""
     try:
-        sources = read_folder(folder)
-        return sources, Policy(load(sources), default_release, find, compile_all=compile_all)
+        with err.working(f"loading the rules of {folder}"):
+            sources = read_folder(folder)
+            return sources, Policy(load(sources), default_release, find, compile_all=compile_all)
     except RulesInvalid as error:
         fail(INVALID, str(error.under(folder)))
     except EngineFailed as error:
@@ -111,7 +127,7 @@ def parsed(text: str, file: str) -> Any:
         if text.lstrip().startswith(("{", "[")):
             fail(USAGE, f"{file}: {no_json}")
     try:
-        with err.status(f"reading {file}") if err.is_terminal and len(text) > SLOW else nullcontext():
+        with err.working(f"reading {file}"):
             documents = read_documents(text, file, MAX_FILE, MAX_VALUES, resolve_variables)
     except RulesInvalid as error:
         fail(USAGE, *(f"{fault}{SMALLER if fault.message == too_many(MAX_VALUES) else ''}" for fault in error.faults))
@@ -130,27 +146,59 @@ def models_of(named: list[str], *, hub: bool) -> ModelFinder:
         fail(USAGE, str(error))
 
 
-def read_request(policy: Policy, document: Any, *, explain: bool) -> Request | Manifest:
-    """The request or manifest in a document; with ``explain``, the decision will be explained."""
+def with_version(policy: Policy, document: Any, version: str | None) -> tuple[Any, list[str]]:
+    """The document with the version of a flag, and the warning if it overrides that of the document.
+
+    The command fails if the version is invalid or unknown.
+    """
+    if version is None:
+        return document, []
+    request = {"manifest": document} if is_manifest(document) else document
+    if type(request) is not dict:
+        return document, []
+    try:
+        policy.releases.resolve(version, nearest=request.get("beyond_verified") == NEAREST)
+    except PolicyError as error:
+        fail(USAGE, f"--vllm-version: {error}")
+    stated = request.get("vllm_version")
+    if type(stated) is not str:  # an invalid type is a fault of the request
+        return (request if stated is not None else {**request, "vllm_version": version}), []
+    warning = f"decided for vLLM {version}, which overrides the input's {quoted(stated)}"
+    return {**request, "vllm_version": version}, [warning] if stated != version else []
+
+
+def read_request(policy: Policy, document: Any, *, explain: bool, overrides: bool = False) -> Request | Manifest:
+    """The request or manifest in a document; with ``explain``, the decision will be explained.
+
+    With ``overrides``, its version decides also for images that have another.
+    """
     try:
         request = read_request_or_manifest(document, policy.releases)
     except RequestInvalid as error:
         fail(USAGE, *fault_lines(error))
+    if isinstance(request, Manifest):
+        request = structs.replace(request, overrides=overrides)
     return with_explanation(request) if explain else request
 
 
 def decide_request(policy: Policy, request: Request, on: date) -> Decision:
     """The decision on a day."""
     try:
-        return policy.decide(request, on)
+        with err.working("deciding"):
+            return policy.decide(request, on)
     except RequestInvalid as error:
         fail(USAGE, *fault_lines(error))
 
 
+def warned(decision: Decision, warnings: list[str]) -> Decision:
+    """The decision with further warnings."""
+    return structs.replace(decision, warnings=[*warnings, *decision.warnings]) if warnings else decision
+
+
 def fault_lines(error: RequestInvalid) -> list[str]:
     """The faults of a request, a line each."""
-    return [_fault_line(fault) for fault in error.faults]
-
-
-def _fault_line(fault: RequestFault) -> str:
-    return f"{fault.pointer or '/'}: {fault.message}"
+    return [
+        f"{fault.pointer}: {message}" if fault.pointer else message
+        for fault in error.faults
+        for message in [fault.worded(REMEDIES)]
+    ]

@@ -70,7 +70,8 @@ def check_rules(
     """Validate every file and report all faults as `file:line:column: message`."""
     place = folder or rules or default_folder()
     try:
-        found = check(read_folder(place))
+        with err.working(f"checking the rules of {place}"):
+            found = check(read_folder(place))
     except RulesInvalid as error:
         found = CheckResult(error.faults)
     faults, catalogue = RulesInvalid(found.faults).under(place).faults, found.catalogue
@@ -136,7 +137,8 @@ def run_tests(
         cases = [replace(case, path=str(place / case.path)) for case in read_cases(sources.cases, policy.catalogue)]
     except RulesInvalid as error:
         fail(INVALID, str(error.under(place)))
-    found = list(run_cases(cases, policy))
+    with err.working("running the cases"):
+        found = list(run_cases(cases, policy))
     failed = [result for result in found if not result.passed]
     if failed or not mutants:
         _report_test(found, failed, form)

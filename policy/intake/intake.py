@@ -6,13 +6,14 @@ Runs the steps in order: arguments, models' configurations, derivation, facts. R
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
 from policy.decision.decision import DerivedFact
-from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
+from policy.errors import MAX_FAULTS, Remedy, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, to_json
 from policy.facts.vocabulary import INDEX, ancestors
 from policy.intake.command.arguments import below, read_options
@@ -155,7 +156,7 @@ def _derive(
     facts = facts_of(derived.facts, faults)
     if faults:
         raise RequestInvalid(
-            [RequestFault(_pointer_of(fault.pointer, deployment, pointer), fault.message) for fault in faults]
+            [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
     warnings = [*deployment.notes, *options.warnings, *derived.warnings]
     if VARIABLE in variables and VARIABLE not in env:
@@ -343,12 +344,13 @@ class _ModelLookup:
 
     def _needed(self, name: str) -> RequestFault:
         message = f"the config.json of {quoted(name)} is needed, under the name that the arguments give it"
+        remedy = Remedy.MODEL_CONFIG
         if self._deployment.models_at is None:
-            message += '; a manifest alone has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
+            remedy = Remedy.MODEL_CONFIG_OF_MANIFEST
         elif self._configs:
             more = f" and {len(self._configs) - MAX_SHOWN} more" if len(self._configs) > MAX_SHOWN else ""
             message += f"; given: {', '.join(map(quoted, islice(self._configs, MAX_SHOWN)))}{more}"
-        return RequestFault(_pointer_of_model(name, self._deployment, self._pointer), message)
+        return RequestFault(_pointer_of_model(name, self._deployment, self._pointer), message, remedy)
 
 
 def _merge_speculators(

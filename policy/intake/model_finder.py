@@ -12,7 +12,7 @@ from policy.errors import RequestFault, RequestInvalid
 from policy.intake.intake import MODEL_CONFIG_NEEDED
 from policy.intake.model.files import COMPANIONS, FileInvalid, FolderInvalid, read_config, read_file, read_folder
 from policy.intake.model.hub_errors import HubFailed
-from policy.pointer import at
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,5 +78,5 @@ def _hub() -> Hub:
 
 def _needed(name: str, *messages: str) -> RequestInvalid:
     return RequestInvalid(
-        [RequestFault(at("/model_configs", name), message) for message in messages], MODEL_CONFIG_NEEDED
+        [RequestFault("", f"the model {quoted(name)}: {message}") for message in messages], MODEL_CONFIG_NEEDED
     )

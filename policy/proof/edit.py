@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import RequestInvalid
-from policy.problems import request_problem
+from policy.problems import REMEDIES, request_problem
 from policy.proof.difference import differences, meaning
 from policy.proof.replay import Replay
 from policy.rules.releases import series
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.decision.decision import Decision
+    from policy.errors import Remedies
     from policy.policy import Policy
     from policy.proof.difference import Difference
     from policy.request.request import Request
@@ -104,10 +105,11 @@ def count(
     base: Policy,
     head: Policy,
     today: date,
+    remedies: Remedies = REMEDIES,
 ) -> FleetCount:
     """Count the named deployments that the edit changes; each is given as ``base`` and as ``head`` read it.
 
-    ``None`` is one that only the other has.
+    ``None`` is one that only the other has. Reasons why some are not decided have the ``remedies`` of the interface.
     """
     total = changed = runner = starts = undecided = 0
     first: list[str] = []
@@ -115,7 +117,7 @@ def count(
     for name, *requests in fleet:
         total += 1
         before, after = (
-            _decided(policy, request, today) for policy, request in zip((base, head), requests, strict=True)
+            _decided(policy, request, today, remedies) for policy, request in zip((base, head), requests, strict=True)
         )
         if isinstance(before, str) or isinstance(after, str):
             undecided += 1
@@ -130,7 +132,9 @@ def count(
     return FleetCount(total, changed, runner, starts, undecided, tuple(first[:FIRST]), reasons)
 
 
-def _decided(policy: Policy, request: Request | RequestInvalid | None, today: date) -> Decision | str:
+def _decided(
+    policy: Policy, request: Request | RequestInvalid | None, today: date, remedies: Remedies
+) -> Decision | str:
     """The decision, or why there is none."""
     if request is None:
         return "it is read under the other rules only"
@@ -139,7 +143,7 @@ def _decided(policy: Policy, request: Request | RequestInvalid | None, today: da
             raise request
         return policy.decide(request, today)
     except RequestInvalid as error:
-        return request_problem(error).detail
+        return request_problem(error, remedies=remedies).detail
 
 
 def _compared(decision: Decision) -> tuple[Any, ...]:

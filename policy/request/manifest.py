@@ -1,6 +1,7 @@
 """A manifest → a request for each vLLM container in it.
 
-Owns the choice of the release for a container: its image's, else the request's, else the default with a warning.
+Owns the choice of the release for a container: one that overrides, its image's, else the request's, else the default
+with a warning.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from policy.errors import INVALID_REQUEST, RequestFault, RequestInvalid
+from policy.errors import INVALID_REQUEST, Remedy, RequestFault, RequestInvalid
 from policy.intake.deployment import Deployment
 from policy.intake.manifests import read_manifest
 from policy.messages import quoted
 from policy.pointer import at, walk_path
+from policy.problems import REMEDIES
 from policy.request.request import UNKNOWN_RELEASE
 from policy.rules.releases import InvalidVersion, UnknownRelease
 
 if TYPE_CHECKING:
+    from policy.errors import Remedies
     from policy.intake.command_line import Container
     from policy.request.request import Manifest, Request
     from policy.rules.releases import Releases
@@ -28,13 +31,19 @@ MAX_SHARED: Final = 32 << 20
 """Bytes of configurations times containers of a manifest: each container is decided with all configurations."""
 
 
-def requests_of(manifest: Manifest, releases: Releases) -> list[tuple[str, Request | RequestInvalid]]:
+def requests_of(
+    manifest: Manifest, releases: Releases, remedies: Remedies = REMEDIES
+) -> list[tuple[str, Request | RequestInvalid]]:
     """Each container's path in the manifest, with its request or with the error that prevents one.
+
+    Notes on it have the ``remedies`` of the interface.
 
     Raises:
         RequestInvalid: the manifest itself cannot be read.
     """
-    return [(container.path, request_of(container, manifest, releases)) for container in containers_of(manifest)]
+    return [
+        (container.path, request_of(container, manifest, releases, remedies)) for container in containers_of(manifest)
+    ]
 
 
 def containers_of(manifest: Manifest) -> list[Container]:
@@ -51,7 +60,7 @@ def containers_of(manifest: Manifest) -> list[Container]:
             RequestFault(
                 manifest.models_at or manifest.request.pointer,
                 f"{len(containers)} vLLM containers with {size} characters of models' configurations are more than is "
-                "read at a time; send fewer containers, or only the models that they serve",
+                "read at a time; give fewer containers, or only the models that they serve",
             )
         )
     if faults:
@@ -59,7 +68,9 @@ def containers_of(manifest: Manifest) -> list[Container]:
     return containers
 
 
-def request_of(container: Container, manifest: Manifest, releases: Releases) -> Request | RequestInvalid:
+def request_of(
+    container: Container, manifest: Manifest, releases: Releases, remedies: Remedies = REMEDIES
+) -> Request | RequestInvalid:
     """The request for a container of a manifest; an error if it cannot be decided or its release is unknown."""
     base = manifest.request
     pointer = pointer_of(base.pointer, container.path, manifest.document)
@@ -67,18 +78,23 @@ def request_of(container: Container, manifest: Manifest, releases: Releases) -> 
         return RequestInvalid([RequestFault(pointer, container.problem)])
     notes = list(container.notes)
     version, release = base.vllm_version, base.release
-    if container.vllm_version is not None:
+    if manifest.overrides:
+        if container.vllm_version not in {None, version}:
+            notes.append(f"decided for vLLM {version}, which overrides the image's {container.vllm_version}")
+    elif container.vllm_version is not None:
         version = container.vllm_version
         if manifest.stated and version != base.vllm_version:
             notes.append(f"decided for vLLM {version}, which the image has; the request says {base.vllm_version}")
         try:
             release = releases.resolve(version, nearest=manifest.nearest)
         except (UnknownRelease, InvalidVersion) as error:
-            kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID_REQUEST
-            return RequestInvalid([RequestFault(pointer, f"the image {quoted(container.image)}: {error}")], kind)
+            is_unknown = isinstance(error, UnknownRelease)
+            message, remedy = f"the image {quoted(container.image)}: {error}", Remedy.KNOWN_RELEASE
+            fault = RequestFault(pointer, message, remedy if is_unknown else None)
+            return RequestInvalid([fault], UNKNOWN_RELEASE if is_unknown else INVALID_REQUEST)
     elif not manifest.stated:
         why = container.unversioned or "no image shows vLLM's version"
-        notes.append(f"{why}; decided for {version}, the default release; state `vllm_version`")
+        notes.append(f"{why}; decided for {version}, the default release; {remedies[Remedy.VERSION]}")
     configs, environment = manifest.model_configs, manifest.environment
     models = (container.models, manifest.models_at)
     deployment = Deployment(

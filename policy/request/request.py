@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.errors import INVALID_REQUEST, MAX_FAULTS, RequestFault, RequestInvalid
+from policy.errors import INVALID_REQUEST, MAX_FAULTS, Remedy, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, read_facts
 from policy.intake.deployment import Deployment, Environment, read_deployment, read_environment, read_model_configs
 from policy.intake.manifests import is_manifest
@@ -68,7 +68,8 @@ class Manifest(Struct, frozen=True):
 
     ``models_at`` is the pointer of the request's configurations, ``None`` for a bare manifest, which cannot have any.
     ``request`` is the request for each container, ``stated`` is whether it states a version, and ``nearest`` whether
-    an unknown version may be decided by the nearest known release.
+    an unknown version may be decided by the nearest known release. With ``overrides``, the stated version decides also
+    for containers whose image has one.
     """
 
     document: Any
@@ -78,6 +79,7 @@ class Manifest(Struct, frozen=True):
     request: Request
     stated: bool
     nearest: bool
+    overrides: bool = False
 
 
 def read_request(document: object, releases: Releases, pointer: str = "") -> Request:
@@ -221,7 +223,7 @@ def _read_release(
     try:
         return releases.resolve(version, nearest=beyond == NEAREST), INVALID_REQUEST
     except UnknownRelease as error:
-        faults.append(RequestFault(place, str(error)))
+        faults.append(RequestFault(place, str(error), Remedy.KNOWN_RELEASE))
         return releases.resolve(None), UNKNOWN_RELEASE
     except InvalidVersion as error:
         faults.append(RequestFault(place, str(error)))

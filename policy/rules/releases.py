@@ -115,10 +115,7 @@ class Releases:
         return Resolution(self.known[self._versions.index(decided)], verified, defaulted=False)
 
     def _advice(self, version: str) -> str:
-        return (
-            f"unknown release {quoted(version)}; known releases: {self.known[0]} to {self.known[-1]}; "
-            'name one of them, or set `"beyond_verified": "nearest"` to use the closest'
-        )
+        return f"unknown release {quoted(version)}; known releases: {self.known[0]} to {self.known[-1]}"
 
 
 def _parse(version: str) -> Version:

@@ -5,17 +5,20 @@ Owns their names and values; the innermost annotation of a name counts.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.errors import RequestFault, RequestInvalid
+from policy.errors import Remedy, RequestFault, RequestInvalid
 from policy.messages import quoted
 from policy.parser.jsontext import NotJson, read_json
 from policy.pointer import at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from policy.errors import Remedies
 
 SET_ENV: Final = "runner-policy/set-env"
 MODEL_CONFIGS: Final = "runner-policy/model-configs"
@@ -24,6 +27,12 @@ BEYOND_VERIFIED: Final = "runner-policy/beyond-verified"
 MAX_ANNOTATION: Final = 262_144
 MEMBERS: Final = {"vllm_version": VLLM_VERSION, "beyond_verified": BEYOND_VERIFIED}
 """The annotations for fields of a request."""
+REMEDIES: Final[Remedies] = {
+    Remedy.MODEL_CONFIG: f"write it into the annotation `{MODEL_CONFIGS}`",
+    Remedy.KNOWN_RELEASE: f"name one of them, or annotate `{BEYOND_VERIFIED}: nearest`",
+    Remedy.VERSION: f"annotate `{VLLM_VERSION}`",
+}
+"""The remedies in the words of an object's owner."""
 
 
 class EngineAnnotations(Struct, frozen=True):
@@ -57,7 +66,7 @@ def name_annotations(error: RequestInvalid) -> RequestInvalid:
     """The same faults, each with the name of its annotation."""
     names = ((MEMBERS.get(fault.pointer.removeprefix("/"), MODEL_CONFIGS), fault) for fault in error.faults)
     return RequestInvalid(
-        [RequestFault(fault.pointer, f"the annotation `{name}`: {fault.message}") for name, fault in names],
+        [replace(fault, message=f"the annotation `{name}`: {fault.message}") for name, fault in names],
         error.problem,
     )
 

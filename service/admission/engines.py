@@ -17,6 +17,7 @@ from policy.request.manifest import containers_of, request_of, values_along
 from policy.request.request import Manifest, read_request_or_manifest
 from service.admission.annotations import (
     NOTHING,
+    REMEDIES,
     SET_ENV,
     EngineAnnotations,
     annotation_of,
@@ -146,7 +147,9 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
         if annotations not in manifests:
             manifests[annotations] = _read(document, annotations, releases)
         manifest = manifests[annotations]
-        request = manifest if isinstance(manifest, RequestInvalid) else request_of(container, manifest, releases)
+        request = (
+            manifest if isinstance(manifest, RequestInvalid) else request_of(container, manifest, releases, REMEDIES)
+        )
         engines.append(EngineUnderReview(container.path, request, nodes, annotations))
     return engines
 

@@ -12,10 +12,8 @@ from msgspec import Struct
 
 from policy.errors import RequestInvalid
 from policy.escaping import escape_line
-from policy.intake.intake import MODEL_CONFIG_NEEDED
 from policy.messages import quoted
-from policy.request.request import UNKNOWN_RELEASE
-from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, annotation_of
+from service.admission.annotations import REMEDIES, SET_ENV, annotation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from policy.errors import PolicyError
     from service.admission.engines import AdmissionOptions, EngineUnderReview
 
-IN_A_REQUEST: Final = 'set `"beyond_verified": "nearest"` to use the closest'
-IN_A_REVIEW: Final = f"annotate `{BEYOND_VERIFIED}: nearest`"
-"""The remedy for an unknown release, in a request and in an object."""
 MAX_WARNING: Final = 256
 MAX_WARNINGS: Final = 10
 MAX_PATH: Final = 96
@@ -48,11 +43,7 @@ def undecided_reason(error: PolicyError) -> str:
     if not isinstance(error, RequestInvalid) or not error.faults:
         return str(error)
     more = f" (and {len(error.faults) - 1} more)" if len(error.faults) > 1 else ""
-    remedy = f"; write it into the annotation `{MODEL_CONFIGS}`" if error.problem == MODEL_CONFIG_NEEDED else ""
-    message = error.faults[0].message
-    if error.problem == UNKNOWN_RELEASE:
-        message = message.replace(IN_A_REQUEST, IN_A_REVIEW)
-    return f"{message}{more}{remedy}"
+    return f"{error.faults[0].worded(REMEDIES)}{more}"
 
 
 def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> Iterator[tuple[int, str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from policy.decision.decision import encode
 from policy.errors import PolicyError
 from service.api.endpoint import MAX_TURN, Endpoint
-from service.documents.body import NDJSON_TYPES, Headers, read_body, read_headers, read_lines
+from service.documents.body import JSON_HEADERS, NDJSON_TYPES, read_body, read_headers, read_lines
 from service.jobs.messages import OK, JobKind
 from service.problems import Refused, problem_of
 from service.transport.disconnection import until_gone
@@ -43,7 +43,7 @@ class BatchEndpoint(Endpoint):
             answers = self.service.answers_for(headers)
             with self.service.streams.slot(context.caller):
                 async with until_gone(context.connection):
-                    return await self.stream(answers, wanted, receive, send, context)
+                    return await self.stream(answers, receive, send, context)
         wanted = read_headers(headers, limit)
         with self.service.memory.hold() as held:
             body = await read_body(receive, limit, held)
@@ -52,10 +52,8 @@ class BatchEndpoint(Endpoint):
                 JobKind.BATCH, self.service.answers_for(headers), body, wanted, context, receive, send
             )
 
-    async def stream(
-        self, answers: Answers, wanted: Headers, receive: Receive, send: Send, context: RequestContext
-    ) -> int:
-        """Answer a stream line by line as it arrives, all by one revision.
+    async def stream(self, answers: Answers, receive: Receive, send: Send, context: RequestContext) -> int:
+        """Answer a stream line by line as it arrives, all by one revision; each answer is JSON.
 
         Lines that arrived and are not decided when the client disconnects are dropped.
         """
@@ -65,13 +63,13 @@ class BatchEndpoint(Endpoint):
             if not lines:
                 await asyncio.sleep(0)
             for start in range(0, len(lines), LINES):
-                await self.answer_lines(lines[start : start + LINES], answers, wanted, send, context)
+                await self.answer_lines(lines[start : start + LINES], answers, send, context)
             self.service.body_timeouts.reading[current_task()] = perf_counter_ns()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return OK
 
     async def answer_lines(
-        self, lines: list[bytes | Refused], answers: Answers, wanted: Headers, send: Send, context: RequestContext
+        self, lines: list[bytes | Refused], answers: Answers, send: Send, context: RequestContext
     ) -> None:
         """Answer some lines of a stream, at the caller's rate limit."""
         decided: list[bytes] = []
@@ -82,7 +80,7 @@ class BatchEndpoint(Endpoint):
             if is_large:
                 line = lines[len(decided)]
                 assert isinstance(line, bytes)  # INVARIANT: a refused line is answered already
-                decided.append(await self.decide_line_in_worker(answers, line, wanted, context))
+                decided.append(await self.decide_line_in_worker(answers, line, context))
         try:
             await context.wait_recorded()
         except PolicyError as error:
@@ -90,12 +88,10 @@ class BatchEndpoint(Endpoint):
         await send({"type": "http.response.body", "body": b"".join(decided), "more_body": True})
         await asyncio.sleep(self.service.access.charge(context.caller, len(lines)))
 
-    async def decide_line_in_worker(
-        self, answers: Answers, line: bytes, wanted: Headers, context: RequestContext
-    ) -> bytes:
+    async def decide_line_in_worker(self, answers: Answers, line: bytes, context: RequestContext) -> bytes:
         """The answer to one line, decided in a worker process."""
         try:
-            async with self.run_job(JobKind.DECISION, answers, line, wanted, context, None) as (result, output):
+            async with self.run_job(JobKind.DECISION, answers, line, JSON_HEADERS, context, None) as (result, output):
                 if output is None or result.spooled is None:
                     return result.body + b"\n"
                 return await asyncio.to_thread(output.read_bytes) + b"\n"

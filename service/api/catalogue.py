@@ -19,15 +19,18 @@ from starlette.routing import Route
 
 from policy.decision.decision import encode
 from policy.errors import INVALID_REQUEST, PolicyError, RequestFault, RequestInvalid
+from policy.escaping import escape_line
 from policy.messages import nearest, quoted
+from policy.render import compact
 from policy.request.request import UNKNOWN_RELEASE
 from policy.rules.documents import rules_document
 from policy.rules.releases import InvalidVersion, UnknownRelease
 from service.api.endpoint import CHUNK_SIZE, CLIENT_CLOSED_REQUEST
 from service.auth.tokens import READ
+from service.documents.accept import wants_text
 from service.documents.body import Disconnected
 from service.documents.query import parameter
-from service.problems import Refused, headers_of, problem_of
+from service.problems import Refused, problem_of, response_of
 from service.telemetry.metrics import CONTENT_TYPE
 from service.transport.disconnection import connection_of
 
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from service.log.store import Store
+    from service.problems import ProblemResponse
     from service.state.answers import Answers
     from service.state.state import ServiceState
 
@@ -122,15 +126,23 @@ async def readyz(request: Request, verbose: str | None = None) -> Response:
         service.access.caller(request.scope["client"], dict(request.scope["headers"]), READ)
     fault = service.log_fault()
     if fault is not None:
-        return _not_ready(Refused("log-unavailable", fault), service.state() if verbose is not None else {})
+        state = service.state() if verbose is not None else {}
+        return _not_ready(Refused("log-unavailable", fault), state, as_text=wants_text(request.scope))
     return _json(service.answers.ready_document if verbose is None else encode(service.state()))
 
 
-def _not_ready(error: Refused, state: dict[str, Any]) -> Response:
-    """The problem, whose fields take precedence over those of the state."""
-    problem = problem_of(error)
-    headers = {name.decode(): value.decode() for name, value in headers_of(error, problem.status)}
-    return Response(encode({**state, **msgspec.structs.asdict(problem)}), problem.status, headers)
+def _not_ready(error: Refused, state: dict[str, Any], *, as_text: bool) -> Response:
+    """The problem with the state; its fields take precedence over those of the state."""
+    response = response_of(error, as_text=as_text)
+    fields = msgspec.structs.asdict(problem_of(error))
+    if as_text:
+        lines = "".join(
+            escape_line(f"{name}: {compact(value)}") + "\n" for name, value in state.items() if name not in fields
+        )
+        body = response.body + lines.encode()
+    else:
+        body = encode({**state, **fields})
+    return _response(msgspec.structs.replace(response, body=body))
 
 
 @router.get("/metrics")
@@ -248,24 +260,21 @@ def _release(answers: Answers, version: str) -> str:
 def add_handlers(app: FastAPI) -> None:
     """Answer every error as a problem."""
 
-    async def refused(_: Request, error: Exception) -> Response:
+    async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, PolicyError)
-        return _problem(error)
+        return _problem(request, error)
 
     async def not_routed(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         headers: dict[str, Any] = dict(error.headers or {})
         if error.status_code == 405:  # noqa: PLR2004  # the status that Starlette raises
-            return _problem(
-                Refused(
-                    "method-not-allowed", f"{request.method} is not allowed here; legal: {headers.get('Allow', 'POST')}"
-                ),
-                headers,
-            )
-        paths = [route.path for route in (*router.routes, *app.routes) if isinstance(route, Route)]
-        return _problem(
-            Refused("not-found", f"unknown path {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers
-        )
+            legal = ", ".join(sorted(headers.get("Allow", "POST").split(", ")))
+            message = f"{request.method} is not allowed here; legal: {legal}"
+            return _problem(request, Refused("method-not-allowed", message), headers | {"Allow": legal})
+        routes = [route for route in (*router.routes, *app.routes) if isinstance(route, Route)]
+        paths = [route.path for route in routes if route.path != "/"]  # it is near to every short one
+        message = f"unknown path {quoted(request.url.path)}{nearest(request.url.path, paths)}"
+        return _problem(request, Refused("not-found", message), headers)
 
     async def disconnected(_: Request, __: Exception) -> Response:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
@@ -275,7 +284,11 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, not_routed)
 
 
-def _problem(error: PolicyError, headers: dict[str, str] | None = None) -> Response:
-    problem = problem_of(error)
-    own = {name.decode(): value.decode() for name, value in headers_of(error, problem.status)}
-    return Response(encode(problem), problem.status, own | (headers or {}))
+def _problem(request: Request, error: PolicyError, headers: dict[str, str] | None = None) -> Response:
+    return _response(response_of(error, as_text=wants_text(request.scope)), headers)
+
+
+def _response(problem: ProblemResponse, headers: dict[str, str] | None = None) -> Response:
+    """The response with these headers too; its length is that of the body."""
+    own = {name.decode(): value.decode() for name, value in problem.headers if name != b"content-length"}
+    return Response(problem.body, problem.status, own | (headers or {}))

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from policy.decision.decision import encode
 from policy.errors import PolicyError
 from service.auth.tokens import DECIDE
+from service.documents.accept import wants_text
 from service.documents.body import Disconnected, Headers
 from service.documents.query import refuse_query
 from service.jobs.messages import Job, JobKind, JobResult
 from service.jobs.pool import unless_gone
-from service.problems import KINDS, MEDIA_TYPE, RETRYABLE, Refused, headers_of, problem_of
+from service.problems import KINDS, MEDIA_TYPE, RETRYABLE, Refused, problem_of, response_of
 from service.request_context import RequestContext
 from service.state.answers import today
 from service.transport.disconnection import connection_of
@@ -42,18 +43,16 @@ CHUNK_SIZE: Final = 1 << 20
 """Bytes of a large answer that are sent at once."""
 
 
-async def send_problem(send: Send, error: PolicyError) -> int:
-    """Send an error as a problem; return its status.
+async def send_problem(scope: Scope, send: Send, error: PolicyError) -> int:
+    """Send an error as a problem, in the form that the client of the request prefers; return its status.
 
     The rest of a body that was too large is ignored: closing the connection while the client is still sending would
     lose the response.
     """
-    problem = problem_of(error)
-    body = encode(problem)
-    headers = [*headers_of(error, problem.status), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-    return problem.status
+    response = response_of(error, as_text=wants_text(scope))
+    await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
+    await send({"type": "http.response.body", "body": response.body})
+    return response.status
 
 
 async def end_response(scope: Scope, send: Send, error: Refused) -> int:
@@ -64,7 +63,7 @@ async def end_response(scope: Scope, send: Send, error: Refused) -> int:
     """
     connection = connection_of(scope)
     if connection is None or not connection.response_started:
-        ended = send_problem(send, error)
+        ended = send_problem(scope, send, error)
     elif connection.response_chunked:
         ended = _send_last_line(send, error)
     else:
@@ -156,7 +155,7 @@ class Endpoint:
     ) -> int:
         """Send the problem, or nothing to a disconnected client; return the status to count."""
         if isinstance(error, PolicyError):
-            return await send_problem(send, error)
+            return await send_problem(scope, send, error)
         if isinstance(error, Disconnected):
             return CLIENT_CLOSED_REQUEST
         if not self.service.body_timeouts.timed_out(task):

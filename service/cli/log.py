@@ -115,7 +115,8 @@ def tail(
 
     store = _store(url)
     with _store_errors():
-        following = LogTail(store, lines)
+        with err.working("reading the log"):
+            following = LogTail(store, lines)
         for record in following.newest:
             _show(record, as_json=as_json)
         try:
@@ -164,8 +165,9 @@ def _print_table(records: Iterator[Record]) -> int:
     table = Table(
         "time", "decision", "runner", "outcome", "starts", "vLLM", "asked by", "summary", box=None, pad_edge=False
     )
-    for record in records:
-        table.add_row(*map(Text, _cells(record)))  # callers' text is not markup
+    with err.working("reading the log"):
+        for record in records:
+            table.add_row(*map(Text, _cells(record)))  # callers' text is not markup
     out.print(table)
     return table.row_count
 
@@ -232,7 +234,7 @@ def _read_filters(filters: Filters) -> LogFilter:
         if value is not None
     ]
     try:
-        return read_filter(texts)
+        return read_filter(texts, lambda name: f"--{name.replace('_', '-')}")
     except RequestInvalid as error:
         fail(USAGE, *(fault.message for fault in error.faults))
 

@@ -14,6 +14,7 @@ from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.messages import quoted
 from policy.parser.jsontext import NotJson, read_json
 from policy.parser.yamltree import MAX_BYTES, read_documents
+from service.documents.accept import COMMON, prefers_text
 from service.problems import Refused
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ class Headers(Struct, frozen=True, gc=False):
 
 
 JSON_HEADERS: Final = Headers(b"application/json", wants_text=False)
-COMMON_ACCEPT: Final = frozenset({b"*/*", b"application/json"})
-"""Values of ``Accept`` that mean JSON, and need no parsing."""
 
 
 def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
@@ -74,27 +73,10 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
         )
     content_type = headers.get(b"content-type", b"")
     accept = headers.get(b"accept", b"*/*")
-    if content_type == b"application/json" and accept in COMMON_ACCEPT:
+    if content_type == b"application/json" and accept in COMMON:
         return JSON_HEADERS
     media_type = content_type.partition(b";")[0].strip().lower()
-    return Headers(media_type, accept not in COMMON_ACCEPT and _prefers_text(accept), content_type)
-
-
-def _prefers_text(accept: bytes) -> bool:
-    """Whether ``text/plain`` is preferred to JSON (RFC 9110, section 12.5.1)."""
-    weights = {b"text/plain": 0.0, b"application/json": 0.0}
-    for part in accept.lower().split(b","):
-        media, *parameters = (piece.strip() for piece in part.split(b";"))
-        if media in weights:
-            weights[media] = next((_weight(piece[2:]) for piece in parameters if piece.startswith(b"q=")), 1.0)
-    return weights[b"text/plain"] > weights[b"application/json"]
-
-
-def _weight(text: bytes) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
+    return Headers(media_type, prefers_text(accept), content_type)
 
 
 async def read_body(receive: Receive, limit: int, held: HeldMemory, message: Message | None = None) -> bytes:

@@ -24,7 +24,7 @@ from policy.checks.candidate import with_models
 from policy.checks.sandbox import INLINE
 from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
-from policy.errors import MAX_FAULTS, PolicyError, RequestFault, RequestInvalid
+from policy.errors import MAX_FAULTS, PolicyError, Remedy, RequestFault, RequestInvalid
 from policy.intake.command.expansion import request_expansion
 from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded, require_known_values
 from policy.messages import quoted
@@ -43,7 +43,7 @@ from service.documents.form import read_form
 from service.jobs.messages import JSON, OK, TEXT, Job, JobKind, JobResult
 from service.limits.budget import WorkBudget
 from service.log.record import line
-from service.problems import Refused, problem_of
+from service.problems import Refused, problem_of, response_of
 from service.request_context import MAX_LOGGED_IDS, RequestContext
 from service.telemetry.logging import configure_worker
 from service.telemetry.metrics import DecisionCount
@@ -122,7 +122,8 @@ class FoundModels:
         if unknown:
             return error
         faults = [
-            RequestFault(fault.pointer, refused[name]) for name, fault in zip(error.names, error.faults, strict=True)
+            RequestFault(fault.pointer, refused[name], Remedy.MODEL_CONFIG)
+            for name, fault in zip(error.names, error.faults, strict=True)
         ]
         return RequestInvalid(faults, MODEL_CONFIG_NEEDED)
 
@@ -150,9 +151,9 @@ class JobWorker:
             with request_expansion(len(job.body)):
                 found = self._answer(job, records, budget, today)
         except PolicyError as error:
-            found = _problem(error)
+            found = _problem(error, job)
         except MemoryError:
-            found = _problem(Refused("too-much-work", NO_MEMORY))
+            found = _problem(Refused("too-much-work", NO_MEMORY), job)
         found.decisions = budget.spent
         found.counts = list(records.counts.items())
         found.ids = records.ids
@@ -340,9 +341,9 @@ def _text(answer: Decision | ManifestDecisions) -> bytes:
     return render.as_text(picture).encode()
 
 
-def _problem(error: PolicyError) -> JobResult:
-    found = problem_of(error)
-    return JobResult(found.status, b"", encode(found))
+def _problem(error: PolicyError, job: Job) -> JobResult:
+    response = response_of(error, as_text=job.wants_text)
+    return JobResult(response.status, TEXT if job.wants_text else b"", response.body)
 
 
 def _spool(found: JobResult, lines: list[bytes], path: Path) -> None:

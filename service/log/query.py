@@ -39,7 +39,7 @@ from service.log.record import Record, first_id, record
 from service.log.store import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import TypeAlias
 
     from sqlalchemy import Select
@@ -90,8 +90,8 @@ class Page(Struct, frozen=True):
     next: str | None
 
 
-def read_filter(parameters: Iterable[tuple[str, str]]) -> LogFilter:
-    """Read a filter from query parameters.
+def read_filter(parameters: Iterable[tuple[str, str]], shown: Callable[[str], str] = str) -> LogFilter:
+    """Read a filter from query parameters; ``shown`` is how messages name a parameter.
 
     Raises:
         RequestInvalid: with every fault; a repeated filter is one.
@@ -102,7 +102,7 @@ def read_filter(parameters: Iterable[tuple[str, str]]) -> LogFilter:
         for text in islice(dict.fromkeys(stated), MAX_FAULTS):
             values[name] = _value(name, text)
             if values[name] is None:
-                faults.append(RequestFault("", f"{name}: {quoted(text)} is not legal; legal: {LEGAL[name]}"))
+                faults.append(RequestFault("", f"{shown(name)}: {quoted(text)} is not legal; legal: {LEGAL[name]}"))
     if faults:
         raise RequestInvalid(faults)
     texts = {name: values.pop(name) for name in TEXT_FILTERS if name in values}

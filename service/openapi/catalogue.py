@@ -11,9 +11,10 @@ from policy.decision.decision import encode
 from service.auth.access import OPEN_PATHS, scope_of
 from service.auth.tokens import READ
 from service.openapi import parameters
-from service.openapi.examples import METRICS_EXAMPLE, RULE_EXAMPLE, record_example
+from service.openapi.examples import METRICS_EXAMPLE, RULE_EXAMPLE, example_decision, record_example
 from service.openapi.responses import ASKS_WHO, FULL, LARGE, STOPPING, problems, security
 from service.openapi.schemas import ref
+from service.state.landing import EXAMPLE, landing_document
 
 if TYPE_CHECKING:
     from service.state.state import ServiceState
@@ -34,17 +35,27 @@ class ReadOperation(Struct, frozen=True):
     kinds: tuple[str, ...] = ()
     schema: dict[str, Any] = field(default_factory=lambda: {"type": "object"})
     media_type: str = JSON
+    also: tuple[str, ...] = ()
+    """The other media types of the answer."""
+
+
+LANDING: Final = {
+    "summary": "Landing Page",
+    "description": "What the service is, the loaded rules, and links: a page, text by default, or JSON.",
+}
 
 
 def read_paths(calls: dict[str, Any], service: ServiceState) -> dict[str, Any]:
-    """FastAPI's endpoints by path, completed."""
+    """FastAPI's endpoints by path, completed, and the landing page."""
     shown = _operations(service)
+    calls = {**calls, "/": {"get": LANDING}}
     return {path: {"get": _call(path, item["get"], shown[path], service)} for path, item in calls.items()}
 
 
 def _operations(service: ServiceState) -> dict[str, ReadOperation]:
     answers = service.answers
     record = encode(record_example(answers))
+    landing = landing_document(answers.policy, example_decision(answers, EXAMPLE), service.version)
     text = {"type": "string"}
     state = {
         "type": "object",
@@ -63,6 +74,7 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
         "/v1/decisions/{decision_id}": ReadOperation("decision", record, LOG_PROBLEMS, ref("Record")),
         "/metrics": ReadOperation("metrics", encode(METRICS_EXAMPLE), (), text, TEXT),
         "/livez": ReadOperation("livez", b'"ok\\n"', (), {"const": "ok\n"}, TEXT),
+        "/": ReadOperation("landing", encode(landing), also=("text/html", TEXT)),
         "/readyz": ReadOperation("readyz", answers.ready_document, ("log-unavailable",), state),
     }
 
@@ -70,6 +82,7 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
 def _call(path: str, call: dict[str, Any], shown: ReadOperation, service: ServiceState) -> dict[str, Any]:
     needed = READ if path == "/readyz" else scope_of(path)
     content = {shown.media_type: {"example": _shortened(msgspec.json.decode(shown.body)), "schema": shown.schema}}
+    content |= {media_type: {"schema": {"type": "string"}} for media_type in shown.also}
     also = (*(ASKS_WHO if needed else ()), *shown.kinds, LARGE, *(() if path in OPEN_PATHS else (FULL, STOPPING)))
     responses: dict[str, Any] = {"200": {"description": "as shown", "content": content}, **problems(*also)}
     if path == "/v1/policy":

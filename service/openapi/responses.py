@@ -71,7 +71,7 @@ def problems(*kinds: str) -> dict[str, Any]:
     return {
         status: {
             "description": "; ".join(f"`{kind}`: {KINDS[kind][1]}" for kind in names),
-            "content": {MEDIA_TYPE: {"schema": schema}},
+            "content": {MEDIA_TYPE: {"schema": schema}, "text/plain": {"schema": {"type": "string"}}},
             **({"headers": HEADERS[status]} if status in HEADERS else {}),
         }
         for status, names in sorted(by_status.items())

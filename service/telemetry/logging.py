@@ -64,17 +64,21 @@ def _field_text(value: Any) -> str:
     )
 
 
+def is_text(form: str | None) -> bool:
+    """Whether log lines are text; by default, without a ``form``, they are on a terminal."""
+    return sys.stderr.isatty() if form is None else form == "text"
+
+
 def configuration(form: str | None) -> dict[str, Any]:
     """The configuration of Python's logging (``logging.config``); ``form`` is ``text`` or ``json``.
 
     By default it is text on a terminal, else JSON.
     """
-    form = form or ("text" if sys.stderr.isatty() else "json")
     own = {"handlers": ["stderr"], "level": "INFO", "propagate": False}
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"own": {"()": f"{__name__}.{'JsonFormatter' if form == 'json' else 'TextFormatter'}"}},
+        "formatters": {"own": {"()": f"{__name__}.{'TextFormatter' if is_text(form) else 'JsonFormatter'}"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "own", "stream": "ext://sys.stderr"}},
         "loggers": {
             "uvicorn": own,

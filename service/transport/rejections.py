@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from policy.decision.decision import encode
 from service.auth.access import OPEN_PATHS
-from service.problems import MEDIA_TYPE, Refused, headers_of, problem_of
+from service.documents.accept import wants_text
+from service.problems import MEDIA_TYPE, Refused, problem_of, response_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-TOO_MANY: Final = 503
-
 
 def head_too_large(max_bytes: int, max_headers: int) -> bytes:
-    """The whole response to a request whose headers exceed a limit."""
+    """The whole response to a request whose headers exceed a limit.
+
+    It is JSON whatever the client accepts: its headers have not all been read.
+    """
     detail = f"the request's head is too large; at most {max_bytes:,} bytes and {max_headers} headers are accepted"
     problem = problem_of(Refused("headers-too-large", detail))
     body = encode(problem)
@@ -34,14 +36,15 @@ def reject_requests(app: ASGIApp) -> ASGIApp:
     error = Refused(
         "too-many-connections", "this process holds as many connections as it may; close unused ones, and try again"
     )
-    body = encode(problem_of(error))
-    headers = [*headers_of(error, TOO_MANY), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+    forms = {as_text: response_of(error, as_text=as_text) for as_text in (False, True)}
 
     async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in OPEN_PATHS:
             await app(scope, receive, send)
             return
-        await send({"type": "http.response.start", "status": TOO_MANY, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        response = forms[wants_text(scope)]
+        headers = [*response.headers, (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": response.body})
 
     return refuse

@@ -92,6 +92,7 @@ def test_every_call_and_method_is_documented(document: dict[str, Any]) -> None:
         ("post", "/v1/dry-run"),
         ("post", "/v1/admission"),
         ("post", "/v1/admission/mutate"),
+        ("get", "/"),
         ("get", "/v1/policy"),
         ("get", "/v1/rules"),
         ("get", "/v1/rules/{rule_id}"),
@@ -455,6 +456,7 @@ def test_a_call_says_the_token_that_it_needs_and_every_status_that_it_can_have(d
         **{
             key: [[], [["read"]]]
             for key in (
+                "/",
                 "/v1/policy",
                 "/v1/rules",
                 "/v1/rules/{rule_id}",

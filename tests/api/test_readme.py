@@ -7,9 +7,13 @@ import re
 import shlex
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.main import get_command
+
+from policy.cli.app import app
+from policy.cli.commands import LazyCommand
 
 from .conftest import BIN, PATIENCE, ROOT, environment
 from .console import Block, Command, Unreadable, agrees, blocks
@@ -143,6 +147,26 @@ def test_no_page_has_an_unresolved_merge(page: str) -> None:
 @pytest.mark.parametrize("page", ["README.md", "rules/README.md"])
 def test_the_guides_show_commands_with_their_output(page: str) -> None:
     assert sum(len(block.commands) for shown, block in SHOWN if shown == page and block.shows_output) >= 5
+
+
+def names_of(command: Any, above: str = "") -> set[str]:
+    """The names of a command's subcommands, or its own."""
+    if isinstance(command, LazyCommand):
+        command = command.load()
+    below = getattr(command, "commands", None)
+    if below is None:
+        return {above}
+    return {name for each in below.values() for name in names_of(each, f"{above} {each.name}".strip())}
+
+
+def test_the_readme_lists_every_command() -> None:
+    table = (ROOT / "README.md").read_text().partition("| command |")[2].partition("\n\n")[0]
+    listed = {
+        re.sub(r" [A-Z[].*", "", name)
+        for row in table.splitlines()[2:]
+        for name in re.findall(r"`([^`]+)`", row.split("|")[1])
+    }
+    assert listed == names_of(get_command(app))
 
 
 # the extractor

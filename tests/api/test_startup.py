@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from policy.rules.catalogue import Catalogue
+
     from .conftest import Done, Server
 
 QWEN: dict[str, Any] = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
-UNKNOWN = (
-    "--default-release: unknown release `0.99`; known releases: 0.20.0 to 0.33.0; "
-    'name one of them, or set `"beyond_verified": "nearest"` to use the closest'
-)
+UNKNOWN = "--default-release: unknown release `0.99`; known releases: 0.20.0 to 0.33.0"
 LISTS = "`GET /v1/facts` and docs/facts.md list them"
 RULE = "house/kv-connector-fallback.yaml"
 
@@ -378,6 +377,42 @@ def test_documents_and_manifests_name_only_known_variables(root: Path, page: str
     texts = [path.read_text(errors="replace") for path in files if "__pycache__" not in path.parts]
     named = {name for text in texts for name in re.findall(r"RUNNER_POLICY_[A-Z0-9_]*[A-Z0-9]", text)}
     assert list(unknown_variables(dict.fromkeys(named, "1"))) == []
+
+
+@pytest.mark.parametrize("url", ["off", "sqlite"])
+def test_the_start_messages_as_text_say_where_everything_is(
+    serve: Callable[..., AbstractContextManager[Server]], catalogue: Catalogue, tmp_path: Path, url: str
+) -> None:
+    log = "off" if url == "off" else f"sqlite:///{tmp_path / 'log.db'}"
+    port = str(port_of_nobody())
+    with serve("--port", port, RUNNER_POLICY_LOG=log, RUNNER_POLICY_LOG_FORMAT="text") as server:
+        lines = server.log.read_text().splitlines()
+    first = next(place for place, line in enumerate(lines) if " rules from " in line)
+    assert lines[first : first + 4] == [
+        f"INFO:     {len(catalogue.rules)} rules from rules, {catalogue.revision}",
+        f"INFO:     {len(catalogue.releases.known)} releases of vLLM, 0.20.0 to 0.33.0; 0.23.0 by default",
+        f"INFO:     page http://127.0.0.1:{port}/, documentation http://127.0.0.1:{port}/docs",
+        f"INFO:     decisions are {'not logged' if url == 'off' else f'logged in {log}'}",
+    ]
+
+
+def test_the_start_message_as_json_is_one_record(
+    serve: Callable[..., AbstractContextManager[Server]], catalogue: Catalogue
+) -> None:
+    with serve(RUNNER_POLICY_LOG="off") as server:
+        records = [json.loads(line) for line in server.log.read_text().splitlines()]
+    (found,) = [record for record in records if record["message"] == "the rules are loaded"]
+    assert {
+        name: value for name, value in found.items() if name not in {"timestamp", "logger", "level", "message"}
+    } == {
+        "rules": len(catalogue.rules),
+        "releases": len(catalogue.releases.known),
+        "revision": catalogue.revision,
+        "source": "rules",
+        "page": "/",
+        "docs": "/docs",
+        "decision_log": "off",
+    }
 
 
 @pytest.mark.parametrize("arguments", [["--port", "http"], ["--prot", "1"], ["--workers"], ["rules"]])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from api.conftest import BIN
 
+from policy.cli.console import Output
 from policy.errors import EngineFailed
 from service.cli.app import main
 
@@ -364,10 +365,10 @@ SMALLER = "write the file as JSON, which has no such limit, or in parts"
         ),
         (BOMB, "{file}:5:10: more than 10000 values in YAML; " + SMALLER),
         ("- 1\n" * 10_000, "{file}:10000:3: more than 10000 values in YAML; " + SMALLER),
-        ("null", '/: expected an object, got `null`; write a request such as `{"facts": {"model_config": {}}}`'),
+        ("null", 'expected an object, got `null`; write a request such as `{"facts": {"model_config": {}}}`'),
         (
             "{}",
-            '/: none of `facts`, `deployment`, `manifest`; add one, or write `"facts": {}` for the defaults',
+            'none of `facts`, `deployment`, `manifest`; add one, or write `"facts": {}` for the defaults',
         ),
         (
             '{"facts": {"model_config": {"is_moe": 1}}}',
@@ -416,7 +417,7 @@ def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
         (["dry-run", "-", "--candidate", "no-such-file"], "no-such-file: cannot be read"),
         (
             ["dry-run", "-", "--remove", "kv-conector-fallback"],
-            "/remove/0: unknown rule `kv-conector-fallback`; did you mean `kv-connector-fallback`?",
+            "--remove: unknown rule `kv-conector-fallback`; did you mean `kv-connector-fallback`?",
         ),
         (["rules", "check", "--format", "xml"], "'text'"),
         (["rules", "test", "--format", "xml"], "'text'"),
@@ -496,7 +497,7 @@ def test_outside_the_project_the_rules_that_came_along_decide(run: Callable[...,
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "rules[0]:1:1: empty; there is no document"),
+        ("", "candidate.yaml:1:1: empty; there is no document"),
         ("id: x\n", "house/x.yaml:1:1: the house rule has no `effect`; add it"),
         (
             CANDIDATE.replace("kv_connector:", "kv_conector:"),
@@ -673,6 +674,7 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
         ("dry-run",): {
             "--rules",
             "--default-release",
+            "--vllm-version",
             "--model-config",
             "--hub",
             "--no-hub",
@@ -745,3 +747,33 @@ def test_usage_names_the_arguments(call: Callable[..., Done], command: tuple[str
 def test_a_group_by_itself_shows_its_help_and_is_wrong_usage(call: Callable[..., Done], arguments: list[str]) -> None:
     done = call(*arguments)
     assert (done.code, "Usage: runner-policy" in done.out + done.err) == (2, True)
+
+
+# what takes long
+
+
+@pytest.mark.parametrize("forced", [True, False])
+def test_on_a_terminal_a_block_that_takes_long_shows_what_it_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, forced: bool
+) -> None:
+    monkeypatch.setattr("policy.cli.console.DELAY", 0.0)
+    monkeypatch.delenv("TTY_COMPATIBLE", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("FORCE_COLOR", "1") if forced else monkeypatch.delenv("FORCE_COLOR", raising=False)
+    seen = ""
+    with Output(is_error=True).working("loading [the] rules"):
+        while forced and "loading [the] rules" not in seen:
+            seen += capsys.readouterr().err
+    rest = capsys.readouterr()
+    assert (rest.out, "loading" in seen) == ("", forced)
+    assert forced or rest.err == ""
+
+
+def test_a_block_that_ends_at_once_shows_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("policy.cli.console.DELAY", 1000.0)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with pytest.raises(KeyError), Output(is_error=True).working("loading"):
+        raise KeyError
+    assert capsys.readouterr() == ("", "")

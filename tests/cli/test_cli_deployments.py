@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 CONFIG: dict[str, Any] = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
 NIXL = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
 POOLING = json.dumps([{"idx": "0", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])
+GIVE = "give it with `--model-config NAME=FILE`, or download it with `--hub`"
 NEEDED = "the config.json of `{}` is needed, under the name that the arguments give it"
 REMOVED = ("--remove", "kv-connector-fallback")
 
@@ -91,8 +92,7 @@ def test_a_container_that_cannot_be_decided_has_its_problem_and_the_exit_code_sa
     done = call("decide", "-", "--model-config", named, stdin=BAD)
     *good, needed, unknown = (json.loads(line) for line in done.out.splitlines())
     assert (done.code, done.err, len(good)) == (1, "", 3)
-    wrapped = 'a manifest alone has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
-    pointer, message = "/items/3/spec/template/spec/containers/0", f"{NEEDED.format('a/b')}; {wrapped}"
+    pointer, message = "/items/3/spec/template/spec/containers/0", f"{NEEDED.format('a/b')}; {GIVE}"
     assert (needed["path"], needed["problem"]) == (
         f"items[3].{PATH}[0]",
         {
@@ -103,8 +103,9 @@ def test_a_container_that_cannot_be_decided_has_its_problem_and_the_exit_code_sa
             "errors": [{"pointer": pointer, "message": message}],
         },
     )
-    assert unknown["problem"]["detail"].startswith(
-        "/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: unknown release `0.5.0`"
+    assert unknown["problem"]["detail"] == (
+        "/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: unknown release `0.5.0`; "
+        "known releases: 0.20.0 to 0.33.0; name one of them with `--vllm-version`"
     )
 
 
@@ -154,7 +155,7 @@ def test_a_large_list_on_a_terminal_says_that_it_is_read(
 ) -> None:
     (tmp_path / "list.yaml").write_text("# " + "x" * (1 << 19) + "\n" + yaml.safe_dump(NGINX))
     code, out = on_terminal("decide", str(tmp_path / "list.yaml"))
-    assert (code, "reading" in out, "no vLLM container found" in out) == (0, True, True)
+    assert (code, "no vLLM container found" in out) == (0, True)
 
 
 @pytest.mark.parametrize("text", [yaml.safe_dump(NGINX), yaml.safe_dump({**LIST, "items": []}), "[]"])
@@ -183,10 +184,13 @@ def test_explain_explains_each_container(call: Call, named: str) -> None:
             "-:1:4: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not read; leave it out",
         ),
         ('{"deployment": ', "-: not JSON: "),
-        ("- 1\n- 2\n", "/: expected an object, got `[1, 2]`; write a request such as "),
-        ("1\n", "/: expected an object, got `1`; write a request such as "),
+        ("- 1\n- 2\n", "expected an object, got `[1, 2]`; write a request such as "),
+        ("1\n", "expected an object, got `1`; write a request such as "),
         ('{"deployment": {"args": "\'"}}', "/deployment/args: invalid shell command: "),
-        ('{"deployment": {"args": ["serve", "a/b"]}}', f"/deployment/model_configs/a~1b: {NEEDED.format('a/b')}"),
+        (
+            '{"deployment": {"args": ["serve", "a/b"]}}',
+            f"/deployment/model_configs/a~1b: {NEEDED.format('a/b')}; {GIVE}\n",
+        ),
     ],
 )
 @pytest.mark.parametrize("flags", [[], ["--vllm-version", "0.24.0", "--platform", "rocm"]])
@@ -199,24 +203,54 @@ def test_what_cannot_be_read_is_wrong_usage(call: Call, text: str, told: str, fl
 
 
 @pytest.mark.parametrize(
-    ("text", "version"),
+    ("text", "overridden"),
     [
-        (json.dumps({"deployment": {"args": ["serve", NAME]}}), "0.25.0"),
-        (of(), "0.24.0"),
-        (json.dumps({"facts": {}}), "0.25.0"),
-        (yaml.safe_dump(deployment(container(image="vllm/vllm-openai:v0.24.0"))), "0.24.0"),
-        (yaml.safe_dump(deployment(container(image="vllm/vllm-openai:latest"))), "0.25.0"),
+        (json.dumps({"deployment": {"args": ["serve", NAME]}}), []),
+        (of(), ["the input's `0.24.0`"]),
+        (json.dumps({"facts": {}}), []),
+        (json.dumps({"facts": {}, "vllm_version": "0.25.0"}), []),
+        (json.dumps({"facts": {}, "vllm_version": "nonsense"}), ["the input's `nonsense`"]),
+        (yaml.safe_dump(deployment(container(image="vllm/vllm-openai:v0.24.0"))), ["the image's 0.24.0"]),
+        (yaml.safe_dump(deployment(container(image="vllm/vllm-openai:v0.25.0"))), []),
+        (yaml.safe_dump(deployment(container(image="vllm/vllm-openai:v0.99.0"))), ["the image's 0.99.0"]),
+        (yaml.safe_dump(deployment(container(image="vllm/vllm-openai:latest"))), []),
+        (json.dumps({"manifest": deployment(container(image="mine:1", command=["vllm", "serve"]))}), []),
         (
-            json.dumps({"manifest": deployment(container(image="mine:1", command=["vllm", "serve"]))}),
-            "0.25.0",
+            json.dumps({"manifest": deployment(container()), "vllm_version": "0.26.0"}),
+            ["the input's `0.26.0`", "the image's 0.24.0"],
         ),
-        (json.dumps({"facts": {}, "vllm_version": None}), "0.25.0"),
+        (json.dumps({"facts": {}, "vllm_version": None}), []),
     ],
 )
-def test_a_version_counts_where_the_input_names_none(call: Call, named: str, text: str, version: str) -> None:
+def test_a_version_overrides_the_inputs_and_the_images_with_a_warning(
+    call: Call, named: str, text: str, overridden: list[str]
+) -> None:
     done = call("decide", "-", "--vllm-version", "0.25.0", "--model-config", named, stdin=text)
-    answer = json.loads(done.out)
-    assert (done.code, answer.get("decision", answer)["vllm_version"]) == (0, version)
+    found = json.loads(done.out)
+    answer = found.get("decision", found)
+    warnings = [text for text in answer["warnings"] if "overrides" in text]
+    expected = [f"decided for vLLM 0.25.0, which overrides {what}" for what in overridden]
+    assert (done.code, answer["vllm_version"], sorted(warnings)) == (0, "0.25.0", sorted(expected))
+
+
+@pytest.mark.parametrize("command", ["decide", "dry-run"])
+@pytest.mark.parametrize("flags", [[], ["--remove", "kv-connector-fallback"]])
+def test_a_version_of_a_dry_run_overrides_too(call: Call, named: str, command: str, flags: list[str]) -> None:
+    if command == "decide" and flags:
+        return
+    done = call(command, "-", "--vllm-version", "0.25.0", "--model-config", named, *flags, stdin=of())
+    found = json.loads(done.out)
+    for answer in (found["current"], found["candidate"]) if flags else (found,):
+        assert answer["vllm_version"] == "0.25.0"
+        assert "decided for vLLM 0.25.0, which overrides the input's `0.24.0`" in answer["warnings"]
+
+
+@pytest.mark.parametrize("text", [of(), yaml.safe_dump(deployment(container())), json.dumps({"manifest": LIST})])
+@pytest.mark.parametrize("version", ["0.1", "latest", "", "\x1b[31m"])
+def test_an_invalid_version_is_refused_also_where_the_input_has_one(call: Call, text: str, version: str) -> None:
+    done = call("decide", "-", "--vllm-version", version, stdin=text)
+    assert (done.code, done.out, done.err.startswith("--vllm-version: ")) == (2, "", True), done.err
+    assert "\x1b" not in done.err
 
 
 @pytest.mark.parametrize(
@@ -245,7 +279,8 @@ def test_a_platform_counts_where_the_input_names_none(call: Call, named: str, te
         (["--model-config", "qwen.json"], "--model-config `qwen.json`: write NAME=FILE"),
         (["--model-config", "=qwen.json"], "--model-config `=qwen.json`: write NAME=FILE"),
         (["--model-config", f"{NAME}="], f"--model-config `{NAME}=`: write NAME=FILE"),
-        (["--vllm-version", "0.1"], "/vllm_version: unknown release `0.1`"),
+        (["--vllm-version", "0.1"], "--vllm-version: unknown release `0.1`; known releases: 0.20.0 to 0.33.0"),
+        (["--vllm-version", "latest"], "--vllm-version: invalid version `latest`"),
     ],
 )
 def test_a_flag_that_does_not_fit_is_wrong_usage(call: Call, flags: list[str], told: str) -> None:
@@ -265,6 +300,65 @@ def test_a_flag_that_does_not_fit_is_wrong_usage(call: Call, flags: list[str], t
 def test_a_platform_beside_what_does_not_fit_is_no_traceback(call: Call, text: str) -> None:
     done = call("decide", "-", "--platform", "rocm", stdin=text)
     assert (done.code, done.out, done.err.startswith(("/deployment", "/environment"))) == (2, "", True), done.err
+
+
+# the words of the command line
+
+UNKNOWN = yaml.safe_dump(deployment(container(image="vllm/vllm-openai:v0.99.0")))
+UNTAGGED = yaml.safe_dump(deployment(container(image="vllm/vllm-openai:latest")))
+OTHER_MODEL = yaml.safe_dump(deployment(container(args=["--model", "a/b"])))
+OF_HTTP = re.compile(
+    r"\b(?:sends?|sent|body|headers?|endpoint|content-type|accept|POST|GET)\b|`model_configs`|beyond_verified|"
+    r"`vllm_version`|`environment\.platform`|^/(?:model_configs|remove)/",
+    re.MULTILINE,
+)
+"""Words and fields of the HTTP interface."""
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "said"),
+    [
+        ("decide", '{"deployment": {"args": ["serve", "a/b"]}}', f"; {GIVE}"),
+        ("dry-run", '{"deployment": {"args": ["serve", "a/b"]}}', f"; {GIVE}"),
+        ("decide", OTHER_MODEL, f"; {GIVE}"),
+        ("decide --model-config a/b=none", OTHER_MODEL, "the model `a/b`: `none` cannot be read: "),
+        ("decide", '{"facts": {}, "vllm_version": "0.99"}', "; name one of them with `--vllm-version`"),
+        ("dry-run", '{"facts": {}, "vllm_version": "0.99"}', "; name one of them with `--vllm-version`"),
+        ("decide", UNKNOWN, "; name one of them with `--vllm-version`"),
+        ("decide --model-config NAMED", UNTAGGED, "; state it with `--vllm-version`"),
+        ("dry-run", UNTAGGED, "expected one deployment, got a manifest; `decide --explain` explains each"),
+        ("dry-run --remove nothing", '{"facts": {}}', "--remove: unknown rule `nothing`"),
+        ("decide", "", "empty; there is no document"),
+        ("decide", "\ufeff{}", ""),
+        ("decide", "{}", "none of `facts`, `deployment`, `manifest`; add one, "),
+        ("rules diff ./rules ./rules --fleet", OTHER_MODEL, f"; {GIVE}"),
+        ("rules diff ./rules ./rules --fleet", UNKNOWN, "; name one of them in the file"),
+    ],
+)
+def test_messages_speak_of_options_and_not_of_requests(
+    call: Call, named: str, tmp_path: Path, command: str, text: str, said: str
+) -> None:
+    (tmp_path / "in").write_text(text)
+    words = command.replace("NAMED", named).split()
+    file = [str(tmp_path / "in")]
+    done = call(*words, *file) if words[0] == "rules" else call(words[0], *file, *words[1:])
+    shown = " ".join((done.out + done.err).split())
+    assert said in shown
+    assert OF_HTTP.findall(done.err or shown.partition('"warnings"')[2] or shown) == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        (["--vllm-version", "\0"], "--vllm-version: "),
+        (["--requested-by", "x" * 300], "--requested-by: "),
+        (["--since", "soon"], "--since: "),
+        (["--runner", "v3"], "--runner: `v3` is not legal; legal: "),
+    ],
+)
+def test_a_filter_of_the_log_is_named_as_the_option(call: Call, filters: list[str], said: str) -> None:
+    done = call("log", "query", *filters)
+    assert (done.code, done.out, done.err.startswith(said)) == (2, "", True), done.err
 
 
 # where models are looked for
@@ -308,14 +402,13 @@ def test_what_the_request_brings_counts_more(call: Call, named: str) -> None:
 def test_a_model_that_is_there_and_cannot_be_read_is_told(call: Call, tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "empty").mkdir()
-    pointer = f"/model_configs/{NAME.replace('/', '~1')}"
     for place, told in (
         ("list.json", f"`{tmp_path}/list.json` must be an object, got `[1]`"),
         ("empty", f"`{tmp_path}/empty` has no `config.json`; name the folder that the model was saved in"),
         ("nothing", f"`{tmp_path}/nothing` cannot be read: No such file or directory"),
     ):
         done = call("decide", "-", "--model-config", f"{NAME}={tmp_path / place}", stdin=of())
-        assert (done.code, done.out, done.err) == (2, "", f"{pointer}: {told}\n")
+        assert (done.code, done.out, done.err) == (2, "", f"the model `{NAME}`: {told}\n")
 
 
 @pytest.mark.slow
@@ -336,9 +429,7 @@ def test_the_hub_is_asked_where_a_flag_or_variable_says_so(run: Call, tmp_path: 
             (0, "", CONFIG["architectures"])
         ] * 2
         missing = run("decide", "-", "--hub", stdin=of(model="a/b"), **variables)
-        told = (
-            f"/model_configs/a~1b: `a/b` on {hub.url} has no `config.json`; check the name, or give its `config.json`\n"
-        )
+        told = f"the model `a/b`: `a/b` on {hub.url} has no `config.json`; check the name, or give its `config.json`\n"
         assert (missing.code, missing.out, missing.err) == (2, "", told)
         tried = run("dry-run", "-", "--hub", *REMOVED, stdin=of("--kv-transfer-config", NIXL), **variables)
         assert (tried.code, json.loads(tried.out)["candidate"]["runner"]) == (0, "v2")

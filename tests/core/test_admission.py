@@ -609,7 +609,7 @@ def test_an_annotation_states_the_version_that_an_image_does_not_tell(ask: Calla
     container = {"args": ["--model", QWEN, *NIXL], "image": "vllm/vllm-openai:latest"}
     default = (
         "the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; decided for 0.23.0, the default "
-        "release; state `vllm_version`"
+        f"release; annotate `{VLLM_VERSION}`"
     )
     assert ask(pod(container), WARN)[1]["warnings"] == [f"{POD}: {SET}", f"{POD}: {default}"]
     assert ask(pod(container, annotations={VLLM_VERSION: "0.33.0"}), WARN)[0] == "allowed"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.errors import RequestFault, RequestInvalid
+from policy.errors import Remedy, RequestFault, RequestInvalid
 from policy.request.manifest import name_of, pointer_of, requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 
@@ -118,7 +118,7 @@ def test_a_missing_configuration_stands_where_the_request_would_state_it(ask: As
     message = "the config.json of `a/b` is needed, under the name that the arguments give it; given: `dense`"
     assert (raised.value.problem, raised.value.faults) == (
         "model-config-needed",
-        (RequestFault("/model_configs/a~1b", message),),
+        (RequestFault("/model_configs/a~1b", message, Remedy.MODEL_CONFIG),),
     )
 
 

@@ -103,16 +103,16 @@ def test_each_model_is_read_once(hub: HubServer, tmp_path: Path) -> None:
 def test_what_is_there_and_cannot_be_used_is_told_with_every_reason(tmp_path: Path) -> None:
     folder = file(tmp_path / "a", "[]").parent
     (folder / "modules.json").write_bytes(b"\xff")
-    pointer = "/model_configs/Qwen~1Qwen3-8B"
+    of_model = f"the model `{NAME}`"
     assert refusal(ModelFinder({NAME: folder}, hub=False)) == [
-        RequestFault(pointer, f"`{folder}/config.json` must be an object, got `[]`"),
-        RequestFault(pointer, f"`{folder}/modules.json` is not UTF-8: byte 0 is not part of a character"),
+        RequestFault("", f"{of_model}: `{folder}/config.json` must be an object, got `[]`"),
+        RequestFault("", f"{of_model}: `{folder}/modules.json` is not UTF-8: byte 0 is not part of a character"),
     ]
     assert refusal(ModelFinder({NAME: folder / "config.json"}, hub=False)) == [
-        RequestFault(pointer, f"`{folder}/config.json` must be an object, got `[]`")
+        RequestFault("", f"{of_model}: `{folder}/config.json` must be an object, got `[]`")
     ]
     assert refusal(ModelFinder({NAME: folder / "x"}, hub=False)) == [
-        RequestFault(pointer, f"`{folder}/x` cannot be read: No such file or directory")
+        RequestFault("", f"{of_model}: `{folder}/x` cannot be read: No such file or directory")
     ]
 
 
@@ -126,7 +126,7 @@ def test_a_folder_that_holds_no_model_is_told(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.chdir(tmp_path)
     told = "`.` has no `config.json`; name the folder that the model was saved in"
     assert [refusal(ModelFinder({}, hub=True), name) for name in (".", "")] == [
-        [RequestFault(f"/model_configs/{name}", told)] for name in (".", "")
+        [RequestFault("", f"the model `{name}`: {told}")] for name in (".", "")
     ]
 
 
@@ -138,7 +138,7 @@ def test_a_path_that_is_too_long_is_told(name: str) -> None:
 
 def test_what_the_hub_refuses_is_told(hub: HubServer) -> None:
     told = f"`{NAME}` on {hub.url} has no `config.json`; check the name, or give its `config.json`"
-    assert refusal(ModelFinder({}, hub=True)) == [RequestFault("/model_configs/Qwen~1Qwen3-8B", told)]
+    assert refusal(ModelFinder({}, hub=True)) == [RequestFault("", f"the model `{NAME}`: {told}")]
 
 
 def test_a_hub_whose_address_is_none_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -416,6 +416,15 @@ def test_a_required_log_that_takes_nothing_makes_the_service_unready(
         }
         verbose = client.get("/readyz?verbose")
         assert (verbose.status_code, verbose.json()["status"], verbose.json()["log"]["can_record"]) == (503, 503, False)
+        text, whole = (client.get(path, headers={"accept": "text/plain"}) for path in ("/readyz", "/readyz?verbose"))
+        assert (text.status_code, text.headers["retry-after"], text.headers["content-type"], text.text) == (
+            503,
+            "1",
+            "text/plain; charset=utf-8",
+            f"The decision could not be recorded (503 log-unavailable)\n{detail}\n",
+        )
+        assert whole.text.startswith(f"{text.text}revision: sha256:")
+        assert '"can_record": false' in whole.text
         assert client.get("/livez").status_code == 200
         resource.prlimit(keeper, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         becomes(lambda: client.get("/readyz").status_code == 200)

@@ -28,7 +28,7 @@ SIZE: Final = 200_000
 """Characters of a review's object."""
 CALLS: Final = 25
 """Function calls for each byte of a review: scripts without any expansion take up to 15."""
-EXHAUSTED: Final = "the scripts of this request expand to more than is read for its size; send it in parts"
+EXHAUSTED: Final = "the scripts of this request expand to more than is read for its size; split it"
 
 FORMS: Final = {
     "doubled arguments": DOUBLING,

@@ -41,7 +41,7 @@ PER_WORD: Final = 8
 """The characters that an expanded word counts as besides its own (measured: time for a word and for a character)."""
 PER_REREAD: Final = 5
 """The characters that each character counts as when a script reads it as another script."""
-EXHAUSTED: Final = "the scripts of this request expand to more than is read for its size; send it in parts"
+EXHAUSTED: Final = "the scripts of this request expand to more than is read for its size; split it"
 
 
 class ShellSyntaxError(PolicyError):

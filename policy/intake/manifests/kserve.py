@@ -83,9 +83,7 @@ def _read_model(model: ManifestNode) -> None:
         own.env, own.has_command = dict(SERVER_ENV), True
         resources = [*model.get("resources", "limits").fields(), *model.get("resources", "requests").fields()]
         if not any("gpu" in resource for resource, _ in resources):
-            own.note(
-                "no GPU is requested, so KServe uses the `-cpu` build of the image; set `environment.platform` to `cpu`"
-            )
+            own.note("no GPU is requested, so KServe uses the `-cpu` build of the image; state the platform `cpu`")
         if name is not None:
             own.note(
                 f"the runtime {quoted(name)} is not in the manifest; its own arguments and variables are not known, "

@@ -113,7 +113,7 @@ class ManifestReader:
         if len(self.containers) < MAX_CONTAINERS:
             self.containers.append(container)
         else:
-            self.fault_once(node, f"more than {MAX_CONTAINERS} vLLM containers; send fewer at a time")
+            self.fault_once(node, f"more than {MAX_CONTAINERS} vLLM containers; give fewer at a time")
 
 
 def _size(value: object) -> int:

@@ -156,7 +156,7 @@ def _documents(node: ManifestNode, depth: int = 0) -> Iterator[ManifestNode]:
     else:
         reading.documents += 1
         if reading.documents > MAX_DOCUMENTS:
-            reading.fault_once(node, f"more than {MAX_DOCUMENTS} documents; send fewer at a time")
+            reading.fault_once(node, f"more than {MAX_DOCUMENTS} documents; give fewer at a time")
             return
         yield node
 

@@ -25,7 +25,4 @@ def mount(draft: EngineDraft, uri: str, path: str) -> None:
     name = hub_name(uri)
     draft.models[path] = name or path
     if not name:
-        draft.note(
-            f"the model of {quoted(uri)} is mounted at `{path}`; give its config.json under that name "
-            "in `model_configs`"
-        )
+        draft.note(f"the model of {quoted(uri)} is mounted at `{path}`; give its config.json under that name")

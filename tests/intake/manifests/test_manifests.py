@@ -809,7 +809,7 @@ OFFLOADING = {"cpu": "1Gi"}
         ),
         (
             predictor(modelFormat={"name": "vLLM"}),
-            "no GPU is requested, so KServe uses the `-cpu` build of the image; set `environment.platform` to `cpu`",
+            "no GPU is requested, so KServe uses the `-cpu` build of the image; state the platform `cpu`",
         ),
         (
             predictor(modelFormat={"name": "huggingface"}),
@@ -880,7 +880,7 @@ def test_a_manifest_holds_so_many_engines_and_no_more() -> None:
     assert len(containers) == MAX_CONTAINERS
     assert faults == [
         RequestFault(
-            f"/manifest/spec/containers/{MAX_CONTAINERS}", "more than 1024 vLLM containers; send fewer at a time"
+            f"/manifest/spec/containers/{MAX_CONTAINERS}", "more than 1024 vLLM containers; give fewer at a time"
         )
     ]
 
@@ -890,7 +890,7 @@ def test_a_manifest_holds_so_many_documents_and_no_more() -> None:
     assert taken([service] * MAX_DOCUMENTS) == ([], [])
     assert taken([service] * (MAX_DOCUMENTS + 2)) == (
         [],
-        [RequestFault(f"/manifest/{MAX_DOCUMENTS}", "more than 10000 documents; send fewer at a time")],
+        [RequestFault(f"/manifest/{MAX_DOCUMENTS}", "more than 10000 documents; give fewer at a time")],
     )
 
 

@@ -1,0 +1,50 @@
+"""The ``Accept`` header: which media type a client prefers (RFC 9110, section 12.5.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.types import Scope
+
+HTML: Final = b"text/html"
+JSON: Final = b"application/json"
+TEXT: Final = b"text/plain"
+COMMON: Final = frozenset({b"*/*", b"application/json"})
+"""Values of ``Accept`` that mean JSON, and need no parsing."""
+
+
+def preferred(accept: bytes, offered: Sequence[bytes]) -> bytes | None:
+    """The offered media type with the highest weight, of several the first; ``None`` if the client names none of them.
+
+    Ranges such as ``*/*`` name none: who wants another form than the default asks for it by its name.
+    """
+    weights = dict.fromkeys(offered, 0.0)
+    for part in accept.lower().split(b","):
+        media, *parameters = (piece.strip() for piece in part.split(b";"))
+        if media in weights:
+            weights[media] = next((_weight(piece[2:]) for piece in parameters if piece.startswith(b"q=")), 1.0)
+    best, highest = None, 0.0
+    for media, weight in weights.items():
+        if weight > highest:
+            best, highest = media, weight
+    return best
+
+
+def prefers_text(accept: bytes) -> bool:
+    """Whether ``text/plain`` is preferred to JSON, which is the default."""
+    return accept not in COMMON and preferred(accept, (JSON, TEXT)) == TEXT
+
+
+def wants_text(scope: Scope) -> bool:
+    """Whether the client of a request prefers ``text/plain`` to JSON."""
+    return prefers_text(dict(scope["headers"]).get(b"accept", b"*/*"))
+
+
+def _weight(text: bytes) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
