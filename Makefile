@@ -31,7 +31,7 @@ $(RUNS): pyproject.toml requirements/build.lock requirements/run.lock
 # With what the tests and checks need.
 $(READY): $(RUNS) requirements/dev.lock
 	@echo "adding what tests and checks need to $(VENV): $$(grep -c == requirements/dev.lock) packages in all, about a minute"
-	@$(BIN)/pip install --quiet --require-hashes --no-build-isolation -r requirements/dev.lock
+	@$(BIN)/pip install --quiet --require-hashes --no-deps --no-build-isolation -r requirements/dev.lock
 	@touch $@
 
 setup: $(READY) ## create the virtual environment, with every package pinned

@@ -30,6 +30,7 @@ TOGETHER: Final = {
     "cluster": "cluster",
     "deploy/test_supply.py": "supply",
     "api/test_hub.py": "hub",
+    "api/test_openapi_clients.py": "clients",
     "proof/test_claims.py": "proof",
     "verify/test_drafting.py": "vllm",
     "verify/test_vllm.py": "vllm",

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from service.openapi.catalogue import read_paths
 from service.openapi.decisions import decision_paths
 from service.openapi.responses import SCHEMES
 from service.openapi.schemas import components
+from service.openapi.tags import TAGS
 
 if TYPE_CHECKING:
     from service.state.state import ServiceState
+
+INFO: Final = {
+    "description": "Answers from rules whether vLLM runs a deployment with its model runner V1 or V2, why, and whether "
+    "vLLM starts. Every error is a problem (RFC 9457).",
+    "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+}
 
 
 def document(base: dict[str, Any], service: ServiceState) -> dict[str, Any]:
     """FastAPI's document of the read endpoints, completed with the deciding ones."""
     base["components"] = {"schemas": components(), "securitySchemes": SCHEMES}
+    base["info"] |= INFO
+    base["tags"] = TAGS
     base["paths"] = {**decision_paths(service), **read_paths(base["paths"], service)}
     return base

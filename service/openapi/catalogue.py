@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from policy.decision.decision import encode
 from service.auth.access import OPEN_PATHS, scope_of
 from service.auth.tokens import READ
 from service.openapi import parameters
 from service.openapi.examples import METRICS_EXAMPLE, RULE_EXAMPLE, example_decision, record_example
+from service.openapi.naming import ref
 from service.openapi.responses import ASKS_WHO, FULL, LARGE, STOPPING, problems, security
-from service.openapi.schemas import ref
+from service.openapi.tags import LOG, OPERATIONS, RULES
 from service.state.landing import EXAMPLE, landing_document
 
 if TYPE_CHECKING:
@@ -23,17 +24,19 @@ JSON, TEXT = "application/json", "text/plain"
 TAG: Final = {"ETag": {"description": "the loaded revision, in quotes", "required": True, "schema": {"type": "string"}}}
 QUERY_PROBLEMS: Final = ("invalid-request",)
 """The problem of an unknown or repeated query parameter."""
-RELEASE_PROBLEMS: Final = (*QUERY_PROBLEMS, "unknown-release")
+METRICS: Final = "The text format of Prometheus."
 LOG_PROBLEMS: Final = (*QUERY_PROBLEMS, "not-found", "log-unavailable", "busy")
 
 
 class ReadOperation(Struct, frozen=True):
-    """A read endpoint in the document: its name, its answer as bytes, and its problems."""
+    """A read endpoint in the document: its name, its answer with an example as bytes, and its problems."""
 
+    tag: str
     name: str
+    result: str
+    schema: dict[str, Any]
     body: bytes
     kinds: tuple[str, ...] = ()
-    schema: dict[str, Any] = field(default_factory=lambda: {"type": "object"})
     media_type: str = JSON
     also: tuple[str, ...] = ()
     """The other media types of the answer."""
@@ -56,26 +59,42 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
     answers = service.answers
     record = encode(record_example(answers))
     landing = landing_document(answers.policy, example_decision(answers, EXAMPLE), service.version)
+    page = b'{"items":[%b],"next":null}' % record
+    loaded = answers.policy_document(service.published)
+    rule = answers.rule_document(RULE_EXAMPLE)
+    metrics = encode(METRICS_EXAMPLE)
     text = {"type": "string"}
-    state = {
-        "type": "object",
-        "required": ["status", "revision"],
-        "properties": {"status": {"const": "ready"}, "revision": text},
-    }
+
+    def shows(name: str, result: str, schema: str, body: bytes, *kinds: str) -> ReadOperation:
+        return ReadOperation(RULES, name, result, ref(schema), body, (*QUERY_PROBLEMS, *kinds))
+
     return {
-        "/v1/policy": ReadOperation("policy", answers.policy_document(service.published), QUERY_PROBLEMS),
-        "/v1/rules": ReadOperation("rules", answers.rules_document, RELEASE_PROBLEMS),
-        "/v1/rules/{rule_id}": ReadOperation(
-            "rule", answers.rule_document(RULE_EXAMPLE), ("not-found", *RELEASE_PROBLEMS)
+        "/v1/policy": shows("getPolicy", "the loaded rules", "LoadedPolicy", loaded),
+        "/v1/rules": shows("listRules", "the rules", "RuleCatalogue", answers.rules_document, "unknown-release"),
+        "/v1/rules/{rule_id}": shows("getRule", "the rule", "Rule", rule, "not-found", "unknown-release"),
+        "/v1/releases": shows("listReleases", "the releases", "ReleaseList", answers.releases_document),
+        "/v1/facts": shows("listFacts", "the facts", "Vocabulary", answers.facts_document),
+        "/v1/log": ReadOperation(LOG, "queryLog", "a page of records", ref("LogPage"), page, LOG_PROBLEMS),
+        "/v1/decisions/{decision_id}": ReadOperation(
+            LOG, "getDecision", "the record of the decision", ref("LogRecord"), record, LOG_PROBLEMS
         ),
-        "/v1/releases": ReadOperation("releases", answers.releases_document, QUERY_PROBLEMS),
-        "/v1/facts": ReadOperation("facts", answers.facts_document, QUERY_PROBLEMS),
-        "/v1/log": ReadOperation("log", b'{"items":[%b],"next":null}' % record, LOG_PROBLEMS, ref("Page")),
-        "/v1/decisions/{decision_id}": ReadOperation("decision", record, LOG_PROBLEMS, ref("Record")),
-        "/metrics": ReadOperation("metrics", encode(METRICS_EXAMPLE), (), text, TEXT),
-        "/livez": ReadOperation("livez", b'"ok\\n"', (), {"const": "ok\n"}, TEXT),
-        "/": ReadOperation("landing", encode(landing), also=("text/html", TEXT)),
-        "/readyz": ReadOperation("readyz", answers.ready_document, ("log-unavailable",), state),
+        "/metrics": ReadOperation(
+            OPERATIONS, "getMetrics", "the metrics", {**text, "description": METRICS}, metrics, (), TEXT
+        ),
+        "/livez": ReadOperation(
+            OPERATIONS, "getLiveness", "the process answers", {**text, "const": "ok\n"}, b'"ok\\n"', (), TEXT
+        ),
+        "/readyz": ReadOperation(
+            OPERATIONS,
+            "getReadiness",
+            "requests are decided",
+            ref("Readiness"),
+            answers.ready_document,
+            ("log-unavailable",),
+        ),
+        "/": ReadOperation(
+            OPERATIONS, "getLanding", "what the service is", ref("Landing"), encode(landing), also=("text/html", TEXT)
+        ),
     }
 
 
@@ -84,18 +103,19 @@ def _call(path: str, call: dict[str, Any], shown: ReadOperation, service: Servic
     content = {shown.media_type: {"example": _shortened(msgspec.json.decode(shown.body)), "schema": shown.schema}}
     content |= {media_type: {"schema": {"type": "string"}} for media_type in shown.also}
     also = (*(ASKS_WHO if needed else ()), *shown.kinds, LARGE, *(() if path in OPEN_PATHS else (FULL, STOPPING)))
-    responses: dict[str, Any] = {"200": {"description": "as shown", "content": content}, **problems(*also)}
+    responses: dict[str, Any] = {"200": {"description": shown.result, "content": content}, **problems(*also)}
     if path == "/v1/policy":
         responses["200"]["headers"] = TAG
         responses["304"] = {"description": "the revision in `If-None-Match` is the loaded one", "headers": TAG}
-    found = {
-        **call,
+    return {
+        "tags": [shown.tag],
         "operationId": shown.name,
+        "summary": call["summary"],
+        "description": call["description"],
+        "parameters": parameters.of(path, service.answers.policy.releases),
         **security(service, needed, always=path != "/readyz"),
         "responses": responses,
     }
-    found.pop("parameters", None)
-    return {**found, "parameters": legal} if (legal := parameters.of(path, service.answers.policy.releases)) else found
 
 
 def _shortened(document: Any) -> Any:

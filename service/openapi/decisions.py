@@ -17,16 +17,19 @@ from service.openapi.examples import (
     EXAMPLES,
     LINES_EXAMPLE,
     REVIEW_EXAMPLE,
+    as_lines,
     example_decision,
     review_example,
 )
+from service.openapi.naming import ref
 from service.openapi.responses import ASKS_WHO, DECIDES, FULL, LARGE, READS_BODY, STOPPING, problems, security
-from service.openapi.schemas import ref
+from service.openapi.tags import ADMISSION, DECISIONS, DRY_RUNS
 
 if TYPE_CHECKING:
     from service.state.state import ServiceState
 
 JSON, YAML, TEXT, NDJSON = "application/json", "application/yaml", "text/plain", "application/x-ndjson"
+FORM: Final = "multipart/form-data"
 IF_MATCH: Final = {
     "name": "if-match",
     "in": "header",
@@ -43,53 +46,61 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
     first = EXAMPLES["kv-connector"]["value"]
     one = example_decision(answers, first)
     explained = example_decision(answers, {**first, "explain": True})
-    decision: dict[str, Any] = {"anyOf": [ref("Decision"), ref("ManifestDecisions")]}
-    compared = {"anyOf": [*decision["anyOf"], ref("DryRunComparison"), ref("DryRunComparisonOfAll")]}
-    asked = {"anyOf": [ref("Request"), ref("Candidate")]}
-    tried = {**EXAMPLES, "candidate": {"summary": "what taking a rule away would change", "value": CANDIDATE_EXAMPLE}}
-    table = {"schema": {"type": "string"}, "example": render.as_text(render.decision(one))}
-    items = {"items": [example_decision(answers, item) for item in BATCH_EXAMPLE["items"]]}
+    table = {"schema": ref("Table"), "example": render.as_text(render.decision(one))}
+    items = [msgspec.to_builtins(example_decision(answers, item)) for item in BATCH_EXAMPLE["items"]]
     return {
         "/v1/decisions": _post(
+            DECISIONS,
             "decide",
             "Decide one deployment",
             "The runner, why, and what to do. A body is read as JSON unless its content type is YAML.",
-            {JSON: {"schema": ref("Request"), "examples": EXAMPLES}, YAML: {"schema": ref("Request")}},
-            {JSON: {"schema": decision, "example": msgspec.to_builtins(one)}, TEXT: table},
+            {JSON: {"schema": ref("DecisionRequest"), "examples": EXAMPLES}, YAML: {"schema": ref("DecisionRequest")}},
+            "the decision; for a manifest, one for each engine in it",
+            {JSON: {"schema": ref("DecisionAnswer"), "example": msgspec.to_builtins(one)}, TEXT: table},
             DECIDES,
             security(service, DECIDE),
         ),
         "/v1/decisions/batch": _post(
+            DECISIONS,
             "decideBatch",
             "Decide many deployments",
             "In order; an invalid item does not affect the others. "
             "As `application/x-ndjson` a request a line in and an answer a line out, streamed, of any length.",
             {
                 JSON: {
-                    "schema": ref("Batch"),
+                    "schema": ref("BatchRequest"),
                     "examples": {"two": {"summary": "two deployments", "value": BATCH_EXAMPLE}},
                 },
-                YAML: {"schema": ref("Batch")},
-                NDJSON: {"schema": {"type": "string"}, "example": LINES_EXAMPLE},
+                YAML: {"schema": ref("BatchRequest")},
+                NDJSON: {"schema": ref("RequestLines"), "example": LINES_EXAMPLE},
             },
+            "the answers in the order of the requests; as a stream if the request is one",
             {
-                JSON: {"schema": ref("BatchAnswer"), "example": msgspec.to_builtins(items)},
-                NDJSON: {"schema": {"type": "string"}},
+                JSON: {"schema": ref("BatchAnswer"), "example": {"items": items}},
+                NDJSON: {"schema": ref("AnswerLines"), "example": as_lines(items)},
             },
-            ("log-unavailable", "engine-failed"),
+            ("too-much-work", "too-many-streams", "log-unavailable", "engine-failed"),
             security(service, DECIDE),
         ),
         "/v1/dry-run": _post(
+            DRY_RUNS,
             "dryRun",
             "Explain a decision, and try candidate rules",
             "Records nothing by default. With `rules` or `remove` it answers what the rules would change; "
             "as a form, `curl -F deployment=@… -F rules=@…`.",
             {
-                JSON: {"schema": asked, "examples": tried},
-                YAML: {"schema": asked},
-                "multipart/form-data": {"schema": ref("Form")},
+                JSON: {
+                    "schema": ref("DryRunRequest"),
+                    "examples": {
+                        **EXAMPLES,
+                        "candidate": {"summary": "what taking a rule away would change", "value": CANDIDATE_EXAMPLE},
+                    },
+                },
+                YAML: {"schema": ref("DryRunRequest")},
+                FORM: {"schema": ref("DryRunForm")},
             },
-            {JSON: {"schema": compared, "example": msgspec.to_builtins(explained)}, TEXT: table},
+            "the explained decision; with candidate rules, both decisions and what differs",
+            {JSON: {"schema": ref("DryRunAnswer"), "example": msgspec.to_builtins(explained)}, TEXT: table},
             (*DECIDES, "rules-invalid", "candidate-aborted", "dry-run-busy"),
             security(service, DRY_RUN),
         ),
@@ -100,45 +111,54 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
 def _reviews(service: ServiceState) -> dict[str, Any]:
     bodies = {
         JSON: {
-            "schema": ref("Review"),
+            "schema": ref("AdmissionReviewRequest"),
             "examples": {"pod": {"summary": "a Pod that is created", "value": REVIEW_EXAMPLE}},
         }
     }
     needed = security(service, DECIDE, always=not service.settings.admission_allow_anonymous)
 
-    def review(name: str, summary: str, description: str, *, mutating: bool) -> dict[str, Any]:
-        answer = {"schema": ref("AdmissionReview"), "example": review_example(service.answers, mutating=mutating)}
-        return _post(name, summary, description, bodies, {JSON: answer}, ("log-unavailable",), needed)
+    def review(name: str, summary: str, description: str, result: str, *, mutating: bool) -> dict[str, Any]:
+        answer = {
+            "schema": ref("AdmissionReviewResponse"),
+            "example": review_example(service.answers, mutating=mutating),
+        }
+        kinds = ("too-much-work", "log-unavailable")
+        return _post(ADMISSION, name, summary, description, bodies, result, {JSON: answer}, kinds, needed)
 
     return {
         "/v1/admission": review(
-            "review",
+            "reviewAdmission",
             "Review an object for Kubernetes",
             "The endpoint of a `ValidatingWebhookConfiguration`: warns of what vLLM would do, "
             "and denies what would not start if that is switched on.",
+            "the review's answer, with warnings",
             mutating=False,
         ),
         "/v1/admission/mutate": review(
-            "reviewAndPatch",
+            "mutateAdmission",
             "Set the variable in an object for Kubernetes",
             "The endpoint of a `MutatingWebhookConfiguration`: patches the variable that the policy decided, "
             "and never warns or denies.",
+            "the review's answer, with a patch if there is something to set",
             mutating=True,
         ),
     }
 
 
 def _post(
+    tag: str,
     name: str,
     summary: str,
     description: str,
     bodies: dict[str, Any],
+    result: str,
     answers: dict[str, Any],
     kinds: tuple[str, ...],
     needed: dict[str, Any],
 ) -> dict[str, Any]:
     return {
         "post": {
+            "tags": [tag],
             "operationId": name,
             "summary": summary,
             "description": description,
@@ -146,7 +166,7 @@ def _post(
             **needed,
             "requestBody": {"required": True, "content": bodies},
             "responses": {
-                "200": {"description": "the answer", "content": answers},
+                "200": {"description": result, "content": answers},
                 **problems(*ASKS_WHO, *READS_BODY, *kinds, LARGE, FULL, STOPPING),
             },
         }

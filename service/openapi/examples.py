@@ -16,8 +16,16 @@ from service.log.record import Record, record_json
 from service.state.answers import today
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policy.decision.decision import Decision
     from service.state.answers import Answers
+
+
+def as_lines(items: Iterable[Any]) -> str:
+    """The items as JSON, one a line."""
+    return "".join(encode(item).decode() + "\n" for item in items)
+
 
 QWEN: Final[dict[str, Any]] = {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_moe": False}}
 NIXL: Final = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
@@ -61,7 +69,7 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "manifest": {"summary": "a Kubernetes object", "value": MANIFEST},
 }
 BATCH_EXAMPLE: Final = {"items": [EXAMPLES["default"]["value"], EXAMPLES["kv-connector"]["value"]]}
-LINES_EXAMPLE: Final = "".join(msgspec.json.encode(item).decode() + "\n" for item in BATCH_EXAMPLE["items"])
+LINES_EXAMPLE: Final = as_lines(BATCH_EXAMPLE["items"])
 CANDIDATE_EXAMPLE: Final = {"request": EXAMPLES["kv-connector"]["value"], "remove": ["kv-connector-fallback"]}
 UID: Final = "705ab4f5-6393-11e8-b7cc-42010a800002"
 ANNOTATIONS: Final = {

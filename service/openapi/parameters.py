@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.rules.releases import MAX_VERSION, series
 from service.log import filters
+from service.openapi.naming import ref
 
 if TYPE_CHECKING:
     from policy.rules.releases import Releases
@@ -23,7 +24,6 @@ TEXT: Final[dict[str, Any]] = {
     "maxLength": filters.MAX_TEXT,
     "pattern": f"^{filters.TEXT}$",
 }
-CHOICES: Final = {name: {"enum": list(legal)} for name, legal in filters.CHOICES.items()}
 TIMESTAMP: Final[dict[str, Any]] = {
     "anyOf": [
         {
@@ -49,8 +49,8 @@ LIMIT: Final[dict[str, Any]] = {
     "default": filters.DEFAULT_LIMIT,
 }
 LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "runner": (f"the runner that was decided; `{filters.NULL}` where none was", CHOICES["runner"]),
-    "outcome": (f"by what kind of step; `{filters.NULL}` where no runner was", CHOICES["outcome"]),
+    "runner": (f"the runner that was decided; `{filters.NULL}` where none was", ref("RunnerFilter")),
+    "outcome": (f"by what kind of step; `{filters.NULL}` where no runner was", ref("OutcomeFilter")),
     "vllm_version": ("the release that decided", {**TEXT, "examples": ["0.23.0"]}),
     "requested_by": (
         "who asked: the name of a token, or an address",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from service.openapi.schemas import ref
+from service.openapi.naming import ref
 from service.problems import KINDS, MEDIA_TYPE
 
 if TYPE_CHECKING:
@@ -18,8 +18,16 @@ READS_BODY: Final = (
     "too-large",
     "unsupported-encoding",
     "invalid-request",
+    "busy",
 )
-DECIDES: Final = ("unknown-release", "model-config-needed", "unsupported-model", "log-unavailable", "engine-failed")
+DECIDES: Final = (
+    "unknown-release",
+    "model-config-needed",
+    "unsupported-model",
+    "too-much-work",
+    "log-unavailable",
+    "engine-failed",
+)
 ASKS_WHO: Final = ("unauthorized", "forbidden", "cross-origin", "unknown-host", "too-many-requests")
 LARGE: Final = "headers-too-large"
 FULL: Final = "too-many-connections"

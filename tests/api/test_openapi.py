@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -11,9 +12,14 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
+from policy.checks.comparison import COMPARED
 from policy.errors import RequestInvalid
+from policy.facts.vocabulary import VOCABULARY, FactKind
+from policy.intake.deployment import Platform
+from policy.rules.effects import TABLE, Layer, Outcome, Runner
 from service.log.filters import DEFAULT_LIMIT, FILTERS, MAX_LIMIT
 from service.log.query import read_filter
+from service.problems import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +79,7 @@ def strict(document: dict[str, Any]) -> dict[str, Any]:
     schemas = document["components"]["schemas"]
     closed = {
         name: {**schema, "additionalProperties": False}
-        if schema.get("type") == "object" and "properties" in schema and name != "Facts"
+        if schema.get("type") == "object" and "properties" in schema and not name.startswith("Facts")
         else schema
         for name, schema in schemas.items()
     }
@@ -170,6 +176,163 @@ def test_the_example_of_a_decision_is_what_the_service_answers(client: httpx.Cli
     answer = client.post("/v1/decisions", json=request).json()
     example = content(document, "post", "/v1/decisions", 200)["example"]
     assert {**answer, "decision_id": None} == {**example, "decision_id": None}
+
+
+OPERATIONS = {
+    "decide": "decisions",
+    "decideBatch": "decisions",
+    "dryRun": "dry-runs",
+    "reviewAdmission": "admission",
+    "mutateAdmission": "admission",
+    "getPolicy": "rules",
+    "listRules": "rules",
+    "getRule": "rules",
+    "listReleases": "rules",
+    "listFacts": "rules",
+    "queryLog": "log",
+    "getDecision": "log",
+    "getMetrics": "operations",
+    "getLiveness": "operations",
+    "getReadiness": "operations",
+    "getLanding": "operations",
+}
+
+
+def test_operations_keep_their_ids_and_tags_which_are_names_in_generated_clients(document: dict[str, Any]) -> None:
+    assert {operation["operationId"]: operation["tags"] for _, _, operation in operations(document)} == {
+        name: [tag] for name, tag in OPERATIONS.items()
+    }
+    assert {tag["name"]: bool(tag["description"]) for tag in document["tags"]} == dict.fromkeys(
+        OPERATIONS.values(), True
+    )
+
+
+def schemas_in(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema of the document with its place, except conditions of a schema (`if` and `then`)."""
+    places: list[tuple[str, dict[str, Any]]] = list(document["components"]["schemas"].items())
+    for _, path, operation in operations(document):
+        name = f"{operation['operationId']}({path})"
+        places += [(f"{name} {each['name']}", each["schema"]) for each in operation.get("parameters", [])]
+        bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
+        places += [
+            (f"{name} {media_type}", body["schema"])
+            for each in bodies
+            for media_type, body in each.get("content", {}).items()
+        ]
+    while places:
+        place, schema = places.pop()
+        yield place, schema
+        places += [(f"{place}.{name}", child) for name, child in schema.get("properties", {}).items()]
+        places += [
+            (f"{place}[{keyword}]", schema[keyword])
+            for keyword in ("items", "additionalProperties")
+            if isinstance(schema.get(keyword), dict)
+        ]
+        places += [
+            (f"{place}|{number}", child)
+            for keyword in ("anyOf", "oneOf", "allOf")
+            for number, child in enumerate(schema.get(keyword, []))
+        ]
+
+
+def references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        part = list(part.values())
+    for child in part if isinstance(part, list) else ():
+        yield from references(child)
+
+
+def test_every_reference_leads_to_a_schema_and_every_schema_is_used(document: dict[str, Any]) -> None:
+    known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert set(references(document)) == known
+
+
+def test_objects_and_closed_sets_of_values_have_names(document: dict[str, Any]) -> None:
+    unnamed = [
+        place
+        for place, schema in schemas_in(document)
+        if place not in document["components"]["schemas"] and ("properties" in schema or "enum" in schema)
+    ]
+    assert unnamed == []
+    assert [name for name in document["components"]["schemas"] if not re.fullmatch("([A-Z][a-z0-9]+)+", name)] == []
+
+
+def test_null_is_an_alternative_and_each_list_says_what_it_has(document: dict[str, Any]) -> None:
+    for place, schema in schemas_in(document):
+        assert isinstance(schema.get("type", ""), str), place
+        assert None not in schema.get("enum", ()), place
+        assert schema.get("type") != "array" or "items" in schema, place
+        assert schema.get("type") != "null" or "|" in place, place
+
+
+def test_a_default_is_a_value_of_its_schema(document: dict[str, Any]) -> None:
+    defaults = [(place, schema) for place, schema in schemas_in(document) if "default" in schema]
+    assert [place for place, _ in defaults] == ["queryLog(/v1/log) limit"]
+    for place, schema in defaults:
+        assert fits(document, schema, schema["default"]) == [], place
+
+
+def test_a_fact_has_no_default_which_a_generated_client_would_state(document: dict[str, Any]) -> None:
+    facts = [schema for place, schema in schemas_in(document) if place.startswith("Facts") and "." in place]
+    assert len(facts) > 60
+    assert [schema for schema in facts if "default" in schema] == []
+    moe = document["components"]["schemas"]["FactsModelConfig"]["properties"]["is_moe"]
+    assert moe["description"] == "the model has experts; default: `false`"
+
+
+def test_every_schema_field_answer_and_parameter_is_described(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    assert [name for name, schema in schemas.items() if not schema.get("description")] == []
+    for name, schema in schemas.items():
+        for field, child in schema.get("properties", {}).items():
+            own = child.get("description") or ("$ref" in child and len(child) == 1)
+            assert own, (name, field)
+    for _, path, operation in operations(document):
+        assert all(parameter["description"] for parameter in operation.get("parameters", [])), path
+        assert all(response["description"] for response in operation["responses"].values()), path
+        for status, response in operation["responses"].items():
+            assert status == "304" or all("schema" in body for body in response["content"].values()), path
+        for body in operation.get("requestBody", {}).get("content", {}).values():
+            assert list(body["schema"]) == ["$ref"], path
+
+
+CLOSED_SETS: dict[str, list[str]] = {
+    "Runner": list(Runner),
+    "Outcome": list(Outcome),
+    "Layer": list(Layer),
+    "Effect": list(dict.fromkeys(effect.name for effect in TABLE)),
+    "Platform": list(Platform),
+    "FactType": list(FactKind),
+    "ComparedField": list(COMPARED),
+    "ProblemType": [f"urn:runner-policy:problem:{kind}" for kind in KINDS],
+    "RunnerFilter": [*Runner, "null"],
+    "OutcomeFilter": [*Outcome, "null"],
+    "FactsModelConfigRunnerType": ["generate", "pooling", "draft"],
+    "AdmissionRequestOperation": ["CREATE", "UPDATE", "DELETE", "CONNECT"],
+}
+
+
+@pytest.mark.parametrize("name", CLOSED_SETS)
+def test_a_closed_set_of_values_is_an_enum(document: dict[str, Any], name: str) -> None:
+    assert document["components"]["schemas"][name]["enum"] == CLOSED_SETS[name]
+
+
+def test_every_choice_of_a_fact_is_an_enum(document: dict[str, Any]) -> None:
+    sets = [schema["enum"] for name, schema in document["components"]["schemas"].items() if "enum" in schema]
+    for fact in VOCABULARY:
+        assert not fact.choices or list(fact.choices) in sets, fact.name
+
+
+def test_every_kind_of_problem_is_documented(document: dict[str, Any]) -> None:
+    described = " ".join(
+        response["description"]
+        for _, _, operation in operations(document)
+        for response in operation["responses"].values()
+    )
+    # no operation has another method
+    assert [kind for kind in KINDS if f"`{kind}`" not in described] == ["method-not-allowed"]
 
 
 def test_every_parameter_in_a_path_is_described(document: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "rules/README.md"]
 )
-ELSEWHERE = {"make", "git", "docker", "podman", "cd"}
+ELSEWHERE = {"make", "git", "docker", "podman", "cd", "pip"}
 MARK = "\x1e"
 CLUSTER = """\
 apiVersion: v1

@@ -132,6 +132,7 @@ def test_dependabot_looks_after_all_pins() -> None:
         ("docker", "/"),
         ("docker-compose", "/deploy"),
         ("github-actions", "/"),
+        ("npm", "/.ci/typescript"),
         ("pip", "/"),
         ("pip", "/requirements"),
     }

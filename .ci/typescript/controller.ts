@@ -1,0 +1,58 @@
+// A controller in TypeScript, which is compiled and not run: every field that it reads has to be in the document.
+import createClient from "openapi-fetch";
+
+import type { components, operations, paths } from "./schema.js";
+
+type Runner = components["schemas"]["Runner"];
+type Equal<A, B> = [A, B] extends [B, A] ? true : never;
+
+const runners: Equal<Runner, "v1" | "v2"> = true;
+const outcomes: Equal<
+  components["schemas"]["Outcome"],
+  "override" | "required" | "default" | "not-default" | "fallback"
+> = true;
+const operationIds: Equal<
+  keyof operations,
+  | "decide"
+  | "decideBatch"
+  | "dryRun"
+  | "reviewAdmission"
+  | "mutateAdmission"
+  | "getPolicy"
+  | "listRules"
+  | "getRule"
+  | "listReleases"
+  | "listFacts"
+  | "queryLog"
+  | "getDecision"
+  | "getMetrics"
+  | "getLiveness"
+  | "getReadiness"
+> = true;
+
+export async function plan(service: string, token: string): Promise<Record<string, string> | null> {
+  const client = createClient<paths, "application/json" | "application/problem+json">({
+    baseUrl: service,
+    headers: { authorization: `Bearer ${token}` },
+  });
+  const { data, error } = await client.POST("/v1/decisions", {
+    body: {
+      vllm_version: "0.23.0",
+      deployment: {
+        args: ["serve", "Qwen/Qwen3-8B", "-tp", "2"],
+        model_configs: { "Qwen/Qwen3-8B": { architectures: ["Qwen3ForCausalLM"], model_type: "qwen3" } },
+        environment: { platform: "rocm", has_triton: null },
+      },
+    },
+  });
+  if (error) {
+    throw new Error(`${error.type satisfies components["schemas"]["ProblemType"]}: ${error.detail}`);
+  }
+  if ("items" in data) {
+    throw new Error("a deployment has one decision");
+  }
+  const runner: Runner | null = data.runner;
+  return runner !== null && data.starts ? data.set_env : null;
+}
+
+export { operationIds, outcomes, runners };

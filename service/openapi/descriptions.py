@@ -1,0 +1,196 @@
+"""What each field of a typed answer means, by schema and field."""
+
+from __future__ import annotations
+
+from typing import Final
+
+RUNNER: Final = "the runner; `null` if the configuration cannot be read"
+OUTCOME: Final = "the kind of step that chose the runner; `null` if there is no runner"
+STARTS: Final = "whether vLLM starts, as far as is known here"
+RULE: Final = "the rule's id"
+REVISION: Final = "a digest of the rule files, the `ETag` of `GET /v1/policy`"
+CURRENT: Final = "the decision by the loaded rules"
+CANDIDATE: Final = "the decision by the candidate rules"
+
+FIELDS: Final[dict[str, dict[str, str]]] = {
+    "Decision": {
+        "decision_id": "the id of this answer, a UUID of version 7",
+        "request_id": "as sent, else `null`",
+        "runner": RUNNER,
+        "outcome": OUTCOME,
+        "starts": "whether vLLM starts: there are no `startup_errors` and no `launch_errors`",
+        "startup_errors": "every message with which vLLM would refuse to start, in the order of its checks",
+        "launch_errors": "why vLLM's parser ends the start, such as a flag that the release does not have",
+        "summary": "one sentence for people",
+        "unsupported_features": "what V2 does not support here, in vLLM's wording and order",
+        "v1_unsupported_features": "what V1 does not support here, in vLLM's wording and order",
+        "reasons": "every rule that fired, by precedence",
+        "upstream": "vLLM's own decision, without house rules",
+        "set_env": "the variable to set so that vLLM does as decided; empty if it does so anyway",
+        "warnings": "what to know although it decides nothing",
+        "vllm_version": "the requested version, or the default release",
+        "release": "the known release whose rules decided",
+        "policy": "the rules that decided",
+        "without_variable": "if the operator's variable decided: the decision if it were not set",
+        "facts": "for a deployment: each derived fact by its flat name",
+        "ignored_args": "for a deployment: the arguments that no fact depends on, as written",
+        "trace": "with `explain`: each rule of the release, and why it did not fire",
+        "assumptions": "with `explain`: each fact that the release reads and the request does not state",
+    },
+    "Reason": {
+        "rule": "the rule's id; `GET /v1/rules/{rule_id}` shows the rule",
+        "layer": "the rule's layer",
+        "effect": "the rule's effect",
+        "decisive": "whether the rule made the decision",
+        "feature": "for `exclude-v2` and `exclude-v1`: the feature, in vLLM's wording; else `null`",
+        "message": "the rule's message",
+        "remedy": "what to change so that the rule does not fire; `null` if there is nothing to do",
+        "facts": "the facts that the rule reads, by flat names, with their values",
+        "references": "links to the upstream changes and issues behind the rule",
+        "owner": "for a house rule: who is responsible for it",
+        "review_by": "for a house rule: the date of its review",
+        "lifted_in": "with `explain`: the first later release in which the rule does not fire, or `null`",
+    },
+    "UpstreamDecision": {
+        "runner": RUNNER,
+        "outcome": OUTCOME,
+        "starts": STARTS,
+        "startup_errors": "every message with which vLLM would refuse to start",
+    },
+    "WithoutVariable": {"runner": RUNNER, "outcome": OUTCOME, "starts": STARTS},
+    "DecidingRelease": {
+        "decided_as": "the known release whose rules were used",
+        "verified": "whether it is exactly the requested version",
+        "defaulted": "whether the request had no version",
+    },
+    "PolicyRef": {"revision": REVISION},
+    "DerivedFact": {"value": "the value", "from": "where the value comes from"},
+    "RuleTrace": {
+        "rule": RULE,
+        "layer": "the rule's layer",
+        "effect": "the rule's effect",
+        "fired": "whether the rule fired",
+        "failed": "the first condition that did not hold, of each alternative; empty if the rule fired",
+    },
+    "FailedCondition": {
+        "fact": "the fact, or the rule's field about other rules or the decision",
+        "expected": "the expected value",
+        "actual": "the actual value",
+    },
+    "Assumption": {
+        "fact": "the fact's flat name",
+        "assumed": "the assumed value",
+        "why": "why it was assumed",
+        "would_change": "the other values that would give another `runner` or `starts`",
+    },
+    "AlternativeDecision": {"runner": RUNNER, "starts": STARTS},
+    "ManifestDecisions": {"items": "the engines, in the order of the manifest"},
+    "ManifestDecision": {
+        "path": "the path of the engine in the manifest, such as `items[0].spec.template.spec.containers[0]`",
+        "kind": "the kind of the object; `null` if it has none",
+        "namespace": "the namespace of the object; `null` if it has none",
+        "name": "the name of the object; `null` if it has none",
+        "decision": "the decision, if there is one",
+        "problem": "otherwise why the engine cannot be decided",
+    },
+    "DryRunComparison": {
+        "current": CURRENT,
+        "candidate": CANDIDATE,
+        "changes": "the fields of the decision that differ",
+    },
+    "DryRunComparisonOfAll": {
+        "current": CURRENT,
+        "candidate": CANDIDATE,
+        "changes": "the classes of deployments whose decision changes; an empty list proves that there are none",
+    },
+    "MemberChange": {
+        "member": "the field of the decision",
+        "from": "its value by the loaded rules",
+        "to": "its value by the candidate rules",
+        "rules": "the rules that change it",
+    },
+    "AffectedClass": {
+        "releases": "the releases in which the decision changes",
+        "rule": "the rule that changes it",
+        "rules": "the rules that apply before or after",
+        "facts": "the facts of the smallest example",
+        "from": "the decision by the loaded rules",
+        "to": "the decision by the candidate rules",
+    },
+    "ClassDecision": {
+        "runner": RUNNER,
+        "outcome": OUTCOME,
+        "starts": STARTS,
+        "reasons": "the rules that apply, with their effects",
+    },
+    "LogRecord": {
+        "decision_id": "the id of the decision",
+        "timestamp": "when it was made, to the millisecond",
+        "labels": "the labels of the service that decided",
+        "revision": "the revision of the rules that decided",
+        "path": "the endpoint that the decision was requested from",
+        "requested_by": "who asked: the name of a token, or an address",
+        "input": "a request that gives the same decision",
+        "result": "the decision, without explanation",
+        "metrics": "durations; `timer_server_handler_ns` is that of the request in nanoseconds",
+        "erased": "JSON pointers (RFC 6901) to what was not recorded",
+    },
+    "Problem": {
+        "type": "the kind of the problem",
+        "title": "the kind, for people",
+        "status": "the HTTP status",
+        "detail": "the first fault, and how many more there are",
+        "errors": "every fault that was found",
+    },
+    "ProblemFault": {
+        "pointer": "a JSON pointer (RFC 6901) into the body; empty for all of it",
+        "message": "what was found, and what is legal",
+        "file": "for a fault in a rule: its file",
+        "line": "for a fault in a rule: its line, from 1",
+        "column": "for a fault in a rule: its column, from 1",
+    },
+    "AdmissionReviewResponse": {
+        "apiVersion": "the version of the review",
+        "kind": "the kind of the review",
+        "response": "whether the object is admitted",
+    },
+    "AdmissionResponse": {
+        "uid": "the `uid` of the request",
+        "allowed": "whether the object is admitted",
+        "status": "why it is not admitted",
+        "patch": "a JSON patch (RFC 6902) in base64 that sets the variable",
+        "patchType": "the type of the patch",
+        "auditAnnotations": "annotations for the audit log of the cluster",
+        "warnings": "warnings for the user who made the request",
+    },
+    "AdmissionStatus": {
+        "message": "why the object is denied",
+        "code": "the HTTP status for the user",
+        "reason": "the reason in one word",
+    },
+}
+LOG_COUNTS: Final = {
+    "written": "decisions in the store",
+    "spilled": "decisions on the local disk, because the store did not accept them",
+    "replayed": "decisions that went from the disk to the store",
+    "lost": "decisions that are in neither",
+    "deleted": "records that were deleted because they were too old or too many",
+    "store_up": "whether the store accepted the last decisions",
+    "last_error": "why it did not; empty if it did",
+    "spill_bytes": "bytes on the local disk",
+    "lost_files": "files of the log that were deleted, replaced or damaged",
+    "lost_file_records": "decisions that this process wrote to them",
+    "last_lost_file": "the last such file; empty if there is none",
+    "can_record": "whether the store or the disk accepts decisions",
+}
+"""What each count of the decision log means."""
+RULE_FIELDS: Final = {
+    "id": "its id, which is the file's name without `.yaml`",
+    "layer": "the layer",
+    "file": "the path of the file",
+    "title": "what the rule is about",
+    "why": "why it exists",
+    "remedy": "what to change so that the rule does not fire",
+    "references": "links to the upstream changes and issues behind it",
+}
+"""What fields of rule files mean, as far as their schema does not say so."""

@@ -1,0 +1,20 @@
+"""The groups of endpoints in the document; a generated client has a module for each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DECISIONS: Final = "decisions"
+DRY_RUNS: Final = "dry-runs"
+ADMISSION: Final = "admission"
+RULES: Final = "rules"
+LOG: Final = "log"
+OPERATIONS: Final = "operations"
+TAGS: Final = [
+    {"name": DECISIONS, "description": "Which model runner a deployment gets, and why."},
+    {"name": DRY_RUNS, "description": "Explained decisions, and what candidate rules would change."},
+    {"name": RULES, "description": "What is loaded: the rules, the releases and the facts that they know."},
+    {"name": LOG, "description": "Logged decisions."},
+    {"name": ADMISSION, "description": "Admission reviews of Kubernetes."},
+    {"name": OPERATIONS, "description": "Health and metrics."},
+]

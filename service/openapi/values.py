@@ -1,0 +1,51 @@
+"""The closed sets of values in requests and answers, each under one name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.checks.comparison import COMPARED
+from policy.facts.vocabulary import FactKind
+from policy.intake.assumptions import NOT_STATED, UNKNOWN
+from policy.intake.deployment import PLATFORMS
+from policy.request.request import NEAREST
+from policy.rules.effects import TABLE, Layer, Outcome, Runner
+from service.documents.dry_run_request import ALL
+from service.log import filters
+from service.problems import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from service.openapi.naming import Schema
+
+PROBLEM: Final = "urn:runner-policy:problem:"
+LOGGED: Final = ("v1/decisions", "v1/decisions/batch", "v1/dry-run", "v1/admission", "v1/admission/mutate")
+
+
+def values() -> dict[str, Schema]:
+    """The closed sets by name."""
+    effects = dict.fromkeys(effect.name for effect in TABLE)
+    return {
+        "Runner": _set("vLLM's model runner", Runner),
+        "Outcome": _set("The kind of step that chose the runner", Outcome),
+        "Layer": _set("The layer of a rule: what vLLM does, or what this organisation adds", Layer),
+        "Effect": _set("What a rule does when it fires", effects),
+        "Platform": _set("The platform that an engine runs on, as vLLM names it", PLATFORMS),
+        "FactType": _set("The type of a fact's value", FactKind),
+        "AssumptionReason": _set("Why a fact was assumed", (NOT_STATED, UNKNOWN)),
+        "ComparedField": _set("A field of a decision that a dry run compares", COMPARED),
+        "BeyondVerified": _set("How to decide a release that is not known", (NEAREST,)),
+        "CandidateChanges": _set("Which deployments a dry run compares, if not only the request's", (ALL,)),
+        "LoggedPath": _set("The endpoint that a decision was requested from", LOGGED),
+        "RunnerFilter": _set(f"A runner; `{filters.NULL}` if none was decided", filters.CHOICES["runner"]),
+        "OutcomeFilter": _set(f"An outcome; `{filters.NULL}` if no runner was decided", filters.CHOICES["outcome"]),
+        "ProblemType": {
+            **_set("The kind of a problem", (PROBLEM + kind for kind in KINDS)),
+            "x-enum-varnames": [kind.upper().replace("-", "_") for kind in KINDS],
+        },
+    }
+
+
+def _set(description: str, members: Iterable[str]) -> Schema:
+    return {"type": "string", "description": description, "enum": [str(member) for member in members]}
