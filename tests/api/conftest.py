@@ -24,6 +24,8 @@ from typer.testing import CliRunner
 
 from policy.cli.app import app
 
+from .documented import Documented
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
@@ -184,8 +186,10 @@ def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[Server]]:
 
 @pytest.fixture(scope="session")
 def client(server: Server) -> Iterator[httpx.Client]:
-    """A client whose connections stay open from one test to the next."""
-    with server.client() as found:
+    """A client whose connections stay open from one test to the next, and whose answers have to be documented."""
+    with server.client() as found, server.client() as other:
+        documented = Documented(lambda: other.get("/openapi.json").json())
+        found.event_hooks = {"response": [documented.check]}
         yield found
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
@@ -21,11 +23,12 @@ from service.log.filters import DEFAULT_LIMIT, FILTERS, MAX_LIMIT
 from service.log.query import read_filter
 from service.problems import KINDS
 
+from .documented import Documented, strict
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    import httpx
     from operations.conftest import Service
 
     from .conftest import Done
@@ -72,18 +75,6 @@ def fits(document: dict[str, Any], schema: dict[str, Any], instance: Any) -> lis
     """The errors of an instance; references are resolved in the document."""
     validator = Draft202012Validator({**schema, "components": document["components"]})
     return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(instance)]
-
-
-def strict(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with every object of the answers closed, so that an unknown field is a fault."""
-    schemas = document["components"]["schemas"]
-    closed = {
-        name: {**schema, "additionalProperties": False}
-        if schema.get("type") == "object" and "properties" in schema and not name.startswith("Facts")
-        else schema
-        for name, schema in schemas.items()
-    }
-    return {**document, "components": {**document["components"], "schemas": closed}}
 
 
 def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
@@ -465,6 +456,34 @@ def test_a_showing_call_s_answer_fits_its_schema_and_its_example_s_members(
     answer = client.get(path.format(rule_id="kv-connector-fallback")).json()
     documented = content(document, "get", path, 200)
     assert (fits(document, documented["schema"], answer), list(documented["example"])) == ([], list(answer))
+
+
+PROBLEM = {"type": "urn:runner-policy:problem:malformed", "title": "", "status": 400, "detail": "", "errors": []}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "answer", "says"),
+    [
+        ("/v1/decisions", 400, PROBLEM, None),
+        ("/v1/nothing", 200, {}, None),
+        ("/v1/decisions", 201, {}, "undocumented status"),
+        ("/v1/decisions", 400, {**PROBLEM, "type": "urn:runner-policy:problem:new"}, "does not fit its schema"),
+        ("/v1/decisions", 400, {**PROBLEM, "more": 1}, "does not fit its schema"),
+        ("/v1/decisions", 200, {"items": [{}]}, "does not fit its schema"),
+    ],
+)
+def test_an_answer_of_a_test_that_is_not_documented_is_found(
+    document: dict[str, Any], path: str, status: int, answer: dict[str, Any], says: str | None
+) -> None:
+    media_type = JSON if status == 200 else "application/problem+json"
+    response = httpx.Response(
+        status,
+        json=answer,
+        headers={"content-type": media_type},
+        request=httpx.Request("POST", f"http://localhost{path}"),
+    )
+    with nullcontext() if says is None else pytest.raises(AssertionError, match=says):
+        Documented(lambda: document).check(response)
 
 
 PROBLEMS: list[tuple[str, str, int, dict[str, Any]]] = [
