@@ -86,6 +86,8 @@ def faults(sent: Sent, answer: Answer) -> list[str]:
         return []  # the server could not read the head; nothing of ours has seen it
     if sent.method == "HEAD" or answer.status == 304:
         return [] if not answer.body else ["a body where there is none"]
+    if answer.status >= 400 and answer.kind == "text/plain":
+        return _wrong_text(answer, sent)
     if answer.kind not in TYPES:
         return [f"an answer of type {answer.kind!r}"]
     try:
@@ -103,6 +105,15 @@ def faults(sent: Sent, answer: Answer) -> list[str]:
         for problem in _problems(document):
             found += _wrong(problem, sent)
     return found
+
+
+def _wrong_text(answer: Answer, sent: Sent) -> list[str]:
+    """The faults of a problem as text, which only a request that accepts text gets."""
+    title, *lines = answer.body.decode(errors="surrogateescape").split("\n")
+    is_wanted = b"text/plain" in sent.header(b"accept").lower()
+    is_whole = re.fullmatch(rf".+ \({answer.status} [a-z-]+\)", title) is not None and len(lines) > 1 and not lines[-1]
+    is_printable = all(line.isprintable() for line in (title, *lines))
+    return [] if is_wanted and is_whole and is_printable else [f"no problem as text: {answer.body[:200]!r}"]
 
 
 def _documents(answer: Answer) -> list[Any]:
