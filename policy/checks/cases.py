@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from policy.rules.rule import Rule
 
 LONG_AGO: Final = date.min
+EXAMPLES: Final = {"vllm": "[0.23.0]", "given": "{model_config: {is_moe: true}}", "fires": "true"}
+"""Values of fields, for messages about missing ones."""
 ELSEWHERE: Final = {
     **dict.fromkeys(TREE.members, "it is a fact; write it below `given:`, indented"),
     **dict.fromkeys(
@@ -166,6 +168,7 @@ def _read_file(node: YamlNode, reader: FieldReader, catalogue: Catalogue) -> Ite
             ("message", "starts"),
             synonyms=CASE_FIELDS,
             elsewhere=ELSEWHERE,
+            examples=EXAMPLES,
         )
         title, message = reader.text(parts.get("name")), reader.text(parts.get("message"))
         releases = _read_known(parts.get("vllm"), catalogue.releases, reader)

@@ -109,10 +109,12 @@ class FieldReader:
         *,
         synonyms: Mapping[str, str] = NONE,
         elsewhere: Mapping[str, str] = NONE,
+        examples: Mapping[str, str] = NONE,
     ) -> dict[str, YamlNode]:
         """The known fields of a map; unknown and missing ones are faults.
 
-        ``synonyms`` are other words for known fields. ``elsewhere`` says where a field belongs that is not legal here.
+        ``synonyms`` are other words for known fields. ``elsewhere`` says where a field belongs that is not legal here,
+        and ``examples`` are values of fields that may be missing.
         """
         if not isinstance(node.value, dict):
             self.fault(node, f"expected a map for the {what}, got {described(node)}; its fields are {listed(required)}")
@@ -127,7 +129,8 @@ class FieldReader:
                 self.fault(child, f"unknown field {quoted(name)} in the {what}; legal: {listed(known)}{near}", key=True)
         for name in required:
             if name not in node.value:
-                self.fault(node, f"the {what} has no `{name}`; add it")
+                example = f", such as {quoted(f'{name}: {examples[name]}')}" if name in examples else ""
+                self.fault(node, f"the {what} has no `{name}`; add it{example}")
         return {name: child for name, child in node.value.items() if name in known}
 
     def check_booleans(self, node: YamlNode) -> None:

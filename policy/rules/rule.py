@@ -49,6 +49,15 @@ ONLY_HOUSE: Final = "it is for house rules only; remove it, or move the file bel
 OF_CONDITION: Final = dict.fromkeys(
     (*FACTS, "all", "any", "not", "uses"), "it belongs to the condition; write it below `when:`, indented"
 )
+EXAMPLES: Final = {
+    "references": "[https://github.com/vllm-project/vllm/pull/42955]",
+    "owner": "NAME OF THE TEAM",
+    "review_by": "2027-01-31",
+    "blocked_by": "https://github.com/vllm-project/vllm/issues/42846",
+    "vllm": '">=0.22,<0.24"',
+    "when": "{model_config.is_moe: true}",
+}
+"""Values of fields, for messages about missing ones."""
 OF_RULE: Final = dict.fromkeys(
     ("id", "title", "effect", "order", "why", "remedy", "references", "gaps", *HOUSE_REQUIRED),
     "it is the same for all releases; move it to the rule, beside `releases`",
@@ -159,7 +168,7 @@ def read_named(node: YamlNode, reader: FieldReader) -> NamedCondition | None:
     name, why = _read_id(fields, reader), reader.text(fields.get("why"))
     ranges: list[tuple[ReleaseRange, Condition]] = []
     for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES):
-        parts = reader.fields(item, "range of releases", ("vllm", "when"))
+        parts = reader.fields(item, "range of releases", ("vllm", "when"), examples=EXAMPLES)
         span = reader.span(parts.get("vllm"))
         when = read_condition(parts["when"], reader) if "when" in parts else None
         if "when" in parts and when is None:
@@ -186,6 +195,7 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
         RULE_OPTIONAL,
         synonyms=synonyms.RULE_FIELDS,
         elsewhere={**only_house, **OF_CONDITION, "vllm": "write it in a range: `releases:`, below it `- vllm: …`"},
+        examples=EXAMPLES,
     )
     effect = _read_effect(fields, reader, layer)
     order = _read_order(fields, reader, effect, node)
@@ -290,6 +300,7 @@ def _read_range(
         RANGE_FIELDS,
         synonyms=synonyms.RANGE_FIELDS,
         elsewhere={**OF_RULE, **OF_CONDITION},
+        examples=EXAMPLES,
     )
     fields = {**{name: rule[name] for name in RANGE_FIELDS if name in rule}, **own}
     span = reader.span(own.get("vllm"))

@@ -118,7 +118,7 @@ def test_broken_rules_are_printed_with_every_fault_and_place_and_nothing_is_serv
         3,
         [
             (
-                f"{folder}/house/broken.yaml:2:9: not YAML: the bracket `[` is not closed with `]`, or a comma is "
+                f"{folder}/house/broken.yaml:2:8: not YAML: the bracket `[` is not closed with `]`, or a comma is "
                 "missing between its items"
             ),
             (

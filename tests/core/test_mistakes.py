@@ -22,6 +22,7 @@ from policy.parser.fields import BOOLEANS
 from policy.parser.yamltree import read_yaml
 from policy.rules import synonyms
 from policy.rules.effects import TABLE, Layer, effects_of
+from policy.rules.json_schema import rule_schema
 from policy.rules.loader import Sources, read_folder
 from policy.rules.operators import OPERATORS
 from policy.rules.rule import HOUSE_REQUIRED, RULE_OPTIONAL, RULE_REQUIRED
@@ -81,6 +82,45 @@ def test_a_mistake_gives_a_message_that_says_what_to_do(entry: dict[str, Any]) -
 @by_mistake
 def test_the_schema_refuses_a_mistake_that_it_can_see(entry: dict[str, Any]) -> None:
     assert verdict_of_schema(entry["file"], with_mistake(entry).get(entry["file"])) == entry["schema"]
+
+
+RULE, CASES = "house/lora-fallback.yaml", "house/lora-fallback_test.yaml"
+LEGAL: Final = [
+    (RULE, "references:\n  - https:", "references: https:"),
+    (RULE, "2027-03-31", '"2027-03-31"'),
+    (RULE, '">=0.25,<0.27"', '"<0.27, >=0.25"'),
+    (RULE, '">=0.25,<0.27"', "'>= 0.25.0 , < 0.27.0'"),
+    (RULE, "    when:\n      lora_config: present\n", "when: {lora_config: {present: true}}\n"),
+    (RULE, "lora_config: present", "any: [lora_config: present, model_config.is_moe: True]"),
+    (RULE, "owner: adapter-serving", 'owner: "on"'),
+    (CASES, "[0.24.0, 0.27.0]", "0.24.0"),
+    (CASES, "fires: true", "fires: True\n    starts: true"),
+]
+
+
+@pytest.mark.parametrize(("file", "old", "new"), LEGAL, ids=[new for _, _, new in LEGAL])
+def test_what_is_legal_is_legal_for_the_schema_too(file: str, old: str, new: str) -> None:
+    sources = Sources()
+    texts = with_mistake({"file": file, "replace": old, "by": new})
+    for path, text in texts.items():
+        sources.add(path, text)
+    assert [str(fault) for fault in check(sources).faults] == []
+    assert verdict_of_schema(file, texts[file]) == "accepts"
+
+
+@pytest.mark.parametrize(
+    ("layer", "effect"), [(layer, effect) for layer in Layer for effect in sorted({each.name for each in TABLE})]
+)
+def test_each_schema_has_the_effects_of_its_layer(layer: Layer, effect: str) -> None:
+    assert (effect in rule_schema(layer)["properties"]["effect"]["enum"]) is (effect in effects_of(layer))
+
+
+def test_only_the_message_about_a_rule_repeats_a_line() -> None:
+    text = "password: @secret\n"
+    for repeats in (False, True):
+        with pytest.raises(RulesInvalid) as raised:
+            read_yaml(text, "a.yaml", repeats=repeats)
+        assert ("secret" in str(raised.value)) is repeats
 
 
 def test_synonyms_lead_to_words_of_the_language() -> None:
