@@ -23,6 +23,11 @@ def quoted(value: object) -> str:
     return f"`{text[:QUOTED]}…`" if len(text) > QUOTED else f"`{text}`"
 
 
+def as_written(value: object) -> str:
+    """A user's value in backticks, a text with its quotes: ``"true"`` is not ``true``."""
+    return f"the text {quoted(_as_json(value))}" if isinstance(value, str) else quoted(value)
+
+
 def _as_json(value: object, depth: int = 0, room: int = QUOTED + 1) -> str:
     """A value as JSON, or at least its first ``room`` characters; what would be cut off anyway is not encoded."""
     match value:

@@ -111,7 +111,7 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
     for number, text in enumerate(rules):
         path = f"rules[{number}]"
         try:
-            node = read_yaml(text, path)
+            node = read_yaml(text, path, repeats=True)
         except RulesInvalid as error:
             faults.extend(error.faults)
             continue

@@ -8,6 +8,7 @@ and no other rule excludes it.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
@@ -16,18 +17,20 @@ from msgspec.structs import replace
 from packaging.version import Version
 
 from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid
-from policy.facts.facts import read_facts
+from policy.facts.facts import TREE, read_facts
 from policy.messages import listed, quoted
-from policy.parser.fields import FieldReader, note
+from policy.parser.fields import FieldReader, described, note
 from policy.parser.yamltree import read_yaml
 from policy.pointer import steps_of
 from policy.request.request import Request
 from policy.rules.effects import Layer
-from policy.rules.loader import TEST_SUFFIX
-from policy.rules.releases import series
+from policy.rules.loader import SUFFIX, TEST_SUFFIX
+from policy.rules.releases import series, spans
+from policy.rules.suggestions import given_meant
+from policy.rules.synonyms import CASE_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from policy.facts.facts import Facts
     from policy.parser.yamltree import YamlNode
@@ -37,6 +40,16 @@ if TYPE_CHECKING:
     from policy.rules.rule import Rule
 
 LONG_AGO: Final = date.min
+EXAMPLES: Final = {"vllm": "[0.23.0]", "given": "{model_config: {is_moe: true}}", "fires": "true"}
+"""Values of fields, for messages about missing ones."""
+ELSEWHERE: Final = {
+    **dict.fromkeys(TREE.members, "it is a fact; write it below `given:`, indented"),
+    **dict.fromkeys(
+        ("runner", "outcome", "effect", "decision"),
+        "a case is about its rule alone; write `fires`, and `message` or `starts` if they matter",
+    ),
+}
+"""Where fields belong that a case does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +107,9 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
     for path, text in sorted(texts.items()):
         reader = FieldReader(path)
         try:
-            cases.extend(_read_file(read_yaml(text, path), reader, catalogue))
+            node = read_yaml(text, path, repeats=True)
+            reader.check_booleans(node)
+            cases.extend(_read_file(node, reader, catalogue))
             found: Iterable[Fault] = reader.faults
         except RulesInvalid as error:
             found = error.faults
@@ -105,7 +120,7 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
         for case in cases:
             of_rule[case.rule].append(case)
         faults.extend(
-            fault for rule in catalogue.rules for fault in _lacking(rule, of_rule[rule.id], catalogue.releases)
+            fault for rule in catalogue.rules for fault in _lacking(rule, of_rule[rule.id], catalogue.releases, texts)
         )
     if faults:
         raise RulesInvalid(faults)
@@ -138,17 +153,53 @@ def _read_file(node: YamlNode, reader: FieldReader, catalogue: Catalogue) -> Ite
     name = reader.text(fields.get("rule"))
     rule = catalogue.rule(name) if name else None
     if name and reader.path.rpartition("/")[2] != name + TEST_SUFFIX:
-        reader.fault(fields["rule"], f"expected the cases of {quoted(name)} in `{name}{TEST_SUFFIX}`")
+        stem = reader.path.rpartition("/")[2].removesuffix(TEST_SUFFIX)
+        reader.fault(
+            fields["rule"],
+            f"expected the cases of {quoted(name)} in `{name}{TEST_SUFFIX}`; rename the file, or write `rule: {stem}`",
+        )
     elif name and rule is None:
-        reader.fault(fields["rule"], f"unknown rule {quoted(name)}")
+        reader.fault(fields["rule"], f"unknown rule {quoted(name)}; add `{name}.yaml`, or remove this file")
     for item in reader.items(fields.get("cases"), "cases"):
-        parts = reader.fields(item, "case", ("name", "vllm", "given", "fires"), ("message", "starts"))
+        parts = reader.fields(
+            item,
+            "case",
+            ("name", "vllm", "given", "fires"),
+            ("message", "starts"),
+            synonyms=CASE_FIELDS,
+            elsewhere=ELSEWHERE,
+            examples=EXAMPLES,
+        )
         title, message = reader.text(parts.get("name")), reader.text(parts.get("message"))
-        releases = tuple(dict.fromkeys(reader.texts(parts.get("vllm"), "releases", catalogue.releases.known)))
+        releases = _read_known(parts.get("vllm"), catalogue.releases, reader)
         fires, starts = (_read_boolean(parts.get(name), reader) for name in ("fires", "starts"))
         given = _read_given(parts.get("given"), releases, reader)
         if title and releases and fires is not None and given is not None and rule is not None:
             yield Case(rule.id, title, releases, given, fires, message, starts, reader.path, item.line)
+
+
+def _read_known(node: YamlNode | None, releases: Releases, reader: FieldReader) -> tuple[str, ...]:
+    """The known releases of a list, or a single one; without duplicates."""
+    nodes = reader.items(node, "releases") if node and isinstance(node.value, list) else [node] if node else []
+    found: dict[str, None] = {}
+    for item in nodes:
+        if item.value in releases.known:
+            found[str(item.value)] = None
+        else:
+            advice = _release_advice(item, releases)
+            reader.fault(item, f"expected a known release, got {quoted(item.plain())}; {advice}")
+    return tuple(found)
+
+
+def _release_advice(node: YamlNode, releases: Releases) -> str:
+    """What to write instead of a release that is not known: those of its series, or all."""
+    whole = f"the known releases are {spans(releases.known, releases.known)}"
+    text = str(node.written if node.written is not None else node.value)
+    number = re.match(r"v?([0-9]{1,4})\.([0-9]{1,4})(?![0-9])", text)
+    if number is None:
+        return f"list each of them with three numbers, such as `[{releases.known[-1]}]`; {whole}"
+    same = [release for release in releases.known if series(release) == (int(number[1]), int(number[2]))]
+    return f"known in this series: {listed(same)}" if same else whole
 
 
 def _read_boolean(node: YamlNode | None, reader: FieldReader) -> bool | None:
@@ -156,16 +207,22 @@ def _read_boolean(node: YamlNode | None, reader: FieldReader) -> bool | None:
         return None
     if isinstance(node.value, bool):
         return node.value
-    reader.fault(node, f"expected `true` or `false`, got {quoted(node.plain())}")
+    advice = "; write it without quotes" if isinstance(node.value, str) and node.value in {"true", "false"} else ""
+    reader.fault(node, f"expected `true` or `false`, got {described(node)}{advice}")
     return None
 
 
 def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldReader) -> dict[str, Any] | None:
     if node is None or not isinstance(node.value, dict):
         if node is not None:
-            reader.fault(node, f"expected a map of facts, nested as in a request, got {quoted(node.plain())}")
+            example = "such as `{model_config: {is_moe: true}}`"
+            reader.fault(node, f"expected a map of facts, nested as in a request, {example}, got {described(node)}")
         return None
-    given: dict[str, Any] = node.plain()
+    for name, child in node.value.items():
+        if name not in TREE.members:
+            legal, meant = listed(TREE.members), given_meant(name, child.plain())
+            reader.fault(child, f"unknown field {quoted(name)}; legal: {legal}{meant}", key=True)
+    given = {name: child.plain() for name, child in node.value.items() if name in TREE.members}
     faults: list[RequestFault] = []
     for release in releases:
         read_facts(given, series(release), "", faults)
@@ -177,27 +234,29 @@ def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldRea
     return given
 
 
-def _lacking(rule: Rule, cases: list[Case], releases: Releases) -> Iterator[Fault]:
-    """A fault for each required kind of case that a rule does not have."""
+def _lacking(rule: Rule, cases: list[Case], releases: Releases, files: Collection[str]) -> Iterator[Fault]:
+    """A fault for each required kind of case that a rule does not have, or one for all if there is no file."""
     inside = [release for release in releases.known if rule.range_of(release)]
     outside = _just_outside(rule, releases)
-
-    def lacks(what: str) -> Fault:
-        return Fault(
-            rule.path,
-            *rule.place,
-            f"the cases of {quoted(rule.id)} have no {what}; add one to `{rule.id}{TEST_SUFFIX}`",
-        )
-
-    for part in rule.ranges:
-        if not any(
-            case.fires and any(part.span.holds(Version(release)) for release in case.releases) for case in cases
-        ):
-            yield lacks(f"case in `{part.span.text}` that fires")
+    path = rule.path.removesuffix(SUFFIX) + TEST_SUFFIX
+    lacks = [
+        f"one in `{part.span.text}` that fires"
+        for part in rule.ranges
+        if not any(case.fires and any(part.span.holds(Version(release)) for release in case.releases) for case in cases)
+    ]
     if not any(not case.fires and set(case.releases) & set(inside) for case in cases):
-        yield lacks("near miss, a case inside its releases that does not fire")
+        lacks.append(f"a near miss, one in {_either(inside)} that does not fire")
     if outside and not any(not case.fires and set(case.releases) & set(outside) for case in cases):
-        yield lacks(f"case just outside its releases ({listed(outside)}) that does not fire")
+        lacks.append(f"one just outside the rule's releases, in {_either(outside)}, that does not fire")
+    if path not in files and lacks and not cases:
+        yield Fault(path, 1, 1, f"missing; write the cases of {quoted(rule.id)} in it, at least {'; '.join(lacks)}")
+        return
+    for what in lacks:
+        yield Fault(cases[0].path if cases else path, 1, 1, f"the cases of {quoted(rule.id)} lack {what}; add it")
+
+
+def _either(releases: list[str]) -> str:
+    return " or ".join(f"`{release}`" for release in releases)
 
 
 def _just_outside(rule: Rule, releases: Releases) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from policy.facts.vocabulary import VOCABULARY, FactKind
 from policy.rules.catalogue import load
 from policy.rules.documents import read_by
-from policy.rules.effects import TABLE
+from policy.rules.effects import TABLE, Layer
 from policy.rules.json_schema import cases_schema, condition_file_schema, releases_schema, rule_schema
 from policy.rules.loader import read_folder
 from policy.rules.operators import OPERATORS, operators_for
@@ -28,7 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def generated(catalogue: Catalogue) -> dict[str, str]:
     """The text of every generated file by its path below the project's root."""
     schemas = {
-        "rule": rule_schema(),
+        "rule": rule_schema(Layer.UPSTREAM),
+        "house-rule": rule_schema(Layer.HOUSE),
         "condition": condition_file_schema(),
         "cases": cases_schema(),
         "releases": releases_schema(),

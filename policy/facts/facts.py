@@ -9,6 +9,7 @@ without coercion: an engine that treats ``1``, ``true`` and ``"1"`` as equal mus
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -25,7 +26,7 @@ from policy.facts.vocabulary import (
     ancestors,
     parse_variable,
 )
-from policy.messages import closest, listed, nearest, quoted
+from policy.messages import as_written, closest, listed, nearest, quoted
 from policy.pointer import at
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 MAX_MISSPELT: Final = 64
 """The longest field, in characters, that may be a misspelt fact."""
+UNQUOTED: Final = re.compile("true|false|[0-9]{1,10}")
+"""Texts that would be a boolean or a number without their quotes."""
 CLOSE: Final = 0.85
 """The similarity from which a field counts as a misspelt fact."""
 OWN_FIELDS: Final = frozenset({("speculative_config", "draft_load_config")})
@@ -274,11 +277,11 @@ def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, fau
     elif fact.kind is FactKind.VARIABLE and fact.admits(value):
         facts.state(member.index, value)
     else:
-        faults.append(
-            RequestFault(
-                f"{pointer}{member.pointer}", f"{quoted(value)} is not legal for `{fact.name}`; legal: {fact.legal}"
-            )
-        )
+        is_text = type(value) is str and fact.kind in {FactKind.BOOLEAN, FactKind.INTEGER}
+        found = as_written(value) if is_text else quoted(value)
+        advice = "; write it without quotes" if is_text and UNQUOTED.fullmatch(value) else ""
+        problem = f"{found} is not legal for `{fact.name}`; legal: {fact.legal}{advice}"
+        faults.append(RequestFault(f"{pointer}{member.pointer}", problem))
 
 
 def _unknown(parent: Member, key: str) -> str:

@@ -7,25 +7,47 @@ of texts, ranges of releases). What a field means is defined by the module that 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from policy.errors import MAX_FAULTS, Fault, RulesInvalid
-from policy.messages import listed, nearest, quoted
+from policy.messages import as_written, listed, nearest, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
-    from policy.parser.yamltree import YamlNode
+    from policy.parser.yamltree import Content, YamlNode
 
+CLOSE: Final = 0.75
+"""The similarity from which a field's name counts as misspelt: below it, the suggestion is often nonsense."""
+RELEASE: Final = r"[0-9]{1,9}(\.[0-9]{1,9}){1,2}"
+RANGE_PATTERN: Final = rf">= *{RELEASE}( *, *< *{RELEASE})?|< *{RELEASE} *, *>= *{RELEASE}"
+"""A range of releases, for Python and for JSON Schema."""
+RANGE: Final = re.compile(RANGE_PATTERN)
+RANGE_ADVICE: Final = 'write a range as `">=0.22,<0.24"`, or `">=0.22"` for an open end'
+COMPARATORS: Final = "the comparators of a range are `>=` (from) and `<` (to, not included)"
+TYPOGRAPHIC_QUOTES: Final = frozenset("“”„‟‘’‚«»")
+BOOLEANS: Final = ("true", "false")
+COMMENT: Final = "in quotes if it has a `#`, which begins a comment"
 NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
 MAX_SPAN: Final = 64
 MORE: Final = f"more than {MAX_FAULTS} faults; the rest was not read"
 
 T = TypeVar("T")
+
+
+def described(node: YamlNode) -> str:
+    """A value as messages name it: ``nothing`` for one that is missing, and a text in quotes with them."""
+    value = node.plain()
+    if value is None or value == "":
+        return "nothing"
+    if isinstance(value, bool) and node.written is not None:
+        return quoted(node.written)
+    return as_written(value) if isinstance(value, str) and node.written is None else quoted(value)
 
 
 def note(faults: list[Fault], fault: Fault) -> None:
@@ -41,11 +63,12 @@ def note(faults: list[Fault], fault: Fault) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRange:
-    """A half-open range of releases; ``upper`` is ``None`` if the end is open."""
+    """A half-open range of releases; ``upper`` is ``None`` if the end is open, ``place`` its line and column."""
 
     text: str
     lower: Version
     upper: Version | None
+    place: tuple[int, int] = field(default=(1, 1), compare=False)
 
     def holds(self, release: Version) -> bool:
         """Whether the release is in the range."""
@@ -78,33 +101,60 @@ class FieldReader:
         return result
 
     def fields(
-        self, node: YamlNode, what: str, required: Collection[str], optional: Collection[str] = ()
+        self,
+        node: YamlNode,
+        what: str,
+        required: Collection[str],
+        optional: Collection[str] = (),
+        *,
+        synonyms: Mapping[str, str] = NONE,
+        elsewhere: Mapping[str, str] = NONE,
+        examples: Mapping[str, str] = NONE,
     ) -> dict[str, YamlNode]:
-        """The known fields of a map; unknown and missing ones are faults."""
+        """The known fields of a map; unknown and missing ones are faults.
+
+        ``synonyms`` are other words for known fields. ``elsewhere`` says where a field belongs that is not legal here,
+        and ``examples`` are values of fields that may be missing.
+        """
         if not isinstance(node.value, dict):
-            self.fault(
-                node, f"expected a map for the {what}, got {quoted(node.plain())}; its fields are {listed(required)}"
-            )
+            self.fault(node, f"expected a map for the {what}, got {described(node)}; its fields are {listed(required)}")
             return {}
         known = [*required, *optional]
         for name, child in node.value.items():
-            if name not in known:
-                self.fault(
-                    child,
-                    f"unknown field {quoted(name)} in the {what}; legal: {listed(known)}{nearest(name, known)}",
-                    key=True,
-                )
+            if name in elsewhere and name not in known:
+                self.fault(child, f"{quoted(name)} is not a field of the {what}: {elsewhere[name]}", key=True)
+            elif name not in known:
+                meant = synonyms.get(name.lower().replace("-", "_"))
+                near = f"; did you mean {quoted(meant)}?" if meant in known else nearest(name, known, CLOSE)
+                self.fault(child, f"unknown field {quoted(name)} in the {what}; legal: {listed(known)}{near}", key=True)
         for name in required:
             if name not in node.value:
-                self.fault(node, f"the {what} has no `{name}`; add it")
+                example = f", such as {quoted(f'{name}: {examples[name]}')}" if name in examples else ""
+                self.fault(node, f"the {what} has no `{name}`; add it{example}")
         return {name: child for name, child in node.value.items() if name in known}
+
+    def check_booleans(self, node: YamlNode) -> None:
+        """Add a fault for each boolean in a tree that YAML 1.2, as editors read it, takes for a text, such as `yes`."""
+        match node.value:
+            case bool() if node.written is not None and node.written.lower() not in BOOLEANS:
+                meant = "true" if node.value else "false"
+                found = f"{quoted(node.written)} is a boolean for some readers of YAML, and a text for others"
+                self.fault(node, f"{found}; write `{meant}`, or put it in quotes")
+            case dict():
+                for child in node.value.values():
+                    self.check_booleans(child)
+            case list():
+                for child in node.value:
+                    self.check_booleans(child)
 
     def items(self, node: YamlNode | None, what: str, most: int | None = None) -> list[YamlNode]:
         """The items of a list: none for an absent node, and a fault for more than ``most``."""
         if node is None:
             return []
         if not isinstance(node.value, list) or not node.value:
-            self.fault(node, f"expected a list of {what}, got {quoted(node.plain())}")
+            first = next(iter(node.value), "…") if isinstance(node.value, dict) else None
+            advice = f"; begin each with a dash: {quoted(f'- {first}: …')}" if first is not None else ""
+            self.fault(node, f"expected a list of {what}, got {described(node)}{advice}")
             return []
         if most is not None and len(node.value) > most:
             self.fault(node, f"{len(node.value)} {what} are more than the {most} that are read")
@@ -116,7 +166,9 @@ class FieldReader:
         if node is None:
             return None
         if not isinstance(node.value, str) or not node.value.strip():
-            self.fault(node, f"expected a string, got {quoted(node.plain())}; put it in quotes")
+            is_blank = isinstance(node.value, str)
+            advice = f"write it, {COMMENT}" if node.value is None else "write it" if is_blank else "put it in quotes"
+            self.fault(node, f"expected a string, got {described(node)}; {advice}")
             return None
         return node.value
 
@@ -136,23 +188,48 @@ class FieldReader:
 
     def span(self, node: YamlNode | None) -> ReleaseRange | None:
         """A range of releases such as ``>=0.22,<0.24``; ``None`` after a fault."""
-        advice = 'write a range as `">=0.22,<0.24"`, or `">=0.22"` for an open end'
         if node is None:
             return None
-        if not isinstance(node.value, str):
+        if not isinstance(node.value, str) or len(node.value) > MAX_SPAN or not RANGE.fullmatch(node.value):
+            self.fault(node, f"expected a range of releases, got {quoted(node.plain())}; {_range_advice(node.value)}")
+            return None
+        bounds = {part.lstrip()[0]: Version(part.strip("<>= ")) for part in node.value.split(",")}
+        lower, upper = bounds[">"], bounds.get("<")
+        if upper is not None and upper <= lower:
             self.fault(
                 node,
-                f"expected a range of releases as text, got {quoted(node.plain())}, and a bare number loses its "
-                f"zeros; {advice}",
+                f"expected a range of releases, got {quoted(node.value)}, whose end {upper} is not after its start "
+                f"{lower}; {RANGE_ADVICE}",
             )
             return None
-        try:
-            parts = list(SpecifierSet(node.value)) if len(node.value) <= MAX_SPAN else []
-        except InvalidSpecifier:
-            parts = []
-        bounds = {part.operator: Version(part.version) for part in parts if part.operator in {">=", "<"}}
-        lower, upper = bounds.get(">="), bounds.get("<")
-        if len(parts) != len(bounds) or lower is None or (upper is not None and upper <= lower):
-            self.fault(node, f"expected a range of releases, got {quoted(node.value)}; {advice}")
-            return None
-        return ReleaseRange(node.value, lower, upper)
+        return ReleaseRange(node.value, lower, upper, (node.line, node.column))
+
+
+def _range_advice(value: Content) -> str:
+    """What to write instead of a value that is not a range of releases."""
+    if isinstance(value, float):
+        return f"a bare number loses its zeros; {RANGE_ADVICE}"
+    if not isinstance(value, str) or len(value) > MAX_SPAN:
+        return RANGE_ADVICE
+    if set(value) & TYPOGRAPHIC_QUOTES:
+        return f"its quotes are typographic ones; {RANGE_ADVICE}"
+    single = re.fullmatch(r"\s*(?:==|~=)?\s*v?([0-9]{1,9}(?:\.[0-9]{1,9}){1,2})(?:\.[x*])?\s*", value)
+    if single:
+        alone = f'">={single[1]},<{_after(single[1])}"'
+        return f"for this release alone, write {quoted(alone)}; {COMPARATORS}"
+    open_start = re.fullmatch(r"<\s*([0-9.]{1,32})\s*", value)
+    if open_start:
+        return f"it has no start; write it as {quoted(f'>=0.22,<{open_start[1]}')}; {COMPARATORS}"
+    excluded = re.fullmatch(r">\s*([0-9]{1,9}(?:\.[0-9]{1,9}){1,2})\s*(,.*)?", value)
+    if excluded:
+        return f"name the first release that is in it, such as {quoted(f'>={_after(excluded[1])}')}; {COMPARATORS}"
+    included = re.search(r"<=\s*([0-9]{1,9}(?:\.[0-9]{1,9}){1,2})", value)
+    if included:
+        return f"name the first release that is not in it, such as {quoted(f'<{_after(included[1])}')}; {COMPARATORS}"
+    return f"{RANGE_ADVICE}; {COMPARATORS}"
+
+
+def _after(release: str) -> str:
+    """The release after one, in its last number."""
+    head, dot, last = release.rpartition(".")
+    return f"{head}{dot}{int(last) + 1}"

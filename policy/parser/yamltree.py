@@ -17,6 +17,7 @@ import yaml
 
 from policy.errors import Fault, RulesInvalid
 from policy.messages import quoted
+from policy.parser.yaml_advice import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,13 +60,13 @@ class YamlNode:
         return self.value
 
 
-def read_yaml(text: str, path: str, max_bytes: int = MAX_BYTES) -> YamlNode:
-    """The one document in ``text``.
+def read_yaml(text: str, path: str, max_bytes: int = MAX_BYTES, *, repeats: bool = False) -> YamlNode:
+    """The one document in ``text``; with ``repeats``, the message for a text that is not YAML may have a line of it.
 
     Raises:
         RulesInvalid: with one fault, at the first position that cannot be read.
     """
-    return composed(text, path, max_bytes, lambda: _Composer(text, path).document())
+    return composed(text, path, max_bytes, lambda: _Composer(text, path).document(), repeats=repeats)
 
 
 def read_documents(
@@ -101,7 +102,7 @@ def too_many(most: int) -> str:
     return f"more than {most} values"
 
 
-def composed(text: str, path: str, max_bytes: int, compose: Callable[[], T]) -> T:
+def composed(text: str, path: str, max_bytes: int, compose: Callable[[], T], *, repeats: bool = False) -> T:
     """What ``compose`` makes of a text that is not too long; PyYAML's errors become faults.
 
     Raises:
@@ -115,14 +116,12 @@ def composed(text: str, path: str, max_bytes: int, compose: Callable[[], T]) -> 
     try:
         return compose()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        problem = " ".join(part for part in (error.context, error.problem) if part)
-        raise refusal_at(path, line, column, f"not YAML: {problem}") from error
+        found = explain(text, error, Loader, repeats=repeats)
+        raise refusal_at(path, found.line, found.column, f"not YAML: {found.message}") from error
     except yaml.reader.ReaderError as error:
         before = text.encode()[: error.position].decode(errors="ignore")  # libyaml counts bytes
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise refusal_at(path, line, column, f"not YAML: {error.reason}") from error
+        raise refusal_at(path, line, column, f"not YAML: {error.reason}; remove the character") from error
     except UnicodeEncodeError as error:
         raise refusal_at(path, 1, 1, "not YAML: a lone surrogate") from error
 
@@ -187,7 +186,7 @@ class _Composer:
         """Start a document; only one is allowed."""
         self.begun += 1
         if self.begun > 1:
-            raise self.refusal(event, "a second document; write one document a file")
+            raise self.refusal(event, "a second document; write one document a file, and remove the `---`")
 
     def count(self, event: yaml.NodeEvent, nodes: int) -> None:
         """Count more values."""
@@ -197,11 +196,19 @@ class _Composer:
 
     def anchor(self, event: yaml.NodeEvent) -> None:
         """Handle an anchor: refused in a single document."""
-        raise self.refusal(event, f"anchors such as `&{event.anchor}` are not read; write the value out")
+        raise self.refusal(
+            event,
+            f"anchors such as `&{event.anchor}` are not read; write the value out, or put a text that begins with `&` "
+            "in quotes",
+        )
 
     def alias(self, event: yaml.NodeEvent, open_nodes: list[YamlNode]) -> YamlNode:  # noqa: ARG002  # a stream of documents looks at them
         """The node of an alias: refused in a single document."""
-        raise self.refusal(event, f"aliases such as `*{event.anchor}` are not read; write the value out")
+        raise self.refusal(
+            event,
+            f"aliases such as `*{event.anchor}` are not read; write the value out, or put a text that begins with `*` "
+            "in quotes",
+        )
 
     def end(self, node: YamlNode, event: yaml.Event) -> None:  # noqa: ARG002  # a stream of documents needs it
         """Finish a map or list: in a single document, a map has no merge key."""
@@ -218,9 +225,10 @@ class _Composer:
         key = keys[-1]
         if key is None:
             if not isinstance(node.value, str):
-                raise self.refusal(event, f"expected a string as key, got {quoted(node.plain())}; put it in quotes")
+                found = quoted(node.plain() if node.written is None else node.written)
+                raise self.refusal(event, f"expected a string as key, got {found}; put it in quotes")
             if node.value in parent.value:
-                raise self.refusal(event, f"duplicate key {quoted(node.value)}; keep one")
+                raise self.refusal(event, f"duplicate key {quoted(node.value)}; keep one, or merge the two")
             keys[-1] = node
             return
         assert isinstance(key.value, str)
@@ -243,12 +251,16 @@ class _Composer:
                 written = str(event.value) if event.implicit[0] and event.tag is None else None
                 return YamlNode(self.scalar(event), line, column, written=written)
         if event.tag not in {None, "!"}:
-            raise self.refusal(event, f"the tag {quoted(event.tag)} is not read; leave it out")
+            raise self.tagged(event, event.tag)
         return YamlNode(value, line, column)
+
+    def tagged(self, event: yaml.Event, tag: str) -> RulesInvalid:
+        advice = "leave it out, or put a text that begins with `!` in quotes"
+        return self.refusal(event, f"the tag {quoted(tag)} is not read; {advice}")
 
     def scalar(self, event: yaml.ScalarEvent) -> str | int | float | bool | None:
         if event.tag is not None and event.tag != "!":
-            raise self.refusal(event, f"the tag {quoted(event.tag)} is not read; leave it out")
+            raise self.tagged(event, event.tag)
         if not event.implicit[0]:
             return str(event.value)
         tag = self.scalars.resolve(yaml.ScalarNode, event.value, (True, False)).rpartition(":")[2]  # type: ignore[no-untyped-call]  # PyYAML types no resolver

@@ -16,7 +16,7 @@ from packaging.version import Version
 from policy.errors import Fault, RulesInvalid
 from policy.facts.facts import defaults
 from policy.facts.vocabulary import VARIABLE, VARIABLE_INDEX
-from policy.messages import listed, nearest, quoted
+from policy.messages import listed, quoted
 from policy.parser.fields import FieldReader, ReleaseRange, note
 from policy.parser.yamltree import read_yaml
 from policy.rules.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways
@@ -24,6 +24,7 @@ from policy.rules.effects import TABLE, Layer
 from policy.rules.operators import Comparison
 from policy.rules.releases import series
 from policy.rules.rule import NamedCondition, Range, Rule, read_named, read_releases, read_rule
+from policy.rules.suggestions import similar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -109,7 +110,9 @@ class _CatalogueReader:
         """Read one file; its path says whether it has releases, a named condition or a rule."""
         reader = FieldReader(path)
         try:
-            self.read(read_yaml(text, path), reader)
+            node = read_yaml(text, path, repeats=True)
+            reader.check_booleans(node)
+            self.read(node, reader)
             found: Iterable[Fault] = reader.faults
         except RulesInvalid as error:
             found = error.faults
@@ -193,7 +196,8 @@ class _CatalogueReader:
                 self.at(
                     rule.path,
                     (use.line, use.column),
-                    f"unknown condition {quoted(use.name)}{nearest(use.name, named)}",
+                    f"unknown condition {quoted(use.name)}{similar(use.name, named)}; name a file of a folder "
+                    f"`{CONDITIONS}/`, or write the condition out",
                 )
                 faulty = True
             elif named[use.name] is None:
@@ -222,7 +226,7 @@ class _CatalogueReader:
         for part in rule.ranges:
             for name in (*part.requires_any, *part.unless, *part.decided_by):
                 if name not in names:
-                    self.at(rule.path, rule.place, f"unknown effect or rule {quoted(name)}{nearest(name, names)}")
+                    self.at(rule.path, rule.place, f"unknown effect or rule {quoted(name)}{similar(name, names)}")
 
     def check_releases(
         self,
@@ -237,16 +241,16 @@ class _CatalogueReader:
             if not any(map(span.holds, known)):
                 self.at(
                     item.path,
-                    item.place,
-                    f"no known release lies in {quoted(span.text)}; "
-                    f"known releases: {self.releases.known[0]} to {self.releases.known[-1]}",
+                    span.place,
+                    f"no known release lies in {quoted(span.text)}; known releases: {self.releases.known[0]} to "
+                    f"{self.releases.known[-1]}; correct the range, or add the release to `known` in `{RELEASES_FILE}`",
                 )
-        declared = {(gap.lower, gap.upper) for gap, _ in gaps}
+        declared = {(gap.lower, gap.upper): gap for gap, _ in gaps}
         for earlier, later in pairwise(ordered):
             if earlier.upper is None or later.lower < earlier.upper:
                 self.at(
                     item.path,
-                    item.place,
+                    later.place,
                     f"the ranges {quoted(earlier.text)} and {quoted(later.text)} overlap; "
                     "end the first where the second begins",
                 )
@@ -254,13 +258,15 @@ class _CatalogueReader:
                 gap = f">={earlier.upper},<{later.lower}"
                 self.at(
                     item.path,
-                    item.place,
+                    later.place,
                     f"a gap between {quoted(earlier.text)} and {quoted(later.text)}; "
                     f'declare it: `gaps: [{{vllm: "{gap}", why: …}}]`',
                 )
-            declared.discard((earlier.upper, later.lower))
-        for lower, upper in declared:
-            self.at(item.path, item.place, f"the gap `>={lower},<{upper}` is declared but does not exist; remove it")
+            declared.pop((earlier.upper or later.lower, later.lower), None)
+        for unneeded in declared.values():
+            self.at(
+                item.path, unneeded.place, f"the gap {quoted(unneeded.text)} is declared but does not exist; remove it"
+            )
 
     def at(self, path: str, place: tuple[int, int], message: str) -> None:
         self.note([Fault(path, *place, message)])

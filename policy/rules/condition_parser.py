@@ -12,15 +12,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.facts.vocabulary import FACTS, Fact, FactKind
-from policy.messages import listed, nearest, quoted
+from policy.messages import as_written, listed, quoted
+from policy.parser.fields import described
 from policy.rules.conditions import And, Condition, Leaf, Or, Ref, leaves, uses
-from policy.rules.operators import OPERATORS, VALUES, WORDS, Operator, operators_for
+from policy.rules.operators import MEMBERS, OPERATORS, VALUES, WORDS, Operator, operators_for
+from policy.rules.suggestions import fact_meant, operator_meant, shown, value_meant
 
 if TYPE_CHECKING:
     from policy.parser.fields import FieldReader
     from policy.parser.yamltree import YamlNode
 
 MAX_LEAVES: Final = 64
+EXAMPLE: Final = "`model_config.is_moe: true`"
 
 
 def read_condition(node: YamlNode, reader: FieldReader) -> Condition | None:
@@ -28,7 +31,13 @@ def read_condition(node: YamlNode, reader: FieldReader) -> Condition | None:
     if node.value == "always":
         return None
     if not isinstance(node.value, dict):
-        reader.fault(node, f"expected a condition, got {quoted(node.plain())}; write a map of facts, or `always`")
+        found = node.value
+        if isinstance(found, str) and found in FACTS:
+            operators = listed(operators_for(FACTS[found]))
+            advice = f"write {quoted(f'{found}: …')} with a value or one of its operators: {operators}"
+        else:
+            advice = f"write a map of facts, such as {EXAMPLE}, or `always`"
+        reader.fault(node, f"expected a condition, got {described(node)}; {advice}")
         return And(())
     condition = _read_map(node, reader, negated=False)
     if len(leaves(condition)) + len(uses(condition)) > MAX_LEAVES:
@@ -50,14 +59,16 @@ def _read_map(node: YamlNode, reader: FieldReader, *, negated: bool) -> Conditio
                 if isinstance(child.value, dict):
                     parts.append(_read_map(child, reader, negated=not negated))
                 else:
-                    reader.fault(
-                        child, f"expected a condition under `not`, got {quoted(child.plain())}; write a map of facts"
-                    )
+                    advice = "write a map of facts, or `not: {any: […]}` for a list of conditions"
+                    reader.fault(child, f"expected a condition under `not`, got {described(child)}; {advice}")
             case "uses":
                 if isinstance(child.value, str):
                     parts.append(Ref(child.value, negated, child.line, child.column))
                 else:
-                    reader.fault(child, f"expected the name of a condition, got {quoted(child.plain())}")
+                    reader.fault(
+                        child,
+                        f"expected the name of a condition, got {described(child)}; write one name, without a list",
+                    )
             case _:
                 parts.extend(_read_fact(key, child, reader, negated=negated))
     return _join(parts, either=negated)
@@ -65,14 +76,15 @@ def _read_map(node: YamlNode, reader: FieldReader, *, negated: bool) -> Conditio
 
 def _read_list(word: str, node: YamlNode, reader: FieldReader, *, negated: bool) -> Condition:
     if not isinstance(node.value, list) or not node.value:
-        reader.fault(node, f"expected a list of conditions under `{word}`, got {quoted(node.plain())}")
+        advice = f"begin each with a dash, such as `- {EXAMPLE[1:]}"
+        reader.fault(node, f"expected a list of conditions under `{word}`, got {described(node)}; {advice}")
         return And(())
     parts = []
     for item in node.value:
         if isinstance(item.value, dict):
             parts.append(_read_map(item, reader, negated=negated))
         else:
-            reader.fault(item, f"expected a condition, got {quoted(item.plain())}; write a map of facts")
+            reader.fault(item, f"expected a condition, got {described(item)}; write a map of facts, such as {EXAMPLE}")
     return _join(parts, either=(word == "any") != negated)
 
 
@@ -87,8 +99,7 @@ def _read_fact(name: str, node: YamlNode, reader: FieldReader, *, negated: bool)
     if fact is None:
         reader.fault(
             node,
-            f"unknown fact {quoted(name)}{nearest(name, [*FACTS, 'all', 'any', 'not', 'uses'])}; "
-            "`GET /v1/facts` and docs/facts.md list them",
+            f"unknown fact {quoted(name)}{fact_meant(name, node.plain())}; `GET /v1/facts` and docs/facts.md list them",
             key=True,
         )
         return []
@@ -106,8 +117,9 @@ def _read_bare(fact: Fact, node: YamlNode, reader: FieldReader, *, negated: bool
     word = node.value
     if word in WORDS and isinstance(word, str):
         if word not in operators_for(fact):
+            meant = value_meant(fact, word)
             reader.fault(
-                node, f"`{fact.name}` cannot be {quoted(word)}; its operators are {listed(operators_for(fact))}"
+                node, f"`{fact.name}` cannot be {quoted(word)}; its operators are {listed(operators_for(fact))}{meant}"
             )
             return None
         operator = OPERATORS[word]
@@ -116,7 +128,7 @@ def _read_bare(fact: Fact, node: YamlNode, reader: FieldReader, *, negated: bool
         reader.fault(
             node,
             f"`{fact.name}` has no value to compare with {quoted(node.plain())}; "
-            f"its operators are {listed(operators_for(fact))}",
+            f"its operators are {listed(operators_for(fact))}{value_meant(fact, node.plain())}",
         )
         return None
     return _with_operand(fact, OPERATORS["is"], node, reader, negated=negated)
@@ -125,11 +137,9 @@ def _read_bare(fact: Fact, node: YamlNode, reader: FieldReader, *, negated: bool
 def _read_operator(fact: Fact, word: str, node: YamlNode, reader: FieldReader, *, negated: bool) -> Leaf | None:
     operator = OPERATORS.get(word)
     if operator is None or word not in operators_for(fact):
-        known = operators_for(fact)
+        operators, meant = listed(operators_for(fact)), operator_meant(fact, word, node.plain())
         reader.fault(
-            node,
-            f"`{fact.name}` has no operator {quoted(word)}; its operators are {listed(known)}{nearest(word, known)}",
-            key=True,
+            node, f"`{fact.name}` has no operator {quoted(word)}; its operators are {operators}{meant}", key=True
         )
         return None
     if operator.takes == "nothing":
@@ -150,7 +160,12 @@ def _with_operand(fact: Fact, operator: Operator, node: YamlNode, reader: FieldR
         if operand is None:
             return None
     elif not _comparable(fact, operand):
-        reader.fault(node, f"{quoted(operand)} is not legal for `{fact.name}`; legal: {_legal(fact)}{_or_words(fact)}")
+        found = quoted(operand) if fact.kind in MEMBERS else as_written(operand)
+        reader.fault(
+            node,
+            f"{found} is not legal for `{fact.name}`; legal: {_legal(fact)}{_or_words(fact)}"
+            f"{value_meant(fact, operand)}",
+        )
         return None
     return Leaf(fact.name, operator.test, operand, operator.negated != negated)
 
@@ -176,7 +191,9 @@ def _comparable(fact: Fact, operand: object) -> bool:
 
 def _read_values(fact: Fact, node: YamlNode, reader: FieldReader) -> tuple[str, ...] | None:
     if not isinstance(node.value, list) or not node.value:
-        reader.fault(node, f"expected a list of values for `{fact.name}`, got {quoted(node.plain())}")
+        single = isinstance(node.value, str | int | float)
+        advice = f"write {quoted(f'[{shown(node.value)}]')}" if single else "write them as `[VALUE, VALUE]`"
+        reader.fault(node, f"expected a list of values for `{fact.name}`, got {described(node)}; {advice}")
         return None
     values: dict[str, None] = {}
     for item in node.value:
@@ -185,7 +202,7 @@ def _read_values(fact: Fact, node: YamlNode, reader: FieldReader) -> tuple[str, 
             reader.fault(
                 item,
                 f"{quoted(item.plain())} is not legal for `{fact.name}`; "
-                f"legal: {listed(fact.choices) if fact.choices else 'texts'}",
+                f"legal: {listed(fact.choices) if fact.choices else 'texts'}{value_meant(fact, item.plain())}",
             )
         elif item.value in values:
             reader.fault(item, f"duplicate value {quoted(item.plain())}; keep one")

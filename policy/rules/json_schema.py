@@ -11,19 +11,33 @@ from typing import Any, Final
 
 from policy.facts.facts import TREE, Member
 from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VOCABULARY, Fact, FactKind
-from policy.rules.effects import EFFECTS, TABLE, Layer, Runner, Says
+from policy.parser.fields import MAX_SPAN, RANGE_PATTERN
+from policy.rules.effects import TABLE, Effect, Layer, Runner, Says
 from policy.rules.operators import OPERATORS, VALUES, operators_for
 from policy.rules.rule import HOUSE_REQUIRED, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 RANGE: Final = {
     "type": "string",
-    "pattern": r"^>=[0-9.]+(,\s*<[0-9.]+)?$|^<[0-9.]+,\s*>=[0-9.]+$",
+    "pattern": f"^({RANGE_PATTERN})$",
+    "maxLength": MAX_SPAN,
     "description": "releases, such as `>=0.22,<0.24`, or `>=0.22` for an open end",
 }
+RELEASE: Final = {"type": "string", "pattern": r"^(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}$"}
 NAME: Final = {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$"}
 LINK: Final = {"type": "string", "pattern": "^https://"}
-TEXT: Final = {"type": "string", "minLength": 1}
+TEXT: Final = {"type": "string", "pattern": r"\S"}
+HOUSE: Final = {
+    "owner": {**TEXT, "description": "the team that answers for the rule"},
+    "review_by": {
+        "type": "string",
+        "format": "date",
+        "pattern": "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$",
+        "description": "the day by which somebody must look at the rule again, such as `2027-01-31`",
+    },
+    "blocked_by": {**TEXT, "description": "what prevents the removal of the rule: an issue, a measurement"},
+}
+"""The fields of house rules."""
 
 
 def facts_schema() -> dict[str, Any]:
@@ -73,8 +87,8 @@ def value_schema(fact: Fact) -> dict[str, Any]:
     return {"type": [kinds, "null"] if fact.nullable else kinds, **rest}
 
 
-def rule_schema() -> dict[str, Any]:
-    """A rule file of either layer."""
+def rule_schema(layer: Layer) -> dict[str, Any]:
+    """A rule file of a layer."""
     texts = {
         str(says): {
             **TEXT,
@@ -82,8 +96,8 @@ def rule_schema() -> dict[str, Any]:
         }
         for says in Says
     }
-    names = sorted({effect.name for effect in TABLE})
-    several = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+    effects = [effect for effect in TABLE if effect.layer is layer]
+    several = {"oneOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
     scope: dict[str, Any] = {
         "requires_any": {**several, "description": "effects or rules of which one must have fired"},
         "unless": {**several, "description": "effects or rules none of which may have fired"},
@@ -95,18 +109,19 @@ def rule_schema() -> dict[str, Any]:
         },
     }
     common = {**texts, **scope, "when": {"$ref": "#/$defs/when"}}
+    house = HOUSE if layer is Layer.HOUSE else {}
     return {
         "$schema": DIALECT,
-        "title": "A rule of the runner policy",
+        "title": f"A rule of the {layer} layer",
         "type": "object",
-        "required": list(RULE_REQUIRED),
+        "required": [*RULE_REQUIRED, *(HOUSE_REQUIRED if layer is Layer.HOUSE else ())],
         "additionalProperties": False,
         "properties": {
             "id": {**NAME, "description": "the file's name without `.yaml`"},
-            "title": {"type": "string", "minLength": 1},
+            "title": TEXT,
             "effect": {
-                "enum": names,
-                "description": "; ".join(f"{effect.name} ({effect.layer}): {effect.meaning}" for effect in TABLE),
+                "enum": [effect.name for effect in effects],
+                "description": "; ".join(f"{effect.name}: {effect.meaning}" for effect in effects),
             },
             "order": {
                 "type": "integer",
@@ -114,20 +129,18 @@ def rule_schema() -> dict[str, Any]:
                 "exclusiveMaximum": MAX_ORDER,
                 "description": "the position in vLLM's own list",
             },
-            "why": {"type": "string", "minLength": 1},
-            "remedy": {"type": "string", "minLength": 1},
-            "references": {"type": "array", "items": LINK, "minItems": 1},
-            **{
-                name: {"type": "string", "description": f"house rules only: {name.replace('_', ' ')}"}
-                for name in HOUSE_REQUIRED
-            },
+            "why": TEXT,
+            "remedy": TEXT,
+            "references": {"oneOf": [LINK, {"type": "array", "items": LINK, "minItems": 1}]},
+            **house,
             "gaps": {
                 "type": "array",
+                "minItems": 1,
                 "items": {
                     "type": "object",
                     "required": ["vllm", "why"],
                     "additionalProperties": False,
-                    "properties": {"vllm": RANGE, "why": {"type": "string"}},
+                    "properties": {"vllm": RANGE, "why": TEXT},
                 },
             },
             **common,
@@ -142,20 +155,26 @@ def rule_schema() -> dict[str, Any]:
                 },
             },
         },
-        "allOf": [_texts_of_effect(name) for name in names]
-        + [_scope_of_effect(name, legal) for name, legal in SCOPE_EFFECTS.items()],
+        "allOf": [_in_rule_or_ranges("when"), *map(_fields_of_effect, effects)],
         "$defs": definitions(),
     }
 
 
-def _texts_of_effect(name: str) -> dict[str, Any]:
-    says = {str(EFFECTS[layer, name].says) for layer in Layer if (layer, name) in EFFECTS}
-    other = [str(word) for word in Says if str(word) not in says]
-    return {"if": {"properties": {"effect": {"const": name}}}, "then": {"properties": dict.fromkeys(other, False)}}
+def _in_rule_or_ranges(field: str) -> dict[str, Any]:
+    """The rule has a field, or each of its ranges has it."""
+    return {"anyOf": [{"required": [field]}, {"properties": {"releases": {"items": {"required": [field]}}}}]}
 
 
-def _scope_of_effect(field: str, legal: tuple[str, ...]) -> dict[str, Any]:
-    return {"if": {"required": [field]}, "then": {"properties": {"effect": {"enum": list(legal)}}}}
+def _fields_of_effect(effect: Effect) -> dict[str, Any]:
+    """The fields that a rule of this effect must and must not have."""
+    illegal: dict[str, Any] = {str(says): False for says in Says if says is not effect.says}
+    illegal |= {field: False for field, legal in SCOPE_EFFECTS.items() if effect.name not in legal}
+    order = {"required": ["order"]} if effect.ordered else {"properties": {"order": False}}
+    ranges = {"releases": {"items": {"properties": illegal}}}
+    return {
+        "if": {"properties": {"effect": {"const": effect.name}}, "required": ["effect"]},
+        "then": {"allOf": [{"properties": {**illegal, **ranges}}, order, _in_rule_or_ranges(str(effect.says))]},
+    }
 
 
 def condition_file_schema() -> dict[str, Any]:
@@ -174,10 +193,10 @@ def condition_file_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {
             "id": NAME,
-            "why": {"type": "string", "minLength": 1},
+            "why": TEXT,
             "releases": {"type": "array", "minItems": 1, "items": part},
         },
-        "$defs": definitions(),
+        "$defs": definitions(named=False),
     }
 
 
@@ -188,17 +207,15 @@ def cases_schema() -> dict[str, Any]:
         "required": ["name", "vllm", "given", "fires"],
         "additionalProperties": False,
         "properties": {
-            "name": {"type": "string", "minLength": 1},
+            "name": TEXT,
             "vllm": {
-                "type": "array",
-                "items": {"type": "string"},
-                "minItems": 1,
+                "oneOf": [RELEASE, {"type": "array", "items": RELEASE, "minItems": 1}],
                 "description": "known releases in which the claim holds",
             },
             "given": facts_schema(),
             "fires": {"type": "boolean", "description": "whether the rule applies in the decision"},
             "message": {
-                "type": "string",
+                **TEXT,
                 "description": "the text of the rule's `message`, `feature` or `text`, values filled in",
             },
             "starts": {"type": "boolean", "description": "whether vLLM starts"},
@@ -210,9 +227,9 @@ def cases_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {
             "item": {**NAME, "description": "the named condition that is changed; defaults to the rule"},
-            "vllm": {"type": "string", "description": "the range that is changed, as in the rule"},
-            "change": {"type": "string", "description": "the change, as `rules test --mutate` reports it"},
-            "why": {"type": "string", "minLength": 1, "description": "why no case can detect it"},
+            "vllm": {**TEXT, "description": "the range that is changed, as in the rule"},
+            "change": {**TEXT, "description": "the change, as `rules test --mutate` reports it"},
+            "why": {**TEXT, "description": "why no case can detect it"},
         },
     }
     return {
@@ -231,19 +248,21 @@ def cases_schema() -> dict[str, Any]:
 
 def releases_schema() -> dict[str, Any]:
     """The file of known releases."""
-    release = {"type": "string", "pattern": r"^\d+\.\d+\.\d+$"}
     return {
         "$schema": DIALECT,
         "title": "The known vLLM releases",
         "type": "object",
         "required": ["known", "default"],
         "additionalProperties": False,
-        "properties": {"known": {"type": "array", "items": release, "minItems": 1}, "default": release},
+        "properties": {
+            "known": {"type": "array", "items": RELEASE, "minItems": 1, "uniqueItems": True},
+            "default": RELEASE,
+        },
     }
 
 
-def definitions() -> dict[str, Any]:
-    """The rule language: ``when``, conditions, and the operators of each fact."""
+def definitions(*, named: bool = True) -> dict[str, Any]:
+    """The rule language: ``when``, conditions, and the operators of each fact; ``named`` conditions if legal."""
     many = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/condition"}}
     return {
         "when": {"oneOf": [{"const": "always"}, {"$ref": "#/$defs/condition"}]},
@@ -256,7 +275,7 @@ def definitions() -> dict[str, Any]:
                 "all": {**many, "description": "every one holds"},
                 "any": {**many, "description": "at least one holds"},
                 "not": {"$ref": "#/$defs/condition", "description": "the negation; still false below an absent object"},
-                "uses": {**NAME, "description": "a named condition"},
+                **({"uses": {**NAME, "description": "a named condition"}} if named else {}),
                 **{
                     fact.name: {"description": f"{fact.meaning} (default {fact.default!r})", **question_schema(fact)}
                     for fact in VOCABULARY

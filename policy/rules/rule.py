@@ -6,18 +6,22 @@ Owns the content of a single file, checked as far as one file can be. What must 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import Version
 
-from policy.messages import listed, nearest, quoted
+from policy.facts.vocabulary import FACTS
+from policy.messages import as_written, listed, quoted
 from policy.parser.fields import NAME, FieldReader, ReleaseRange
+from policy.rules import synonyms
 from policy.rules.condition_parser import read_condition
 from policy.rules.conditions import Condition, uses
 from policy.rules.effects import EFFECTS, Effect, Layer, Runner, Says, effects_of
 from policy.rules.releases import Releases, is_final
+from policy.rules.suggestions import effect_meant
 from policy.rules.template import Template, read_template
 
 if TYPE_CHECKING:
@@ -40,6 +44,24 @@ RANGE_FIELDS: Final = (*SAYS, *SCOPE_EFFECTS, "when")
 RULE_REQUIRED: Final = ("id", "title", "effect", "why", "references", "releases")
 RULE_OPTIONAL: Final = ("remedy", "order", "gaps", *RANGE_FIELDS)
 HOUSE_REQUIRED: Final = ("owner", "review_by", "blocked_by")
+DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+ONLY_HOUSE: Final = "it is for house rules only; remove it, or move the file below `house/`"
+OF_CONDITION: Final = dict.fromkeys(
+    (*FACTS, "all", "any", "not", "uses"), "it belongs to the condition; write it below `when:`, indented"
+)
+EXAMPLES: Final = {
+    "references": "[https://github.com/vllm-project/vllm/pull/42955]",
+    "owner": "NAME OF THE TEAM",
+    "review_by": "2027-01-31",
+    "blocked_by": "https://github.com/vllm-project/vllm/issues/42846",
+    "vllm": '">=0.22,<0.24"',
+    "when": "{model_config.is_moe: true}",
+}
+"""Values of fields, for messages about missing ones."""
+OF_RULE: Final = dict.fromkeys(
+    ("id", "title", "effect", "order", "why", "remedy", "references", "gaps", *HOUSE_REQUIRED),
+    "it is the same for all releases; move it to the rule, beside `releases`",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +153,8 @@ def _read_id(fields: Mapping[str, YamlNode], reader: FieldReader) -> str | None:
     if node is None or name is None:
         return None
     if not NAME.fullmatch(name):
-        reader.fault(node, f"invalid id {quoted(name)}; use lower-case words with hyphens")
+        advice = "use lower-case words with hyphens, the file's name without `.yaml`"
+        reader.fault(node, f"invalid id {quoted(name)}; {advice}")
     elif name != stem:
         reader.fault(
             node, f"the id {quoted(name)} is not the file's name; call the file `{name}.yaml`, or write `id: {stem}`"
@@ -145,7 +168,7 @@ def read_named(node: YamlNode, reader: FieldReader) -> NamedCondition | None:
     name, why = _read_id(fields, reader), reader.text(fields.get("why"))
     ranges: list[tuple[ReleaseRange, Condition]] = []
     for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES):
-        parts = reader.fields(item, "range of releases", ("vllm", "when"))
+        parts = reader.fields(item, "range of releases", ("vllm", "when"), examples=EXAMPLES)
         span = reader.span(parts.get("vllm"))
         when = read_condition(parts["when"], reader) if "when" in parts else None
         if "when" in parts and when is None:
@@ -164,7 +187,16 @@ def read_named(node: YamlNode, reader: FieldReader) -> NamedCondition | None:
 def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
     """A rule of the layer whose folder the file is in; ``None`` after a fault."""
     required = RULE_REQUIRED + (HOUSE_REQUIRED if layer is Layer.HOUSE else ())
-    fields = reader.fields(node, f"{layer} rule", required, RULE_OPTIONAL)
+    only_house = {} if layer is Layer.HOUSE else dict.fromkeys(HOUSE_REQUIRED, ONLY_HOUSE)
+    fields = reader.fields(
+        node,
+        f"{layer} rule",
+        required,
+        RULE_OPTIONAL,
+        synonyms=synonyms.RULE_FIELDS,
+        elsewhere={**only_house, **OF_CONDITION, "vllm": "write it in a range: `releases:`, below it `- vllm: …`"},
+        examples=EXAMPLES,
+    )
     effect = _read_effect(fields, reader, layer)
     order = _read_order(fields, reader, effect, node)
     name = _read_id(fields, reader)
@@ -172,7 +204,8 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
     references = reader.texts(fields.get("references"), "links")
     for link in references:
         if not link.startswith("https://"):
-            reader.fault(fields["references"], f"expected an `https://` link, got {quoted(link)}")
+            advice = "write a space after the dash" if link.startswith("-") else "write the whole address"
+            reader.fault(fields["references"], f"expected an `https://` link, got {quoted(link)}; {advice}")
     review_by = _read_date(fields.get("review_by"), reader)
     ranges = [
         part
@@ -208,12 +241,14 @@ def _read_effect(fields: Mapping[str, YamlNode], reader: FieldReader, layer: Lay
         return None
     effect = EFFECTS.get((layer, str(node.value)))
     if effect is None:
-        known = effects_of(layer)
-        reader.fault(
-            node,
-            f"unknown effect {quoted(node.plain())} of the {layer} layer; "
-            f"legal: {listed(known)}{nearest(str(node.value), known)}",
+        known, word = effects_of(layer), str(node.value)
+        others = [str(other) for other in Layer if (other, word) in EFFECTS]
+        found = (
+            f"{quoted(word)} is an effect of the {others[0]} layer only"
+            if others
+            else f"unknown effect {quoted(word)} of the {layer} layer"
         )
+        reader.fault(node, f"{found}; legal: {listed(known)}{effect_meant(word, known)}")
     return effect
 
 
@@ -226,7 +261,9 @@ def _read_order(fields: Mapping[str, YamlNode], reader: FieldReader, effect: Eff
             )
         return 0
     if type(node.value) is not int or not 0 <= node.value < MAX_ORDER:
-        reader.fault(node, f"expected a whole number from 0 to {MAX_ORDER - 1}, got {quoted(node.plain())}")
+        advice = "; write it without quotes" if isinstance(node.value, str) and node.value.isdigit() else ""
+        found = as_written(node.plain())
+        reader.fault(node, f"expected a whole number from 0 to {MAX_ORDER - 1}, got {found}{advice}")
         return 0
     if effect is not None and not effect.ordered:
         reader.fault(node, f"a rule with the effect `{effect.name}` has no position in vLLM's own list; remove `order`")
@@ -236,12 +273,13 @@ def _read_order(fields: Mapping[str, YamlNode], reader: FieldReader, effect: Eff
 def _read_date(node: YamlNode | None, reader: FieldReader) -> date | None:
     if node is None:
         return None
+    why = "write it as `2027-01-31`"
     try:
-        if isinstance(node.value, str) and len(node.value) == len("2027-01-31"):
+        if isinstance(node.value, str) and re.fullmatch(DATE, node.value):
             return date.fromisoformat(node.value)
-    except ValueError:
-        pass
-    reader.fault(node, f"invalid date {quoted(node.plain())}; write it as `2027-01-31`")
+    except ValueError as error:
+        why = f"{error}; {why}"
+    reader.fault(node, f"invalid date {quoted(node.plain())}; {why}")
     return None
 
 
@@ -255,7 +293,15 @@ def _read_range(
     node: YamlNode, rule: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None
 ) -> Range | None:
     """A range of a rule; fields that it does not have default to those of the rule."""
-    own = reader.fields(node, "range of releases", ("vllm",), RANGE_FIELDS)
+    own = reader.fields(
+        node,
+        "range of releases",
+        ("vllm",),
+        RANGE_FIELDS,
+        synonyms=synonyms.RANGE_FIELDS,
+        elsewhere={**OF_RULE, **OF_CONDITION},
+        examples=EXAMPLES,
+    )
     fields = {**{name: rule[name] for name in RANGE_FIELDS if name in rule}, **own}
     span = reader.span(own.get("vllm"))
     if effect is not None:
@@ -290,21 +336,22 @@ def _read_range(
 
 def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect) -> None:
     """Check the fields that a rule of this effect must and must not have."""
+    others = [name for name in SAYS if name in fields and name != effect.says]
     for name in (str(effect.says), "when"):
-        if name not in fields:
+        if name not in fields and not (name == effect.says and others):
             reader.fault(
                 node, f"the range has no `{name}`, which the effect `{effect.name}` needs; add it here or to the rule"
             )
-    for name in SAYS:
-        if name in fields and name != effect.says:
-            reader.fault(
-                fields[name],
-                f"a rule with the effect `{effect.name}` has its text in `{effect.says}`, not in `{name}`",
-                key=True,
-            )
+    for name in others:
+        reader.fault(
+            fields[name],
+            f"a rule with the effect `{effect.name}` has its text in `{effect.says}`, not in `{name}`; "
+            f"{'remove it' if effect.says in fields else 'rename the field'}",
+            key=True,
+        )
     for name, legal in SCOPE_EFFECTS.items():
         if name in fields and effect.name not in legal:
-            reader.fault(fields[name], f"`{name}` is legal only with the effects {listed(legal)}", key=True)
+            reader.fault(fields[name], f"`{name}` is legal only with the effects {listed(legal)}; remove it", key=True)
 
 
 def _read_names(node: YamlNode, reader: FieldReader) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.facts.facts import to_json
 from policy.facts.vocabulary import FACTS, INDEX, Malformed
-from policy.messages import nearest, quoted
+from policy.messages import quoted
+from policy.rules.suggestions import name_meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,20 +89,24 @@ def read_template(node: YamlNode | None, reader: FieldReader) -> Template | None
     """The template of a node; unknown names and unmatched braces are faults."""
     if node is None:
         return None
-    if not isinstance(node.value, str) or not node.value.strip():
-        reader.fault(node, f"expected a string, got {quoted(node.plain())}; put it in quotes")
+    whole = reader.text(node)
+    if whole is None:
         return None
     try:
-        parsed = list(Formatter().parse(node.value))
+        parsed = list(Formatter().parse(whole))
     except ValueError:
         reader.fault(node, "unmatched brace; write `{fact}` for a value, `{{` for a brace")
         return None
     parts: list[tuple[str, str | None]] = []
     for text, name, form, conversion in parsed:
         if name is not None and (name not in FACTS and name not in LISTS):
-            reader.fault(node, f"unknown fact {quoted('{' + name + '}')}{nearest(name, [*FACTS, *LISTS])}")
+            reader.fault(
+                node,
+                f"unknown fact {quoted('{' + name + '}')}{name_meant(name, LISTS)}; docs/facts.md lists the facts, and "
+                "`{{` is a brace",
+            )
         elif form or conversion:
             reader.fault(node, f"format specifiers are not supported in a text; write `{{{name}}}`")
         else:
             parts.append((text, name))
-    return Template(node.value, tuple(parts))
+    return Template(whole, tuple(parts))

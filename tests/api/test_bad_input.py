@@ -746,7 +746,7 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
     [
         ("", "line 1, column 1: empty; there is no document"),
         ("# nothing\n", "line 1, column 1: empty; there is no document"),
-        ("facts: {\n", "line 2, column 1: not YAML"),
+        ("facts: {\n", "line 1, column 8: not YAML"),
         ("facts:\n\t- x\n", "line 2, column 1: not YAML"),
         ("facts: {}\n explain: true\n", "line 2, column 2: not YAML"),
         ("a: b: c\n", "line 1, column 5: not YAML"),
@@ -969,7 +969,7 @@ def test_a_broken_form_is_a_400(client: httpx.Client, content_type: str, body: b
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("x.json", "not JSON"), ("x.yaml", "line 2, column 1: not YAML"), ("", "not JSON")]
+    ("name", "says"), [("x.json", "not JSON"), ("x.yaml", "line 1, column 1: not YAML"), ("", "not JSON")]
 )
 def test_a_deployment_in_a_form_that_cannot_be_read_is_a_400(client: httpx.Client, name: str, says: str) -> None:
     body = part("deployment", b"{", f'; filename="{name}"' if name else "") + END

@@ -334,11 +334,34 @@ def test_curl_gets_a_table_of_a_form_too(server: Server, run: Callable[..., Done
     ("text", "faults"),
     [
         ("", [("rules[0]", 1, 1, "empty; there is no document")]),
-        ("id: [\n", [("rules[0]", 2, 1, "not YAML: while parsing a flow node did not find expected node content")]),
+        (
+            "id: [\n",
+            [
+                (
+                    "rules[0]",
+                    1,
+                    5,
+                    "not YAML: the bracket `[` is not closed with `]`, or a comma is missing between its items",
+                )
+            ],
+        ),
         ("- id: x\n", [("rules[0]", 1, 1, "the rule has no `id` in lower-case words with hyphens; add it")]),
         ("id: Not_A_Name\n", [("rules[0]", 1, 1, "the rule has no `id` in lower-case words with hyphens; add it")]),
-        ("id: a\nid: b\n", [("rules[0]", 2, 1, "duplicate key `id`; keep one")]),
-        ("id: &a x\n", [("rules[0]", 1, 5, "anchors such as `&a` are not read; write the value out")]),
+        ("id: a\nid: b\n", [("rules[0]", 2, 1, "duplicate key `id`; keep one, or merge the two")]),
+        (
+            "id: &a x\n",
+            [
+                (
+                    "rules[0]",
+                    1,
+                    5,
+                    (
+                        "anchors such as `&a` are not read; write the value out, or put a text that begins with `&` "
+                        "in quotes"
+                    ),
+                )
+            ],
+        ),
         (
             rule("newcomer", "model_config.is_moee: true"),
             [

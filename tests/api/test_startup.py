@@ -116,7 +116,10 @@ def test_broken_rules_are_printed_with_every_fault_and_place_and_nothing_is_serv
     assert (done.code, done.err.splitlines()) == (
         3,
         [
-            f"{folder}/house/broken.yaml:3:1: not YAML: while parsing a flow node did not find expected node content",
+            (
+                f"{folder}/house/broken.yaml:2:8: not YAML: the bracket `[` is not closed with `]`, or a comma is "
+                "missing between its items"
+            ),
             (
                 f"{rule}:{place(rule, 'fallback-v3')}: unknown effect `fallback-v3` of the house layer; legal: "
                 f"{effects}; did you mean `fallback-v1`?"

@@ -350,8 +350,11 @@ SMALLER = "write the file as JSON, which has no such limit, or in parts"
         ("", "{file}:1:1: empty; there is no document"),
         ("{", "{file}: not JSON: Input data was truncated"),
         ('[1, "x"', "{file}: not JSON: Input data was truncated"),
-        ("a: [\n", "{file}:2:1: not YAML: while parsing a flow node did not find expected node content"),
-        ("facts: {}\nfacts: {}\n", "{file}:2:1: duplicate key `facts`; keep one"),
+        (
+            "a: [\n",
+            "{file}:1:4: not YAML: the bracket `[` is not closed with `]`, or a comma is missing between its items",
+        ),
+        ("facts: {}\nfacts: {}\n", "{file}:2:1: duplicate key `facts`; keep one, or merge the two"),
         (b"\xff", "{file}: cannot be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (TOO_DEEP, "{file}: nested too deeply: at most 64 levels are read"),
         (TOO_DEEP + "]" * 100_000, "{file}: nested too deeply: at most 64 levels are read"),
@@ -474,7 +477,10 @@ def test_invalid_rules_are_a_3_with_every_fault_on_standard_error(
         "",
         [
             f"{tmp_path}/b.yaml:1:1: a rule file must be under `upstream/`, `house/`; move it there",
-            f"{tmp_path}/house/a.yaml:2:1: not YAML: while parsing a flow node did not find expected node content",
+            (
+                f"{tmp_path}/house/a.yaml:1:5: not YAML: the bracket `[` is not closed with `]`, or a comma is missing "
+                "between its items"
+            ),
             f"{tmp_path}/releases.yaml:1:1: missing; it lists the known releases and the default one",
         ],
     )

@@ -85,7 +85,12 @@ def faults(folder: Path) -> list[tuple[str, int, int, str]]:
     edit(folder / "stray.yaml", "id: microbatching", "id: stray")
     message = r"`kv_transfer_config` has no value to compare with `100%,\nor so`; its operators are `present`, `absent`"
     return [
-        (f"{folder}/house/broken.yaml", 2, 1, "not YAML: while parsing a flow node did not find expected node content"),
+        (
+            f"{folder}/house/broken.yaml",
+            1,
+            5,
+            "not YAML: the bracket `[` is not closed with `]`, or a comma is missing between its items",
+        ),
         (f"{folder}/{RULE}", int(line), int(column), message),
         (f"{folder}/stray.yaml", 2, 1, "a rule file must be under `upstream/`, `house/`; move it there"),
     ]
@@ -424,7 +429,7 @@ def test_failed_cases_for_github_are_annotations(call: Callable[..., Done], smal
     ("old", "new", "says"),
     [
         ("rule: lora", "rule: lorra", "1:7: expected the cases of `lorra` in `lorra_test.yaml`"),
-        ("rule: lora\n", "rule: lora\nrule: x\n", "2:1: duplicate key `rule`; keep one"),
+        ("rule: lora\n", "rule: lora\nrule: x\n", "2:1: duplicate key `rule`; keep one, or merge the two"),
         ("fires: true", "fires: yes please", "6:12: expected `true` or `false`, got `yes please`"),
         ("vllm: [0.23.0]", "vllm: [0.24.0]", "4:12: "),
         ("lora_config: {}}", "lora_config: 1}", "5:13: `1` is not legal for `lora_config`"),

@@ -169,7 +169,7 @@ def test_candidates_that_cannot_be_placed_are_faults_all_at_once(sources: Source
         f"rules[2]:1:1: {lacking}",
         f"rules[3]:1:1: {lacking}",
         f"rules[4]:1:1: {lacking}",
-        "rules[5]:2:1: not YAML: while parsing a flow node did not find expected node content",
+        "rules[5]:1:4: not YAML: the bracket `[` is not closed with `]`, or a comma is missing between its items",
         f"rules[7]:3:3: {lacking}",
         "rules[8]:1:1: not YAML: a lone surrogate",
         f"rules[9]:1:1: {lacking}",

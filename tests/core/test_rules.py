@@ -116,10 +116,13 @@ LEAVES = [f"parallel_config.ubatch_size: {{at_least: {n}}}" for n in range(65)]
         ({"upstream/a.yaml": "a: " + "[" * 64 + "]" * 64}, "upstream/a.yaml:1:67: nested more than 64 deep"),
         ({"upstream/a.yaml": "[" * 100_000}, "upstream/a.yaml:1:65: nested more than 64 deep"),
         ({"upstream/a.yaml": "- 1\n" * 20_000}, "upstream/a.yaml:20000:3: more than 20000 values"),
-        ({"upstream/a.yaml": "a: ééé\nb: é\a"}, "upstream/a.yaml:2:5: not YAML: control characters are not allowed"),
+        (
+            {"upstream/a.yaml": "a: ééé\nb: é\a"},
+            "upstream/a.yaml:2:5: not YAML: control characters are not allowed; remove the character",
+        ),
         (
             {"upstream/a.yaml": "a: ééé\nb: é: c"},
-            "upstream/a.yaml:2:5: not YAML: mapping values are not allowed in this context",
+            'upstream/a.yaml:2:5: not YAML: a colon and a space in a text; put the whole text in quotes: `"é: c"`',
         ),
         (
             {"upstream/a.yaml": f"order: {'9' * 5000}"},

@@ -293,7 +293,10 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
         (
             {"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": "a: [1"}},
             "/spec/serveConfigV2",
-            "line 2, column 1: not YAML: while parsing a flow sequence did not find expected ',' or ']'",
+            (
+                "line 1, column 4: not YAML: the bracket `[` is not closed with `]`, or a comma is missing between its "
+                "items"
+            ),
         ),
         (
             {"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": "<<: {llm_configs: []}"}},

@@ -1,0 +1,28 @@
+"""The schemas of rule files, as editors use them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from jsonschema import Draft202012Validator
+
+from policy.rules.loader import TEST_SUFFIX
+
+RULES: Final = Path(__file__).resolve().parent.parent / "rules"
+VALIDATORS: Final = {
+    name: Draft202012Validator(json.loads((RULES / f"{name}.schema.json").read_text()))
+    for name in ("rule", "house-rule", "condition", "cases", "releases")
+}
+
+
+def schema_of(path: str) -> str:
+    """The schema that a file of the rules folder follows, by its place."""
+    if path == "releases.yaml":
+        return "releases"
+    if path.endswith(TEST_SUFFIX):
+        return "cases"
+    if path.split("/")[-2:-1] == ["conditions"]:
+        return "condition"
+    return "house-rule" if path.startswith("house/") else "rule"
