@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from policy.cli import edit_report
 from policy.cli import proof_report as report
-from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail
+from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail, out, show
 from policy.cli.requests import HubOption, ModelOption, loaded, models_of, parsed, read_text, today
 from policy.errors import EngineFailed, RequestInvalid, RulesInvalid
 from policy.messages import counted
@@ -30,6 +31,8 @@ from policy.rules.loader import default_folder, read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from rich.console import RenderableType
 
     from policy.intake.intake import Find
     from policy.proof.edit import FleetCount
@@ -119,11 +122,15 @@ def diff(
     ] = None,
     model_configs: ModelOption = None,
     hub: HubOption = False,  # noqa: FBT002  # typer's flags
+    full: Annotated[  # noqa: FBT002  # typer's flags
+        bool, typer.Option("--full", help="List every class of deployments by release, and every value of a list.")
+    ] = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if a deployment is affected.")] = False,  # noqa: FBT002  # typer's flags
 ) -> None:
-    """Show what an edit changes: for each release, the classes of deployments with another runner, start or reasons.
+    """Show what an edit changes: the rules in words, then the deployments with another start, runner or reasons.
 
-    Each class is shown with a smallest deployment. If no deployment is affected, that is proved.
+    Deployments are grouped by rule and transition, each group with a smallest one and its releases. If no deployment is
+    affected, that is proved.
     Examples: `runner-policy rules diff main`, `runner-policy rules diff v1.4 HEAD --format markdown`
     """
     from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import
@@ -135,20 +142,28 @@ def diff(
         edit = edit_of(before, after, progress)
     count = _fleet_count(fleet, before, after) if fleet else None
     if markdown is not None:
-        _append(markdown, report.markdown(edit, count))
+        _append(markdown, edit_report.markdown(edit, count, full=full))
     match form:
         case EditFormat.TEXT:
-            typer.echo(as_text(report.edit(edit, count)), nl=False)
+            _print(edit_report.edit(edit, count, full=full))
         case EditFormat.JSON:
             typer.echo(json.dumps(documents.edit_document(edit, count), ensure_ascii=False))
         case EditFormat.MARKDOWN:
-            typer.echo("\n".join(report.markdown(edit, count)))
+            typer.echo("\n".join(edit_report.markdown(edit, count, full=full)))
         case EditFormat.GITHUB:
-            for line in report.notices(edit, place, after.catalogue, before.catalogue):
+            for line in edit_report.notices(edit, place, after.catalogue, before.catalogue):
                 typer.echo(line)
     if count is not None and count.undecided == count.deployments > 0:
         fail(FOUND, f"{fleet}: no deployment could be decided, so none was compared")
     raise typer.Exit(FOUND if exit_code and edit.changes_something else 0)
+
+
+def _print(text: RenderableType) -> None:
+    """Print a text: in the width of a terminal, else in 120 columns."""
+    if out.is_terminal:
+        show(text)
+    else:
+        typer.echo(as_text(text), nl=False)
 
 
 def _append(file: Path, lines: Iterator[str]) -> None:

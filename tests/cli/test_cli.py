@@ -599,7 +599,7 @@ COMMANDS = {
     (
         "rules",
         "diff",
-    ): "Show what an edit changes: for each release, the classes of deployments with another runner, start or reasons.",
+    ): "Show what an edit changes: the rules in words, then the deployments with another start, runner or reasons.",
     ("log",): "The decision log: follow, query, export.",
     ("log", "tail"): "Show the newest decisions, the newest last.",
     ("log", "query"): "Find decisions, the newest first.",
@@ -693,6 +693,7 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
             "--model-config",
             "--hub",
             "--no-hub",
+            "--full",
             "--exit-code",
         },
         ("verify",): {"--rules", "--source", "--cache", "--samples", "--seed", "--draft", "--json"},
