@@ -41,6 +41,8 @@ TITLES: Final = {
     Consequence.OTHER_START: "Deployments that now start",
     Consequence.OTHER_REASONS: "Same runner and start, other reasons or texts",
 }
+MAX_GROUPS: Final = 10
+"""The groups that are shown, the worst first; the others are counted, and in the full list."""
 PLAIN: Final = re.compile(r"[\w./:<>=,+-]+", re.ASCII)
 """A name or value that needs no quotes in a sentence."""
 
@@ -78,16 +80,17 @@ def _changes_text(found: Edit, *, full: bool) -> Iterator[RenderableType]:
 
 def _groups_text(found: Edit) -> Iterator[RenderableType]:
     groups = groups_of(found)
+    changed = [group for group in groups if group.consequence is not Consequence.OTHER_REASONS]
     shown: set[Consequence] = set()
-    for group in groups:
-        if group.consequence is Consequence.OTHER_REASONS:
-            continue
+    for group in changed[:MAX_GROUPS]:
         if group.consequence not in shown:
             shown.add(group.consequence)
             yield Text(TITLES[group.consequence], BAD if group.consequence is Consequence.BREAKS_START else STRONG)
         change = f": {group_transition(group)}, {_in_releases(group, found)}{stopped_by(group)}"
         yield indented(Text.assemble((group.rule, STRONG), change), 2)
         yield indented(escape_control(_example(group, found)), 4)
+    if changed[MAX_GROUPS:]:
+        yield Text(f"{_more(changed)}; `--full` lists every class", STRONG)
     if unchanged := unchanged_line(groups):
         yield Text(f"{unchanged}; `--full` lists them", QUIET)
     if groups:
@@ -101,6 +104,10 @@ def _example(group: EffectGroup, found: Edit) -> str:
     if effect.releases == group.releases:
         return f"e.g. {facts}"
     return f"e.g. in {range_text(effect.releases, list(found.compared))}: {facts}"
+
+
+def _more(changed: Sequence[EffectGroup]) -> str:
+    return f"{counted(len(changed[MAX_GROUPS:]), 'more group', 'more groups')} of deployments"
 
 
 def _in_releases(group: EffectGroup, found: Edit) -> str:
@@ -195,7 +202,9 @@ def markdown(found: Edit, fleet: FleetCount | None, *, full: bool = False) -> It
         for other in (False, True)
     )
     if changed:
-        yield from _group_table(changed, found)
+        yield from _group_table(changed[:MAX_GROUPS], found)
+    if changed[MAX_GROUPS:]:
+        yield from ("", f"{_more(changed)}; all classes are below.")
     if folded:
         yield from _folded(unchanged_line(groups) or "", _group_table(folded, found))
     yield from _folded(f"All classes ({len(found.effects)}), with their reasons", _class_table(found))

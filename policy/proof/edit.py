@@ -1,6 +1,7 @@
 """The effects of an edit of the rules: for each release, the deployments whose decision changes.
 
-Owns the pairing of releases, the folding of what is the same in several, and the counting of a fleet.
+Owns the pairing of releases, the folding of what is the same in several, and the counting of a fleet. ``groups`` sorts
+the effects for a reader.
 """
 
 from __future__ import annotations

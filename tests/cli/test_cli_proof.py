@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,11 @@ import pytest
 from dulwich import porcelain
 from ruletexts import rule_text
 
+from policy.cli import edit_report
 from policy.cli.edit_report import summary
 from policy.proof.difference import Difference, ProofOutcome
 from policy.proof.edit import Edit, EditEffect, FleetCount
+from policy.render import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,9 +157,9 @@ def test_github_gets_a_notice_at_the_rule(call: Callable[..., Done], folder: Pat
         f"{place}kv-connector-fallback (house, fallback-v1) 0.22.0–0.24.0: "
         "only if kv_transfer_config.kv_connector is NixlConnector; before: any or none"
     )
+    smallest = f"e.g. in 0.22.0–0.22.1: {json.dumps(SMALLEST)}"
     assert lines[2:] == [
-        f"{place}Deployments with another runner, 0.22.0–0.24.0: V1 → V2, "
-        f"e.g. in 0.22.0–0.22.1: {json.dumps(SMALLEST)}",
+        f"{place}Deployments with another runner, 0.22.0–0.24.0: V1 → V2, {smallest}",
         "::notice::Same runner and start, other reasons or texts: 4 classes, by kv-connector-fallback",
     ]
     assert (
@@ -211,6 +214,58 @@ def test_a_rule_that_is_removed_is_named_where_it_stood(call: Callable[..., Done
     )
     assert lines[2].startswith(
         f"::notice file={folder / RULE},line=2,col=1::Deployments with another runner, 0.22.0–0.24.0: V1 → V2"
+    )
+
+
+def group(number: int, *, starts: bool = True) -> EditEffect:
+    """An effect that is a group of its own."""
+    before = ProofOutcome("v1", "default", starts=True, reasons=())
+    return EditEffect(("0.22.0",), Difference(f"rule-{number}", (), {}, before, replace(V2, starts=starts)))
+
+
+def test_of_many_groups_the_worst_are_shown_and_the_others_counted() -> None:
+    found = Edit({"0.22.0": "0.22.0"}, (), (*map(group, range(11)), group(11, starts=False)))
+    text = as_text(edit_report.edit(found, None)).splitlines()
+    assert text[:2] == ["Deployments that no longer start", "  rule-11: V1 → V2 (fails to start), 1 release: 0.22.0"]
+    more = text.index("2 more groups of deployments; `--full` lists every class")
+    assert text[more - 2] == "  rule-8: V1 → V2, 1 release: 0.22.0"
+    assert "2 more groups of deployments; all classes are below." in edit_report.markdown(found, None)
+    assert "rule-10: V1 → V2" in as_text(edit_report.edit(found, None, full=True))
+
+
+def test_json_has_every_class_the_groups_and_the_edits_in_words(call: Callable[..., Done], folder: Path) -> None:
+    narrow(folder)
+    found = json.loads(call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "json").out)
+    assert [set(change) for change in found["changes"]] == [{"releases", "rule", "rules", "facts", "from", "to"}] * 8
+    assert [(each["consequence"], each["classes"]) for each in found["groups"]] == [
+        ("breaks-start", 1),
+        ("other-runner", 3),
+        ("other-reasons", 1),
+        ("other-reasons", 1),
+        ("other-reasons", 2),
+    ]
+    releases = ["0.22.0", "0.22.1", "0.23.0", "0.24.0"]
+    assert found["groups"][1] == {
+        "consequence": "other-runner",
+        "rule": "kv-connector-fallback",
+        "from": {"runner": "v1", "starts": True},
+        "to": {"runner": "v2", "starts": True},
+        "releases": releases,
+        "classes": 3,
+        "example": {"releases": ["0.22.0", "0.22.1"], "facts": SMALLEST},
+    }
+    words = "only if kv_transfer_config.kv_connector is NixlConnector; before: any or none"
+    assert (found["edits"], found["default_release"]) == (
+        [
+            {
+                "id": "kv-connector-fallback",
+                "kind": "rule",
+                "file": RULE,
+                "change": "changed",
+                "fields": [{"field": "when", "releases": releases, "text": [words]}],
+            }
+        ],
+        None,
     )
 
 
