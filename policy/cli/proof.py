@@ -16,14 +16,13 @@ import typer
 
 from policy.cli import edit_report
 from policy.cli import proof_report as report
-from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail, out, show
+from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail, show_text
 from policy.cli.requests import HubOption, ModelOption, loaded, models_of, parsed, read_text, today
 from policy.errors import EngineFailed, RequestInvalid, RulesInvalid
 from policy.messages import counted
 from policy.parser.jsontext import NotJson, read_json
 from policy.policy import Policy
 from policy.proof import documents
-from policy.render import as_text
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, read_request_or_manifest
 from policy.rules.catalogue import load
@@ -31,8 +30,6 @@ from policy.rules.loader import default_folder, read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from rich.console import RenderableType
 
     from policy.intake.intake import Find
     from policy.proof.edit import FleetCount
@@ -80,7 +77,7 @@ def prove(
         case ProofFormat.TEXT:
             for fault in faults:
                 err.print(str(fault), markup=False)
-            typer.echo(as_text(report.steps(proof)), nl=False)
+            show_text(report.steps(proof))
             typer.echo(
                 f"{counted(len(policy.catalogue.rules), 'rule', 'rules')}, "
                 f"{counted(len(policy.releases.known), 'release', 'releases')}: {report.verdict(faults)}"
@@ -145,7 +142,7 @@ def diff(
         _append(markdown, edit_report.markdown(edit, count, full=full))
     match form:
         case EditFormat.TEXT:
-            _print(edit_report.edit(edit, count, full=full))
+            show_text(edit_report.edit(edit, count, full=full))
         case EditFormat.JSON:
             typer.echo(json.dumps(documents.edit_document(edit, count), ensure_ascii=False))
         case EditFormat.MARKDOWN:
@@ -156,14 +153,6 @@ def diff(
     if count is not None and count.undecided == count.deployments > 0:
         fail(FOUND, f"{fleet}: no deployment could be decided, so none was compared")
     raise typer.Exit(FOUND if exit_code and edit.changes_something else 0)
-
-
-def _print(text: RenderableType) -> None:
-    """Print a text: in the width of a terminal, else in 120 columns."""
-    if out.is_terminal:
-        show(text)
-    else:
-        typer.echo(as_text(text), nl=False)
 
 
 def _append(file: Path, lines: Iterator[str]) -> None:
