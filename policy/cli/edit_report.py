@@ -21,11 +21,11 @@ from policy.escaping import escape_line
 from policy.messages import counted
 from policy.proof.groups import Consequence, groups_of
 from policy.render import BAD, GOOD, QUIET, STRONG, escape_control
-from policy.rules.change_texts import change_lines, headline, range_text
+from policy.rules.change_texts import entry, range_text
 from policy.rules.wording import Wording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from rich.console import RenderableType
@@ -43,6 +43,8 @@ TITLES: Final = {
 }
 MAX_GROUPS: Final = 10
 """The groups that are shown, the worst first; the others are counted, and in the full list."""
+MAX_RULES: Final = 3
+"""The rules that a sentence names; of more it has the number."""
 PLAIN: Final = re.compile(r"[\w./:<>=,+-]+", re.ASCII)
 """A name or value that needs no quotes in a sentence."""
 
@@ -71,9 +73,9 @@ def edit(found: Edit, fleet: FleetCount | None, *, full: bool = False) -> Render
 def _changes_text(found: Edit, *, full: bool) -> Iterator[RenderableType]:
     wording = wording_of(plain_or_quoted, full=full)
     for change in found.changes:
-        yield Text(headline(change, wording), STRONG)
-        for line in change_lines(change, list(found.compared), wording):
-            yield indented(Text(line), 2)
+        title, lines = entry(change, list(found.compared), wording)
+        yield Text(title, STRONG)
+        yield from (indented(Text(line), 2) for line in lines)
     if found.changes:
         yield Text()
 
@@ -111,8 +113,8 @@ def _more(changed: Sequence[EffectGroup]) -> str:
 
 
 def _in_releases(group: EffectGroup, found: Edit) -> str:
-    count = counted(len(group.releases), "release", "releases")
-    return f"{count}: {range_text(group.releases, list(found.compared))}"
+    releases = range_text(group.releases, list(found.compared))
+    return releases if len(group.releases) == 1 else f"{len(group.releases)} releases: {releases}"
 
 
 def group_transition(group: EffectGroup) -> str:
@@ -141,8 +143,14 @@ def unchanged_line(groups: Sequence[EffectGroup]) -> str | None:
     if not folded:
         return None
     classes = sum(len(group.effects) for group in folded)
-    rules = ", ".join(dict.fromkeys(group.rule for group in folded))
-    return f"{TITLES[Consequence.OTHER_REASONS]}: {counted(classes, 'class', 'classes')}, by {rules}"
+    by = _rules(group.rule for group in folded)
+    return f"{TITLES[Consequence.OTHER_REASONS]}: {counted(classes, 'class', 'classes')}, by {by}"
+
+
+def _rules(names: Iterable[str]) -> str:
+    """The rules by name, or their number if there are many."""
+    rules = list(dict.fromkeys(names))
+    return ", ".join(rules) if len(rules) <= MAX_RULES else f"{len(rules)} rules"
 
 
 def summary(found: Edit, fleet: FleetCount | None, show_name: Callable[[str], str] = escape_line) -> Iterator[str]:
@@ -150,13 +158,13 @@ def summary(found: Edit, fleet: FleetCount | None, show_name: Callable[[str], st
     if not found.effects:
         yield UNAFFECTED
     else:
-        rules = dict.fromkeys(effect.change.rule for effect in found.effects)
         affected = [
             release for release in found.compared if any(release in effect.releases for effect in found.effects)
         ]
         yield (
             f"{counted(len(found.effects), 'class of deployments is', 'classes of deployments are')} affected, "
-            f"by {', '.join(rules)}, in {len(affected)} of {counted(len(found.compared), 'release', 'releases')}"
+            f"by {_rules(effect.change.rule for effect in found.effects)}, "
+            f"in {len(affected)} of {counted(len(found.compared), 'release', 'releases')}"
         )
     for release in found.gone:
         yield f"{release} is no longer known"
@@ -186,9 +194,9 @@ def markdown(found: Edit, fleet: FleetCount | None, *, full: bool = False) -> It
     yield "## What this edit of the rules changes"
     yield ""
     for change in found.changes:
-        yield f"- {headline(change, wording)}"
-        for line in change_lines(change, list(found.compared), wording):
-            yield f"  - {line}"
+        title, lines = entry(change, list(found.compared), wording)
+        yield f"- {title}"
+        yield from (f"  - {line}" for line in lines)
     for line in summary(found, fleet, code_span):
         yield f"- {line}"
     if not found.effects:
@@ -255,8 +263,9 @@ def notices(found: Edit, place: Path, after: Catalogue, before: Catalogue) -> It
     wording = wording_of(plain_or_quoted, full=False)
     for change in found.changes:
         item = change.item
-        text = "; ".join(change_lines(change, list(found.compared), wording))
-        yield annotation("notice", Fault(str(place / item.path), *item.place, f"{headline(change, wording)} {text}"))
+        title, lines = entry(change, list(found.compared), wording)
+        text = f"{title}: {'; '.join(lines)}" if lines else title
+        yield annotation("notice", Fault(str(place / item.path), *item.place, text))
     groups = groups_of(found)
     for group in groups:
         rule = after.rule(group.rule) or before.rule(group.rule)

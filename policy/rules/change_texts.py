@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 LONG: Final = ("why", "references", "gaps")
 """Fields of which only the name is said."""
 KINDS: Final = {
-    ChangeKind.ADDED: ": new, in force in:",
-    ChangeKind.REMOVED: ": removed, was in force in:",
+    ChangeKind.ADDED: ": new",
+    ChangeKind.REMOVED: ": removed",
     ChangeKind.CHANGED: "",
 }
 
@@ -29,6 +29,14 @@ KINDS: Final = {
 def range_text(releases: Sequence[str], known: Sequence[str]) -> str:
     """Releases as ranges of the known ones: ``0.22.0–0.24.0, 0.26.0``."""
     return spans(releases, known, "–")
+
+
+def entry(change: ItemChange, known: Sequence[str], wording: Wording) -> tuple[str, list[str]]:
+    """The headline of a change and its lines; what is new or removed in one way has all in its headline."""
+    title, lines = headline(change, wording), change_lines(change, known, wording)
+    if change.kind is not ChangeKind.CHANGED and len(lines) == 1:
+        return f"{title}, {lines[0]}", []
+    return title, lines
 
 
 def headline(change: ItemChange, wording: Wording) -> str:
@@ -65,6 +73,8 @@ def field_texts(field: FieldChange, change: ItemChange, wording: Wording) -> lis
                 texts = [none if each is None else f"if {wording.condition(each)}" for each in (new, old)]
                 return [f"cleared at startup: {'; before: '.join(texts)}"]
             return [f"cleared at startup {text}" for text in condition_changes(old, new, wording)]
+        case "vllm":
+            return [_ranges(field, wording)]
         case name:
             after, before = (_value(value, wording) for value in (field.after, field.before))
             return [f"{field_name(name, change)}: {after}; before: {before}"]
@@ -81,6 +91,17 @@ def _in_force(field: FieldChange, kind: ChangeKind, wording: Wording) -> str:
     if kind is not ChangeKind.CHANGED:
         return when
     return f"no longer in force; before: {when}" if field.after is False else f"now in force, {when}"
+
+
+def _ranges(field: FieldChange, wording: Wording) -> str:
+    """The ranges of releases that only one side has; those that both have are not repeated."""
+    after, before = (
+        [text for text in one if text not in other]
+        for one, other in ((field.after, field.before), (field.before, field.after))
+    )
+    if not before or not after:
+        return f"range {'added' if after else 'removed'}: {_value(tuple(after or before), wording)}"
+    return f"range: {_value(tuple(after), wording)}; before: {_value(tuple(before), wording)}"
 
 
 def _value(value: Any, wording: Wording) -> str:

@@ -94,8 +94,7 @@ kv-connector-fallback (house, fallback-v1)
   0.22.0–0.24.0: only if kv_transfer_config.kv_connector is NixlConnector; before: any or none
 
 Deployments that no longer start
-  kv-connector-fallback: V1 → V2 (fails to start), 1 release: 0.24.0, stopped by
-  refuse-v2-unsupported
+  kv-connector-fallback: V1 → V2 (fails to start), 0.24.0, stopped by refuse-v2-unsupported
     e.g. {"model_config": {"is_diffusion": true}, "kv_transfer_config": {}, "ec_transfer_config":
     {}}
 Deployments with another runner
@@ -110,24 +109,23 @@ them
     "add a release": """\
 heterogeneous-vocab (upstream, exclude-v2)
   0.34.0: no longer in force; before: if speculative_config.use_heterogeneous_vocab is true
-  vllm: >=0.32,<0.34; before: >=0.32
+  range: >=0.32,<0.34; before: >=0.32
 
 Deployments that no longer start
-  heterogeneous-vocab: V1 → V2 (fails to start), 1 release: 0.34.0, stopped by
-  refuse-v2-no-triton-worker
+  heterogeneous-vocab: V1 → V2 (fails to start), 0.34.0, stopped by refuse-v2-no-triton-worker
     e.g. {"speculative_config": {"use_heterogeneous_vocab": true}, "platform": {"has_triton": false,
     "is_unspecified": true}}
 Deployments with another runner
-  heterogeneous-vocab: V1 → V2, 1 release: 0.34.0
+  heterogeneous-vocab: V1 → V2, 0.34.0
     e.g. {"speculative_config": {"use_heterogeneous_vocab": true}}
-  heterogeneous-vocab: V1 (fails to start) → V2, 1 release: 0.34.0
+  heterogeneous-vocab: V1 (fails to start) → V2, 0.34.0
     e.g. {"speculative_config": {"use_heterogeneous_vocab": true}, "aux_output_config": {"enabled":
     true}}
-  heterogeneous-vocab: V1 (fails to start) → V2 (fails to start), 1 release: 0.34.0
+  heterogeneous-vocab: V1 (fails to start) → V2 (fails to start), 0.34.0
     e.g. {"speculative_config": {"use_heterogeneous_vocab": true}, "platform": {"has_triton": false,
     "is_unspecified": true}, "aux_output_config": {"enabled": true}}
 Deployments that now start
-  heterogeneous-vocab: V2 (fails to start) → V2, 1 release: 0.34.0
+  heterogeneous-vocab: V2 (fails to start) → V2, 0.34.0
     e.g. {"speculative_config": {"use_heterogeneous_vocab": true}, "attention_config":
     {"hisparse_config": {}}}
 Same runner and start, other reasons or texts: 4 classes, by heterogeneous-vocab; `--full` lists
@@ -142,8 +140,7 @@ parallel-drafting (upstream, exclude-v2)
   it is none of dflash, dspark
 
 Deployments that no longer start
-  parallel-drafting: V1 → V2 (fails to start), 1 release: 0.33.0, stopped by
-  refuse-v2-no-triton-worker
+  parallel-drafting: V1 → V2 (fails to start), 0.33.0, stopped by refuse-v2-no-triton-worker
     e.g. {"speculative_config": {"method": "mtp", "parallel_drafting": true}, "platform":
     {"has_triton": false, "is_unspecified": true}}
 Deployments with another runner
@@ -153,7 +150,7 @@ Deployments with another runner
   parallel-drafting: V1 (fails to start) → V2, 6 releases: 0.28.0–0.33.0
     e.g. in 0.31.0–0.33.0: {"speculative_config": {"method": "mtp", "parallel_drafting": true},
     "aux_output_config": {"enabled": true}}
-  parallel-drafting: V1 (fails to start) → V2 (fails to start), 1 release: 0.33.0
+  parallel-drafting: V1 (fails to start) → V2 (fails to start), 0.33.0
     e.g. {"speculative_config": {"method": "mtp", "parallel_drafting": true}, "platform":
     {"has_triton": false, "is_unspecified": true}, "aux_output_config": {"enabled": true}}
 Deployments that now start
@@ -169,7 +166,7 @@ architecture-allowlist (upstream, not-default)
   0.24.0: only if model_config.architectures has none of 7 values (before 6): added Qwen2ForCausalLM
 
 Deployments with another runner
-  architecture-allowlist: V1 → V2, 1 release: 0.24.0
+  architecture-allowlist: V1 → V2, 0.24.0
     e.g. {"model_config": {"architectures": ["Qwen2ForCausalLM"]}}
 Same runner and start, other reasons or texts: 3 classes, by architecture-allowlist; `--full` lists
 them
@@ -177,8 +174,8 @@ them
 4 classes of deployments are affected, by architecture-allowlist, in 1 of 18 releases
 """,
     "remove a rule": """\
-elastic-ep (upstream, exclude-v2): removed, was in force in:
-  0.24.0–0.31.0: if parallel_config.enable_elastic_ep is true
+elastic-ep (upstream, exclude-v2): removed, 0.24.0–0.31.0: if parallel_config.enable_elastic_ep is
+true
 
 Deployments with another runner
   elastic-ep: V1 → V2, 10 releases: 0.24.0–0.31.0

@@ -154,7 +154,7 @@ def test_github_gets_a_notice_at_the_rule(call: Callable[..., Done], folder: Pat
     lines = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "github").out.splitlines()
     place = f"::notice file={folder / RULE},line=2,col=1::"
     assert lines[0] == (
-        f"{place}kv-connector-fallback (house, fallback-v1) 0.22.0–0.24.0: "
+        f"{place}kv-connector-fallback (house, fallback-v1): 0.22.0–0.24.0: "
         "only if kv_transfer_config.kv_connector is NixlConnector; before: any or none"
     )
     smallest = f"e.g. in 0.22.0–0.22.1: {json.dumps(SMALLEST)}"
@@ -209,8 +209,8 @@ def test_a_rule_that_is_removed_is_named_where_it_stood(call: Callable[..., Done
         file.unlink()
     lines = call("rules", "diff", str(root / "rules"), "--rules", str(folder), "--format", "github").out.splitlines()
     assert lines[0] == (
-        f"::notice file={folder / RULE},line=2,col=1::kv-connector-fallback (house, fallback-v1): removed, "
-        "was in force in: 0.22.0–0.24.0: if kv_transfer_config is present"
+        f"::notice file={folder / RULE},line=2,col=1::kv-connector-fallback (house, fallback-v1): "
+        "removed, 0.22.0–0.24.0: if kv_transfer_config is present"
     )
     assert lines[2].startswith(
         f"::notice file={folder / RULE},line=2,col=1::Deployments with another runner, 0.22.0–0.24.0: V1 → V2"
@@ -226,9 +226,9 @@ def group(number: int, *, starts: bool = True) -> EditEffect:
 def test_of_many_groups_the_worst_are_shown_and_the_others_counted() -> None:
     found = Edit({"0.22.0": "0.22.0"}, (), (*map(group, range(11)), group(11, starts=False)))
     text = as_text(edit_report.edit(found, None)).splitlines()
-    assert text[:2] == ["Deployments that no longer start", "  rule-11: V1 → V2 (fails to start), 1 release: 0.22.0"]
+    assert text[:2] == ["Deployments that no longer start", "  rule-11: V1 → V2 (fails to start), 0.22.0"]
     more = text.index("2 more groups of deployments; `--full` lists every class")
-    assert text[more - 2] == "  rule-8: V1 → V2, 1 release: 0.22.0"
+    assert text[more - 2] == "  rule-8: V1 → V2, 0.22.0"
     assert "2 more groups of deployments; all classes are below." in edit_report.markdown(found, None)
     assert "rule-10: V1 → V2" in as_text(edit_report.edit(found, None, full=True))
 

@@ -10,7 +10,7 @@ import yaml
 from ruletexts import rule_text
 
 from policy.rules.catalogue import load
-from policy.rules.change_texts import change_lines, headline
+from policy.rules.change_texts import entry
 from policy.rules.changes import catalogue_changes
 from policy.rules.loader import Sources
 from policy.rules.wording import Wording
@@ -41,11 +41,8 @@ def lines(before: Catalogue, after: Catalogue) -> list[str]:
     known = after.releases.known
     compared = {release: before.releases.resolve(release, nearest=True).decided_as for release in known}
     wording = Wording(str)
-    return [
-        line
-        for change in catalogue_changes(before, after, compared)
-        for line in (headline(change, wording), *(f"  {each}" for each in change_lines(change, known, wording)))
-    ]
+    entries = [entry(change, known, wording) for change in catalogue_changes(before, after, compared)]
+    return [line for title, changes in entries for line in (title, *(f"  {each}" for each in changes))]
 
 
 def moe(when: Any = MOE, **members: Any) -> Catalogue:
@@ -91,12 +88,12 @@ HEAD, HOUSE_HEAD, ADVICE_HEAD = (
         (
             catalogue(),
             moe(),
-            [f"{HEAD}: new, in force in:", "  0.22.0–0.24.0: if model_config.is_moe is true"],
+            [f"{HEAD}: new, 0.22.0–0.24.0: if model_config.is_moe is true"],
         ),
         (
             moe("always", vllm=">=0.23"),
             catalogue(),
-            [f"{HEAD}: removed, was in force in:", "  0.23.0–0.24.0: always"],
+            [f"{HEAD}: removed, 0.23.0–0.24.0: always"],
         ),
         (
             moe(vllm=">=0.22,<0.24"),
@@ -105,7 +102,7 @@ HEAD, HOUSE_HEAD, ADVICE_HEAD = (
                 HEAD,
                 "  0.22.0–0.22.1: no longer in force; before: if model_config.is_moe is true",
                 "  0.24.0: now in force, if model_config.is_moe is true",
-                "  vllm: >=0.23; before: >=0.22,<0.24",
+                "  range: >=0.23; before: >=0.22,<0.24",
             ],
         ),
         (
@@ -166,8 +163,7 @@ HEAD, HOUSE_HEAD, ADVICE_HEAD = (
             [
                 HEAD,
                 "  0.22.0–0.24.0: only if the condition named holds; before: only if model_config.is_moe is true",
-                "the condition named, used by moe: new, in force in:",
-                "  0.22.0–0.24.0: if model_config.is_moe is true",
+                "the condition named, used by moe: new, 0.22.0–0.24.0: if model_config.is_moe is true",
             ],
         ),
         (
@@ -187,7 +183,7 @@ HEAD, HOUSE_HEAD, ADVICE_HEAD = (
             [
                 HEAD,
                 "  0.25.0: no longer in force; before: if model_config.is_moe is true",
-                "  vllm: >=0.22,<0.25; before: >=0.22",
+                "  range: >=0.22,<0.25; before: >=0.22",
             ],
         ),
         (
@@ -204,7 +200,7 @@ HEAD, HOUSE_HEAD, ADVICE_HEAD = (
             [
                 HEAD,
                 "  0.23.0: no longer in force; before: if model_config.is_moe is true",
-                "  vllm: >=0.22,<0.23, >=0.24; before: >=0.22",
+                "  range: >=0.22,<0.23, >=0.24; before: >=0.22",
                 "  also changed: gaps",
             ],
         ),
