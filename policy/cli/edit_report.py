@@ -124,7 +124,7 @@ def group_transition(group: EffectGroup) -> str:
 
 
 def stopped_by(group: EffectGroup) -> str:
-    """The rules that stop a group's deployments at startup and did not before."""
+    """The rules that stop the smallest deployments of a group at startup, and did not before."""
     if group.consequence is not Consequence.BREAKS_START:
         return ""
     rules = dict.fromkeys(

@@ -1,6 +1,7 @@
 """The commands ``rules prove`` and ``rules diff``: what holds for the rules, and what an edit of them changes.
 
-Owns their options, and how names and files become rules and fleets; ``proof_report`` formats their output.
+Owns their options, and how names and files become rules and fleets; ``proof_report`` and
+``edit_report`` format their output.
 """
 
 from __future__ import annotations

@@ -89,6 +89,19 @@ def test_markdown_shows_a_literal_as_code_in_its_cell(
 
 
 @pytest.mark.parametrize("text", HOSTILE)
+def test_markdown_shows_a_changed_text_as_code(call: Callable[..., Done], tmp_path: Path, text: str) -> None:
+    base, head = (rules_at(tmp_path / name, WHEN) for name in ("base", "head"))
+    (head / "upstream/moe.yaml").write_text(rule_text("moe", "not-default", WHEN, words=text, remedy=text))
+    out = call("rules", "diff", str(base), str(head), "--format", "markdown").out
+    lines = [line for line in out.splitlines() if line.startswith("  - ")]
+    assert [[child.content for child in inline(line) if child.type == "code_inline"] for line in lines] == [
+        [escape_line(text), "words"],
+        [escape_line(text)],
+    ]
+    assert {child.type for line in lines for child in inline(line)} == {"text", "code_inline"}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
 def test_markdown_shows_the_name_of_a_deployment_as_code(call: Callable[..., Done], tmp_path: Path, text: str) -> None:
     base, head = rules_at(tmp_path / "base"), rules_at(tmp_path / "head", WHEN)
     fleet = tmp_path / "fleet.json"
