@@ -16,15 +16,17 @@ from rich.table import Table
 from rich.text import Text
 
 from policy.decision.decision import Decision
+from policy.decision.trace_text import LEGEND, failed_text, nearness
 from policy.escaping import escape_line, escape_lines
 from policy.problems import fault_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rich.console import ConsoleOptions, RenderableType
     from rich.segment import Segment
 
+    from policy.decision.decision import RuleTrace
     from policy.problems import Problem
     from policy.rules.catalogue import Catalogue
     from policy.rules.rule import Rule
@@ -62,7 +64,7 @@ def decision(answer: Decision) -> RenderableType:
     """A decision: the runner, the reasons, and what to do."""
     parts: list[RenderableType] = [_headline(answer), Text(escape_line(answer.summary))]
     if answer.reasons:
-        parts += [Text(), _reasons(answer)]
+        parts += [Text(), _reasons(answer), *_legend(answer)]
     for error in (*answer.launch_errors, *answer.startup_errors):
         parts.append(Text.assemble(("refuses to start: ", BAD), escape_line(error)))
     for name, value in answer.set_env.items():
@@ -75,7 +77,7 @@ def decision(answer: Decision) -> RenderableType:
     )
     parts += [Text.assemble(("warning: ", "yellow"), escape_line(warning)) for warning in answer.warnings]
     if answer.trace is not UNSET and answer.trace:
-        parts += [Text(), _trace(answer)]
+        parts += [Text(), _trace(answer.trace)]
     if answer.assumptions is not UNSET:
         parts += _assumptions(answer)
     return Group(*parts)
@@ -157,14 +159,17 @@ def _reasons(answer: Decision) -> Table:
     return table
 
 
-def _trace(answer: Decision) -> Table:
-    table = table_of("rule", "effect", "fired", "first condition that failed")
-    for item in answer.trace or []:
-        failed = " and ".join(
-            f"{part.fact} is {compact(part.actual)}, expected {compact(part.expected)}" for part in item.failed
-        )
-        table.add_row(item.rule, item.effect, "yes" if item.fired else "no", Text(escape_line(failed)))
-    return table
+def _legend(answer: Decision) -> list[Text]:
+    """What the mark of a reason means, if a reason has it."""
+    return [Text("* decided", QUIET)] if any(reason.decisive for reason in answer.reasons) else []
+
+
+def _trace(trace: Sequence[RuleTrace]) -> RenderableType:
+    """Every rule, those that came closest to firing first."""
+    table = table_of("rule", "effect", "fired", "first condition that does not hold")
+    for item in sorted(trace, key=nearness):
+        table.add_row(item.rule, item.effect, "yes" if item.fired else "no", Text(failed_text(item)))
+    return Group(table, Text(f"order: {LEGEND}", QUIET))
 
 
 def _assumptions(answer: Decision) -> list[RenderableType]:

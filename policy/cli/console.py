@@ -127,6 +127,16 @@ def show(table: RenderableType) -> None:
     EscapingConsole().print(table)
 
 
+def show_text(text: RenderableType) -> None:
+    """Print a text: in the width of a terminal, else in 120 columns."""
+    from policy.render import as_text  # noqa: PLC0415  # as above
+
+    if out.is_terminal:
+        show(text)
+    else:
+        typer.echo(as_text(text), nl=False)
+
+
 def decision_table(answer: Decision) -> RenderableType:
     """A decision as a table."""
     from policy import render  # noqa: PLC0415  # as above

@@ -1,6 +1,7 @@
 """The commands ``rules prove`` and ``rules diff``: what holds for the rules, and what an edit of them changes.
 
-Owns their options, and how names and files become rules and fleets; ``proof_report`` formats their output.
+Owns their options, and how names and files become rules and fleets; ``proof_report`` and
+``edit_report`` format their output.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from policy.cli import edit_report
 from policy.cli import proof_report as report
-from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail
+from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail, show_text
 from policy.cli.requests import REMEDIES, HubOption, ModelOption, loaded, models_of, parsed, read_text, today
 from policy.errors import EngineFailed, Remedy, RequestInvalid, RulesInvalid
 from policy.messages import counted
 from policy.parser.jsontext import NotJson, read_json
 from policy.policy import Policy
 from policy.proof import documents
-from policy.render import as_text
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, read_request_or_manifest
 from policy.rules.catalogue import load
@@ -82,7 +83,7 @@ def prove(
         case ProofFormat.TEXT:
             for fault in faults:
                 err.print(str(fault), markup=False)
-            typer.echo(as_text(report.steps(proof)), nl=False)
+            show_text(report.steps(proof))
             typer.echo(
                 f"{counted(len(policy.catalogue.rules), 'rule', 'rules')}, "
                 f"{counted(len(policy.releases.known), 'release', 'releases')}: {report.verdict(faults)}"
@@ -124,11 +125,15 @@ def diff(
     ] = None,
     model_configs: ModelOption = None,
     hub: HubOption = False,  # noqa: FBT002  # typer's flags
+    full: Annotated[  # noqa: FBT002  # typer's flags
+        bool, typer.Option("--full", help="List every class of deployments by release, and every value of a list.")
+    ] = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if a deployment is affected.")] = False,  # noqa: FBT002  # typer's flags
 ) -> None:
-    """Show what an edit changes: for each release, the classes of deployments with another runner, start or reasons.
+    """Show what an edit changes: the rules in words, then the deployments with another start, runner or reasons.
 
-    Each class is shown with a smallest deployment. If no deployment is affected, that is proved.
+    Deployments are grouped by rule and transition, each group with a smallest one and its releases. If no deployment is
+    affected, that is proved.
     Examples: `runner-policy rules diff main`, `runner-policy rules diff v1.4 HEAD --format markdown`
     """
     from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import
@@ -140,16 +145,16 @@ def diff(
         edit = edit_of(before, after, progress)
     count = _fleet_count(fleet, before, after) if fleet else None
     if markdown is not None:
-        _append(markdown, report.markdown(edit, count))
+        _append(markdown, edit_report.markdown(edit, count, full=full))
     match form:
         case EditFormat.TEXT:
-            typer.echo(as_text(report.edit(edit, count)), nl=False)
+            show_text(edit_report.edit(edit, count, full=full))
         case EditFormat.JSON:
             typer.echo(json.dumps(documents.edit_document(edit, count), ensure_ascii=False))
         case EditFormat.MARKDOWN:
-            typer.echo("\n".join(report.markdown(edit, count)))
+            typer.echo("\n".join(edit_report.markdown(edit, count, full=full)))
         case EditFormat.GITHUB:
-            for line in report.notices(edit, place, after.catalogue, before.catalogue):
+            for line in edit_report.notices(edit, place, after.catalogue, before.catalogue):
                 typer.echo(line)
     if count is not None and count.undecided == count.deployments > 0:
         fail(FOUND, f"{fleet}: no deployment could be decided, so none was compared")

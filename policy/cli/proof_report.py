@@ -1,6 +1,6 @@
-"""Format proofs and edits: tables, Markdown for a pull request, annotations for GitHub.
+"""Format proofs, and the classes of deployments that two sets of rules decide differently.
 
-Owns their texts. It does not import the solver, which is slow to import.
+Owns their texts; ``edit_report`` formats edits. It does not import the solver, which is slow to import.
 """
 
 from __future__ import annotations
@@ -9,50 +9,46 @@ import json
 from typing import TYPE_CHECKING
 
 from rich.console import Group
+from rich.padding import Padding
 from rich.text import Text
 
-from policy.cli.console import annotation
-from policy.cli.markdown import code_cell, code_span
-from policy.errors import Fault
-from policy.escaping import escape_line
-from policy.messages import counted
-from policy.render import BAD, GOOD, QUIET, STRONG, escape_control
-from policy.rules.releases import spans
+from policy.render import GOOD, QUIET, STRONG, escape_control
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from rich.console import RenderableType
 
+    from policy.errors import Fault
     from policy.proof.claims import Proof
     from policy.proof.difference import Difference, ProofOutcome
-    from policy.proof.edit import Edit, EditEffect, FleetCount
-    from policy.rules.catalogue import Catalogue
-
-UNAFFECTED = "no deployment is affected (proved)"
 
 
 def steps(proof: Proof) -> RenderableType:
     """The steps from release to release with their differences, and the equivalent releases."""
-    lines: list[Text] = []
+    lines: list[RenderableType] = []
     for step in proof.steps:
         if step.changes:
             lines += [
                 Text(f"{step.before} to {step.after}", STRONG),
-                *(line for change in step.changes for line in _lines(change)),
+                *(line for change in step.changes for line in class_lines(change)),
             ]
     lines += [Text(f"{' = '.join(group)}: equivalent (proved)", GOOD) for group in proof.equivalent if len(group) > 1]
     return Group(*lines)
 
 
-def _lines(change: Difference) -> list[Text]:
+def class_lines(change: Difference) -> list[RenderableType]:
     """A change in three lines: the rule and what it does, the reasons, the smallest deployment."""
     return [
-        Text.assemble("  ", (change.rule, STRONG), f": {transition(change)}"),
-        Text(f"    {', '.join(reasons(change)) or 'the same reasons with other texts'}", QUIET),
-        Text.assemble("    ", escape_control(json.dumps(change.facts, ensure_ascii=False))),
+        indented(Text.assemble((change.rule, STRONG), f": {transition(change)}"), 2),
+        indented(Text(", ".join(reasons(change)) or "the same reasons with other texts", QUIET), 4),
+        indented(escape_control(json.dumps(change.facts, ensure_ascii=False)), 4),
     ]
+
+
+def indented(text: Text, by: int) -> RenderableType:
+    """A text all lines of which are indented, also those that it is wrapped to."""
+    return Padding(text, (0, 0, 0, by))
 
 
 def verdict(faults: Sequence[Fault]) -> str:
@@ -64,48 +60,6 @@ def verdict(faults: Sequence[Fault]) -> str:
     )
 
 
-def edit(found: Edit, fleet: FleetCount | None) -> RenderableType:
-    """An edit's changes by the releases in which they are the same, and a summary."""
-    lines: list[Text] = []
-    for effect in found.effects:
-        lines += [Text(_releases(effect, found), STRONG), *_lines(effect.change)]
-    return Group(*lines, *(Text(line, BAD if found.changes_something else GOOD) for line in summary(found, fleet)))
-
-
-def summary(found: Edit, fleet: FleetCount | None, show_name: Callable[[str], str] = escape_line) -> Iterator[str]:
-    """The summary of an edit, in sentences; ``show_name`` formats the names of deployments, which users chose."""
-    if not found.effects:
-        yield UNAFFECTED
-    else:
-        rules = dict.fromkeys(effect.change.rule for effect in found.effects)
-        affected = [
-            release for release in found.compared if any(release in effect.releases for effect in found.effects)
-        ]
-        yield (
-            f"{counted(len(found.effects), 'class of deployments is', 'classes of deployments are')} affected, "
-            f"by {', '.join(rules)}, in {len(affected)} of {counted(len(found.compared), 'release', 'releases')}"
-        )
-    for release in found.gone:
-        yield f"{release} is no longer known"
-    for release, before in found.compared.items():
-        if release != before:
-            yield f"{release} is new, and compared with {before}"
-    if fleet is not None:
-        yield (
-            f"of {counted(fleet.deployments, 'deployment', 'deployments')}, "
-            f"{counted(fleet.changed, 'changes', 'change')} (runner: {fleet.runner}, start: {fleet.starts}), "
-            f"and {fleet.undecided} could not be decided"
-        )
-        if fleet.first:
-            yield f"first changed: {', '.join(map(show_name, fleet.first))}"
-        for name, why in fleet.first_undecided.items():
-            yield f"not decided: {show_name(f'{name}: {why}')}"
-
-
-def _releases(effect: EditEffect, found: Edit) -> str:
-    return spans(effect.releases, list(found.compared))
-
-
 def transition(change: Difference) -> str:
     """The change of a deployment: ``V1 → V2``, or ``V1 (unchanged, other reasons)``."""
     before, after = outcome(change.before), outcome(change.after)
@@ -113,10 +67,15 @@ def transition(change: Difference) -> str:
 
 
 def outcome(answer: ProofOutcome) -> str:
-    """The runner and whether it starts: ``V2``, ``V1 (fails to start)``, ``no runner``."""
-    if answer.runner is None:
+    """The runner and whether it starts, as ``state`` writes them."""
+    return state(answer.runner, answer.starts)
+
+
+def state(runner: str | None, starts: bool) -> str:  # noqa: FBT001  # the text of two values
+    """A runner and whether it starts: ``V2``, ``V1 (fails to start)``, ``no runner``."""
+    if runner is None:
         return "no runner"
-    return answer.runner.upper() if answer.starts else f"{answer.runner.upper()} (fails to start)"
+    return runner.upper() if starts else f"{runner.upper()} (fails to start)"
 
 
 def reasons(change: Difference) -> list[str]:
@@ -127,33 +86,3 @@ def reasons(change: Difference) -> list[str]:
     return gone + [
         f"+ {rule} ({effect})" for rule, effect in change.after.reasons if (rule, effect) not in change.before.reasons
     ]
-
-
-def markdown(found: Edit, fleet: FleetCount | None) -> Iterator[str]:
-    """The lines of a Markdown report of an edit, for a pull request."""
-    yield "## What this edit of the rules changes"
-    yield ""
-    for line in summary(found, fleet, code_span):
-        yield f"- {line}"
-    if found.effects:
-        yield ""
-        yield "| vLLM | rule | what it does | reasons | smallest deployment |"
-        yield "|---|---|---|---|---|"
-    for effect in found.effects:
-        change = effect.change
-        cells = (_releases(effect, found), f"`{change.rule}`", transition(change), "<br>".join(reasons(change)))
-        facts = code_cell(json.dumps(change.facts, ensure_ascii=False))
-        yield f"| {' | '.join(cells)} | {facts} |"
-
-
-def notices(found: Edit, place: Path, after: Catalogue, before: Catalogue) -> Iterator[str]:
-    """A notice at each responsible rule, at its position after the edit, or else before it."""
-    for effect in found.effects:
-        change = effect.change
-        rule = after.rule(change.rule) or before.rule(change.rule)
-        if rule is not None:
-            facts = json.dumps(change.facts, ensure_ascii=False)
-            message = f"{_releases(effect, found)}: {transition(change)} for {facts}"
-            yield annotation("notice", Fault(str(place / rule.path), *rule.place, message))
-    if not found.changes_something:
-        yield f"::notice::{UNAFFECTED}"

@@ -30,6 +30,7 @@ from policy.cli.console import (
     err,
     fail,
     show_answer,
+    show_text,
 )
 from policy.cli.proof import diff, prove
 from policy.cli.requests import loaded, today
@@ -208,7 +209,8 @@ def _report_test(found: list[CaseResult], failed: list[CaseResult], form: CheckF
     match form:
         case CheckFormat.TEXT:
             if failed:
-                typer.echo(render.as_text(report.results(failed)))
+                show_text(report.results(failed))
+                typer.echo()
             typer.echo(f"{len(found) - len(failed)} passed, {len(failed)} failed")
         case CheckFormat.JSON:
             typer.echo(

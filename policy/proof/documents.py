@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from policy.proof.groups import groups_of
+from policy.rules.change_texts import field_name, field_texts
+from policy.rules.rule import Rule
+from policy.rules.wording import Wording
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -12,6 +17,8 @@ if TYPE_CHECKING:
     from policy.proof.claims import Proof
     from policy.proof.difference import Difference, ProofOutcome
     from policy.proof.edit import Edit, FleetCount
+    from policy.proof.groups import EffectGroup
+    from policy.rules.changes import ItemChange
 
 
 def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
@@ -32,8 +39,43 @@ def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
         "compared": found.compared,
         "gone": found.gone,
         "changes": [{"releases": effect.releases, **change_document(effect.change)} for effect in found.effects],
+        "groups": list(map(_group_document, groups_of(found))),
+        "edits": list(map(_item_document, found.changes)),
+        "default_release": found.default_releases and dict(zip(("from", "to"), found.default_releases, strict=True)),
     }
     return document if counted is None else {**document, "fleet": asdict(counted)}
+
+
+def _group_document(group: EffectGroup) -> dict[str, Any]:
+    (before, starts_before), (after, starts_after) = group.before, group.after
+    return {
+        "consequence": group.consequence.name.lower().replace("_", "-"),
+        "rule": group.rule,
+        "from": {"runner": before, "starts": starts_before},
+        "to": {"runner": after, "starts": starts_after},
+        "releases": group.releases,
+        "classes": len(group.effects),
+        "example": {"releases": group.example.releases, "facts": group.example.change.facts},
+    }
+
+
+def _item_document(change: ItemChange) -> dict[str, Any]:
+    """A changed rule or named condition; the text of each field's change writes out every value of a list."""
+    wording = Wording(str, None)
+    return {
+        "id": change.item.id,
+        "kind": "rule" if isinstance(change.item, Rule) else "condition",
+        "file": change.item.path,
+        "change": str(change.kind),
+        "fields": [
+            {
+                "field": field_name(field.field, change),
+                "releases": field.releases,
+                "text": field_texts(field, change, wording),
+            }
+            for field in change.fields
+        ],
+    }
 
 
 def change_document(change: Difference) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The effects of an edit of the rules: for each release, the deployments whose decision changes.
 
-Owns the pairing of releases, the folding of what is the same in several, and the counting of a fleet.
+Owns the pairing of releases, the folding of what is the same in several, and the counting of a fleet. ``groups`` sorts
+the effects for a reader.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from policy.errors import RequestInvalid
 from policy.problems import REMEDIES, request_problem
 from policy.proof.difference import differences, meaning
 from policy.proof.replay import Replay
+from policy.rules.changes import catalogue_changes
 from policy.rules.releases import series
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from policy.policy import Policy
     from policy.proof.difference import Difference
     from policy.request.request import Request
+    from policy.rules.changes import ItemChange
 
 FIRST: Final = 10
 
@@ -58,12 +61,15 @@ class Edit:
     ``compared`` maps each release after the edit to the one that decided for it before.
 
     Among the ``effects`` those with another runner come first. No effect in a release is a proof that no deployment is
-    affected there.
+    affected there. ``changes`` are those of the rules themselves, ``default_releases`` the default release before and
+    after, if it differs.
     """
 
     compared: dict[str, str]
     gone: tuple[str, ...]
     effects: tuple[EditEffect, ...]
+    changes: tuple[ItemChange, ...] = ()
+    default_releases: tuple[str, str] | None = None
 
     @property
     def changes_something(self) -> bool:
@@ -91,7 +97,15 @@ def edit_of(base: Policy, head: Policy, progress: Callable[[str], None] = lambda
             found.setdefault(repr(change), (change, []))[1].append(after)
     gone = tuple(release for release in base.releases.known if release not in compared)
     effects = [EditEffect(tuple(releases), change) for change, releases in found.values()]
-    return Edit(compared, gone, tuple(sorted(effects, key=_weight)))
+    changes = catalogue_changes(base.catalogue, head.catalogue, compared)
+    defaults = base.releases.default, head.releases.default
+    return Edit(
+        compared,
+        gone,
+        tuple(sorted(effects, key=_weight)),
+        changes,
+        None if defaults[0] == defaults[1] else defaults,
+    )
 
 
 def _weight(effect: EditEffect) -> tuple[bool, bool]:

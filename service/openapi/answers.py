@@ -235,7 +235,10 @@ def _catalogue() -> dict[str, Schema]:
 
 def _rules() -> dict[str, Schema]:
     """The catalogue: rule files and files of conditions, with their layer and path."""
-    rule, named = _plain(rule_schema()), _plain(condition_file_schema())
+    upstream, house, named = map(
+        _plain, (rule_schema(Layer.UPSTREAM), rule_schema(Layer.HOUSE), condition_file_schema())
+    )
+    rule = {**upstream, "properties": {**house["properties"], **upstream["properties"]}}  # required: what both have
     part, gap = (rule["properties"][name]["items"] for name in ("releases", "gaps"))
     rule["properties"] |= {
         "releases": _list(ref("RuleRange"), "the rule in each range of releases"),

@@ -166,6 +166,7 @@ def test_curl_with_a_yaml_file_and_plain_text_shows_a_short_table(
             "    rule            layer      effect       reason                                               facts",
             "──────────────────────────────────────────────────────────────────────────────────────────────────────",
             "*   v2-by-default   upstream   default-v2   nothing keeps this deployment from V2, the default",
+            "* decided",
             "vLLM alone: V2, default, starts",
         ],
     )

@@ -185,6 +185,7 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
             "*   kv-connector-fallback   house   fallback-v1   a KV connector (NixlConnector) keeps this deployment "
             "on V1   kv_transfer_config.kv_connector=NixlConnector"
         ),
+        "* decided",
         "set VLLM_USE_V2_MODEL_RUNNER=0  so that vLLM follows this decision",
         "vLLM alone: V2, default, starts",
     ]
@@ -606,7 +607,7 @@ COMMANDS = {
     (
         "rules",
         "diff",
-    ): "Show what an edit changes: for each release, the classes of deployments with another runner, start or reasons.",
+    ): "Show what an edit changes: the rules in words, then the deployments with another start, runner or reasons.",
     ("log",): "The decision log: follow, query, export.",
     ("log", "tail"): "Show the newest decisions, the newest last.",
     ("log", "query"): "Find decisions, the newest first.",
@@ -701,6 +702,7 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
             "--model-config",
             "--hub",
             "--no-hub",
+            "--full",
             "--exit-code",
         },
         ("verify",): {"--rules", "--source", "--cache", "--samples", "--seed", "--draft", "--json"},

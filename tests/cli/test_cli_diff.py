@@ -67,20 +67,38 @@ def inline(text: str) -> list[Any]:
     return [child for token in rendered(text) if token.type == "inline" for child in token.children or []]
 
 
+@pytest.mark.parametrize(("flags", "tables", "columns"), [([], 2, 4 + 5), (["--full"], 1, 5)])
 @pytest.mark.parametrize("text", HOSTILE)
-def test_markdown_shows_a_literal_as_code_in_its_cell(call: Callable[..., Done], tmp_path: Path, text: str) -> None:
+def test_markdown_shows_a_literal_as_code_in_its_cell(
+    call: Callable[..., Done], tmp_path: Path, text: str, flags: list[str], tables: int, columns: int
+) -> None:
     when = {"kv_transfer_config.kv_connector": {"in": [text]}}
     base, head = rules_at(tmp_path / "base"), rules_at(tmp_path / "head", when)
-    out = call("rules", "diff", str(base), str(head), "--format", "markdown").out
+    out = call("rules", "diff", str(base), str(head), "--format", "markdown", *flags).out
     code = [child for child in inline(out) if child.type == "code_inline"]
     assert {child.type for child in inline(out)} <= {"text", "code_inline", "html_inline"}
     assert {child.content for child in inline(out) if child.type == "html_inline"} <= {"<br>"}
-    assert [
-        json.loads(child.content)["kv_transfer_config"]["kv_connector"] for child in code if "{" in child.content
-    ] == [text]
+    folds = [token.content for token in rendered(out) if token.type == "html_block"]
+    assert all(re.fullmatch(r"<details><summary>[\w ,()]+</summary>\n|</details>\n?", fold) for fold in folds)
+    facts = [json.loads(child.content) for child in code if child.content.startswith('{"kv_transfer_config"')]
+    assert [each["kv_transfer_config"]["kv_connector"] for each in facts] == [text] * tables
+    assert escape_line(text) in [child.content for child in code]
     rows = [token for token in rendered(out) if token.type == "tr_open"]
     cells = [token for token in rendered(out) if token.type == "td_open"]
-    assert (len(rows), len(cells)) == (2, 5)
+    assert (len(rows), len(cells)) == (2 * tables, columns)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_markdown_shows_a_changed_text_as_code(call: Callable[..., Done], tmp_path: Path, text: str) -> None:
+    base, head = (rules_at(tmp_path / name, WHEN) for name in ("base", "head"))
+    (head / "upstream/moe.yaml").write_text(rule_text("moe", "not-default", WHEN, words=text, remedy=text))
+    out = call("rules", "diff", str(base), str(head), "--format", "markdown").out
+    lines = [line for line in out.splitlines() if line.startswith("  - ")]
+    assert [[child.content for child in inline(line) if child.type == "code_inline"] for line in lines] == [
+        [escape_line(text), "words"],
+        [escape_line(text)],
+    ]
+    assert {child.type for line in lines for child in inline(line)} == {"text", "code_inline"}
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,11 @@ import pytest
 from dulwich import porcelain
 from ruletexts import rule_text
 
-from policy.cli.proof_report import summary
+from policy.cli import edit_report
+from policy.cli.edit_report import summary
 from policy.proof.difference import Difference, ProofOutcome
 from policy.proof.edit import Edit, EditEffect, FleetCount
+from policy.render import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,13 +114,15 @@ def test_the_summary_agrees_in_number(edit: Edit, fleet: FleetCount, sentences: 
     assert list(summary(edit, fleet)) == sentences
 
 
-def test_text_names_releases_rule_runner_reasons_and_deployment(call: Callable[..., Done], folder: Path) -> None:
+def test_in_full_each_class_has_releases_rule_runner_reasons_and_deployment(
+    call: Callable[..., Done], folder: Path
+) -> None:
     narrow(folder)
-    done = call("rules", "diff", "HEAD", "--rules", str(folder), "--exit-code")
+    done = call("rules", "diff", "HEAD", "--rules", str(folder), "--exit-code", "--full")
     lines = done.out.splitlines()
     assert done.code == 1
-    assert lines[4:8] == [
-        "0.22.0 to 0.22.1",
+    assert lines[7:11] == [
+        "0.22.0–0.22.1",
         "  kv-connector-fallback: V1 → V2",
         "    - kv-connector-fallback (fallback-v1), + v2-by-default (default-v2)",
         f"    {json.dumps(SMALLEST)}",
@@ -131,18 +136,32 @@ def test_markdown_is_a_table_for_a_pull_request(call: Callable[..., Done], folde
     narrow(folder)
     lines = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "markdown").out.splitlines()
     assert lines[0] == "## What this edit of the rules changes"
-    assert lines[7] == (
-        "| 0.22.0 to 0.22.1 | `kv-connector-fallback` | V1 → V2 | - kv-connector-fallback (fallback-v1)<br>+ "
+    assert lines[9] == (
+        "| `kv-connector-fallback` | V1 → V2 | 4 releases: 0.22.0–0.24.0 | "
+        f"in 0.22.0–0.22.1: `{json.dumps(SMALLEST)}` |"
+    )
+    every_class = (
+        "| 0.22.0–0.22.1 | `kv-connector-fallback` | V1 → V2 | - kv-connector-fallback (fallback-v1)<br>+ "
         f"v2-by-default (default-v2) | `{json.dumps(SMALLEST)}` |"
     )
+    full = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "markdown", "--full").out.splitlines()
+    assert (lines.count(every_class), full.count(every_class)) == (1, 1)
+    assert (lines.count("</details>"), full.count("</details>")) == (2, 0)
 
 
 def test_github_gets_a_notice_at_the_rule(call: Callable[..., Done], folder: Path) -> None:
     narrow(folder)
     lines = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "github").out.splitlines()
-    assert (
-        lines[1] == f"::notice file={folder / RULE},line=2,col=1::0.22.0 to 0.22.1: V1 → V2 for {json.dumps(SMALLEST)}"
+    place = f"::notice file={folder / RULE},line=2,col=1::"
+    assert lines[0] == (
+        f"{place}kv-connector-fallback (house, fallback-v1): 0.22.0–0.24.0: "
+        "only if kv_transfer_config.kv_connector is NixlConnector; before: any or none"
     )
+    smallest = f"e.g. in 0.22.0–0.22.1: {json.dumps(SMALLEST)}"
+    assert lines[2:] == [
+        f"{place}Deployments with another runner, 0.22.0–0.24.0: V1 → V2, {smallest}",
+        "::notice::Same runner and start, other reasons or texts: 4 classes, by kv-connector-fallback",
+    ]
     assert (
         call("rules", "diff", str(folder), "--rules", str(folder), "--format", "github").out
         == "::notice::no deployment is affected (proved)\n"
@@ -189,7 +208,65 @@ def test_a_rule_that_is_removed_is_named_where_it_stood(call: Callable[..., Done
     for file in (folder / RULE, folder / RULE.replace(".yaml", "_test.yaml")):
         file.unlink()
     lines = call("rules", "diff", str(root / "rules"), "--rules", str(folder), "--format", "github").out.splitlines()
-    assert lines[1].startswith(f"::notice file={folder / RULE},line=2,col=1::0.22.0 to 0.22.1: V1 → V2")
+    assert lines[0] == (
+        f"::notice file={folder / RULE},line=2,col=1::kv-connector-fallback (house, fallback-v1): "
+        "removed, 0.22.0–0.24.0: if kv_transfer_config is present"
+    )
+    assert lines[2].startswith(
+        f"::notice file={folder / RULE},line=2,col=1::Deployments with another runner, 0.22.0–0.24.0: V1 → V2"
+    )
+
+
+def group(number: int, *, starts: bool = True) -> EditEffect:
+    """An effect that is a group of its own."""
+    before = ProofOutcome("v1", "default", starts=True, reasons=())
+    return EditEffect(("0.22.0",), Difference(f"rule-{number}", (), {}, before, replace(V2, starts=starts)))
+
+
+def test_of_many_groups_the_worst_are_shown_and_the_others_counted() -> None:
+    found = Edit({"0.22.0": "0.22.0"}, (), (*map(group, range(11)), group(11, starts=False)))
+    text = as_text(edit_report.edit(found, None)).splitlines()
+    assert text[:2] == ["Deployments that no longer start", "  rule-11: V1 → V2 (fails to start), 0.22.0"]
+    more = text.index("2 more groups of deployments; `--full` lists every class")
+    assert text[more - 2] == "  rule-8: V1 → V2, 0.22.0"
+    assert "2 more groups of deployments; all classes are below." in edit_report.markdown(found, None)
+    assert "rule-10: V1 → V2" in as_text(edit_report.edit(found, None, full=True))
+
+
+def test_json_has_every_class_the_groups_and_the_edits_in_words(call: Callable[..., Done], folder: Path) -> None:
+    narrow(folder)
+    found = json.loads(call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "json").out)
+    assert [set(change) for change in found["changes"]] == [{"releases", "rule", "rules", "facts", "from", "to"}] * 8
+    assert [(each["consequence"], each["classes"]) for each in found["groups"]] == [
+        ("breaks-start", 1),
+        ("other-runner", 3),
+        ("other-reasons", 1),
+        ("other-reasons", 1),
+        ("other-reasons", 2),
+    ]
+    releases = ["0.22.0", "0.22.1", "0.23.0", "0.24.0"]
+    assert found["groups"][1] == {
+        "consequence": "other-runner",
+        "rule": "kv-connector-fallback",
+        "from": {"runner": "v1", "starts": True},
+        "to": {"runner": "v2", "starts": True},
+        "releases": releases,
+        "classes": 3,
+        "example": {"releases": ["0.22.0", "0.22.1"], "facts": SMALLEST},
+    }
+    words = "only if kv_transfer_config.kv_connector is NixlConnector; before: any or none"
+    assert (found["edits"], found["default_release"]) == (
+        [
+            {
+                "id": "kv-connector-fallback",
+                "kind": "rule",
+                "file": RULE,
+                "change": "changed",
+                "fields": [{"field": "when", "releases": releases, "text": [words]}],
+            }
+        ],
+        None,
+    )
 
 
 FLEET = [

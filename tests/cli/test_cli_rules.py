@@ -381,6 +381,16 @@ def test_failed_cases_are_a_1_and_a_table_of_what_happened(run: Callable[..., Do
     assert [line for line in lines if line in {name for _, name, _, _ in FAILED}] == [name for _, name, _, _ in FAILED]
 
 
+def test_the_table_of_failed_cases_has_the_width_of_the_terminal(run: Callable[..., Done], small: Path) -> None:
+    piped, shown = (
+        run("rules", "test", small.name, cwd=small.parent, **variables).out
+        for variables in ({}, {"COLUMNS": "80", "FORCE_COLOR": "1", "NO_COLOR": "1"})
+    )
+    lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines() if set(line) != {"─"}]
+    assert (max(map(len, piped.splitlines())) > 80, max(map(len, lines)) <= 80) == (True, True)
+    assert sorted(" ".join(lines).split()) == sorted(word for word in piped.split() if set(word) != {"─"})
+
+
 def test_failed_cases_as_json_have_their_places(call: Callable[..., Done], small: Path) -> None:
     done = call("rules", "test", str(small), "--format", "json")
     report = json.loads(done.out)

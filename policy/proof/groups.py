@@ -1,0 +1,82 @@
+"""The effects of an edit grouped for a reader: by the responsible rule and the change of runner and start.
+
+Owns the order of groups: what breaks a start comes first, then changes of the runner, then other changes of the start,
+and decisions that only have other reasons last.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policy.proof.difference import Difference, ProofOutcome
+    from policy.proof.edit import Edit, EditEffect
+
+RunnerAndStart: TypeAlias = tuple[str | None, bool]
+
+
+class Consequence(IntEnum):
+    """What a group of changes means for its deployments, the worst first."""
+
+    BREAKS_START = 0
+    OTHER_RUNNER = 1
+    OTHER_START = 2
+    OTHER_REASONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class EffectGroup:
+    """The effects of one rule with the same change of runner and start; ``releases`` are those of all ``effects``."""
+
+    rule: str
+    before: RunnerAndStart
+    after: RunnerAndStart
+    releases: tuple[str, ...]
+    effects: tuple[EditEffect, ...]
+
+    @property
+    def example(self) -> EditEffect:
+        """The effect in the most releases; of several, the one with the smallest deployment."""
+        return min(self.effects, key=lambda each: (-len(each.releases), len(json.dumps(each.change.facts))))
+
+    @property
+    def consequence(self) -> Consequence:
+        """What the change means for the deployments of the group."""
+        return consequence(self.before, self.after)
+
+
+def consequence(before: RunnerAndStart, after: RunnerAndStart) -> Consequence:
+    """What a change of runner and start means for a deployment."""
+    if before[1] and not after[1]:
+        return Consequence.BREAKS_START
+    if before[0] != after[0]:
+        return Consequence.OTHER_RUNNER
+    return Consequence.OTHER_START if before[1] != after[1] else Consequence.OTHER_REASONS
+
+
+def groups_of(edit: Edit) -> tuple[EffectGroup, ...]:
+    """The groups of an edit's effects, the worst first, each rule's together; first what started before."""
+    found: dict[tuple[str, RunnerAndStart, RunnerAndStart], list[EditEffect]] = {}
+    for effect in edit.effects:
+        found.setdefault(_key(effect.change), []).append(effect)
+    groups = [EffectGroup(*key, _releases(effects, edit.compared), tuple(effects)) for key, effects in found.items()]
+    rules = list(dict.fromkeys(group.rule for group in groups))
+    return tuple(sorted(groups, key=lambda group: (group.consequence, rules.index(group.rule), not group.before[1])))
+
+
+def _key(change: Difference) -> tuple[str, RunnerAndStart, RunnerAndStart]:
+    return change.rule, _runner_and_start(change.before), _runner_and_start(change.after)
+
+
+def _runner_and_start(outcome: ProofOutcome) -> RunnerAndStart:
+    return outcome.runner, outcome.starts
+
+
+def _releases(effects: Iterable[EditEffect], known: Iterable[str]) -> tuple[str, ...]:
+    found = {release for effect in effects for release in effect.releases}
+    return tuple(release for release in known if release in found)

@@ -1,0 +1,183 @@
+"""What an edit changes in the rules themselves: rules and named conditions that are added, removed or changed.
+
+Owns the comparison of two catalogues, field by field and release by release. Not here: which deployments are decided
+differently (``policy.proof``), and how changes are written (``change_texts``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from packaging.version import Version
+
+from policy.rules.condition_changes import parts_key
+from policy.rules.conditions import uses
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policy.rules.catalogue import Catalogue
+    from policy.rules.conditions import Condition
+    from policy.rules.rule import NamedCondition, Range, Rule
+
+RULE_FIELDS: Final = ("effect", "title", "why", "remedy", "references", "order", "owner", "review_by", "blocked_by")
+RANGE_FIELDS: Final = ("when", "cleared_at_startup", "requires_any", "unless", "runner", "decided_by")
+CONDITIONS: Final = ("in_force", "when", "cleared_at_startup")
+"""The fields whose values are conditions."""
+
+
+class ChangeKind(StrEnum):
+    """What an edit does with a rule or a named condition."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A field that differs, and the releases in which it does; without releases it is a field of the whole rule.
+
+    ``in_force`` is the pseudo-field of releases that only one side has a range for: its value is the range's condition
+    and ``False`` where there is no range. A condition that always holds is ``None``.
+    """
+
+    field: str
+    before: Any
+    after: Any
+    releases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChange:
+    """A rule or a named condition that the edit adds, removes or changes; ``before`` or ``after`` may be missing.
+
+    ``used_by`` are the rules that use a named condition, before or after the edit.
+    """
+
+    before: Rule | NamedCondition | None
+    after: Rule | NamedCondition | None
+    fields: tuple[FieldChange, ...]
+    used_by: tuple[str, ...] = ()
+
+    @property
+    def item(self) -> Rule | NamedCondition:
+        """The rule or condition after the edit, else before it."""
+        item = self.after or self.before
+        assert item is not None
+        return item
+
+    @property
+    def kind(self) -> ChangeKind:
+        """Whether it is added, removed or changed."""
+        if self.before is None:
+            return ChangeKind.ADDED
+        return ChangeKind.REMOVED if self.after is None else ChangeKind.CHANGED
+
+
+def catalogue_changes(before: Catalogue, after: Catalogue, compared: Mapping[str, str]) -> tuple[ItemChange, ...]:
+    """Every rule and every named condition that differs, in the order of precedence, conditions last.
+
+    ``compared`` maps each release after the edit to the one that decided for it before. Conditions with the same parts
+    are the same, however they are written.
+    """
+    rules = {rule.id: rule for rule in (*before.in_order(), *after.in_order())}
+    ids = sorted(rules, key=lambda name: (rules[name].effect.rank, rules[name].order, name))
+    changes = [_rule_change(before.rule(name), after.rule(name), compared) for name in ids]
+    for name in sorted({*before.conditions, *after.conditions}):
+        sides = before.conditions.get(name), after.conditions.get(name)
+        fields = [*_condition_fields(*sides, compared), *_differing(*sides, ("why",))]
+        users = sorted({*_users(before, name), *_users(after, name)})
+        changes.append(ItemChange(*sides, tuple(fields), tuple(users)))
+    return tuple(change for change in changes if change.fields)
+
+
+def _rule_change(before: Rule | None, after: Rule | None, compared: Mapping[str, str]) -> ItemChange:
+    fields = _ByRelease()
+    for release, former in compared.items():
+        old, new = (before.range_of(former) if before else None), (after.range_of(release) if after else None)
+        if old or new:
+            fields.compare(old, new, release)
+    whole: list[FieldChange] = []
+    if before and after:
+        whole = _differing(before, after, RULE_FIELDS)
+        for field, values in (
+            ("layer", [str(rule.layer) for rule in (before, after)]),
+            ("file", [rule.path for rule in (before, after)]),
+            ("vllm", [tuple(part.span.text for part in rule.ranges) for rule in (before, after)]),
+            ("gaps", [tuple(f"{gap.text}: {why}" for gap, why in rule.gaps) for rule in (before, after)]),
+        ):
+            if values[0] != values[1]:
+                whole.append(FieldChange(field, *values))
+    return ItemChange(before, after, (*fields.changes(), *whole))
+
+
+def _differing(before: Any, after: Any, fields: tuple[str, ...]) -> list[FieldChange]:
+    """The fields of two items that differ."""
+    if before is None or after is None:
+        return []
+    values = {field: (getattr(before, field), getattr(after, field)) for field in fields}
+    return [FieldChange(field, old, new) for field, (old, new) in values.items() if old != new]
+
+
+class _ByRelease:
+    """Changes of the fields of ranges, each with the releases in which it is the same."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], tuple[FieldChange, list[str]]] = {}
+
+    def compare(self, before: Range | None, after: Range | None, release: str) -> None:
+        if before is None or after is None:
+            self.note("in_force", before.when if before else False, after.when if after else False, release)
+            return
+        for field in RANGE_FIELDS:
+            self.note(field, getattr(before, field), getattr(after, field), release)
+        self.note("template", before.template.text, after.template.text, release)
+
+    def note(self, field: str, before: Any, after: Any, release: str) -> None:
+        key = tuple(map(_comparable, (before, after))) if field in CONDITIONS else (before, after)
+        if key[0] != key[1]:
+            change = FieldChange(field, before, after)
+            self._found.setdefault((field, *key), (change, []))[1].append(release)
+
+    def changes(self) -> list[FieldChange]:
+        return [
+            FieldChange(change.field, change.before, change.after, tuple(releases))
+            for change, releases in self._found.values()
+        ]
+
+
+def _comparable(condition: Condition | Literal[False] | None) -> Any:
+    return condition if condition is False else parts_key(condition)
+
+
+def _condition_fields(
+    before: NamedCondition | None, after: NamedCondition | None, compared: Mapping[str, str]
+) -> list[FieldChange]:
+    fields = _ByRelease()
+    for release, former in compared.items():
+        old, new = _condition_in(before, former), _condition_in(after, release)
+        fields.note("in_force" if old is None or new is None else "when", old or False, new or False, release)
+    return fields.changes()
+
+
+def _condition_in(named: NamedCondition | None, release: str) -> Condition | None:
+    version = Version(release)
+    return next((when for span, when in named.ranges if span.holds(version)), None) if named else None
+
+
+def _users(catalogue: Catalogue, name: str) -> list[str]:
+    """The rules that use a named condition."""
+    return [
+        rule.id
+        for rule in catalogue.rules
+        if any(
+            use.name == name
+            for part in rule.ranges
+            for condition in (part.when, part.cleared_at_startup)
+            if condition
+            for use in uses(condition)
+        )
+    ]

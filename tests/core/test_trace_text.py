@@ -1,0 +1,85 @@
+"""The text of an explained decision: which rules nearly fired, and why not, in the words of the rules."""
+
+from __future__ import annotations
+
+from datetime import date
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policy.decision.decision import FailedCondition, RuleTrace
+from policy.decision.trace_text import failed_text, nearness
+from policy.render import as_text, decision
+from policy.request.request import read_request
+
+if TYPE_CHECKING:
+    from policy.policy import Policy
+
+TODAY = date(2027, 1, 1)
+QWEN = {"architectures": ["Qwen3ForCausalLM"]}
+TEXTS = "model_config.architectures"
+VARIABLE = "env.VLLM_USE_V2_MODEL_RUNNER"
+
+
+@pytest.mark.parametrize(
+    ("failed", "text"),
+    [
+        (("kv_transfer_config", "present", "absent"), "kv_transfer_config is present (it is absent)"),
+        (("model_config.is_moe", True, False), "model_config.is_moe is true (it is false)"),
+        (
+            ("parallel_config.pipeline_parallel_size", {"at_least": 2}, 1),
+            "parallel_config.pipeline_parallel_size is at least 2 (it is 1)",
+        ),
+        ((TEXTS, {"has_none_of": ["A", "B"]}, ["A", "C"]), f"{TEXTS} has none of A, B (it is A, C)"),
+        ((TEXTS, {"not": "not_empty"}, ["A"]), f"{TEXTS} is empty (it is A)"),
+        ((TEXTS, {"not": {"has_other_than": ["A"]}}, ["B"]), f"{TEXTS} has nothing other than A (it is B)"),
+        ((TEXTS, "not_empty", []), f"{TEXTS} is not empty (it is empty)"),
+        (("speculative_config.method", {"is_not": "mtp"}, "mtp"), "speculative_config.method is not mtp (it is mtp)"),
+        ((VARIABLE, "malformed", None), f"{VARIABLE} is not an integer (it is not set)"),
+        ((TEXTS, {"has_any_of": ["A"]}, ["\x1b[2J"]), f"{TEXTS} has A (it is \\x1b[2J)"),
+        # fields of a rule that refer to others
+        (("requires_any", ["exclude-v2"], []), "exclude-v2 applies (it does not)"),
+        (("requires_any", ["exclude-v2", "x"], []), "exclude-v2 or x applies (none does)"),
+        (("unless", ["exclude-v1", "x"], ["x"]), "exclude-v1 and x do not apply (x does)"),
+        (("decided_by", "default-v2", "not-default"), "default-v2 decides (not-default does)"),
+        (("decided_by", ["a", "b"], "c"), "a or b decides (c does)"),
+        (("runner", "v2", "v1"), "the runner is v2 (it is v1)"),
+        (("runner", ["v1", "v2"], None), "the runner is v1 or v2 (it is not chosen)"),
+    ],
+)
+def test_what_failed_is_said_in_words(failed: tuple[str, Any, Any], text: str) -> None:
+    assert failed_text(RuleTrace("x", "upstream", "advise", fired=False, failed=[FailedCondition(*failed)])) == text
+
+
+@pytest.mark.parametrize("release", ["0.20.0", "0.23.0", "0.28.0", "0.33.0"])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"model_config": QWEN},
+        {"model_config": QWEN, "kv_transfer_config": {}, "parallel_config": {"pipeline_parallel_size": 2}},
+        {"env": {"VLLM_USE_V2_MODEL_RUNNER": "x"}},
+        {"env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "speculative_config": {"method": "dspark"}},
+    ],
+)
+def test_rules_that_nearly_fired_come_first_and_no_word_of_json_is_shown(
+    policy: Policy, facts: dict[str, Any], release: str
+) -> None:
+    request = read_request({"facts": facts, "vllm_version": release, "explain": True}, policy.releases)
+    answer = policy.decide(request, TODAY)
+    lines = as_text(decision(answer)).splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("rule  ") and "does not hold" in line)
+    traced = {item.rule: item for item in answer.trace or []}
+    shown = [traced[line.split()[0]] for line in lines[start:] if line.split()[:1] and line.split()[0] in traced]
+    assert sorted(item.rule for item in shown) == sorted(traced)
+    assert all(nearness(one) <= nearness(other) for one, other in pairwise(shown))
+    texts = [failed_text(item) for item in shown]
+    assert [text for text in texts if any(word in text for word in ("[", "{", "null", "requires_any", "_by"))] == []
+    assert [bool(text) for text in texts] == [not item.fired for item in shown]
+
+
+def test_marks_are_explained(policy: Policy) -> None:
+    request = read_request({"facts": {"model_config": QWEN}, "explain": True}, policy.releases)
+    text = as_text(decision(policy.decide(request, TODAY)))
+    assert "\n* decided\n" in text
+    assert "\norder: rules that fired; " in text
