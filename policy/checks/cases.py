@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from policy.rules.rule import Rule
 
 LONG_AGO: Final = date.min
+"""The day of every case: all rules hold, so that a case does not fail because its rule has ended since."""
 
 
 @dataclass(frozen=True, slots=True)

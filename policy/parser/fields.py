@@ -78,9 +78,18 @@ class FieldReader:
         return result
 
     def fields(
-        self, node: YamlNode, what: str, required: Collection[str], optional: Collection[str] = ()
+        self,
+        node: YamlNode,
+        what: str,
+        required: Collection[str],
+        optional: Collection[str] = (),
+        misplaced: Collection[str] = (),
+        home: str = "",
     ) -> dict[str, YamlNode]:
-        """The known fields of a map; unknown and missing ones are faults."""
+        """The known fields of a map; unknown and missing ones are faults.
+
+        Fields that are ``misplaced`` are legal in ``home`` only.
+        """
         if not isinstance(node.value, dict):
             self.fault(
                 node, f"expected a map for the {what}, got {quoted(node.plain())}; its fields are {listed(required)}"
@@ -88,7 +97,9 @@ class FieldReader:
             return {}
         known = [*required, *optional]
         for name, child in node.value.items():
-            if name not in known:
+            if name in misplaced:
+                self.fault(child, f"{quoted(name)} is legal only in {home}; remove it", key=True)
+            elif name not in known:
                 self.fault(
                     child,
                     f"unknown field {quoted(name)} in the {what}; legal: {listed(known)}{nearest(name, known)}",

@@ -13,7 +13,7 @@ from policy.facts.facts import TREE, Member
 from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VOCABULARY, Fact, FactKind
 from policy.rules.effects import EFFECTS, TABLE, Layer, Runner, Says
 from policy.rules.operators import OPERATORS, VALUES, operators_for
-from policy.rules.rule import HOUSE_REQUIRED, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
+from policy.rules.rule import DATES, HOUSE_FIELDS, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 RANGE: Final = {
@@ -24,6 +24,7 @@ RANGE: Final = {
 NAME: Final = {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$"}
 LINK: Final = {"type": "string", "pattern": "^https://"}
 TEXT: Final = {"type": "string", "minLength": 1}
+DATE: Final = {"type": "string", "format": "date", "pattern": r"^\d{4}-\d{2}-\d{2}$"}
 
 
 def facts_schema() -> dict[str, Any]:
@@ -118,8 +119,8 @@ def rule_schema() -> dict[str, Any]:
             "remedy": {"type": "string", "minLength": 1},
             "references": {"type": "array", "items": LINK, "minItems": 1},
             **{
-                name: {"type": "string", "description": f"house rules only: {name.replace('_', ' ')}"}
-                for name in HOUSE_REQUIRED
+                name: {**(DATE if name in DATES else TEXT), "description": f"house rules only: {meaning}"}
+                for name, meaning in HOUSE_FIELDS.items()
             },
             "gaps": {
                 "type": "array",

@@ -40,6 +40,18 @@ RANGE_FIELDS: Final = (*SAYS, *SCOPE_EFFECTS, "when")
 RULE_REQUIRED: Final = ("id", "title", "effect", "why", "references", "releases")
 RULE_OPTIONAL: Final = ("remedy", "order", "gaps", *RANGE_FIELDS)
 HOUSE_REQUIRED: Final = ("owner", "review_by", "blocked_by")
+HOUSE_OPTIONAL: Final = ("until",)
+HOUSE_FIELDS: Final = {
+    "owner": "who is responsible for the rule",
+    "review_by": "the day by which the rule is to be reviewed; it holds afterwards too",
+    "blocked_by": "what prevents the rule's removal",
+    "until": "the last day on which the rule holds, in UTC; optional, and not before `review_by`",
+}
+"""The fields that only house rules have, with their meanings."""
+DATES: Final = ("review_by", "until")
+"""Those of them that are dates."""
+NOTICE: Final = 30
+"""Days before its last one from which a rule's end is announced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +92,20 @@ class Rule:
     owner: str | None = None
     review_by: date | None = None
     blocked_by: str | None = None
+    until: date | None = None
     gaps: tuple[tuple[ReleaseRange, str], ...] = ()
 
     def is_overdue(self, today: date) -> bool:
-        """Whether the rule should have been reviewed before ``today``."""
-        return self.review_by is not None and self.review_by < today
+        """Whether the rule holds and should have been reviewed before ``today``."""
+        return self.review_by is not None and self.review_by < today and not self.has_ended(today)
+
+    def has_ended(self, today: date) -> bool:
+        """Whether the last day on which the rule holds is over."""
+        return self.until is not None and self.until < today
+
+    def ends_soon(self, today: date) -> bool:
+        """Whether the rule holds today and the last day on which it does is at most ``NOTICE`` days away."""
+        return self.until is not None and 0 <= (self.until - today).days <= NOTICE
 
     def range_of(self, release: str) -> Range | None:
         """The range that contains a release."""
@@ -163,8 +184,11 @@ def read_named(node: YamlNode, reader: FieldReader) -> NamedCondition | None:
 
 def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
     """A rule of the layer whose folder the file is in; ``None`` after a fault."""
-    required = RULE_REQUIRED + (HOUSE_REQUIRED if layer is Layer.HOUSE else ())
-    fields = reader.fields(node, f"{layer} rule", required, RULE_OPTIONAL)
+    fields = (
+        reader.fields(node, "house rule", RULE_REQUIRED + HOUSE_REQUIRED, RULE_OPTIONAL + HOUSE_OPTIONAL)
+        if layer is Layer.HOUSE
+        else reader.fields(node, "upstream rule", RULE_REQUIRED, RULE_OPTIONAL, HOUSE_FIELDS, "house rules")
+    )
     effect = _read_effect(fields, reader, layer)
     order = _read_order(fields, reader, effect, node)
     name = _read_id(fields, reader)
@@ -173,7 +197,12 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
     for link in references:
         if not link.startswith("https://"):
             reader.fault(fields["references"], f"expected an `https://` link, got {quoted(link)}")
-    review_by = _read_date(fields.get("review_by"), reader)
+    review_by, until = (_read_date(fields.get(name), reader) for name in DATES)
+    if review_by and until and until < review_by:
+        reader.fault(
+            fields["until"],
+            f"the rule ends on {until}, before its review by {review_by}; move `review_by` to that day or before it",
+        )
     ranges = [
         part
         for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES)
@@ -198,6 +227,7 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
         owner=texts["owner"],
         review_by=review_by,
         blocked_by=texts["blocked_by"],
+        until=until,
         gaps=tuple(gaps),
     )
 
@@ -237,8 +267,9 @@ def _read_date(node: YamlNode | None, reader: FieldReader) -> date | None:
     if node is None:
         return None
     try:
-        if isinstance(node.value, str) and len(node.value) == len("2027-01-31"):
-            return date.fromisoformat(node.value)
+        found = date.fromisoformat(node.value) if isinstance(node.value, str) else None
+        if found is not None and found.isoformat() == node.value:  # ISO 8601 has other forms, such as weeks
+            return found
     except ValueError:
         pass
     reader.fault(node, f"invalid date {quoted(node.plain())}; write it as `2027-01-31`")
