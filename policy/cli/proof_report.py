@@ -68,7 +68,7 @@ def edit(found: Edit, fleet: FleetCount | None) -> RenderableType:
     """An edit's changes by the releases in which they are the same, and a summary."""
     lines: list[Text] = []
     for effect in found.effects:
-        lines += [Text(_releases(effect, found), STRONG), *_lines(effect.change)]
+        lines += [Text(_where(effect, found), STRONG), *_lines(effect.change)]
     return Group(*lines, *(Text(line, BAD if found.changes_something else GOOD) for line in summary(found, fleet)))
 
 
@@ -102,8 +102,10 @@ def summary(found: Edit, fleet: FleetCount | None, show_name: Callable[[str], st
             yield f"not decided: {show_name(f'{name}: {why}')}"
 
 
-def _releases(effect: EditEffect, found: Edit) -> str:
-    return spans(effect.releases, list(found.compared))
+def _where(effect: EditEffect, found: Edit) -> str:
+    """The releases of an effect, and its first day if that is a later one."""
+    releases = spans(effect.releases, list(found.compared))
+    return releases if effect.since is None else f"{releases}, from {effect.since} on"
 
 
 def transition(change: Difference) -> str:
@@ -141,7 +143,7 @@ def markdown(found: Edit, fleet: FleetCount | None) -> Iterator[str]:
         yield "|---|---|---|---|---|"
     for effect in found.effects:
         change = effect.change
-        cells = (_releases(effect, found), f"`{change.rule}`", transition(change), "<br>".join(reasons(change)))
+        cells = (_where(effect, found), f"`{change.rule}`", transition(change), "<br>".join(reasons(change)))
         facts = code_cell(json.dumps(change.facts, ensure_ascii=False))
         yield f"| {' | '.join(cells)} | {facts} |"
 
@@ -153,7 +155,7 @@ def notices(found: Edit, place: Path, after: Catalogue, before: Catalogue) -> It
         rule = after.rule(change.rule) or before.rule(change.rule)
         if rule is not None:
             facts = json.dumps(change.facts, ensure_ascii=False)
-            message = f"{_releases(effect, found)}: {transition(change)} for {facts}"
+            message = f"{_where(effect, found)}: {transition(change)} for {facts}"
             yield annotation("notice", Fault(str(place / rule.path), *rule.place, message))
     if not found.changes_something:
         yield f"::notice::{UNAFFECTED}"

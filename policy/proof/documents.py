@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from policy.errors import Fault
     from policy.proof.claims import Proof
     from policy.proof.difference import Difference, ProofOutcome
-    from policy.proof.edit import Edit, FleetCount
+    from policy.proof.edit import Edit, EditEffect, FleetCount
 
 
 def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
@@ -31,9 +31,15 @@ def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
     document: dict[str, Any] = {
         "compared": found.compared,
         "gone": found.gone,
-        "changes": [{"releases": effect.releases, **change_document(effect.change)} for effect in found.effects],
+        "changes": [effect_document(effect) for effect in found.effects],
     }
     return document if counted is None else {**document, "fleet": asdict(counted)}
+
+
+def effect_document(effect: EditEffect) -> dict[str, Any]:
+    """A change in some releases as a JSON document; with ``since`` if it begins on a later day."""
+    document = {"releases": effect.releases, **change_document(effect.change)}
+    return document if effect.since is None else {**document, "since": effect.since.isoformat()}
 
 
 def change_document(change: Difference) -> dict[str, Any]:

@@ -309,3 +309,17 @@ def test_a_candidate_has_ended_as_loaded_rules_have(sources: Sources, day: date,
     assert (compared.current.runner, compared.candidate.runner) == ("v1", runner)
     changed = next(change for change in compared.changes if getattr(change, "member", "") == "warnings")
     assert changed.to == [SOON if day <= UNTIL else ENDED]
+
+
+@pytest.mark.parametrize(
+    ("day", "since"), [(BEFORE, {date(2027, 3, 2)}), (UNTIL, {date(2027, 3, 2)}), (AFTER, {UNSET})], ids=str
+)
+def test_a_dry_run_for_all_says_from_when_an_end_changes_something(
+    sources: Sources, day: date, since: set[Any]
+) -> None:
+    candidate = with_end(sources).rules[PATH]
+    request = {"facts": KV, "vllm_version": "0.23.0"}
+    result = run_job(CandidateJob(sources.rules, [candidate], [], request, "0.23.0", day, 60, for_all=True))
+    assert result.affected
+    assert {each.since for each in result.affected} == since
+    assert {each.rule for each in result.affected} == {RULE}
