@@ -7,6 +7,7 @@ house, to find what vLLM then does.
 
 from __future__ import annotations
 
+from datetime import date  # noqa: TC003  # msgspec reads the annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct, UnsetType
@@ -14,6 +15,7 @@ from msgspec.json import Encoder
 from msgspec.structs import replace
 from uuid_utils import uuid7
 
+from policy.decision.dates import date_warnings
 from policy.decision.decision import (
     Decision,
     PolicyRef,
@@ -41,9 +43,7 @@ from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import date
 
-    from policy.decision.ruling import Ruling
     from policy.facts.facts import Facts
     from policy.intake.deployment import Deployment
     from policy.intake.intake import Find, IntakeResult
@@ -61,9 +61,10 @@ VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 
 
 class RequestEvaluation(Struct, frozen=True, gc=False):
-    """A request, the release's ruleset and its evaluation; ``intake`` is set for a deployment."""
+    """A request, the release's ruleset and its evaluation on a day; ``intake`` is set for a deployment."""
 
     request: Request
+    today: date
     ruleset: Ruleset
     evaluation: Evaluation
     intake: IntakeResult | None
@@ -138,12 +139,12 @@ class Policy:
         return self.compiled[key]
 
     def decide(self, request: Request, today: date) -> Decision:
-        """The decision, with a new id; it warns of house rules whose review was due before ``today``.
+        """The decision by the rules that hold today, with a new id; it warns of house rules by their dates.
 
         Raises:
             RequestInvalid: the facts cannot be derived from the deployment.
         """
-        return self.assemble(self.evaluate(request), today)
+        return self.assemble(self.evaluate(request, today))
 
     def answer(self, request: Request, today: date) -> EncodedDecision:
         """The same as ``decide``, encoded as JSON; a common decision is encoded without being assembled.
@@ -151,17 +152,19 @@ class Policy:
         Raises:
             RequestInvalid: the facts cannot be derived from the deployment.
         """
-        result = self.evaluate(request)
+        result = self.evaluate(request, today)
         json = self._encoder.encode(
             result.request, result.ruleset, result.evaluation, self._without_variable(result), today
         )
         if json is not None:
             return EncodedDecision(json, result.evaluation)
-        decision = self.assemble(result, today)
+        decision = self.assemble(result)
         return EncodedDecision(encode(decision), result.evaluation, decision)
 
-    def evaluate(self, request: Request) -> RequestEvaluation:
+    def evaluate(self, request: Request, today: date) -> RequestEvaluation:
         """Evaluate the release's rules on a request's facts, which are derived first if it has a deployment.
+
+        Rules that have ended ``today`` do not count.
 
         Raises:
             RequestInvalid: the facts cannot be derived from the deployment.
@@ -171,9 +174,8 @@ class Policy:
             intake = self.intake(request)
             request = replace(request, facts=intake.facts)
         ruleset = self.ruleset(request.release.decided_as)
-        return RequestEvaluation(
-            request, ruleset, evaluate(ruleset, request.facts, upstream_only=request.upstream_only), intake
-        )
+        evaluation = evaluate(ruleset, request.facts, today, upstream_only=request.upstream_only)
+        return RequestEvaluation(request, today, ruleset, evaluation, intake)
 
     def intake(self, request: Request) -> IntakeResult:
         """The facts of a request's deployment as the release would derive them; recent results are cached.
@@ -197,7 +199,7 @@ class Policy:
         ruleset = self.ruleset(request.release.decided_as)
 
         def upstream_result(facts: Facts) -> tuple[Runner | None, bool]:
-            upstream = evaluate(ruleset, facts, upstream_only=True).upstream
+            upstream, _ = ruleset.rulings(ruleset.fired(facts))  # only house rules end
             return upstream.runner, upstream.starts
 
         try:
@@ -209,14 +211,14 @@ class Policy:
                 error.end_within(*request.manifest)
             raise
 
-    def _evaluate_other(self, request: Request) -> RequestEvaluation | None:
+    def _evaluate_other(self, request: Request, today: date) -> RequestEvaluation | None:
         """The evaluation of another request made from one; ``None`` if vLLM refuses it before it chooses a runner.
 
         Raises:
             RequestInvalid: the scripts of the request expand to too much.
         """
         try:
-            return self.evaluate(request)
+            return self.evaluate(request, today)
         except RequestInvalid as error:
             expansion = current_expansion()
             if expansion is not None and expansion.is_exhausted:  # what vLLM would do was not found out
@@ -231,12 +233,13 @@ class Policy:
         other: RequestEvaluation | None = result
         if deployment is not None and VARIABLE_NAME in deployment.env:
             env = {name: value for name, value in deployment.env.items() if name != VARIABLE_NAME}
-            other = self._evaluate_other(replace(request, deployment=replace(deployment, env=env)))
+            other = self._evaluate_other(replace(request, deployment=replace(deployment, env=env)), result.today)
         if other is None:
             return WithoutVariable(None, None, starts=False)
         facts = other.evaluation.facts  # a script of the deployment, or the facts themselves, may set it too
         unset = defaults(series(request.release.decided_as))[VARIABLE_INDEX]
-        found = evaluate(result.ruleset, facts.changed(VARIABLE_INDEX, unset), upstream_only=request.upstream_only)
+        facts = facts.changed(VARIABLE_INDEX, unset)
+        found = evaluate(result.ruleset, facts, result.today, upstream_only=request.upstream_only)
         starts = found.final.starts and not other.launch_errors
         return WithoutVariable(found.ruling.runner, found.ruling.effect.outcome, starts)
 
@@ -253,13 +256,13 @@ class Policy:
                 facts=request.facts.in_series(series(release)),
                 release=Resolution(release, verified=True, defaulted=False),
             )
-            later = self._evaluate_other(other)
+            later = self._evaluate_other(other, result.today)
             if later is not None:
                 fired = _fired_rules(later.ruleset, later.evaluation)
                 lifted.update({rule: release for rule, since in lifted.items() if since is None and rule not in fired})
         return lifted
 
-    def assemble(self, result: RequestEvaluation, today: date) -> Decision:
+    def assemble(self, result: RequestEvaluation) -> Decision:
         """The decision that follows from an evaluation, as ``decide`` returns it."""
         request, ruleset, evaluation, intake = result.request, result.ruleset, result.evaluation, result.intake
         ruling, upstream, final = evaluation.ruling, evaluation.upstream, evaluation.final
@@ -281,7 +284,7 @@ class Policy:
         errors = startup_errors(views, final, final_row)
         launch_errors = result.launch_errors
         sentence = summary(ruling, reasons, [*launch_errors, *errors])
-        warnings = self._warnings(request, ruleset, ruling, today)
+        warnings = self._warnings(result)
         if final.refusals:
             left = start_lists(views, final, final_row)
             reasons += [views[n].reason(final_row, left, False) for n in final.refusals]
@@ -326,20 +329,19 @@ class Policy:
             )
         return decision
 
-    def _warnings(self, request: Request, ruleset: Ruleset, ruling: Ruling, today: date) -> list[str]:
+    def _warnings(self, result: RequestEvaluation) -> list[str]:
+        """A version that was not checked, and the dates of house rules."""
+        request, ruleset, ruling = result.request, result.ruleset, result.evaluation.ruling
         warnings = []
         release = request.release
         if not release.verified:
             warnings.append(
                 f"vLLM {request.vllm_version} was not checked against these rules; decided as {release.decided_as}"
             )
-        if not ruleset.reviewed.isdisjoint(ruling.holding):
-            rules = [ruleset.rules[n].rule for n in (*ruling.standing, *ruling.advice) if n in ruleset.reviewed]
-            warnings += [
-                f"the house rule `{rule.id}` was to be reviewed by {rule.review_by}; its owner is {rule.owner}"
-                for rule in rules
-                if rule.is_overdue(today)
-            ]
+        if result.today > ruleset.quiet_until:
+            listed = sorted(n for n in (*ruling.standing, *ruling.advice, *ruling.ended) if n in ruleset.dated)
+            for n in listed:
+                warnings += date_warnings(ruleset.rules[n].rule, result.today)
         return warnings
 
     def _explained(self, decision: Decision, result: RequestEvaluation) -> Decision:
@@ -349,14 +351,16 @@ class Policy:
         if request.deployment is None:
 
             def evaluate_with(index: int, value: Any) -> tuple[Runner | None, bool]:
-                other = evaluate(ruleset, evaluation.facts.changed(index, value), upstream_only=request.upstream_only)
+                facts = evaluation.facts.changed(index, value)
+                other = evaluate(ruleset, facts, result.today, upstream_only=request.upstream_only)
                 return other.ruling.runner, other.final.starts
 
-            assumed = assumptions(ruleset.rules, request.facts, actual, evaluate_with)
+            rules = [item for item in ruleset.rules if not item.rule.has_ended(result.today)]
+            assumed = assumptions(rules, request.facts, actual, evaluate_with)
         else:
 
             def decide(other: Deployment) -> tuple[Runner | None, bool]:
-                found = self._evaluate_other(replace(request, deployment=other))
+                found = self._evaluate_other(replace(request, deployment=other), result.today)
                 return (None, False) if found is None else (found.evaluation.ruling.runner, found.starts)
 
             assumed = assumed_of(request.deployment, actual, decide)
@@ -371,6 +375,7 @@ class Policy:
                 evaluation.facts.row,
                 evaluation.final,
                 evaluation.final_facts.row,
+                result.today,
                 upstream_only=request.upstream_only,
             ),
             assumptions=assumed,

@@ -201,7 +201,8 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
     if rule.remedy:
         lines.append(Text.assemble(("remedy: ", STRONG), rule.remedy))
     if rule.owner:
-        lines.append(Text(f"owner {rule.owner}, to be reviewed by {rule.review_by}, blocked by {rule.blocked_by}"))
+        end = f", holds until {rule.until}" if rule.until else ""
+        lines.append(Text(f"owner {rule.owner}, to be reviewed by {rule.review_by}, blocked by {rule.blocked_by}{end}"))
     table = table_of("releases", "known releases in it", str(rule.effect.says), "when")
     for body, part in zip(rule.document["releases"], rule.ranges, strict=True):
         known = [release for release in catalogue.releases.known if rule.range_of(release) is part]
@@ -220,7 +221,7 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
 
 
 def rule_list(rules: Iterable[Rule]) -> RenderableType:
-    """Rules, a line each."""
+    """Rules, a line each, with the last day of those that have an end."""
     table = table_of("rule", "layer", "effect", "title", "releases")
     for rule in rules:
         table.add_row(
@@ -228,7 +229,7 @@ def rule_list(rules: Iterable[Rule]) -> RenderableType:
             str(rule.layer),
             rule.effect.name,
             Text(rule.title),
-            " ".join(part.span.text for part in rule.ranges),
+            " ".join(part.span.text for part in rule.ranges) + (f", until {rule.until}" if rule.until else ""),
         )
     return table
 

@@ -173,13 +173,11 @@ def run_job(job: CandidateJob) -> SandboxResult:
 
 
 def _affected(job: CandidateJob, candidate: Policy) -> list[AffectedClass]:
-    from policy.proof.documents import change_document  # noqa: PLC0415  # the solver takes a third of a second to import
+    from policy.proof.documents import effect_document  # noqa: PLC0415  # the solver takes a third of a second to import
     from policy.proof.edit import edit_of  # noqa: PLC0415  # as above
 
     loaded = Policy(load(Sources(job.base)), compile_all=False)
-    classes = [
-        {"releases": effect.releases, **change_document(effect.change)} for effect in edit_of(loaded, candidate).effects
-    ]
+    classes = [effect_document(effect) for effect in edit_of(loaded, candidate, today=job.today).effects]
     return msgspec.convert(classes, list[AffectedClass])
 
 

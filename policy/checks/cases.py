@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from policy.rules.rule import Rule
 
 LONG_AGO: Final = date.min
+"""The day of every case: all rules hold, so that a case does not fail because its rule has ended since."""
 EXAMPLES: Final = {"vllm": "[0.23.0]", "given": "{model_config: {is_moe: true}}", "fires": "true"}
 """Values of fields, for messages about missing ones."""
 ELSEWHERE: Final = {

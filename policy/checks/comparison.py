@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date  # noqa: TC003  # msgspec reads the annotations
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from policy.decision.decision import Decision  # noqa: TC001  # msgspec reads the annotations
 from policy.errors import INVALID_REQUEST, Fault, RequestFault, RequestInvalid, RulesInvalid
@@ -33,7 +34,10 @@ class ClassOutcome(Struct, frozen=True):
 
 
 class AffectedClass(Struct, frozen=True):
-    """A class of deployments that the candidate rules affect, in these releases; ``facts`` are its smallest example."""
+    """A class of deployments that the candidate rules affect, in these releases; ``facts`` are its smallest example.
+
+    ``since`` is set if it is affected from a later day on, because a house rule ends.
+    """
 
     releases: list[str]
     rule: str
@@ -41,6 +45,7 @@ class AffectedClass(Struct, frozen=True):
     facts: dict[str, Any]
     from_: ClassOutcome = msgspec.field(name="from")
     to: ClassOutcome
+    since: date | UnsetType = UNSET
 
 
 class SandboxResult(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from rich.console import Group
 from rich.text import Text
 
@@ -42,7 +43,10 @@ def comparison_of_all(answer: DryRunComparisonOfAll) -> RenderableType:
         table = table_of("releases", "rule", "from", "to", "smallest deployment")
         for change in answer.changes:
             outcomes = (f"{runner_name(each.runner)}, {start_text(each.starts)}" for each in (change.from_, change.to))
-            table.add_row(", ".join(change.releases), change.rule, *outcomes, escape_control(compact(change.facts)))
+            since = "" if change.since is UNSET else f", from {change.since} on"
+            table.add_row(
+                ", ".join(change.releases) + since, change.rule, *outcomes, escape_control(compact(change.facts))
+            )
         head = table
     return Group(head, Text(), decision(answer.candidate))
 

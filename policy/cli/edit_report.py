@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from policy.proof.edit import Edit, FleetCount
+    from policy.proof.edit import Edit, EditEffect, FleetCount
     from policy.proof.groups import EffectGroup
     from policy.rules.catalogue import Catalogue
 
@@ -64,7 +64,7 @@ def edit(found: Edit, fleet: FleetCount | None, *, full: bool = False) -> Render
     parts: list[RenderableType] = [*_changes_text(found, full=full)]
     if full:
         for effect in found.effects:
-            parts += [Text(range_text(effect.releases, list(found.compared)), STRONG), *class_lines(effect.change)]
+            parts += [Text(_where(effect, found), STRONG), *class_lines(effect.change)]
     else:
         parts += _groups_text(found)
     return Group(*parts, *(Text(line, BAD if found.changes_something else GOOD) for line in summary(found, fleet)))
@@ -112,8 +112,14 @@ def _more(changed: Sequence[EffectGroup]) -> str:
     return f"{counted(len(changed[MAX_GROUPS:]), 'more group', 'more groups')} of deployments"
 
 
+def _where(affected: EditEffect | EffectGroup, found: Edit) -> str:
+    """The releases of an effect or a group, and the first day if that is a later one."""
+    releases = range_text(affected.releases, list(found.compared))
+    return releases if affected.since is None else f"{releases}, from {affected.since} on"
+
+
 def _in_releases(group: EffectGroup, found: Edit) -> str:
-    releases = range_text(group.releases, list(found.compared))
+    releases = _where(group, found)
     return releases if len(group.releases) == 1 else f"{len(group.releases)} releases: {releases}"
 
 
@@ -239,7 +245,7 @@ def _class_table(found: Edit) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for effect in found.effects:
         change = effect.change
-        releases = range_text(effect.releases, list(found.compared))
+        releases = _where(effect, found)
         cells = (releases, f"`{change.rule}`", transition(change), "<br>".join(reasons(change)))
         facts = code_cell(json.dumps(change.facts, ensure_ascii=False))
         yield f"| {' | '.join(cells)} | {facts} |"
@@ -270,7 +276,7 @@ def notices(found: Edit, place: Path, after: Catalogue, before: Catalogue) -> It
     for group in groups:
         rule = after.rule(group.rule) or before.rule(group.rule)
         if rule is not None and group.consequence is not Consequence.OTHER_REASONS:
-            releases = range_text(group.releases, list(found.compared))
+            releases = _where(group, found)
             change_text = f"{group_transition(group)}{stopped_by(group)}, {_example(group, found)}"
             message = f"{TITLES[group.consequence]}, {releases}: {change_text}"
             yield annotation("notice", Fault(str(place / rule.path), *rule.place, message))

@@ -18,6 +18,7 @@ from policy.rules.json_schema import cases_schema, condition_file_schema, releas
 from policy.rules.loader import read_folder
 from policy.rules.operators import OPERATORS, operators_for
 from policy.rules.releases import spans
+from policy.rules.rule import HOUSE_FIELDS, NOTICE
 
 if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
@@ -72,7 +73,7 @@ def facts_page(catalogue: Catalogue) -> str:
 
 
 def language_page() -> str:
-    """The rule language as a page: operators and effects."""
+    """The rule language as a page: operators, effects and the fields of house rules."""
     lines = [
         "# The rule language",
         "",
@@ -104,6 +105,16 @@ def language_page() -> str:
             f"| `{effect.name}` | {effect.layer} | {runner} | {effect.outcome or ''} | `{effect.says}` "
             f"| {effect.meaning} |"
         )
+    lines += ["", "## Fields that only house rules have", "", "| field | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in HOUSE_FIELDS.items()]
+    lines += [
+        "",
+        (
+            "A rule with `until: 2027-03-01` holds up to and including that day. From 2027-03-02 on (UTC) every "
+            f"decision is made as if the rule were not there. In the last {NOTICE} days each decision that the rule is "
+            "part of has a warning, and afterwards each decision that it would be part of."
+        ),
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -31,6 +31,7 @@ from policy.rules.loader import default_folder, read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import date
 
     from policy.errors import Remedies
     from policy.intake.intake import Find
@@ -142,8 +143,9 @@ def diff(
     find = models_of(model_configs or [], hub=hub).find
     before, after = _policy(base, place, find), _policy(head, place, find)
     with _proving("comparing") as progress:
-        edit = edit_of(before, after, progress)
-    count = _fleet_count(fleet, before, after) if fleet else None
+        day = today()
+        edit = edit_of(before, after, progress, day)
+    count = _fleet_count(fleet, before, after, day) if fleet else None
     if markdown is not None:
         _append(markdown, edit_report.markdown(edit, count, full=full))
     match form:
@@ -200,7 +202,7 @@ def _policy(name: str | None, place: Path, find: Find) -> Policy:
         fail(INVALID, f"the rules of {name or place}: {error}")
 
 
-def _fleet_count(file: str, before: Policy, after: Policy) -> FleetCount:
+def _fleet_count(file: str, before: Policy, after: Policy, day: date) -> FleetCount:
     from policy.proof.edit import count  # noqa: PLC0415  # as above
 
     pairs = [
@@ -209,7 +211,7 @@ def _fleet_count(file: str, before: Policy, after: Policy) -> FleetCount:
         for pair in _pairs(document, f"{file}:{number}", before.releases, after.releases)
     ]
     with err.working("deciding the fleet"):
-        return count(pairs, before, after, today(), FLEET_REMEDIES)
+        return count(pairs, before, after, day, FLEET_REMEDIES)
 
 
 def _pairs(

@@ -76,7 +76,7 @@ def check_rules(
     except RulesInvalid as error:
         found = CheckResult(error.faults)
     faults, catalogue = RulesInvalid(found.faults).under(place).faults, found.catalogue
-    warnings = RulesInvalid(_overdue(catalogue)).under(place).faults if catalogue else ()
+    warnings = RulesInvalid(_past_dates(catalogue)).under(place).faults if catalogue else ()
     _report_check(faults, warnings, form)
     if not faults and catalogue and form is CheckFormat.TEXT:
         rules_count = counted(len(catalogue.rules), "rule", "rules")
@@ -85,9 +85,17 @@ def check_rules(
     raise typer.Exit(INVALID if faults else 0)
 
 
-def _overdue(catalogue: Catalogue) -> Iterator[Fault]:
+def _past_dates(catalogue: Catalogue) -> Iterator[Fault]:
+    """A warning for each house rule that should have been reviewed, or has ended."""
     day = today()
     for rule in catalogue.rules:
+        if rule.has_ended(day):
+            yield Fault(
+                rule.path,
+                *rule.place,
+                f"warning: held until {rule.until}, and no longer applies; remove the rule with its cases, "
+                f"or ask {rule.owner} for a later date",
+            )
         if rule.is_overdue(day):
             yield Fault(
                 rule.path,

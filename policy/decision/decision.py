@@ -36,8 +36,9 @@ ID_END: Final = len(ID_START) + 36
 class Reason(Struct, frozen=True, gc=False):
     """A rule that fired: its message, what to do about it, and in ``facts`` the evidence by flat names.
 
-    ``owner`` and ``review_by`` are set for house rules. ``lifted_in`` is set if the request has ``explain``: the first
-    later release in which the rule does not fire for the same request, or ``None``.
+    ``owner`` and ``review_by`` are set for house rules, and ``until`` for those that have an end. ``lifted_in`` is set
+    if the request has ``explain``: the first later release in which the rule does not fire for the same request, or
+    ``None``.
     """
 
     rule: str
@@ -51,6 +52,7 @@ class Reason(Struct, frozen=True, gc=False):
     references: tuple[str, ...]
     owner: str | UnsetType = UNSET
     review_by: date | UnsetType = UNSET
+    until: date | UnsetType = UNSET
     lifted_in: str | UnsetType | None = UNSET
 
 
@@ -80,7 +82,8 @@ class PolicyRef(Struct, frozen=True, gc=False):
 class FailedCondition(Struct, frozen=True, gc=False):
     """A condition that did not hold.
 
-    ``fact`` is a fact, or the rule's field about the decision (``runner``, ``requires_any``, …).
+    ``fact`` is a fact, or the rule's field about the decision (``runner``, ``requires_any``, …) or about its end
+    (``until``).
     """
 
     fact: str
@@ -185,6 +188,7 @@ class RuleView:
         "review_by",
         "rule",
         "template",
+        "until",
         "values",
     )
 
@@ -194,6 +198,7 @@ class RuleView:
         self.references, self.remedy = rule.references, rule.remedy
         self.owner: str | UnsetType = rule.owner or UNSET
         self.review_by: date | UnsetType = rule.review_by or UNSET
+        self.until: date | UnsetType = rule.until or UNSET
         self.template = item.range.template
         self.fixed, self.lists = self.template.fixed, self.template.lists
         self.feature = rule.effect.says is Says.FEATURE
@@ -220,6 +225,7 @@ class RuleView:
             self.references,
             self.owner,
             self.review_by,
+            self.until,
         )
 
 

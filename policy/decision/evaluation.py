@@ -13,6 +13,8 @@ from policy.facts.vocabulary import VARIABLE_INDEX
 from policy.rules.effects import Runner
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from policy.decision.ruleset import Ruleset
 
 
@@ -40,20 +42,20 @@ class EncodedDecision(Struct, frozen=True, gc=False):
     decision: Decision | None = None
 
 
-def evaluate(ruleset: Ruleset, facts: Facts, *, upstream_only: bool) -> Evaluation:
-    """Evaluate the rules on a deployment's facts.
+def evaluate(ruleset: Ruleset, facts: Facts, today: date, *, upstream_only: bool) -> Evaluation:
+    """Evaluate the rules that hold today on a deployment's facts.
 
     If the house chooses another runner than vLLM alone would, ``set_to`` is the variable's text that makes vLLM choose
     it, and ``final`` is vLLM's ruling with that text. In every release a set variable decides before
     anything that a house rule could have decided against.
     """
-    fired = ruleset.fired(facts)
-    upstream, ruling = ruleset.rulings(fired)
+    rulings = ruleset.rulings_on(today) if ruleset.has_ends else ruleset.rulings
+    upstream, ruling = rulings(ruleset.fired(facts))
     if upstream_only:
         ruling = upstream
     if ruling.effect.runner is upstream.effect.runner:
         return Evaluation(facts, ruling, upstream, upstream, facts, None)
     variable = ruling.runner is Runner.V2
     final_facts = facts.changed(VARIABLE_INDEX, variable)
-    final, _ = ruleset.rulings(ruleset.fired(final_facts))
+    final, _ = rulings(ruleset.fired(final_facts))
     return Evaluation(facts, ruling, upstream, final, final_facts, "1" if variable else "0")

@@ -6,7 +6,7 @@ fields about other rules (``requires_any``, ``unless``, ``runner``, ``decided_by
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from policy.rules.catalogue import ReleaseRule
+
+
+NONE: Final[frozenset[int]] = frozenset()
 
 
 class NotApplied(Struct, frozen=True):
@@ -35,7 +38,8 @@ class Ruling(Struct, frozen=True, gc=False):
     ``holding`` are all rules whose conditions hold, in order, and ``cleared`` those cleared at startup. Among them,
     ``standing`` decide or are on a list, ``decisive`` made the decision, ``refusals`` stop vLLM at startup and
     ``advice`` only warns. ``v2_list`` and ``v1_list`` are the reasons in vLLM's order; ``at_start`` is the chosen
-    runner's list at the time when vLLM would refuse.
+    runner's list at the time when vLLM would refuse. ``ended`` are rules whose conditions hold and that would decide or
+    advise if they had not ended.
     """
 
     effect: Effect
@@ -48,6 +52,7 @@ class Ruling(Struct, frozen=True, gc=False):
     v2_list: tuple[int, ...]
     v1_list: tuple[int, ...]
     at_start: tuple[int, ...]
+    ended: tuple[int, ...] = ()
 
     @property
     def runner(self) -> Runner | None:
@@ -104,17 +109,21 @@ class RuleCombiner:
         self._house = frozenset(n for n, rule in enumerate(self._rules) if not rule.is_upstream)
         self._house_always = not self._house.isdisjoint(self._always)
 
-    def rulings(self, fired: tuple[int, ...]) -> tuple[Ruling, Ruling]:
-        """The rulings by upstream's layer alone and by both layers; the same object if no house rule holds."""
+    def rulings(self, fired: tuple[int, ...], ended: frozenset[int] = NONE) -> tuple[Ruling, Ruling]:
+        """The rulings by upstream's layer alone and by both layers; the same object if no house rule holds.
+
+        ``ended`` are the indexes of house rules that no longer hold.
+        """
         if self._house_always or not self._house.isdisjoint(fired):
-            return self._ruling(fired, upstream_only=True), self._ruling(fired, upstream_only=False)
-        ruling = self._ruling(fired, upstream_only=False)
+            return self._ruling(fired, ended, upstream_only=True), self._ruling(fired, ended, upstream_only=False)
+        ruling = self._ruling(fired, ended, upstream_only=False)
         return ruling, ruling
 
-    def _ruling(self, fired: tuple[int, ...], *, upstream_only: bool) -> Ruling:
+    def _ruling(self, fired: tuple[int, ...], ended: frozenset[int], *, upstream_only: bool) -> Ruling:
         """The ruling on the rules that fired; ``~index`` means that the rule's ``cleared_at_startup`` holds.
 
-        INVARIANT: at least one of them decides; the catalogue refuses releases in which none might.
+        INVARIANT: at least one of them decides; the catalogue refuses releases in which none might. House rules, which
+        may have ended, are not needed for that.
         """
         rules, bit, steps = self._rules, self._bit, self._steps
         holding = sorted(fired + self._always)
@@ -123,6 +132,9 @@ class RuleCombiner:
             cleared, holding = [~n for n in holding if n < 0], [n for n in holding if n >= 0]
         if upstream_only:
             holding = [n for n in holding if rules[n].is_upstream]
+        outdated: list[int] = []
+        if not ended.isdisjoint(holding):
+            outdated, holding = [n for n in holding if n in ended], [n for n in holding if n not in ended]
         effect = rules[holding[0]].effect
         if effect.alone:
             alone = tuple([n for n in holding if rules[n].effect is effect])
@@ -163,9 +175,11 @@ class RuleCombiner:
                 rule, runner, deciders, names, left if rule.refuses else names
             ):
                 (refusals if rule.refuses else advice).append(n)
-        return Ruling(
-            effect, *map(tuple, (holding, cleared, decisive, standing, refusals, advice, v2_list, v1_list, at_start))
-        )
+        outdated = [
+            n for n in outdated if steps[n][1] or not _excluding_field(rules[n], runner, deciders, names, names)
+        ]
+        found = (holding, cleared, decisive, standing, refusals, advice, v2_list, v1_list, at_start, outdated)
+        return Ruling(effect, *map(tuple, found))
 
     def _names(self, indexes: Iterable[int]) -> int:
         names = 0

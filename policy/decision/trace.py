@@ -16,6 +16,7 @@ from policy.rules.effects import Layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import date
 
     from policy.decision.ruling import RuleCombiner, Ruling
     from policy.facts.facts import Facts
@@ -36,14 +37,22 @@ def trace(
     row: Sequence[Any],
     final: Ruling,
     final_row: Sequence[Any],
+    today: date,
     *,
     upstream_only: bool,
 ) -> list[RuleTrace]:
-    """Each rule of the release and whether it fired; refusals are evaluated with the variable as it will be set."""
+    """Each rule of the release and whether it fired; refusals are evaluated with the variable as it will be set.
+
+    A rule that has ended did not fire, whatever the facts: what failed is its ``until``.
+    """
     found = []
     for n, item in enumerate(rules):
         rule = item.rule
         if upstream_only and rule.layer is not Layer.UPSTREAM:
+            continue
+        if rule.has_ended(today):
+            ended = FailedCondition("until", str(rule.until), str(today))
+            found.append(RuleTrace(rule.id, str(rule.layer), rule.effect.name, fired=False, failed=[ended]))
             continue
         by, facts = (final, final_row) if rule.effect.refuses else (ruling, row)
         fired = n in by.refusals if rule.effect.refuses else n in ruling.standing or n in ruling.advice

@@ -77,7 +77,7 @@ class ResponseEncoder:
             or ruling.effect.runner is None
             or upstream.effect.runner is None
             or (ruling is not final and (upstream.refusals or final.refusals))
-            or (today > ruleset.first_review and not ruleset.reviewed.isdisjoint(ruling.holding))
+            or (today > ruleset.quiet_until and (ruling.ended or not ruleset.dated.isdisjoint(ruling.holding)))
         ):
             return None
         fragments: dict[int, ReasonFragment] = {}

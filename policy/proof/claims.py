@@ -6,6 +6,7 @@ the rules are loaded (``catalogue``).
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,15 +15,17 @@ import z3
 
 from policy.errors import Fault
 from policy.proof.difference import Difference, differ, differences, meaning
-from policy.proof.replay import Replay
+from policy.proof.replay import LONG_AGO, Replay
 from policy.proof.space import Space
 from policy.proof.symbolic import Symbolic
 from policy.rules.releases import series, spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from datetime import date
 
     from policy.policy import Policy
+    from policy.rules.catalogue import Catalogue, ReleaseRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,9 @@ class Proof:
 def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> Proof:
     """Check every claim for every release of a loaded policy.
 
+    A rule must matter on some day on which it holds, beside the house rules that have not ended by then. Releases are
+    compared by all their rules.
+
     ``progress`` is called with the name of each release, and of each step between two, before its proof.
 
     Raises:
@@ -53,14 +59,20 @@ def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> P
     """
     catalogue = policy.catalogue
     known = catalogue.releases.known
+    days = [LONG_AGO, *catalogue.days_after_ends()]
     faults: dict[Fault, list[str]] = {}
     proved: dict[tuple[Any, ...], tuple[Fault, ...]] = {}
-    for release in known:
-        key = meaning(catalogue.rules_of(release), series(release))
+
+    def prove_on(release: str, day: date) -> tuple[Fault, ...]:
+        rules = catalogue.rules_on(release, day)
+        key = meaning(rules, series(release))
         if key not in proved:
             progress(release)
-            proved[key] = tuple(_faults(policy, release))
-        for fault in proved[key]:
+            proved[key] = tuple(_faults(rules, release))
+        return proved[key]
+
+    for release in known:
+        for fault in _lasting(catalogue, days, [prove_on(release, day) for day in days]):
             faults.setdefault(fault, []).append(release)
     steps = []
     for before, after in pairwise(known):
@@ -73,9 +85,15 @@ def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> P
     return Proof(tuple(_in_releases(faults, known)), _equivalent_groups(policy, steps), tuple(steps))
 
 
-def _faults(policy: Policy, release: str) -> Iterator[Fault]:
+def _lasting(catalogue: Catalogue, days: Sequence[date], faults: Sequence[tuple[Fault, ...]]) -> Iterator[Fault]:
+    """The faults of rules that have them on every day on which they hold, of the ``faults`` of each day."""
+    held = {rule.path: sum(not rule.has_ended(day) for day in days) for rule in catalogue.rules}
+    counts = Counter(fault for each in faults for fault in each)
+    return (fault for fault, count in counts.items() if count == held[str(fault.path)])
+
+
+def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
     """The faults of a release's rules: unreachable or redundant rules."""
-    rules = policy.catalogue.rules_of(release)
     space = Space([condition for item in rules for condition in (item.when, item.cleared) if condition is not None])
     whole = Symbolic(rules, space, series(release))
     solver = z3.SolverFor("QF_FD")

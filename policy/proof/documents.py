@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from policy.errors import Fault
     from policy.proof.claims import Proof
     from policy.proof.difference import Difference, ProofOutcome
-    from policy.proof.edit import Edit, FleetCount
+    from policy.proof.edit import Edit, EditEffect, FleetCount
     from policy.proof.groups import EffectGroup
     from policy.rules.changes import ItemChange
 
@@ -38,7 +38,7 @@ def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
     document: dict[str, Any] = {
         "compared": found.compared,
         "gone": found.gone,
-        "changes": [{"releases": effect.releases, **change_document(effect.change)} for effect in found.effects],
+        "changes": list(map(effect_document, found.effects)),
         "groups": list(map(_group_document, groups_of(found))),
         "edits": list(map(_item_document, found.changes)),
         "default_release": found.default_releases and dict(zip(("from", "to"), found.default_releases, strict=True)),
@@ -48,7 +48,7 @@ def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
 
 def _group_document(group: EffectGroup) -> dict[str, Any]:
     (before, starts_before), (after, starts_after) = group.before, group.after
-    return {
+    document = {
         "consequence": group.consequence.name.lower().replace("_", "-"),
         "rule": group.rule,
         "from": {"runner": before, "starts": starts_before},
@@ -57,6 +57,7 @@ def _group_document(group: EffectGroup) -> dict[str, Any]:
         "classes": len(group.effects),
         "example": {"releases": group.example.releases, "facts": group.example.change.facts},
     }
+    return document if group.since is None else {**document, "since": group.since.isoformat()}
 
 
 def _item_document(change: ItemChange) -> dict[str, Any]:
@@ -76,6 +77,12 @@ def _item_document(change: ItemChange) -> dict[str, Any]:
             for field in change.fields
         ],
     }
+
+
+def effect_document(effect: EditEffect) -> dict[str, Any]:
+    """A change in some releases as a JSON document; with ``since`` if it begins on a later day."""
+    document = {"releases": effect.releases, **change_document(effect.change)}
+    return document if effect.since is None else {**document, "since": effect.since.isoformat()}
 
 
 def change_document(change: Difference) -> dict[str, Any]:

@@ -7,18 +7,18 @@ the effects for a reader.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import RequestInvalid
 from policy.problems import REMEDIES, request_problem
 from policy.proof.difference import differences, meaning
-from policy.proof.replay import Replay
+from policy.proof.replay import LONG_AGO, Replay
 from policy.rules.changes import catalogue_changes
 from policy.rules.releases import series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from datetime import date
 
     from policy.decision.decision import Decision
     from policy.errors import Remedies
@@ -32,10 +32,14 @@ FIRST: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class EditEffect:
-    """One change, and the releases in which it is the same."""
+    """One change, and the releases in which it is the same; ``since`` is its first day, or ``None`` for today.
+
+    A change that begins later does so because a house rule ends.
+    """
 
     releases: tuple[str, ...]
     change: Difference
+    since: date | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,8 @@ class Edit:
     ``compared`` maps each release after the edit to the one that decided for it before.
 
     Among the ``effects`` those with another runner come first. No effect in a release is a proof that no deployment is
-    affected there. ``changes`` are those of the rules themselves, ``default_releases`` the default release before and
-    after, if it differs.
+    affected there, neither today nor on a later day. ``changes`` are those of the rules themselves,
+    ``default_releases`` the default release before and after, if it differs.
     """
 
     compared: dict[str, str]
@@ -77,26 +81,38 @@ class Edit:
         return bool(self.effects or self.gone)
 
 
-def edit_of(base: Policy, head: Policy, progress: Callable[[str], None] = lambda _: None) -> Edit:
+def edit_of(
+    base: Policy, head: Policy, progress: Callable[[str], None] = lambda _: None, today: date = LONG_AGO
+) -> Edit:
     """The changes from ``base`` to ``head``; a new release is compared with the one below it in ``base``.
+
+    Both are compared by the rules that hold today, and by those that are left after each end of a rule. By default all
+    ends are still ahead.
 
     Raises:
         ProofFailed: the policy decides a witness differently from the solver.
     """
     compared = {release: base.releases.resolve(release, nearest=True).decided_as for release in head.releases.known}
-    found: dict[str, tuple[Difference, list[str]]] = {}
+    ends = {day for policy in (base, head) for day in policy.catalogue.days_after_ends() if day > today}
+    found: dict[tuple[date | None, str], tuple[Difference, list[str]]] = {}
     proved: dict[Any, list[Difference]] = {}
     for after, before in compared.items():
-        rules = base.catalogue.rules_of(before), head.catalogue.rules_of(after)
-        both = series(before), series(after)
-        key = meaning(rules[0], both[0]), meaning(rules[1], both[1])
-        if key not in proved:
-            progress(after)
-            proved[key] = differences(*rules, both, Replay((base, before), (head, after)))
-        for change in proved[key]:
-            found.setdefault(repr(change), (change, []))[1].append(after)
+        earlier: set[str] = set()
+        for day in (today, *sorted(ends)):
+            rules = base.catalogue.rules_on(before, day), head.catalogue.rules_on(after, day)
+            both = series(before), series(after)
+            key = meaning(rules[0], both[0]), meaning(rules[1], both[1])
+            if key not in proved:
+                progress(after)
+                proved[key] = differences(*rules, both, Replay((base, before), (head, after), day))
+            for change in proved[key]:
+                name = repr(change)
+                if name not in earlier:
+                    since = None if day == today else day
+                    found.setdefault((since, name), (change, []))[1].append(after)
+                    earlier.add(name)
     gone = tuple(release for release in base.releases.known if release not in compared)
-    effects = [EditEffect(tuple(releases), change) for change, releases in found.values()]
+    effects = [EditEffect(tuple(releases), change, since) for (since, _), (change, releases) in found.items()]
     changes = catalogue_changes(base.catalogue, head.catalogue, compared)
     defaults = base.releases.default, head.releases.default
     return Edit(
@@ -108,10 +124,10 @@ def edit_of(base: Policy, head: Policy, progress: Callable[[str], None] = lambda
     )
 
 
-def _weight(effect: EditEffect) -> tuple[bool, bool]:
-    """Changes of the runner sort first, then of the start, then of the reasons."""
+def _weight(effect: EditEffect) -> tuple[bool, bool, date]:
+    """Changes of the runner sort first, then of the start, then of the reasons; earlier ones before later ones."""
     before, after = effect.change.before, effect.change.after
-    return before.runner == after.runner, before.starts == after.starts
+    return before.runner == after.runner, before.starts == after.starts, effect.since or date.min
 
 
 def count(

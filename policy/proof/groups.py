@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import date
 
     from policy.proof.difference import Difference, ProofOutcome
     from policy.proof.edit import Edit, EditEffect
@@ -31,11 +32,15 @@ class Consequence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class EffectGroup:
-    """The effects of one rule with the same change of runner and start; ``releases`` are those of all ``effects``."""
+    """The effects of one rule with the same change of runner and start; ``releases`` are those of all ``effects``.
+
+    ``since`` is the day from which they are there, or ``None`` for today.
+    """
 
     rule: str
     before: RunnerAndStart
     after: RunnerAndStart
+    since: date | None
     releases: tuple[str, ...]
     effects: tuple[EditEffect, ...]
 
@@ -61,9 +66,9 @@ def consequence(before: RunnerAndStart, after: RunnerAndStart) -> Consequence:
 
 def groups_of(edit: Edit) -> tuple[EffectGroup, ...]:
     """The groups of an edit's effects, the worst first, each rule's together; first what started before."""
-    found: dict[tuple[str, RunnerAndStart, RunnerAndStart], list[EditEffect]] = {}
+    found: dict[tuple[str, RunnerAndStart, RunnerAndStart, date | None], list[EditEffect]] = {}
     for effect in edit.effects:
-        found.setdefault(_key(effect.change), []).append(effect)
+        found.setdefault((*_key(effect.change), effect.since), []).append(effect)
     groups = [EffectGroup(*key, _releases(effects, edit.compared), tuple(effects)) for key, effects in found.items()]
     rules = list(dict.fromkeys(group.rule for group in groups))
     return tuple(sorted(groups, key=lambda group: (group.consequence, rules.index(group.rule), not group.before[1])))

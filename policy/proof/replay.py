@@ -6,7 +6,7 @@ Every witness of a difference is decided here too.
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from policy.proof.difference import ProofOutcome
 from policy.request.request import read_request
@@ -16,24 +16,26 @@ if TYPE_CHECKING:
     from policy.policy import Policy
     from policy.request.request import Request
 
-LONG_AGO = date.min
+LONG_AGO: Final = date.min
+"""A day on which every rule holds."""
 
 
 class Replay:
-    """Two policies, each with the release to decide for."""
+    """Two policies, each with the release to decide for, on one day."""
 
-    def __init__(self, before: tuple[Policy, str], after: tuple[Policy, str]) -> None:
+    def __init__(self, before: tuple[Policy, str], after: tuple[Policy, str], today: date = LONG_AGO) -> None:
         self._sides = before, after
+        self._today = today
 
     def __call__(self, facts: dict[str, Any]) -> tuple[ProofOutcome, ProofOutcome]:
         """The decisions of both on these facts, which are legal and nested as in a request."""
-        before, after = (_answer(decide(policy, release, facts)) for policy, release in self._sides)
+        before, after = (_answer(decide(policy, release, facts, self._today)) for policy, release in self._sides)
         return before, after
 
 
-def decide(policy: Policy, release: str, facts: dict[str, Any]) -> Decision:
-    """The whole decision of a known release, without warnings about overdue reviews."""
-    return policy.decide(_request(policy, release, facts), LONG_AGO)
+def decide(policy: Policy, release: str, facts: dict[str, Any], today: date) -> Decision:
+    """The whole decision of a known release."""
+    return policy.decide(_request(policy, release, facts), today)
 
 
 def _request(policy: Policy, release: str, facts: dict[str, Any]) -> Request:

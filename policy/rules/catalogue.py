@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,6 +61,15 @@ class Catalogue:
     def rules_of(self, release: str) -> tuple[ReleaseRule, ...]:
         """The rules of a known release, in order of precedence and then of vLLM's own list."""
         return self.of_release[release]
+
+    def rules_on(self, release: str, today: date) -> tuple[ReleaseRule, ...]:
+        """The same, without the rules that have ended."""
+        return tuple(item for item in self.rules_of(release) if not item.rule.has_ended(today))
+
+    def days_after_ends(self) -> list[date]:
+        """The days from which on fewer rules hold, ascending: those after the last day of some rule."""
+        ends = {rule.until for rule in self.rules if rule.until is not None and rule.until < date.max}
+        return [until + timedelta(days=1) for until in sorted(ends)]
 
     def in_order(self) -> list[Rule]:
         """All rules in order of precedence, then of vLLM's own list."""

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
     from policy.rules.conditions import Condition
     from policy.rules.rule import NamedCondition, Range, Rule
 
-RULE_FIELDS: Final = ("effect", "title", "why", "remedy", "references", "order", "owner", "review_by", "blocked_by")
+RULE_FIELDS: Final = (
+    "effect",
+    "title",
+    "why",
+    "remedy",
+    "references",
+    "order",
+    "owner",
+    "review_by",
+    "blocked_by",
+    "until",
+)
 RANGE_FIELDS: Final = ("when", "cleared_at_startup", "requires_any", "unless", "runner", "decided_by")
 CONDITIONS: Final = ("in_force", "when", "cleared_at_startup")
 """The fields whose values are conditions."""

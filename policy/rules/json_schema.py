@@ -14,7 +14,7 @@ from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VOCABULARY
 from policy.parser.fields import MAX_SPAN, RANGE_PATTERN
 from policy.rules.effects import TABLE, Effect, Layer, Runner, Says
 from policy.rules.operators import OPERATORS, VALUES, operators_for
-from policy.rules.rule import HOUSE_REQUIRED, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
+from policy.rules.rule import DATES, HOUSE_FIELDS, HOUSE_REQUIRED, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 RANGE: Final = {
@@ -27,17 +27,7 @@ RELEASE: Final = {"type": "string", "pattern": r"^(0|[1-9][0-9]*)(\.(0|[1-9][0-9
 NAME: Final = {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$"}
 LINK: Final = {"type": "string", "pattern": "^https://"}
 TEXT: Final = {"type": "string", "pattern": r"\S"}
-HOUSE: Final = {
-    "owner": {**TEXT, "description": "the team that answers for the rule"},
-    "review_by": {
-        "type": "string",
-        "format": "date",
-        "pattern": "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$",
-        "description": "the day by which somebody must look at the rule again, such as `2027-01-31`",
-    },
-    "blocked_by": {**TEXT, "description": "what prevents the removal of the rule: an issue, a measurement"},
-}
-"""The fields of house rules."""
+DATE: Final = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"}
 
 
 def facts_schema() -> dict[str, Any]:
@@ -109,7 +99,10 @@ def rule_schema(layer: Layer) -> dict[str, Any]:
         },
     }
     common = {**texts, **scope, "when": {"$ref": "#/$defs/when"}}
-    house = HOUSE if layer is Layer.HOUSE else {}
+    house = {
+        name: {**(DATE if name in DATES else TEXT), "description": meaning}
+        for name, meaning in (HOUSE_FIELDS if layer is Layer.HOUSE else {}).items()
+    }
     return {
         "$schema": DIALECT,
         "title": f"A rule of the {layer} layer",

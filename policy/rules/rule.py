@@ -44,6 +44,18 @@ RANGE_FIELDS: Final = (*SAYS, *SCOPE_EFFECTS, "when")
 RULE_REQUIRED: Final = ("id", "title", "effect", "why", "references", "releases")
 RULE_OPTIONAL: Final = ("remedy", "order", "gaps", *RANGE_FIELDS)
 HOUSE_REQUIRED: Final = ("owner", "review_by", "blocked_by")
+HOUSE_OPTIONAL: Final = ("until",)
+HOUSE_FIELDS: Final = {
+    "owner": "the team that is responsible for the rule",
+    "review_by": "the day by which somebody must look at the rule again, such as `2027-01-31`; it holds afterwards too",
+    "blocked_by": "what prevents the removal of the rule: an issue, a measurement",
+    "until": "the last day on which the rule holds, in UTC; optional, and not before `review_by`",
+}
+"""The fields that only house rules have, with their meanings."""
+DATES: Final = ("review_by", "until")
+"""Those of them that are dates."""
+NOTICE: Final = 30
+"""Days before its last one from which a rule's end is announced."""
 DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 ONLY_HOUSE: Final = "it is for house rules only; remove it, or move the file below `house/`"
 OF_CONDITION: Final = dict.fromkeys(
@@ -59,7 +71,7 @@ EXAMPLES: Final = {
 }
 """Values of fields, for messages about missing ones."""
 OF_RULE: Final = dict.fromkeys(
-    ("id", "title", "effect", "order", "why", "remedy", "references", "gaps", *HOUSE_REQUIRED),
+    ("id", "title", "effect", "order", "why", "remedy", "references", "gaps", *HOUSE_FIELDS),
     "it is the same for all releases; move it to the rule, beside `releases`",
 )
 
@@ -102,11 +114,20 @@ class Rule:
     owner: str | None = None
     review_by: date | None = None
     blocked_by: str | None = None
+    until: date | None = None
     gaps: tuple[tuple[ReleaseRange, str], ...] = ()
 
     def is_overdue(self, today: date) -> bool:
-        """Whether the rule should have been reviewed before ``today``."""
-        return self.review_by is not None and self.review_by < today
+        """Whether the rule holds and should have been reviewed before ``today``."""
+        return self.review_by is not None and self.review_by < today and not self.has_ended(today)
+
+    def has_ended(self, today: date) -> bool:
+        """Whether the last day on which the rule holds is over."""
+        return self.until is not None and self.until < today
+
+    def ends_soon(self, today: date) -> bool:
+        """Whether the rule holds today and the last day on which it does is at most ``NOTICE`` days away."""
+        return self.until is not None and 0 <= (self.until - today).days <= NOTICE
 
     def range_of(self, release: str) -> Range | None:
         """The range that contains a release."""
@@ -186,15 +207,18 @@ def read_named(node: YamlNode, reader: FieldReader) -> NamedCondition | None:
 
 def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
     """A rule of the layer whose folder the file is in; ``None`` after a fault."""
-    required = RULE_REQUIRED + (HOUSE_REQUIRED if layer is Layer.HOUSE else ())
-    only_house = {} if layer is Layer.HOUSE else dict.fromkeys(HOUSE_REQUIRED, ONLY_HOUSE)
+    is_house = layer is Layer.HOUSE
     fields = reader.fields(
         node,
         f"{layer} rule",
-        required,
-        RULE_OPTIONAL,
+        RULE_REQUIRED + (HOUSE_REQUIRED if is_house else ()),
+        RULE_OPTIONAL + (HOUSE_OPTIONAL if is_house else ()),
         synonyms=synonyms.RULE_FIELDS,
-        elsewhere={**only_house, **OF_CONDITION, "vllm": "write it in a range: `releases:`, below it `- vllm: …`"},
+        elsewhere={
+            **({} if is_house else dict.fromkeys(HOUSE_FIELDS, ONLY_HOUSE)),
+            **OF_CONDITION,
+            "vllm": "write it in a range: `releases:`, below it `- vllm: …`",
+        },
         examples=EXAMPLES,
     )
     effect = _read_effect(fields, reader, layer)
@@ -206,7 +230,12 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
         if not link.startswith("https://"):
             advice = "write a space after the dash" if link.startswith("-") else "write the whole address"
             reader.fault(fields["references"], f"expected an `https://` link, got {quoted(link)}; {advice}")
-    review_by = _read_date(fields.get("review_by"), reader)
+    review_by, until = (_read_date(fields.get(name), reader) for name in DATES)
+    if review_by and until and until < review_by:
+        reader.fault(
+            fields["until"],
+            f"the rule ends on {until}, before its review by {review_by}; move `review_by` to that day or before it",
+        )
     ranges = [
         part
         for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES)
@@ -231,6 +260,7 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
         owner=texts["owner"],
         review_by=review_by,
         blocked_by=texts["blocked_by"],
+        until=until,
         gaps=tuple(gaps),
     )
 

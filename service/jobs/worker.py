@@ -283,10 +283,10 @@ class JobWorker:
         """The decision on one deployment; with ``is_strict`` there is none if an argument or a variable is unknown."""
         budget.decide(explained=request.explain)
         try:
-            result = self.policy.evaluate(request)
+            result = self.policy.evaluate(request, today)
             if is_strict and result.intake is not None:
                 require_known_values(result.intake, request.pointer)
-            decision = self.policy.assemble(result, today)
+            decision = self.policy.assemble(result)
         except ModelConfigNeeded as error:
             raise self._models.refusal(error) from error
         if records is not None:

@@ -7,7 +7,7 @@ entirely.
 from __future__ import annotations
 
 import logging
-from datetime import datetime
+from datetime import UTC, datetime, time
 from time import perf_counter_ns, sleep, thread_time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,9 +26,11 @@ from service.transport.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from datetime import date
 
     from starlette.types import Scope
 
+    from policy.rules.catalogue import Catalogue
     from service.auth.access import Access
     from service.models import HubModels
     from service.recorder import Recorder
@@ -208,7 +210,7 @@ class ServiceState:
             (),
             datetime.fromisoformat(published.loaded_at).timestamp(),
         )
-        yield "runner_policy_overdue_rules", (), sum(rule.is_overdue(today()) for rule in policy.catalogue.rules)
+        yield from _date_samples(policy.catalogue, today())
         yield from self._log_samples()
 
     def _log_samples(self) -> Iterator[Sample]:
@@ -225,3 +227,17 @@ class ServiceState:
         yield "runner_policy_log_lost_file_records", (), counts.lost_file_records
         yield "runner_policy_log_store_up", (), float(counts.store_up)
         yield "runner_policy_log_spill_bytes", (), counts.spill_bytes
+
+
+def _date_samples(catalogue: Catalogue, day: date) -> Iterator[Sample]:
+    """The numbers of house rules whose dates are past, and when the next one ends."""
+    rules = catalogue.rules
+    yield "runner_policy_overdue_rules", (), sum(rule.is_overdue(day) for rule in rules)
+    yield "runner_policy_ended_rules", (), sum(rule.has_ended(day) for rule in rules)
+    ahead = [first for first in catalogue.days_after_ends() if first > day]
+    if ahead:
+        yield (
+            "runner_policy_next_rule_end_timestamp_seconds",
+            (),
+            datetime.combine(ahead[0], time.min, UTC).timestamp(),
+        )

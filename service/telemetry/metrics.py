@@ -77,6 +77,10 @@ FAMILIES: Final[dict[str, Family]] = {
     ),
     "runner_policy_workers": Family("gauge", "processes that serve requests"),
     "runner_policy_overdue_rules": Family("gauge", "house rules past their review date", merge="max"),
+    "runner_policy_ended_rules": Family("gauge", "house rules that have ended and can be deleted", merge="max"),
+    "runner_policy_next_rule_end_timestamp_seconds": Family(
+        "gauge", "when the next house rule ends; missing if none has an end ahead", merge="min"
+    ),
     "runner_policy_log_queue_records": Family("gauge", "decisions waiting to be recorded"),
     "runner_policy_log_written": Family("counter", "decisions written to the log's store"),
     "runner_policy_log_spilled": Family("counter", "decisions spilled to the local disk"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import httpx
@@ -25,10 +26,10 @@ from service.state.answers import Answers
 from service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Awaitable, Callable
 
     from policy.policy import Policy
+    from service.app import Application
 
 BODY = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}}'
 
@@ -59,6 +60,161 @@ def test_no_answer_is_given_on_another_day(
     monkeypatch.setattr("service.state.answers.time", lambda: datetime(2199, 1, 1, tzinfo=UTC).timestamp())
     overdue = "the house rule `kv-connector-fallback` was to be reviewed by 2027-06-30; its owner is inference-platform"
     assert warnings() == [[overdue]] * 4
+
+
+LAST = datetime(2027, 3, 1, 23, 59, 59, tzinfo=UTC)
+MIDNIGHT = datetime(2027, 3, 2, tzinfo=UTC)
+RULE = "kv-connector-fallback"
+SOON = f"the house rule `{RULE}` holds until 2027-03-01, and not afterwards; its owner is inference-platform"
+SET = (
+    "vLLM alone takes V2, the policy decided V1; set VLLM_USE_V2_MODEL_RUNNER=0; "
+    f"rule `{RULE}`: a KV connector (NixlConnector) keeps this deployment on V1"
+)
+ENDED = f"the house rule `{RULE}` held until 2027-03-01, and no longer applies; its owner is inference-platform"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
+    """Sets the service's clock."""
+    return lambda now: monkeypatch.setattr("service.state.answers.time", now.timestamp)
+
+
+@pytest.fixture
+def ending(folder: Path) -> Path:
+    """The shipped rules, whose house rule has an end."""
+    file = folder / "house" / f"{RULE}.yaml"
+    text = file.read_text()
+    assert "review_by: 2027-06-30" in text
+    file.write_text(text.replace("review_by: 2027-06-30", "review_by: 2027-03-01\nuntil: 2027-03-01"))
+    return folder
+
+
+def served(app: Application, ask: Callable[[httpx.AsyncClient], Awaitable[Any]]) -> Any:
+    """The result of ``ask`` with a client of the application."""
+
+    async def run() -> Any:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            return await ask(client)
+
+    return asyncio.run(run())
+
+
+def application(ending: Path, tmp_path: Path, **settings: Any) -> Application:
+    run = tmp_path / "run"
+    run.mkdir(exist_ok=True)
+    return create_app(Settings(log=SecretStr("off"), run=run, rules=ending, **settings))
+
+
+def test_at_midnight_a_rule_ends_and_no_kept_answer_outlives_it(
+    ending: Path, tmp_path: Path, clock: Callable[[datetime], None]
+) -> None:
+    app = application(ending, tmp_path)
+
+    async def ask(client: httpx.AsyncClient) -> list[tuple[Any, ...]]:
+        found = []
+        for now in (LAST, LAST, LAST, MIDNIGHT, MIDNIGHT, MIDNIGHT):
+            clock(now)
+            answer = (await client.post("/v1/decisions", content=BODY)).json()
+            untils = [reason.get("until") for reason in answer["reasons"]]
+            found.append(
+                (answer["runner"], answer["set_env"], untils, answer["warnings"], answer["policy"]["revision"])
+            )
+        return found
+
+    revision = app.service.answers.policy.revision
+    before = ("v1", {"VLLM_USE_V2_MODEL_RUNNER": "0"}, ["2027-03-01"], [SOON], revision)
+    after: tuple[Any, ...] = ("v2", {}, [None], [ENDED], revision)
+    assert served(app, ask) == [before] * 3 + [after] * 3
+
+
+def test_every_endpoint_decides_without_a_rule_that_has_ended(
+    ending: Path, tmp_path: Path, clock: Callable[[datetime], None]
+) -> None:
+    app = application(ending, tmp_path, admission_set_env="always")
+    document = json.loads(BODY)
+    rule = (ending / "house" / f"{RULE}.yaml").read_text()
+    review = json.loads((Path(__file__).parent.parent / "core/admission/deployment-create.json").read_text())
+
+    async def ask(client: httpx.AsyncClient) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {}
+        for now in (LAST, MIDNIGHT):
+            clock(now)
+            answers = {
+                "batch": (await client.post("/v1/decisions/batch", json={"items": [document]})).json()["items"][0],
+                "stream": json.loads(
+                    (
+                        await client.post(
+                            "/v1/decisions/batch",
+                            content=BODY + b"\n",
+                            headers={"content-type": "application/x-ndjson"},
+                        )
+                    ).text
+                ),
+                "explained": (await client.post("/v1/decisions", json={**document, "explain": True})).json(),
+                "dry run": (await client.post("/v1/dry-run", json=document)).json(),
+            }
+            for name, answer in answers.items():
+                found.setdefault(name, []).append((answer["runner"], answer["warnings"]))
+            tried = (await client.post("/v1/dry-run", json={"request": document, "rules": [rule]})).json()
+            found.setdefault("candidate", []).append(
+                (tried["candidate"]["runner"], tried["candidate"]["warnings"], tried["changes"])
+            )
+            admitted = (await client.post("/v1/admission", json=review)).json()["response"]
+            found.setdefault("admission", []).append([text.partition("]: ")[2] for text in admitted["warnings"]])
+            patched = (await client.post("/v1/admission/mutate", json=review)).json()["response"]
+            found.setdefault("patch", []).append("patch" in patched)
+        app.service.pool.close()
+        return found
+
+    decided = [("v1", [SOON]), ("v2", [ENDED])]
+    assert served(app, ask) == {
+        **dict.fromkeys(("batch", "stream", "explained", "dry run"), decided),
+        "candidate": [(*each, []) for each in decided],
+        "admission": [[SET, SOON], [ENDED]],
+        "patch": [True, False],
+    }
+
+
+def test_metrics_say_how_many_rules_have_ended_and_when_the_next_does(
+    ending: Path, tmp_path: Path, clock: Callable[[datetime], None]
+) -> None:
+    app = application(ending, tmp_path)
+
+    async def ask(client: httpx.AsyncClient) -> list[dict[str, float]]:
+        found = []
+        for now in (LAST, MIDNIGHT):
+            clock(now)
+            lines = (await client.get("/metrics")).text.splitlines()
+            numbers = dict(line.split(" ") for line in lines if line.startswith("runner_policy_") and "{" not in line)
+            found.append(
+                {
+                    name: float(number)
+                    for name, number in numbers.items()
+                    if name.endswith(("_overdue_rules", "_ended_rules", "_next_rule_end_timestamp_seconds"))
+                }
+            )
+        return found
+
+    gone = {"runner_policy_overdue_rules": 0, "runner_policy_ended_rules": 1}
+    assert served(app, ask) == [
+        {
+            "runner_policy_overdue_rules": 0,
+            "runner_policy_ended_rules": 0,
+            "runner_policy_next_rule_end_timestamp_seconds": MIDNIGHT.timestamp(),
+        },
+        gone,
+    ]
+
+
+def test_the_catalogue_has_the_end_of_a_rule(ending: Path, tmp_path: Path) -> None:
+    app = application(ending, tmp_path)
+
+    async def ask(client: httpx.AsyncClient) -> list[Any]:
+        rule = (await client.get(f"/v1/rules/{RULE}")).json()
+        rules = [(await client.get(path)).json()["rules"] for path in ("/v1/rules", "/v1/rules?vllm_version=0.23.0")]
+        return [rule["until"], *({each["id"]: each.get("until") for each in found}[RULE] for found in rules)]
+
+    assert served(app, ask) == ["2027-03-01"] * 3
 
 
 def test_an_engine_that_did_not_finish_is_a_503_that_says_what_to_do() -> None:

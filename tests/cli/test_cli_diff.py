@@ -40,6 +40,59 @@ def rules_at(folder: Path, when: Any = None) -> Path:
     return folder
 
 
+# rules with an end
+
+
+def ending_at(folder: Path, until: str | None) -> Path:
+    """The same with a house rule, which has an end if ``until`` is set."""
+    rules_at(folder)
+    (folder / "house").mkdir()
+    end = {} if until is None else {"until": until}
+    house = {"owner": "tests", "review_by": "2020-01-01", "blocked_by": "nothing", **end}
+    (folder / "house/moe.yaml").write_text(rule_text("moe", "fallback-v1", WHEN, **house))
+    return folder
+
+
+def test_each_format_says_from_which_day_on_an_end_changes_decisions(call: Callable[..., Done], tmp_path: Path) -> None:
+    flags = [str(ending_at(tmp_path / "base", None)), str(ending_at(tmp_path / "head", "2099-03-01"))]
+    text, markdown, github = (
+        call("rules", "diff", *flags, "--format", form).out for form in ("text", "markdown", "github")
+    )
+    where = "0.23.0, from 2099-03-02 on"
+    assert text.splitlines()[:5] == [
+        "moe (house, fallback-v1)",
+        "  until: 2099-03-01; before: none",
+        "",
+        "Deployments with another runner",
+        f"  moe: V1 → V2, {where}",
+    ]
+    assert f"| `moe` | V1 → V2 | {where} |" in markdown
+    assert f"another runner, {where}: V1 → V2" in github.replace("%2C", ",")
+    found = json.loads(call("rules", "diff", *flags, "--format", "json").out)
+    for each in (found["changes"][0], found["groups"][0]):
+        assert (each["releases"], each["rule"], each["since"]) == (["0.23.0"], "moe", "2099-03-02")
+
+
+def test_a_fleet_is_counted_as_of_today(call: Callable[..., Done], tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet.json"
+    fleet.write_text(json.dumps({"vllm_version": "0.23.0", "facts": SMALLEST}))
+    base = str(ending_at(tmp_path / "base", None))
+    changed = {}
+    for until in ("2020-01-01", "2099-03-01"):
+        head = str(ending_at(tmp_path / until, until))
+        found = json.loads(call("rules", "diff", base, head, "--fleet", str(fleet), "--format", "json").out)
+        changed[until] = (found["fleet"]["runner"], [change.get("since") for change in found["changes"]])
+    assert changed == {"2020-01-01": (1, [None]), "2099-03-01": (0, ["2099-03-02"])}
+
+
+def test_removing_a_rule_that_has_ended_affects_no_deployment(call: Callable[..., Done], tmp_path: Path) -> None:
+    base, head = ending_at(tmp_path / "base", "2020-01-01"), rules_at(tmp_path / "head")
+    done = call("rules", "diff", str(base), str(head), "--exit-code")
+    assert done.code == 0
+    assert done.out.splitlines()[0].startswith("moe (house, fallback-v1): removed, 0.23.0: ")
+    assert done.out.splitlines()[1:] == ["", "no deployment is affected (proved)"]
+
+
 # hostile texts in Markdown and annotations
 
 HOSTILE = [

@@ -191,6 +191,78 @@ def test_a_house_rule_past_its_review_is_a_warning_and_no_fault(
     assert (done.code, shown[form]) == (0, f"{folder}/{RULE}:2:1: {words}\n")
 
 
+PAST = "review_by: 2020-01-01\nuntil: 2020-01-01"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_house_rule_that_has_ended_is_a_warning_and_no_fault(
+    call: Callable[..., Done], folder: Path, form: str
+) -> None:
+    edit(folder / RULE, "review_by: 2027-06-30", PAST)
+    done = call("rules", "check", str(folder), "--format", form)
+    words = (
+        "warning: held until 2020-01-01, and no longer applies; remove the rule with its cases, "
+        "or ask inference-platform for a later date"
+    )
+    shown = {
+        "text": done.err,
+        "json": json.loads(done.out)["warnings"][0] + "\n" if form == "json" else "",
+        "junit": f"{folder}/{RULE}:2:1: {words}\n",
+        "github": done.out.replace(f"::warning file={folder}/{RULE},line=2,col=1::", f"{folder}/{RULE}:2:1: "),
+    }
+    assert (done.code, shown[form]) == (0, f"{folder}/{RULE}:2:1: {words}\n")
+
+
+def test_the_cases_of_a_rule_that_has_ended_pass(call: Callable[..., Done], folder: Path) -> None:
+    before = call("rules", "test", str(folder)).out
+    edit(folder / RULE, "review_by: 2027-06-30", PAST)
+    done = call("rules", "test", str(folder))
+    assert (done.code, done.out) == (0, before)
+
+
+def test_a_rule_is_shown_with_its_end(
+    call: Callable[..., Done], on_terminal: Callable[..., tuple[int, str]], folder: Path
+) -> None:
+    edit(folder / RULE, "review_by: 2027-06-30", "review_by: 2099-01-01\nuntil: 2099-01-31")
+    shown = squeezed(on_terminal("rules", "show", "kv-connector-fallback", "--rules", str(folder))[1])
+    owner = "owner inference-platform, to be reviewed by 2099-01-01, blocked by "
+    assert f"{owner}https://github.com/vllm-project/vllm/issues/42846, holds until 2099-01-31" in shown
+    listed = squeezed(on_terminal("rules", "show", "--rules", str(folder))[1])
+    [line] = [line for line in listed if "until" in line]
+    assert (line.split()[0], line.endswith(">=0.22,<0.25, until 2099-01-31")) == ("kv-connector-fallback", True)
+    document = json.loads(call("rules", "show", "kv-connector-fallback", "--rules", str(folder), "--json").out)
+    assert document["until"] == "2099-01-31"
+
+
+@pytest.mark.parametrize(
+    ("dates", "runner", "warnings"),
+    [
+        ("review_by: 2099-01-31\nuntil: 2099-01-31", "v1", []),
+        (
+            PAST,
+            "v2",
+            [
+                (
+                    "the house rule `kv-connector-fallback` held until 2020-01-01, and no longer applies; "
+                    "its owner is inference-platform"
+                )
+            ],
+        ),
+    ],
+    ids=["ahead", "past"],
+)
+def test_decide_and_dry_run_leave_out_a_rule_that_has_ended(
+    call: Callable[..., Done], folder: Path, dates: str, runner: str, warnings: list[str]
+) -> None:
+    edit(folder / RULE, "review_by: 2027-06-30", dates)
+    facts = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}
+    asked = json.dumps({"vllm_version": "0.23.0", "facts": facts})
+    for command in ("decide", "dry-run"):
+        done = call(command, "-", "--rules", str(folder), "--json", stdin=asked)
+        found = json.loads(done.out)
+        assert (done.code, found["runner"], found["warnings"]) == (0, runner, warnings)
+
+
 def test_a_rule_without_its_cases_is_a_fault(call: Callable[..., Done], folder: Path) -> None:
     (folder / CASES).unlink()
     done = call("rules", "check", str(folder))

@@ -89,6 +89,7 @@ UNSEEN = {
     "spans:upstream/conditions/named.yaml",
     "spans:upstream/example.yaml",
     "spans:upstream/other.yaml",
+    "until:house/a.yaml",
     "uses:upstream/example.yaml",
 }
 

@@ -36,6 +36,8 @@ METRICS: Final[dict[str, tuple[str, ...]]] = {
     "runner_policy_info": ("version", "revision"),
     "runner_policy_workers": (),
     "runner_policy_overdue_rules": (),
+    "runner_policy_ended_rules": (),
+    "runner_policy_next_rule_end_timestamp_seconds": (),
     "runner_policy_log_queue_records": (),
     "runner_policy_log_written_total": (),
     "runner_policy_log_spilled_total": (),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ruletexts import rule_text
@@ -121,3 +121,39 @@ def test_a_fault_names_exactly_the_releases_that_have_it() -> None:
     }
     proof = prove(policy_of(rules, "0.22.0", "0.23.0", "0.24.0"))
     assert [fault.message.partition(", redundant")[0] for fault in proof.faults] == ["in 0.22.0, 0.24.0"]
+
+
+def with_house(rules: Mapping[str, str], house: Mapping[str, str]) -> Policy:
+    texts = {
+        **{f"upstream/{name}.yaml": rules[name] for name in rules},
+        **{f"house/{name}.yaml": house[name] for name in house},
+    }
+    return Policy(load(Sources({"releases.yaml": "known: ['0.22.0', '0.23.0']\ndefault: '0.23.0'\n", **texts})))
+
+
+def wanted(name: str, when: Any, **members: str) -> str:
+    """A house rule for V1."""
+    dates = {"owner": "tests", "review_by": "2027-03-01", "blocked_by": "nothing"}
+    return rule_text(name, "fallback-v1", when, **dates, **members)
+
+
+UPSTREAM = {"v2": V2, "moe": rule_text("moe", "not-default", MOE)}
+
+
+@pytest.mark.parametrize(
+    ("house", "expected"),
+    [
+        ({"wall": wanted("wall", "always")}, ["upstream/moe.yaml", "upstream/v2.yaml"]),
+        ({"wall": wanted("wall", "always", until="2027-03-01")}, []),
+        (
+            {"wall": wanted("wall", "always", until="2027-04-01"), "part": wanted("part", MOE, until="2027-03-01")},
+            ["house/part.yaml"],
+        ),
+        ({"wall": wanted("wall", "always", until="2027-03-01"), "part": wanted("part", MOE, until="2027-04-01")}, []),
+    ],
+    ids=["no end", "an end", "ends first", "ends last"],
+)
+def test_a_rule_is_redundant_only_if_it_is_on_every_day(house: dict[str, str], expected: list[str]) -> None:
+    proof = prove(with_house(UPSTREAM, house))
+    assert sorted(fault.path for fault in proof.faults) == expected
+    assert proof.equivalent == (("0.22.0", "0.23.0"),)

@@ -6,6 +6,7 @@ They are checked against the engine deployment by deployment, and against brute 
 from __future__ import annotations
 
 import json
+from datetime import date
 from itertools import product
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -286,3 +287,47 @@ def test_a_new_release_is_compared_with_the_one_below_it_and_one_that_goes_is_to
         (),
         True,
     )
+
+
+def ending(sources: Sources, until: str | None, **edits: Any) -> Policy:
+    return edited(sources, KV, review_by="2027-03-01", **edits, **({} if until is None else {"until": until}))
+
+
+LAST, AFTER = date(2027, 3, 1), date(2027, 3, 2)
+AFFECTED = ("0.22.0", "0.22.1", "0.23.0", "0.24.0")
+
+
+def first_days(base: Policy, head: Policy, today: date) -> dict[date | None, set[str]]:
+    """For each first day of a change, the releases in which something changes from then on."""
+    found: dict[date | None, set[str]] = {}
+    for effect in edit_of(base, head, today=today).effects:
+        found.setdefault(effect.since, set()).update(effect.releases)
+    return found
+
+
+def test_the_end_of_a_rule_changes_decisions_from_the_day_after_on(policy: Policy, sources: Sources) -> None:
+    head = ending(sources, "2027-03-01")
+    assert first_days(policy, head, LAST) == {AFTER: set(AFFECTED)}
+    assert first_days(policy, head, AFTER) == {None: set(AFFECTED)}
+    shown = [effect.change for effect in edit_of(policy, head, today=LAST).effects]
+    assert {(change.rule, change.before.runner) for change in shown} >= {("kv-connector-fallback", "v1")}
+
+
+def test_removing_a_rule_that_has_ended_is_proved_to_change_nothing(sources: Sources) -> None:
+    base = ending(sources, "2027-03-01")
+    head = Policy(load(Sources({path: text for path, text in sources.rules.items() if path != KV})))
+    assert first_days(base, head, AFTER) == {}
+    assert first_days(base, head, LAST) == {None: set(AFFECTED)}
+
+
+def test_moving_an_end_changes_the_days_between(sources: Sources) -> None:
+    base, head = ending(sources, "2027-03-01"), ending(sources, "2027-04-01")
+    assert first_days(base, head, LAST) == first_days(head, base, LAST) == {AFTER: set(AFFECTED)}
+    assert first_days(base, head, AFTER) == {None: set(AFFECTED)}
+    assert first_days(base, head, date(2027, 4, 2)) == {}
+
+
+def test_an_edit_of_a_rule_that_has_ended_changes_nothing(sources: Sources) -> None:
+    base, head = ending(sources, "2027-03-01"), ending(sources, "2027-03-01", when=NARROWED)
+    assert first_days(base, head, AFTER) == {}
+    assert first_days(base, head, LAST) == {None: set(AFFECTED)}
