@@ -12,8 +12,8 @@ from service.auth.access import OPEN_PATHS, scope_of
 from service.auth.tokens import READ
 from service.openapi import parameters
 from service.openapi.examples import METRICS_EXAMPLE, RULE_EXAMPLE, example_decision, record_example
-from service.openapi.naming import ref
 from service.openapi.responses import ASKS_WHO, FULL, LARGE, STOPPING, problems, security
+from service.openapi.shapes import ref
 from service.openapi.tags import LOG, OPERATIONS, RULES
 from service.state.landing import EXAMPLE, landing_document
 

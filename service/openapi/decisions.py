@@ -21,8 +21,8 @@ from service.openapi.examples import (
     example_decision,
     review_example,
 )
-from service.openapi.naming import ref
 from service.openapi.responses import ASKS_WHO, DECIDES, FULL, LARGE, READS_BODY, STOPPING, problems, security
+from service.openapi.shapes import ref
 from service.openapi.tags import ADMISSION, DECISIONS, DRY_RUNS
 
 if TYPE_CHECKING:

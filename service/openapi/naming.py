@@ -7,11 +7,13 @@ which every generator reads.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-Schema = dict[str, Any]
-REF: Final = "#/components/schemas/{name}"
-NULL: Final[Schema] = {"type": "null"}
+from service.openapi.shapes import NULL, ref
+
+if TYPE_CHECKING:
+    from service.openapi.shapes import Schema
+
 KEYWORDS: Final[dict[str, tuple[str, ...]]] = {
     "string": ("minLength", "maxLength", "pattern", "format"),
     "array": ("items", "minItems", "maxItems", "uniqueItems", "contains"),
@@ -22,16 +24,6 @@ KEYWORDS: Final[dict[str, tuple[str, ...]]] = {
 ANNOTATIONS: Final = ("description", "examples", "title")
 INSIDE: Final[dict[str, str]] = {"items": "Item", "additionalProperties": "Value"}
 """Keywords with a schema, and what they add to its name."""
-
-
-def ref(name: str) -> Schema:
-    """A reference to the schema with this name."""
-    return {"$ref": REF.format(name=name)}
-
-
-def nullable(schema: Schema, description: str = "") -> Schema:
-    """The schema of the same values and ``null``."""
-    return {**({"description": description} if description else {}), "anyOf": [schema, NULL]}
 
 
 def named(schemas: dict[str, Schema]) -> dict[str, Schema]:

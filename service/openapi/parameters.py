@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.rules.releases import MAX_VERSION, series
 from service.log import filters
-from service.openapi.naming import ref
+from service.openapi.shapes import ref
 
 if TYPE_CHECKING:
     from policy.rules.releases import Releases

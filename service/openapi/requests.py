@@ -15,9 +15,8 @@ from policy.facts.vocabulary import MAX_TEXT
 from policy.request.request import MAX_REQUEST_ID
 from policy.rules.effects import Layer
 from policy.rules.json_schema import facts_schema
-from service.openapi.naming import Schema, nullable, ref
+from service.openapi.shapes import TEXT, Schema, nullable, ref
 
-TEXT: Schema = {"type": "string"}
 FACT_TEXT: Schema = {"type": "string", "maxLength": MAX_TEXT}
 COMPARES_ALL: Final = "`all` compares all possible deployments, not only the request's"
 FREE: Schema = {"type": "object", "additionalProperties": True}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from service.openapi.naming import ref
+from service.openapi.shapes import ref
 from service.problems import KINDS, MEDIA_TYPE
 
 if TYPE_CHECKING:

@@ -6,9 +6,7 @@ They have the names of ``k8s.io/api/admission/v1``. Not here: the answers, whose
 from __future__ import annotations
 
 from service.admission.review import API_VERSION, KIND, MAX_UID, OPERATIONS, STARTING_OPERATIONS
-from service.openapi.naming import Schema, nullable, ref
-
-TEXT: Schema = {"type": "string"}
+from service.openapi.shapes import TEXT, Schema, nullable, ref
 
 
 def reviews() -> dict[str, Schema]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.openapi.answers import answers
+from service.openapi.loaded import loaded
 from service.openapi.naming import named
 from service.openapi.requests import requests
 from service.openapi.reviews import reviews
 from service.openapi.values import values
 
 if TYPE_CHECKING:
-    from service.openapi.naming import Schema
+    from service.openapi.shapes import Schema
 
 
 def components() -> dict[str, Schema]:
     """The schemas, each with everything that needs a name under a name of its own."""
-    return named({**values(), **requests(), **answers(), **reviews()})
+    return named({**values(), **requests(), **answers(), **loaded(), **reviews()})

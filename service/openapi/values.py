@@ -17,7 +17,7 @@ from service.problems import KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from service.openapi.naming import Schema
+    from service.openapi.shapes import Schema
 
 PROBLEM: Final = "urn:runner-policy:problem:"
 LOGGED: Final = ("v1/decisions", "v1/decisions/batch", "v1/dry-run", "v1/admission", "v1/admission/mutate")

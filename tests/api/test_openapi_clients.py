@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from datetime import datetime
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -40,6 +40,7 @@ POD = {
 }
 MANIFEST = {"manifest": [POD, POD], "model_configs": CONFIGS, "environment": {"platform": "rocm"}}
 NDJSON = "application/x-ndjson"
+FILES = "README.md", "pyproject.toml"
 UNKNOWN_TYPES = {
     ("POST", "/v1/decisions", "application/yaml"),
     ("POST", "/v1/decisions/batch", "application/yaml"),
@@ -158,6 +159,11 @@ def test_openapi_python_client_takes_everything_but_the_types_of_bodies_that_it_
         len(UNKNOWN_TYPES),
         False,
     ), said
+
+
+def test_the_readme_has_the_version_of_the_generator_that_is_tested(root: Path) -> None:
+    pinned = [re.findall(r"openapi-python-client==([\d.]+)", (root / name).read_text()) for name in FILES]
+    assert pinned == [[metadata.version("openapi-python-client")]] * 2
 
 
 def test_every_class_of_the_python_client_has_the_name_of_a_schema_or_of_its_field(
@@ -430,6 +436,7 @@ def admit(api: Api) -> None:
 
 
 def check_health(api: Api) -> None:
+    assert api.call("getLanding").service == "Runner Policy"
     assert api.call("getLiveness") == "ok\n"
     ready = api.call("getReadiness", verbose="")
     assert (ready.status, ready.log.store_up) == ("ready", True)

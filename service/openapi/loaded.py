@@ -1,0 +1,202 @@
+"""The schemas of what is loaded: policy, rules, releases and facts, and of whether the service is ready."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from policy.rules.effects import Layer
+from policy.rules.json_schema import condition_file_schema, rule_schema
+from service.log.messages import Counts
+from service.openapi.descriptions import LOG_COUNTS, REVISION, RULE_FIELDS
+from service.openapi.shapes import COUNT, TEXT, TIMESTAMP, Schema, list_of, nullable, object_of, ref
+
+DROPPED: Final = frozenset({"$defs", "allOf", "pattern", "minLength", "minItems"})
+"""Keywords of the schemas of files that are left out."""
+
+
+def loaded() -> dict[str, Schema]:
+    """The schemas by name."""
+    return {**_catalogue(), **_rules(), **_health()}
+
+
+def _catalogue() -> dict[str, Schema]:
+    """The documents about the loaded rules, other than rules."""
+    layer = {**ref("LayerCounts"), "description": "the rules of the layer"}
+    fault = object_of(
+        "Why newer rules are not loaded.",
+        at={**TIMESTAMP, "description": "when they were tried"},
+        errors=list_of(TEXT, "every fault in them"),
+    )
+    release = object_of(
+        "A release whose decisions were checked against vLLM itself.",
+        version={**TEXT, "description": "the version"},
+        verified={"type": "boolean", "description": "whether its decisions were checked"},
+        default={"type": "boolean", "description": "whether it decides a request without a version"},
+    )
+    fact = object_of(
+        "A fact that rules can read.",
+        name={**TEXT, "description": "its flat name; the dots are nesting in a request"},
+        type={**ref("FactType"), "description": "the type of its values"},
+        legal={**TEXT, "description": "the legal values, for people"},
+        choices=list_of(TEXT, "the legal values, if the type is `choice`"),
+        nullable={"type": "boolean", "description": "whether `null` is legal"},
+        default={"description": "the value if it is not stated"},
+        meaning={**TEXT, "description": "what it means"},
+        read_by=list_of(TEXT, "the releases in which a rule reads it"),
+    )
+    counts = object_of(
+        "How much is loaded.",
+        **{name: {**COUNT, "description": f"the number of {name}"} for name in ("rules", "conditions", "releases")},
+    )
+    return {
+        "LoadedPolicy": object_of(
+            "The loaded rules.",
+            revision={**TEXT, "description": REVISION},
+            layers={**ref("PolicyLayers"), "description": "the rules by layer"},
+            counts={**ref("PolicyCounts"), "description": "how much is loaded"},
+            source={**TEXT, "description": "where the rules come from"},
+            loaded_at={**TIMESTAMP, "description": "since when they are in force"},
+            last_reload_error=nullable(ref("ReloadError"), "why newer rules are not loaded; `null` if there are none"),
+        ),
+        "PolicyLayers": object_of("The rules by layer.", **{str(name): layer for name in Layer}),
+        "LayerCounts": object_of(
+            "The rules of a layer.",
+            rules={**COUNT, "description": "the number of rules"},
+            effects={"type": "object", "additionalProperties": COUNT, "description": "the number of each effect"},
+        ),
+        "PolicyCounts": counts,
+        "ReloadError": fault,
+        "ReleaseList": object_of(
+            "The known releases.",
+            releases=list_of(ref("KnownRelease"), "the releases, the oldest first"),
+            default={**TEXT, "description": "the release that decides a request without a version"},
+        ),
+        "KnownRelease": release,
+        "Vocabulary": object_of("The facts that rules can read.", facts=list_of(ref("FactDefinition"), "the facts")),
+        "FactDefinition": fact,
+    }
+
+
+def _rules() -> dict[str, Schema]:
+    """The catalogue: rule files and files of conditions, with their layer and path."""
+    upstream, house, named = map(
+        _plain, (rule_schema(Layer.UPSTREAM), rule_schema(Layer.HOUSE), condition_file_schema())
+    )
+    rule = {**upstream, "properties": {**house["properties"], **upstream["properties"]}}  # required: what both have
+    part, gap = (rule["properties"][name]["items"] for name in ("releases", "gaps"))
+    rule["properties"] |= {
+        "releases": list_of(ref("RuleRange"), "the rule in each range of releases"),
+        "gaps": list_of(ref("RuleGap"), "the releases between the ranges, in which there is no such rule"),
+        "effect": {**ref("Effect"), "description": "what the rule does when it fires"},
+    }
+    condition_part = named["properties"]["releases"]["items"]
+    named["properties"]["releases"] = list_of(ref("ConditionRange"), "the condition in each range of releases")
+    return {
+        "RuleCatalogue": object_of(
+            "The loaded rules, by precedence, and the conditions that several of them use.",
+            revision={**TEXT, "description": REVISION},
+            rules=list_of(ref("Rule"), "the rules"),
+            conditions=list_of(ref("Condition"), "the conditions"),
+        ),
+        "Rule": _file("A rule, with its history.", rule, layer=ref("Layer"), file=TEXT),
+        "RuleRange": _file("A rule in a range of releases.", part),
+        "RuleGap": _file("Releases without the rule.", gap),
+        "Condition": _file("A condition that several rules use.", named, file=TEXT),
+        "ConditionRange": _file("A condition in a range of releases.", condition_part),
+        "ConditionTree": {
+            "type": "object",
+            "description": "A condition on facts, in the language of rule files.",
+            "additionalProperties": True,
+        },
+    }
+
+
+def _plain(schema: Any) -> Any:
+    """A schema of a file without what a client has no use for: the language of conditions, the form of texts."""
+    if isinstance(schema, list):
+        return [_plain(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    match schema.get("$ref"):
+        case "#/$defs/when":
+            always = {**TEXT, "const": "always"}  # last: openapi-python-client tries no alternative after a constant
+            return {"anyOf": [ref("ConditionTree"), always], "description": "when the rule applies"}
+        case "#/$defs/condition":
+            return {**schema, **ref("ConditionTree")}
+    return {key: _plain(value) for key, value in schema.items() if key not in DROPPED}
+
+
+def _file(description: str, schema: Schema, **more: Schema) -> Schema:
+    fields = {
+        name: {"description": RULE_FIELDS[name], **child} if name in RULE_FIELDS else child
+        for name, child in {**schema["properties"], **more}.items()
+    }
+    if "runner" in fields:
+        fields["runner"] = {**ref("Runner"), "description": fields["runner"]["description"]}
+    return {
+        "type": "object",
+        "description": description,
+        "required": [*schema["required"], *more],
+        "properties": fields,
+    }
+
+
+def _health() -> dict[str, Schema]:
+    (_, made) = msgspec.json.schema_components([Counts])
+    counts = {
+        name: {key: value for key, value in child.items() if key != "default"}
+        for name, child in made["Counts"]["properties"].items()
+    }
+    last = {
+        "overflowed": {**COUNT, "description": "decisions that were dropped because too many waited"},
+        "waiting": {**COUNT, "description": "decisions that wait to be written"},
+    }
+    states = {
+        "rules": {**ref("RulesState"), "description": "with `verbose`: the loaded rules"},
+        "log": {**ref("LogState"), "description": "with `verbose`: the decision log, if it is on"},
+    }
+    ready = {
+        "status": {**TEXT, "const": "ready", "description": "requests are decided"},
+        "revision": {**TEXT, "description": REVISION},
+    }
+    return {
+        "Landing": object_of(
+            "What the service is.",
+            service={**TEXT, "description": "its name"},
+            description={**TEXT, "description": "what it does"},
+            version={**TEXT, "description": "its version"},
+            revision={**TEXT, "description": REVISION},
+            rules={**COUNT, "description": "the number of rules"},
+            releases={**ref("LandingReleases"), "description": "the known releases of vLLM"},
+            links={"type": "object", "additionalProperties": TEXT, "description": "paths by what they lead to"},
+            example={**ref("LandingExample"), "description": "a request and its answer"},
+        ),
+        "LandingReleases": object_of(
+            "The known releases of vLLM.",
+            count={**COUNT, "description": "the number of releases"},
+            first={**TEXT, "description": "the oldest"},
+            last={**TEXT, "description": "the newest"},
+            default={**TEXT, "description": "the release that decides a request without a version"},
+        ),
+        "LandingExample": object_of(
+            "A request and its answer.",
+            path={**TEXT, "description": "where to send it"},
+            request={"type": "object", "additionalProperties": True, "description": "the body"},
+            answer={"type": "object", "additionalProperties": True, "description": "some fields of the decision"},
+        ),
+        "Readiness": object_of("The service is ready.", *states, **ready, **states),
+        "RulesState": object_of(
+            "The loaded rules, and the result of the last reload.",
+            source={**TEXT, "description": "where the rules come from"},
+            loaded_at={**TIMESTAMP, "description": "since when they are in force"},
+            last_tried_at={**TIMESTAMP, "description": "when rules were last loaded"},
+            last_error={"type": ["array", "null"], "items": TEXT, "description": "every fault of the last reload"},
+        ),
+        "LogState": object_of(
+            "The state of the decision log.",
+            **{name: {**child, "description": LOG_COUNTS[name]} for name, child in counts.items()},
+            **last,
+        ),
+    }
