@@ -71,7 +71,7 @@ class Output:
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
         """Show on a terminal what the block does, if it takes more than ``DELAY`` seconds."""
-        if not self.is_terminal:
+        if not (self.is_terminal and self.console.is_interactive):
             yield
             return
         status = self.status(text)

@@ -257,11 +257,14 @@ def folder(root: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def on_terminal() -> Callable[..., tuple[int, str]]:
-    """Runs ``runner-policy`` on a terminal of 160 columns; returns its exit code and output."""
+    """Runs ``runner-policy`` on a terminal of 160 columns; returns its exit code and output.
+
+    The output has no progress, which depends on the time that a command takes.
+    """
 
     def command(*arguments: str, **variables: str) -> tuple[int, str]:
         ours, theirs = pty.openpty()
-        variables = {"COLUMNS": "160", **variables}
+        variables = {"COLUMNS": "160", "TTY_INTERACTIVE": "0", **variables}
         path = str(BIN / "runner-policy")
         with subprocess.Popen(
             [path, *arguments], cwd=ROOT, env=environment(**variables), stdin=theirs, stdout=theirs, stderr=theirs

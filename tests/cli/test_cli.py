@@ -765,7 +765,8 @@ def test_on_a_terminal_a_block_that_takes_long_shows_what_it_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, forced: bool
 ) -> None:
     monkeypatch.setattr("policy.cli.console.DELAY", 0.0)
-    monkeypatch.delenv("TTY_COMPATIBLE", raising=False)
+    for name in ("TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("FORCE_COLOR", "1") if forced else monkeypatch.delenv("FORCE_COLOR", raising=False)
     seen = ""
