@@ -207,11 +207,9 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
             advice = "write a space after the dash" if link.startswith("-") else "write the whole address"
             reader.fault(fields["references"], f"expected an `https://` link, got {quoted(link)}; {advice}")
     review_by = _read_date(fields.get("review_by"), reader)
-    ranges = [
-        part
-        for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES)
-        if (part := _read_range(item, fields, reader, effect))
-    ]
+    items = reader.items(fields.get("releases"), "ranges", MAX_RELEASES)
+    _check_used(fields, items, reader)
+    ranges = [part for item in items if (part := _read_range(item, fields, reader, effect))]
     gaps = [gap for item in reader.items(fields.get("gaps"), "gaps", MAX_RELEASES) if (gap := _read_gap(item, reader))]
     if not (name and effect and texts["title"] and texts["why"] and ranges) or reader.faults:
         return None
@@ -332,6 +330,15 @@ def _read_range(
     if effect.refuses:
         runner = effect.runner
     return Range(span=span, template=templates[0], when=when, runner=runner, cleared_at_startup=cleared, **scope)
+
+
+def _check_used(rule: Mapping[str, YamlNode], ranges: list[YamlNode], reader: FieldReader) -> None:
+    """Check that some range takes each field that the rule has for all of them."""
+    for name in RANGE_FIELDS:
+        if name in rule and ranges and all(isinstance(item.value, dict) and name in item.value for item in ranges):
+            reader.fault(
+                rule[name], f"each range has a `{name}` of its own, so this one has no effect; remove it", key=True
+            )
 
 
 def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect) -> None:
