@@ -44,7 +44,7 @@ RANGE_FIELDS: Final = (*SAYS, *SCOPE_EFFECTS, "when")
 RULE_REQUIRED: Final = ("id", "title", "effect", "why", "references", "releases")
 RULE_OPTIONAL: Final = ("remedy", "order", "gaps", *RANGE_FIELDS)
 HOUSE_REQUIRED: Final = ("owner", "review_by", "blocked_by")
-DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+DATE: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 ONLY_HOUSE: Final = "it is for house rules only; remove it, or move the file below `house/`"
 OF_CONDITION: Final = dict.fromkeys(
     (*FACTS, "all", "any", "not", "uses"), "it belongs to the condition; write it below `when:`, indented"
@@ -273,7 +273,7 @@ def _read_date(node: YamlNode | None, reader: FieldReader) -> date | None:
         return None
     why = "write it as `2027-01-31`"
     try:
-        if isinstance(node.value, str) and re.fullmatch(DATE, node.value):
+        if isinstance(node.value, str) and DATE.fullmatch(node.value):
             return date.fromisoformat(node.value)
     except ValueError as error:
         why = f"{error}; {why}"
