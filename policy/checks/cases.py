@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from policy.rules.releases import Releases
     from policy.rules.rule import Rule
 
+SERIES: Final = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")
 LONG_AGO: Final = date.min
 """The day of every case: all rules hold, so that a case does not fail because its rule has ended since."""
 EXAMPLES: Final = {"vllm": "[0.23.0]", "given": "{model_config: {is_moe: true}}", "fires": "true"}
@@ -196,7 +197,7 @@ def _release_advice(node: YamlNode, releases: Releases) -> str:
     """What to write instead of a release that is not known: those of its series, or all."""
     whole = f"the known releases are {spans(releases.known, releases.known)}"
     text = str(node.written if node.written is not None else node.value)
-    number = re.match(r"v?([0-9]{1,4})\.([0-9]{1,4})(?![0-9])", text)
+    number = SERIES.match(text)
     if number is None:
         return f"list each of them with three numbers, such as `[{releases.known[-1]}]`; {whole}"
     same = [release for release in releases.known if series(release) == (int(number[1]), int(number[2]))]
@@ -246,18 +247,14 @@ def _lacking(rule: Rule, cases: list[Case], releases: Releases, files: Collectio
         if not any(case.fires and any(part.span.holds(Version(release)) for release in case.releases) for case in cases)
     ]
     if not any(not case.fires and set(case.releases) & set(inside) for case in cases):
-        lacks.append(f"a near miss, one in {_either(inside)} that does not fire")
+        lacks.append(f"a near miss, one in {spans(inside, releases.known)} that does not fire")
     if outside and not any(not case.fires and set(case.releases) & set(outside) for case in cases):
-        lacks.append(f"one just outside the rule's releases, in {_either(outside)}, that does not fire")
+        lacks.append(f"one just outside the rule's releases, in {' or '.join(outside)}, that does not fire")
     if path not in files and lacks and not cases:
         yield Fault(path, 1, 1, f"missing; write the cases of {quoted(rule.id)} in it, at least {'; '.join(lacks)}")
         return
     for what in lacks:
         yield Fault(cases[0].path if cases else path, 1, 1, f"the cases of {quoted(rule.id)} lack {what}; add it")
-
-
-def _either(releases: list[str]) -> str:
-    return " or ".join(f"`{release}`" for release in releases)
 
 
 def _just_outside(rule: Rule, releases: Releases) -> list[str]:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 MAX_MISSPELT: Final = 64
 """The longest field, in characters, that may be a misspelt fact."""
-UNQUOTED: Final = re.compile("true|false|[0-9]{1,10}")
+BOOLEAN: Final = re.compile("true|false")
+INTEGER: Final = re.compile("[0-9]{1,10}")
+UNQUOTED: Final = {FactKind.BOOLEAN: BOOLEAN, FactKind.INTEGER: INTEGER}
 """Texts that would be a boolean or a number without their quotes."""
 CLOSE: Final = 0.85
 """The similarity from which a field counts as a misspelt fact."""
@@ -277,9 +279,9 @@ def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, fau
     elif fact.kind is FactKind.VARIABLE and fact.admits(value):
         facts.state(member.index, value)
     else:
-        is_text = type(value) is str and fact.kind in {FactKind.BOOLEAN, FactKind.INTEGER}
-        found = as_written(value) if is_text else quoted(value)
-        advice = "; write it without quotes" if is_text and UNQUOTED.fullmatch(value) else ""
+        unquoted = UNQUOTED.get(fact.kind)
+        is_in_quotes = unquoted is not None and type(value) is str and unquoted.fullmatch(value)
+        found, advice = (as_written(value), "; write it without quotes") if is_in_quotes else (quoted(value), "")
         problem = f"{found} is not legal for `{fact.name}`; legal: {fact.legal}{advice}"
         faults.append(RequestFault(f"{pointer}{member.pointer}", problem))
 

@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
 CLOSE: Final = 0.75
 """The similarity from which a field's name counts as misspelt: below it, the suggestion is often nonsense."""
-RELEASE: Final = r"[0-9]{1,9}(\.[0-9]{1,9}){1,2}"
+RELEASE: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,2}"
 RANGE_PATTERN: Final = rf">= *{RELEASE}( *, *< *{RELEASE})?|< *{RELEASE} *, *>= *{RELEASE}"
 """A range of releases, for Python and for JSON Schema."""
 RANGE: Final = re.compile(RANGE_PATTERN)
+SINGLE: Final = re.compile(rf"(?:==|~=)? *v?({RELEASE})(?:\.[x*])?")
+NO_START: Final = re.compile(rf"< *({RELEASE})")
+START_EXCLUDED: Final = re.compile(rf"> *({RELEASE})")
+END_INCLUDED: Final = re.compile(rf"<= *({RELEASE})")
 RANGE_ADVICE: Final = 'write a range as `">=0.22,<0.24"`, or `">=0.22"` for an open end'
 COMPARATORS: Final = "the comparators of a range are `>=` (from) and `<` (to, not included)"
 TYPOGRAPHIC_QUOTES: Final = frozenset("“”„‟‘’‚«»")
@@ -213,17 +217,17 @@ def _range_advice(value: Content) -> str:
         return RANGE_ADVICE
     if set(value) & TYPOGRAPHIC_QUOTES:
         return f"its quotes are typographic ones; {RANGE_ADVICE}"
-    single = re.fullmatch(r"\s*(?:==|~=)?\s*v?([0-9]{1,9}(?:\.[0-9]{1,9}){1,2})(?:\.[x*])?\s*", value)
+    single = SINGLE.fullmatch(value)
     if single:
         alone = f'">={single[1]},<{_after(single[1])}"'
         return f"for this release alone, write {quoted(alone)}; {COMPARATORS}"
-    open_start = re.fullmatch(r"<\s*([0-9.]{1,32})\s*", value)
+    open_start = NO_START.fullmatch(value)
     if open_start:
         return f"it has no start; write it as {quoted(f'>=0.22,<{open_start[1]}')}; {COMPARATORS}"
-    excluded = re.fullmatch(r">\s*([0-9]{1,9}(?:\.[0-9]{1,9}){1,2})\s*(,.*)?", value)
+    excluded = START_EXCLUDED.match(value)
     if excluded:
         return f"name the first release that is in it, such as {quoted(f'>={_after(excluded[1])}')}; {COMPARATORS}"
-    included = re.search(r"<=\s*([0-9]{1,9}(?:\.[0-9]{1,9}){1,2})", value)
+    included = END_INCLUDED.search(value)
     if included:
         return f"name the first release that is not in it, such as {quoted(f'<{_after(included[1])}')}; {COMPARATORS}"
     return f"{RANGE_ADVICE}; {COMPARATORS}"

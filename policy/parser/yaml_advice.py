@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 """A line break of YAML 1.1, as PyYAML counts lines."""
-KEY: Final = re.compile(r" *(?:- +)*(?:\"[^\"]*\"|'[^']*'|[^\s\"'#,\[\]{}:][^:]*): +(?=\S)")
+KEY: Final = re.compile(r" *+(?:- ++)*+(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'#,\[\]{}:][^:]*+): ++(?=\S)")
 """The beginning of a line up to the value of its first key."""
 DASH: Final = re.compile(r"( *)(- +)?")
 SIGNS: Final = {
@@ -213,6 +213,6 @@ def _tokens_before(text: str, mark: yaml.Mark, loader: type) -> _Tokens:
 
 def _in_quotes(text: str) -> str:
     """A text as it would be written in quotes; quotes around a part of it are left out."""
-    parts = re.fullmatch(r"(['\"])(.*?)\1?", text)
-    text = parts[2] if parts else text
+    if text[:1] in {"'", '"'}:
+        text = text[1:].removesuffix(text[0])
     return quoted(f'"{text}"' if '"' not in text and "\\" not in text else "'" + text.replace("'", "''") + "'")

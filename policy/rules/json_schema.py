@@ -148,7 +148,7 @@ def rule_schema(layer: Layer) -> dict[str, Any]:
                 },
             },
         },
-        "allOf": [_in_rule_or_ranges("when"), *map(_fields_of_effect, effects)],
+        "allOf": [_in_rule_or_ranges("when"), *map(_not_in_both, common), *map(_fields_of_effect, effects)],
         "$defs": definitions(),
     }
 
@@ -156,6 +156,12 @@ def rule_schema(layer: Layer) -> dict[str, Any]:
 def _in_rule_or_ranges(field: str) -> dict[str, Any]:
     """The rule has a field, or each of its ranges has it."""
     return {"anyOf": [{"required": [field]}, {"properties": {"releases": {"items": {"required": [field]}}}}]}
+
+
+def _not_in_both(field: str) -> dict[str, Any]:
+    """A field of the rule is not in each of its ranges, too: it would have no effect."""
+    in_ranges = {"releases": {"type": "array", "minItems": 1, "items": {"required": [field]}}}
+    return {"not": {"required": [field], "properties": in_ranges}}
 
 
 def _fields_of_effect(effect: Effect) -> dict[str, Any]:

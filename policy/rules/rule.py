@@ -56,7 +56,7 @@ DATES: Final = ("review_by", "until")
 """Those of them that are dates."""
 NOTICE: Final = 30
 """Days before its last one from which a rule's end is announced."""
-DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+DATE: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 ONLY_HOUSE: Final = "it is for house rules only; remove it, or move the file below `house/`"
 OF_CONDITION: Final = dict.fromkeys(
     (*FACTS, "all", "any", "not", "uses"), "it belongs to the condition; write it below `when:`, indented"
@@ -236,11 +236,9 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
             fields["until"],
             f"the rule ends on {until}, before its review by {review_by}; move `review_by` to that day or before it",
         )
-    ranges = [
-        part
-        for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES)
-        if (part := _read_range(item, fields, reader, effect))
-    ]
+    items = reader.items(fields.get("releases"), "ranges", MAX_RELEASES)
+    _check_used(fields, items, reader)
+    ranges = [part for item in items if (part := _read_range(item, fields, reader, effect))]
     gaps = [gap for item in reader.items(fields.get("gaps"), "gaps", MAX_RELEASES) if (gap := _read_gap(item, reader))]
     if not (name and effect and texts["title"] and texts["why"] and ranges) or reader.faults:
         return None
@@ -305,7 +303,7 @@ def _read_date(node: YamlNode | None, reader: FieldReader) -> date | None:
         return None
     why = "write it as `2027-01-31`"
     try:
-        if isinstance(node.value, str) and re.fullmatch(DATE, node.value):
+        if isinstance(node.value, str) and DATE.fullmatch(node.value):
             return date.fromisoformat(node.value)
     except ValueError as error:
         why = f"{error}; {why}"
@@ -362,6 +360,15 @@ def _read_range(
     if effect.refuses:
         runner = effect.runner
     return Range(span=span, template=templates[0], when=when, runner=runner, cleared_at_startup=cleared, **scope)
+
+
+def _check_used(rule: Mapping[str, YamlNode], ranges: list[YamlNode], reader: FieldReader) -> None:
+    """Check that some range takes each field that the rule has for all of them."""
+    for name in RANGE_FIELDS:
+        if name in rule and ranges and all(isinstance(item.value, dict) and name in item.value for item in ranges):
+            reader.fault(
+                rule[name], f"each range has a `{name}` of its own, so this one has no effect; remove it", key=True
+            )
 
 
 def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect) -> None:

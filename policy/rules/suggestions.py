@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CLOSE: Final = 0.75
 """The similarity from which a word counts as misspelt: below it, the suggestion is often nonsense."""
 COMPARISON: Final = re.compile(r"\s*(>=|<=|==|!=|=|>|<)\s*(\S+)\s*")
+PLAIN: Final = re.compile(r"[A-Za-z_][\w./-]*")
+SEPARATORS: Final = re.compile("[-_ ]+")
 NUMBER: Final = re.compile(r"[0-9]{1,10}")
 BOOLEANS: Final = {
     **dict.fromkeys(("true", "yes", "on", "1", "present"), "true"),
@@ -41,7 +43,7 @@ def similar(word: str, known: Collection[str]) -> str:
 
 
 def _plain(word: str) -> str:
-    return re.sub(r"[-_ ]+", "-", word.strip().lower())
+    return SEPARATORS.sub("-", word.strip().lower())
 
 
 def _other(runner: str) -> str:
@@ -111,7 +113,7 @@ def _condition(fact: Fact, value: Any) -> str:
 def operator_meant(fact: Fact, word: str, operand: Any) -> str:
     """The suggestion for an operator that a fact does not have, with the operand in its place."""
     known = operators_for(fact)
-    plain = re.sub(r"[- ]+", "_", word.strip().lower())
+    plain = SEPARATORS.sub("_", word.strip().lower())
     if "at_least" in known and plain in synonyms.AT_LEAST:
         return f"; write {quoted(f'{fact.name}: {{at_least: {_more(operand, synonyms.AT_LEAST[plain])}}}')}"
     if "at_least" in known and plain in synonyms.BELOW:
@@ -183,7 +185,7 @@ def written(fact: Fact, operator: str, operand: Any) -> str:
 
 def shown(value: Any) -> str:
     """A value as it is written in YAML: a plain text without quotes."""
-    if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w./-]*", value):
+    if isinstance(value, str) and PLAIN.fullmatch(value):
         return value
     if isinstance(value, list):
         return f"[{', '.join(map(shown, value))}]"

@@ -374,7 +374,7 @@ LEGAL = {
         ),
         (
             {"platform": {"is_rocm": "yes"}},
-            [("/platform/is_rocm", f'the text `"yes"` is not legal for `platform.is_rocm`; legal: {LEGAL["boolean"]}')],
+            [("/platform/is_rocm", f"`yes` is not legal for `platform.is_rocm`; legal: {LEGAL['boolean']}")],
         ),
         (
             {"platform": {"is_rocm": None}},
