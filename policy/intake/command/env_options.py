@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.expansion import ShellSyntaxError
-from policy.intake.command.shell import ASSIGNMENT, Unknown
+from policy.intake.command.shell import ASSIGNMENT
+from policy.intake.command.words import Unknown
 from policy.messages import quoted
 
 if TYPE_CHECKING:

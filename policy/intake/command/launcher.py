@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from policy.errors import RequestFault
 from policy.intake.command.arguments import below
 from policy.intake.command.env_options import EnvWords
-from policy.intake.command.expansion import MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
+from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
+from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import (
     CLIS,
     COPYING,
@@ -28,6 +29,7 @@ from policy.intake.command.programs import (
     SERVERS,
     SHELLS,
     STARTERS,
+    STARTS_VLLM,
     SUBCOMMANDS,
     VLLM,
     is_program,
@@ -35,7 +37,8 @@ from policy.intake.command.programs import (
     mentions_vllm,
     next_start,
 )
-from policy.intake.command.shell import ASSIGNMENT, MAX_TEXT, STARTS_VLLM, Pattern, Unknown, known, split
+from policy.intake.command.shell import ASSIGNMENT, split
+from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command.xargs_options import xargs_options
 from policy.intake.command_line import CommandLine
 from policy.messages import quoted
@@ -101,7 +104,7 @@ def read_command(
         return CommandLine()
     budget = ExpansionBudget()
     try:
-        read = [known(word, env, budget) for word in words]
+        read = [expand_references(word, env, budget) for word in words]
         if not read or read[0].startswith("-"):
             return CommandLine(read, list(places))
         found = _vllm(read, list(places), env, {}, 0, budget)
@@ -164,7 +167,7 @@ def starts_vllm(words: Sequence[str], env: Variables) -> bool | UnreadableComman
         return False
     try:
         budget = ExpansionBudget()
-        read = [known(word, env, budget) for word in words]
+        read = [expand_references(word, env, budget) for word in words]
         found = _vllm(read, [""] * len(words), env, {}, 0, budget)
     except ShellSyntaxError as error:
         # If the request is exhausted, another command is the reason: this one may start vLLM in any way.

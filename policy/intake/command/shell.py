@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.intake.command.brackets import backtick_end, bracket_end
-from policy.intake.command.expansion import MAX_WORDS, ExpansionBudget, ShellSyntaxError
+from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ShellSyntaxError
+from policy.intake.command.programs import QUOTES, STARTS_VLLM
+from policy.intake.command.words import Array, Pattern, Unknown, has_braces, has_class, is_open
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MAX_TEXT: Final = 1_000_000
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 APPENDING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+=")
-STARTS_VLLM: Final = re.compile(
-    r"""(?<![\w.-])vllm["']?[^\S\n]{1,64}(?:\\\n[^\S\n]{0,64})?["']?(?:serve(?![\w.-])|\$)"""
-    r"""|vllm\.entrypoints\.|dynamo\.vllm(?!\w)"""
-)
-"""Matches a text that may start vLLM's server, whichever program reads the text."""
 PLAIN: Final = re.compile(r"(?:[^ \t\r\n'\"\\$`;&|<>()#]|\r(?!\n))++")
 OPERATORS: Final = re.compile(r"[;\n()]+|&&|\|\||\|&|[&|]")
 BLANKS: Final = re.compile(r"(?:[ \t]|\r(?=\n))++")
@@ -75,8 +71,6 @@ ONE_WORD: Final = re.compile(
 """Matches variables that every shell, Kubernetes or LeaderWorkerSet sets to a number, a name or an address."""
 REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 QUOTED: Final = re.compile(r'[^"\\$`]+')
-KUBERNETES_REFERENCE: Final = re.compile(r"\$\$|\$\(([-A-Za-z_][-A-Za-z0-9_.]*)\)")
-"""``$(NAME)``, which Kubernetes expands, or ``$$``, its escape."""
 _SPECIAL: Final = frozenset("#?$!-0123456789")
 NAME_PARTS: Final = 8
 """In how many parts of a word the name of an assignment may be, such as `A` and `=` on two lines."""
@@ -91,7 +85,6 @@ ANSI_C_LETTERS: Final = {
     **dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True)),
     **{each: each for each in "\\'\"?"},
 }
-QUOTES: Final = re.compile(r"""['"]|\\(?!\n)""")
 PIPES: Final = frozenset({"|", "|&"})
 APART: Final = PIPES | {"&"}
 SETTING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "for", "select"})
@@ -143,43 +136,6 @@ END: Final = {"fi": "if", "done": "do", "esac": "case", "}": "{"}
 FUNCTIONS: Final = frozenset({"{", "f("})
 """The kinds of parts that are the body of a function: in braces, or in a subshell."""
 OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while", "until", "elif"})
-
-
-class Unknown(str):
-    """A word as written whose value only a running shell knows.
-
-    ``is_several`` says that it may be any number of words, also none: an unknown value outside quotes, `"$@"`.
-    """
-
-    __slots__ = ("is_several",)
-
-    is_several: bool
-
-    def __new__(cls, text: str, *, is_several: bool = False) -> Self:
-        """The word as written."""
-        found = super().__new__(cls, text)
-        found.is_several = is_several
-        return found
-
-
-class Array(str):
-    """A variable that is an array: the text identifies its elements, which are words."""
-
-    __slots__ = ("elements",)
-
-    elements: tuple[str, ...]
-
-    def __new__(cls, elements: Sequence[str]) -> Self:
-        """The array of these words."""
-        found = super().__new__(cls, "\0".join(elements))
-        found.elements = tuple(elements)
-        return found
-
-
-class Pattern(str):
-    """A word that a shell may expand, as written: it has a glob, braces or a tilde outside quotes."""
-
-    __slots__ = ()
 
 
 class _Chain(Struct, gc=False):
@@ -589,7 +545,7 @@ class _ShellReader:
         words = self.arguments[1:]
         is_joined = inside and written == "$*"
         self.budget.copy(len(words) if is_joined else 0)
-        if self.functions or (is_joined and (any(map(_is_open, words)) or "IFS" in self.set)):
+        if self.functions or (is_joined and (any(map(is_open, words)) or "IFS" in self.set)):
             self.fill(written, None, inside=inside)
         elif is_joined:
             self.fill(written, " ".join(words), inside=True)
@@ -598,7 +554,7 @@ class _ShellReader:
 
     def argument(self, index: int) -> str | None:
         """The value of `$1` and so on; None if it is not known."""
-        if index >= len(self.arguments) or any(map(_is_open, self.arguments[: index + 1])):
+        if index >= len(self.arguments) or any(map(is_open, self.arguments[: index + 1])):
             return None
         return self.arguments[index]
 
@@ -625,14 +581,14 @@ class _ShellReader:
         if elements is None:
             return None
         which, first = selection.groups()
-        if (first or which not in {"@", "*"}) and any(map(_is_open, elements)):
+        if (first or which not in {"@", "*"}) and any(map(is_open, elements)):
             return None
         if which not in {"@", "*"}:
             return elements[int(which) : int(which) + 1] if first is None else None
         chosen = elements[int(first or 0) :]
         if which == "@" or not inside:
             return chosen
-        return None if any(map(_is_open, chosen)) or "IFS" in self.set else [" ".join(chosen)]
+        return None if any(map(is_open, chosen)) or "IFS" in self.set else [" ".join(chosen)]
 
     def braced(self, inner: str, *, inside: bool) -> tuple[str | None, bool]:
         """The value of `${…}`: a name, with or without a default, and whether the value is quoted.
@@ -687,7 +643,7 @@ class _ShellReader:
             return None
         if isinstance(value, Array):
             first = value.elements[0] if value.elements else ""
-            return None if _is_open(first) else first
+            return None if is_open(first) else first
         return value
 
     def is_assigning(self) -> bool:
@@ -720,7 +676,7 @@ class _ShellReader:
             if index or value[0] in " \t\n":
                 self.end_word()
             self.put(piece, bare=False)
-            self.has_pattern = self.has_pattern or "*" in piece or "?" in piece or _is_class(piece)
+            self.has_pattern = self.has_pattern or "*" in piece or "?" in piece or has_class(piece)
         if value[-1:] in {" ", "\t", "\n"}:
             self.end_word()
 
@@ -744,13 +700,13 @@ class _ShellReader:
         bare = "".join(self.bare_parts)
         is_assignment = self.bare and "=" in word  # most words are none, and are matched with no pattern
         if is_assignment and ARRAY.match(word) and (not self.words or self.words[0] in DECLARING):
-            has_brace = bool(self.words) and _has_brace(bare)
+            has_brace = bool(self.words) and has_braces(bare)
             is_late = len(parts) > NAME_PARTS and ARRAY.match("".join(parts[:NAME_PARTS])) is None
             self.unknown = self.unknown or has_brace or is_late or "=~" in bare or ":~" in bare
             self.has_pattern = False
         else:
-            has_brace = "{" in bare and _has_brace(bare)
-            has_glob = "*" in bare or "?" in bare or ("[" in bare and _is_class(bare))
+            has_brace = "{" in bare and has_braces(bare)
+            has_glob = "*" in bare or "?" in bare or ("[" in bare and has_class(bare))
             self.has_pattern = self.has_pattern or has_brace or bare[:1] == "~" or has_glob
             if has_brace and self.is_bash:
                 self.unknown = self.is_several = True
@@ -913,7 +869,7 @@ class _ShellReader:
         if words[0] != "set" and words[0] not in SUCCEEDING and words[0] not in DECLARING:
             return False
         options = [word for word in words[1:] if word[:1] in {"-", "+"}]
-        if any(map(_is_open, words)) or not set("".join(word[1:] for word in options)) <= SAFE_LETTERS:
+        if any(map(is_open, words)) or not set("".join(word[1:] for word in options)) <= SAFE_LETTERS:
             return words[0] in {"true", ":"}
         if words[0] == "set":
             return len(options) + words.count("pipefail") == len(words) - 1
@@ -928,11 +884,11 @@ class _ShellReader:
         has_options = words[1:2] and words[1].startswith("-")
         if words[0] == "let":
             self.forget_calculated(" ".join(words[1:]))
-            if any(map(_is_open, words)):
+            if any(map(is_open, words)):
                 self.doubt = self.doubt or "`let` calculates what is not known"
         elif words[0] in SETTING or (words[0] in {"printf", "wait"} and has_options):
             named = words[1:2] if words[0] in {"for", "select"} else words[1:]
-            if any(map(_is_open, named[:2] if words[0] in {"printf", "wait"} else named)):
+            if any(map(is_open, named[:2] if words[0] in {"printf", "wait"} else named)):
                 self.doubt = self.doubt or f"`{words[0]}` sets a variable whose name is not known"
             for word in named:
                 if NAME.fullmatch(word) is not None:
@@ -976,7 +932,7 @@ class _ShellReader:
 
     def is_harmless_trap(self, text: str, signals: Sequence[str]) -> bool:
         """Whether a text that `trap` runs changes no variable and starts no program that is not known."""
-        if _is_open(text) or not TRAPS.issuperset(signal.upper().removeprefix("SIG") for signal in signals):
+        if is_open(text) or not TRAPS.issuperset(signal.upper().removeprefix("SIG") for signal in signals):
             return False
         commands = [part.split() for part in re.split(r"[;&|\n]+", text.replace("$(jobs -p)", ""))]
         names = {words[0] for words in commands if words}
@@ -996,12 +952,12 @@ class _ShellReader:
             if "o" in letters:
                 option = words[at] if at < len(words) else ""
                 at += 1
-            if _is_open(word) or not letters <= SAFE_LETTERS or (option and option not in SAFE_OPTIONS):
+            if is_open(word) or not letters <= SAFE_LETTERS or (option and option not in SAFE_OPTIONS):
                 self.doubt = self.doubt or "`set` changes how the script is read"
             if "a" in letters or option == "allexport":
                 self.export_all(is_on=word[0] == "-", is_conditional=is_conditional)
         if at < len(words):
-            if _is_open(words[at]):
+            if is_open(words[at]):
                 self.doubt = self.doubt or "`set` has options that are not known"
             others = words[at + 1 :] if words[at] in {"-", "--"} else words[at:]
             if others or words[at] != "-":
@@ -1060,7 +1016,7 @@ class _ShellReader:
         """Read one word after `export` and the like: a name, or an assignment."""
         found = DECLARED.match(word)
         if found is None:
-            if _is_open(word):
+            if is_open(word):
                 self.doubt = self.doubt or f"`{command}` sets variables that are not known"
             return
         name, operator = found.groups()
@@ -1074,7 +1030,7 @@ class _ShellReader:
         if operator == "":
             if exports and name in self.set:
                 self.give(name, self.set[name])
-        elif _is_open(word) or word[found.end() :].startswith("("):
+        elif is_open(word) or word[found.end() :].startswith("("):
             self.give(name, None)
         elif operator == "=":
             self.give(name, word[found.end() :])
@@ -1157,25 +1113,6 @@ class _ShellReader:
         self.words = words
 
 
-def _has_brace(bare: str) -> bool:
-    """Whether bash may expand braces in a word: `{a,b}`, `{1..3}`."""
-    start = bare.find("{")
-    if start < 0:
-        return False
-    inner = bare[start + 1 : max(bare.rfind("}"), 0)]
-    return "," in inner or ".." in inner
-
-
-def _is_class(bare: str) -> bool:
-    """Whether a shell may read brackets in a word as a class of characters, as in `[ab].txt`."""
-    return "[" in bare and "]" in bare and "]=" not in bare
-
-
-def _is_open(word: str) -> bool:
-    """Whether a word may have another value than its text."""
-    return type(word) is Unknown or type(word) is Pattern
-
-
 def _default(word: str, *, inside: bool) -> tuple[str | None, bool]:
     """The value of the word in `${A:-word}`, None if it is not certain, and whether it is quoted."""
     found = (DEFAULT_IN_QUOTES if inside else DEFAULT).fullmatch(word)
@@ -1193,32 +1130,3 @@ def _ansi_c(escape: re.Match[str]) -> str:
     code = int(octal, 8) if octal is not None else int(next(digits for digits in hexadecimal if digits is not None), 16)
     is_character = code <= sys.maxunicode and not "\ud800" <= chr(code) <= "\udfff"
     return chr(code) if is_character else escape.group()
-
-
-def known(text: str, env: Mapping[str, str | None], budget: ExpansionBudget | None = None) -> str:
-    """A text with Kubernetes' `$(NAME)` expanded; `$$` escapes it.
-
-    A name that is not set stays as written. One whose value is not known makes the text an Unknown.
-
-    Raises:
-        ShellSyntaxError: the values have too many characters.
-    """
-    if "$" not in text:
-        return text
-    unknown = False
-    budget = budget or ExpansionBudget()
-
-    def value(match: re.Match[str]) -> str:
-        nonlocal unknown
-        if match.group() == "$$":
-            return "$"
-        name = match.group(1)
-        if name not in env:
-            return match.group()
-        filled = env[name]
-        unknown = unknown or filled is None
-        budget.fill(len(filled or ""))
-        return match.group() if filled is None else filled
-
-    filled = KUBERNETES_REFERENCE.sub(value, text)
-    return Unknown(filled) if unknown or type(text) is Unknown else filled
