@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from policy.errors import RequestFault
 from policy.intake.command.arguments import below
+from policy.intake.command.command_builder import ASSIGNMENT
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.kubernetes_references import expand_references
@@ -37,7 +38,7 @@ from policy.intake.command.programs import (
     mentions_vllm,
     next_start,
 )
-from policy.intake.command.shell import ASSIGNMENT, split
+from policy.intake.command.shell import split
 from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command.xargs_options import xargs_options
 from policy.intake.command_line import CommandLine
@@ -46,7 +47,7 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policy.intake.command.shell import Command
+    from policy.intake.command.script_commands import Command
 
 PYTHON_VALUES: Final = frozenset("cmWX")
 """The short options of Python that take a value."""
