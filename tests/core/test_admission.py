@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from policy.decision.decision import encode
 from policy.errors import EngineFailed, RequestInvalid
-from policy.intake.command.launcher import REMEDY
+from policy.intake.command.vllm_command import REMEDY
 from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, VLLM_VERSION
 from service.admission.engines import AdmissionOptions
 from service.admission.handler import answer_review

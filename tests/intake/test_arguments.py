@@ -15,7 +15,7 @@ from policy.intake.command.arguments import MATTER, MAX_WARNINGS, below, read_op
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags, in_other_release
-from policy.intake.command.shell import Pattern, Unknown
+from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.intake.model.tables import releases
 from policy.vllm.tablegen.arguments import arguments

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.errors import RequestFault
-from policy.intake.command.expansion import MAX_WORDS
-from policy.intake.command.launcher import REMEDY, UnreadableCommand, read_command, read_text, starts_vllm
-from policy.intake.command.shell import MAX_TEXT, Unknown
+from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
+from policy.intake.command.launcher import read_command, read_text, starts_vllm
+from policy.intake.command.vllm_command import REMEDY, UnreadableCommand
+from policy.intake.command.words import Unknown
 from policy.intake.command_line import CommandLine
 
 PLACES = [f"args[{index}]" for index in range(40)]

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.intake.command.expansion import MAX_COPIED, MAX_FILLED, MAX_WORDS, ShellSyntaxError
-from policy.intake.command.shell import MAX_TEXT, Pattern, Unknown, known, split
+from policy.intake.command.expansion import MAX_COPIED, MAX_FILLED, MAX_TEXT, MAX_WORDS, ShellSyntaxError
+from policy.intake.command.kubernetes_references import expand_references as known
+from policy.intake.command.shell import split
+from policy.intake.command.words import Pattern, Unknown
 
 ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": None}
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policy.intake.command.launcher import read_command
-from policy.intake.command.shell import Pattern, Unknown
+from policy.intake.command.words import Pattern, Unknown
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault

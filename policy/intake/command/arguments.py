@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, RequestFault, RulesInvalid
 from policy.intake.command.config_file import NotInFiles, read_file, words_of
-from policy.intake.command.expansion import MAX_WORDS
+from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
 from policy.intake.command.flag_values import InvalidValue, convert_fields, human, parse_value
 from policy.intake.command.flags import dashed, flags, in_other_release
-from policy.intake.command.shell import MAX_TEXT, Pattern, Unknown
+from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.masking import HIDDEN, is_secret, masked
 from policy.messages import listed, nearest, quoted

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.command_builder import ASSIGNMENT
 from policy.intake.command.expansion import ShellSyntaxError
-from policy.intake.command.shell import ASSIGNMENT, Unknown
+from policy.intake.command.words import Unknown
 from policy.messages import quoted
 
 if TYPE_CHECKING:

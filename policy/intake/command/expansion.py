@@ -28,6 +28,8 @@ from policy.errors import PolicyError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MAX_TEXT: Final = 1_000_000
+"""Characters of one command or script."""
 MAX_WORDS: Final = 4096
 MAX_FILLED: Final = 1 << 16
 MAX_COPIED: Final = 1 << 16

@@ -6,36 +6,45 @@ another. `arguments` parses the arguments as vLLM does; `shell` reads scripts as
 
 from __future__ import annotations
 
-import re
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.errors import RequestFault
 from policy.intake.command.arguments import below
+from policy.intake.command.command_builder import ASSIGNMENT
 from policy.intake.command.env_options import EnvWords
-from policy.intake.command.expansion import MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
+from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
+from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import (
-    CLIS,
     COPYING,
-    OFFLINE_MODULES,
     OTHER_SCRIPTS,
     PYTHON,
     RENAMING,
-    SEARCHING,
-    SERVERS,
     SHELLS,
     STARTERS,
-    SUBCOMMANDS,
+    STARTS_VLLM,
     VLLM,
     is_program,
     is_unknown,
     mentions_vllm,
     next_start,
 )
-from policy.intake.command.shell import ASSIGNMENT, MAX_TEXT, STARTS_VLLM, Pattern, Unknown, known, split
+from policy.intake.command.python_command import python_command
+from policy.intake.command.shell import split
+from policy.intake.command.vllm_command import (
+    ServerCommand,
+    UnreadableCommand,
+    hides_vllm,
+    is_model,
+    offline_engine,
+    only_shows_help,
+    other_program,
+    script_file,
+    sourced_file,
+    subcommand,
+)
+from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command.xargs_options import xargs_options
 from policy.intake.command_line import CommandLine
 from policy.messages import quoted
@@ -43,42 +52,15 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policy.intake.command.shell import Command
+    from policy.intake.command.script_commands import Command
 
-PYTHON_VALUES: Final = frozenset("cmWX")
-"""The short options of Python that take a value."""
 DEPTH: Final = 4
-CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 EVAL_ARGUMENTS: Final = ("eval", Unknown("$@", is_several=True))
 """The arguments of the script around `eval`."""
 OTHER_SHELLS: Final = frozenset({"zsh", "ksh"})
 XARGS_INPUT: Final = "$(xargs)"
 """What is read in place of the arguments that `xargs` reads from its input."""
-REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
-ONLY_SERVERS: Final = "and only servers are decided; decide `vllm serve MODEL …` with its flags"
-
 Variables: TypeAlias = "Mapping[str, str | None]"
-
-
-class _Found(Struct, frozen=True, gc=False):
-    words: list[str]
-    places: list[str]
-    env: dict[str, str | None]
-    serve: bool
-    warnings: list[str]
-    doubts: list[str] = []
-
-
-class UnreadableCommand(Struct, frozen=True, gc=False):
-    """Why it is not known whether a command starts vLLM.
-
-    `names_vllm` says that the command names vLLM's server, so that it may start it with any image.
-    """
-
-    why: str
-    place: str
-    names_vllm: bool = False
-    remedy: str = REMEDY
 
 
 def read_command(
@@ -101,14 +83,14 @@ def read_command(
         return CommandLine()
     budget = ExpansionBudget()
     try:
-        read = [known(word, env, budget) for word in words]
+        read = [expand_references(word, env, budget) for word in words]
         if not read or read[0].startswith("-"):
             return CommandLine(read, list(places))
         found = _vllm(read, list(places), env, {}, 0, budget)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
-    if (found is None or (isinstance(found, UnreadableCommand) and is_unknown(read[0]))) and _is_model(read):
+    if (found is None or (isinstance(found, UnreadableCommand) and is_unknown(read[0]))) and is_model(read):
         return CommandLine(read, list(places))
     return _command_line(found, " ".join(read[:8]), faults, pointer)
 
@@ -123,7 +105,7 @@ def read_text(
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"invalid shell command: {error}"))
         return CommandLine()
-    if len(commands) == 1 and (commands[0].words[0].startswith("-") or _is_model(commands[0].words)):
+    if len(commands) == 1 and (commands[0].words[0].startswith("-") or is_model(commands[0].words)):
         command = commands[0]
         return CommandLine(command.words, [place] * len(command.words), command.env)
     try:
@@ -137,7 +119,7 @@ def read_text(
 
 
 def _command_line(
-    found: _Found | UnreadableCommand | None,
+    found: ServerCommand | UnreadableCommand | None,
     shown: str,
     faults: list[RequestFault],
     pointer: str,
@@ -145,7 +127,7 @@ def _command_line(
     is_text: bool = False,
 ) -> CommandLine:
     """The command line that was found, or a fault and no words; with ``is_text`` all words are at ``pointer``."""
-    if isinstance(found, _Found):
+    if isinstance(found, ServerCommand):
         return CommandLine(found.words, found.places, found.env, found.serve, found.warnings, found.doubts)
     if found is None:
         message = f"{quoted(shown)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"
@@ -164,7 +146,7 @@ def starts_vllm(words: Sequence[str], env: Variables) -> bool | UnreadableComman
         return False
     try:
         budget = ExpansionBudget()
-        read = [known(word, env, budget) for word in words]
+        read = [expand_references(word, env, budget) for word in words]
         found = _vllm(read, [""] * len(words), env, {}, 0, budget)
     except ShellSyntaxError as error:
         # If the request is exhausted, another command is the reason: this one may start vLLM in any way.
@@ -182,7 +164,7 @@ def _vllm(
     given: dict[str, str | None],
     depth: int,
     budget: ExpansionBudget,
-) -> _Found | UnreadableCommand | None:
+) -> ServerCommand | UnreadableCommand | None:
     """The words of a command that are vLLM's; None if it starts another program.
 
     `given` is what the command before it has set; it is not changed.
@@ -191,7 +173,7 @@ def _vllm(
     found = _program(words, places, env, given, depth, budget, doubts)
     if found is not None:
         return found
-    return doubts[0] if doubts else _offline(words, places)
+    return doubts[0] if doubts else offline_engine(words, places)
 
 
 def _program(
@@ -202,7 +184,7 @@ def _program(
     depth: int,
     budget: ExpansionBudget,
     doubts: list[UnreadableCommand],
-) -> _Found | UnreadableCommand | None:
+) -> ServerCommand | UnreadableCommand | None:
     """Like ``_vllm``, but unknown words after a program that starts another are its arguments, added to `doubts`."""
     own = given
     at, end = 0, len(words)
@@ -210,12 +192,12 @@ def _program(
         program = words[at].rpartition("/")[2]
         if is_unknown(words[at]) or type(words[at]) is Pattern:
             why = f"the value of {quoted(words[at])}, which names the program, is not known"
-            is_named = _hides_vllm(words, at) or STARTS_VLLM.search(words[at]) is not None
+            is_named = hides_vllm(words, at) or STARTS_VLLM.search(words[at]) is not None
             return UnreadableCommand(why, places[at], is_named)
         if program == "vllm" or (at == 0 and program == "serve"):
-            return _subcommand(words, places, own, at + (program == "vllm"))
+            return subcommand(words, places, own, at + (program == "vllm"))
         if PYTHON.fullmatch(program):
-            return _python(words, places, own, at, depth)
+            return python_command(words, places, own, at, depth)
         if program in SHELLS:
             budget.copy(len(env) + len(own))
             return _shell(words, places, {**env, **own}, own, at, depth, budget)
@@ -253,71 +235,15 @@ def _program(
             )
             if unknown is not None:
                 why = f"the value of {quoted(words[unknown])}, which may name a program, is not known"
-                doubts.append(UnreadableCommand(why, places[unknown], _hides_vllm(words, unknown)))
+                doubts.append(UnreadableCommand(why, places[unknown], hides_vllm(words, unknown)))
             elif later == end and is_script:
-                return _sourced(words, places, at if program.endswith(".sh") else at + 1)
+                return sourced_file(words, places, at if program.endswith(".sh") else at + 1)
             if later == end and program in STARTERS and unknown is None and at + 1 < end:
-                return _other(words, places, at + 1)
+                return other_program(words, places, at + 1)
             at = later
         else:
-            return _other(words, places, at)
+            return other_program(words, places, at)
     return None
-
-
-def _subcommand(
-    words: list[str], places: list[str], own: dict[str, str | None], at: int
-) -> _Found | UnreadableCommand | None:
-    """The words after `vllm`, of which the first is its command; None if this is not `serve`."""
-    if at == len(words):
-        return None
-    command = words[at]
-    if command == "serve":
-        return _rest(words, places, own, at + 1)
-    if is_unknown(command):
-        why = f"the value of {quoted(command)}, which names a command of `vllm`, is not known"
-        return UnreadableCommand(why, places[at], names_vllm=True)
-    if command in SUBCOMMANDS:
-        return _other(words, places, at)
-    if "serve" not in words[at + 1 :] and STARTS_VLLM.search(" ".join(words[at:])) is None:
-        return None
-    why = f"{quoted(command)} is not a command of `vllm`, and vLLM's server is among the arguments after it"
-    return UnreadableCommand(why, places[at], names_vllm=True)
-
-
-def _hides_vllm(words: list[str], at: int) -> bool:
-    """Whether a shell may expand a word to `vllm`: a glob or braces before `serve`."""
-    has_braces = type(words[at]) is Unknown and "{" in words[at] and "$" not in words[at]
-    is_expanded = has_braces or type(words[at]) is Pattern
-    return is_expanded and "serve" in words[at + 1 :]
-
-
-def _sourced(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
-    """A file that is run or sourced; without `.sh`, such as `. activate`, it is taken to set variables only.
-
-    Standard input is not a file of variables. The result of `source <(…)` has no word.
-    """
-    if at >= len(words):
-        why = f"{quoted(words[at - 1])} runs a script that is not read"
-        return UnreadableCommand(why, places[at - 1])
-    is_script = words[at].endswith(".sh") or words[at].startswith(("/dev/", "/proc/"))
-    return _file(words, places, at) if is_script else None
-
-
-def _file(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
-    """A shell script in a file, which may start anything."""
-    if words[at].rpartition("/")[2] in OTHER_SCRIPTS:
-        return None
-    return UnreadableCommand(f"the file {quoted(words[at])} is a script that is not read", places[at])
-
-
-def _other(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
-    """Another program, which may start vLLM if that is among its arguments."""
-    program = words[at].rpartition("/")[2]
-    if program in SEARCHING or STARTS_VLLM.search(" ".join(words[at + 1 :])) is None:
-        return None
-    return UnreadableCommand(
-        f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True
-    )
 
 
 def _eval(
@@ -328,7 +254,7 @@ def _eval(
     at: int,
     depth: int,
     budget: ExpansionBudget,
-) -> _Found | UnreadableCommand | None:
+) -> ServerCommand | UnreadableCommand | None:
     """`eval`: its arguments are another script. Unexported variables of the outer script have no value here."""
     text = " ".join(words[at + 1 :])
     names_vllm = STARTS_VLLM.search(text) is not None
@@ -340,13 +266,13 @@ def _eval(
 
 
 def _with_outer(
-    found: _Found | UnreadableCommand | None, own: dict[str, str | None], budget: ExpansionBudget
-) -> _Found | UnreadableCommand | None:
+    found: ServerCommand | UnreadableCommand | None, own: dict[str, str | None], budget: ExpansionBudget
+) -> ServerCommand | UnreadableCommand | None:
     """The result of a script, with the variables of the command that runs it; those that the script sets win."""
-    if not isinstance(found, _Found):
+    if not isinstance(found, ServerCommand):
         return found
     budget.copy(len(own) + len(found.env))
-    return _Found(found.words, found.places, {**own, **found.env}, found.serve, found.warnings, found.doubts)
+    return ServerCommand(found.words, found.places, {**own, **found.env}, found.serve, found.warnings, found.doubts)
 
 
 def _xargs(
@@ -374,80 +300,8 @@ def _xargs(
         found = _vllm(started, places, env, own, depth + 1, budget)
         if found is None and not is_named:
             return None
-        is_named = is_named or isinstance(found, _Found) or (found is not None and found.names_vllm)
+        is_named = is_named or isinstance(found, ServerCommand) or (found is not None and found.names_vllm)
     return UnreadableCommand(f"`xargs` starts {quoted(program)} with arguments that are not known", places[0], is_named)
-
-
-def _rest(words: list[str], places: list[str], own: dict[str, str | None], at: int, *, serve: bool = True) -> _Found:
-    return _Found(words[at:], places[at:], own, serve, [], [])
-
-
-def _python(
-    words: list[str], places: list[str], own: dict[str, str | None], at: int, depth: int
-) -> _Found | UnreadableCommand | None:
-    start = at
-    at += 1
-    while at < len(words):
-        word = words[at]
-        if word == "-":
-            return UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[at])
-        if not word.startswith("-"):
-            return _python_file(words, places, own, at)
-        letter, value = _python_option(word)
-        if letter == "m":
-            return _python_module(words, places, own, start, at)
-        if letter == "c":
-            code = at + (not value)
-            is_open = is_unknown(word) or any(type(each) is Unknown for each in words[code : code + 1])
-            if not is_open and not any("vllm" in each for each in words[at:]):
-                return None
-            why = f"{quoted(words[start])} runs code that is not read"
-            return UnreadableCommand(why, places[min(code, len(words) - 1)])
-        at += 2 if word == "--check-hash-based-pycs" or (letter and not value) else 1
-    return (
-        UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[start])
-        if depth and start + 1 == len(words)
-        else None
-    )
-
-
-def _python_option(word: str) -> tuple[str, str]:
-    """The short option of a word that takes a value, and the value if it is attached: `-um`, `-Xdev`."""
-    if not word.startswith("--"):
-        for index, letter in enumerate(word):
-            if letter in PYTHON_VALUES:
-                return letter, word[index + 1 :]
-    return "", ""
-
-
-def _python_module(
-    words: list[str], places: list[str], own: dict[str, str | None], start: int, at: int
-) -> _Found | UnreadableCommand | None:
-    """The module that the option `-m` at ``at`` names."""
-    _, attached = _python_option(words[at])
-    named = at if attached else at + 1
-    if named == len(words):
-        return None
-    module = attached or words[named]
-    if module in SERVERS:
-        return _rest(words, places, own, named + 1, serve=False)
-    if module in CLIS:
-        return _subcommand(words, places, own, named + 1)
-    if is_unknown(words[named]):
-        return UnreadableCommand(f"the module that {quoted(words[start])} runs is not known", places[named])
-    return _other(words, places, named)
-
-
-def _python_file(
-    words: list[str], places: list[str], own: dict[str, str | None], at: int
-) -> _Found | UnreadableCommand | None:
-    word = words[at]
-    if word.rpartition("/")[2] == "vllm":
-        return _subcommand(words, places, own, at + 1)
-    path = word.removesuffix(".py").replace("/", ".") if word.endswith(".py") else ""
-    if any(path.endswith(module) for module in SERVERS):
-        return _rest(words, places, own, at + 1, serve=False)
-    return UnreadableCommand(f"the file {quoted(word)} is a Python program that is not read", places[at])
 
 
 def _shell(
@@ -458,7 +312,7 @@ def _shell(
     at: int,
     depth: int,
     budget: ExpansionBudget,
-) -> _Found | UnreadableCommand | None:
+) -> ServerCommand | UnreadableCommand | None:
     """The script of `sh -c`, with the words after it as its arguments.
 
     A script in a file may start the program that it is given.
@@ -476,7 +330,7 @@ def _shell(
         program = words[start].rpartition("/")[2]
         commands = split(words[at], env, words[at + 1 :], budget, is_bash=program == "bash")
         found = _with_outer(_in_script(commands, places[at], env, depth, budget), own, budget)
-        if isinstance(found, _Found) and program in OTHER_SHELLS:
+        if isinstance(found, ServerCommand) and program in OTHER_SHELLS:
             found.doubts.append(f"the script is read as bash reads it, and {quoted(program)} may read it differently")
         return found
     if at >= len(words):
@@ -489,7 +343,7 @@ def _shell(
         return UnreadableCommand(f"the value of {quoted(words[at])}, which names a script, is not known", places[at])
     later = next_start(words, at + 1)
     if later is None or depth == DEPTH:
-        return _file(words, places, at)
+        return script_file(words, places, at)
     return _vllm(words[later:], places[later:], env, own, depth + 1, budget)
 
 
@@ -514,12 +368,12 @@ def _past_shell_options(words: list[str], at: int) -> tuple[int, bool]:
 
 def _in_script(
     commands: list[Command], place: str, env: Variables, depth: int, budget: ExpansionBudget
-) -> _Found | UnreadableCommand | None:
+) -> ServerCommand | UnreadableCommand | None:
     """The first command of a script that starts vLLM; if there is none, the first that cannot be read.
 
     It is in doubt if the script starts vLLM in another way too, or may do so with a command that cannot be read.
     """
-    started: list[_Found] = []
+    started: list[ServerCommand] = []
     doubts: list[str] = []
     unread: UnreadableCommand | None = None
     copied: str | None = None
@@ -533,13 +387,13 @@ def _in_script(
             found = UnreadableCommand(f"{quoted(copied)} may give `vllm` another name", place, names_vllm=True)
         elif program in COPYING and any(VLLM.search(word) for word in command.words):
             copied = program
-        if isinstance(found, _Found):
+        if isinstance(found, ServerCommand):
             started.append(found)
             if command.doubt:
                 doubts.append(command.doubt)
         elif found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
-    others = [found for found in started if not _only_shows_help(found)]
+    others = [found for found in started if not only_shows_help(found)]
     started = others or started[:1]
     if not started:
         return unread
@@ -556,50 +410,5 @@ def _in_script(
     return first
 
 
-def _start(found: _Found) -> tuple[list[str], dict[str, str | None], bool]:
+def _start(found: ServerCommand) -> tuple[list[str], dict[str, str | None], bool]:
     return found.words, found.env, found.serve
-
-
-def _only_shows_help(found: _Found) -> bool:
-    """Whether vLLM certainly prints its help and starts nothing."""
-    for word in found.words:
-        if word == "--" or type(word) is not str:
-            return False
-        if word in {"--help", "-h"}:
-            return True
-    return False
-
-
-def _offline(words: list[str], places: list[str]) -> UnreadableCommand | None:
-    """A command of vLLM that starts an engine without a server, also after other programs."""
-    if not words or words[0].rpartition("/")[2] in SEARCHING:
-        return None
-    for index, (word, after) in enumerate(pairwise(words)):
-        command = ""
-        if after in OFFLINE_MODULES and word == "-m":
-            command = after
-        elif (word.rpartition("/")[2] == "vllm" or word in CLIS) and after == "run-batch":
-            command = "vllm run-batch"
-        elif (word.rpartition("/")[2] == "vllm" or word in CLIS) and after == "bench":
-            bench = words[index + 2 : index + 3]
-            command = f"vllm bench {bench[0]}" if bench and bench != ["serve"] else ""
-        if command:
-            why = f"{quoted(command)} starts an engine without a server"
-            return UnreadableCommand(why, places[index + 1], names_vllm=True, remedy=ONLY_SERVERS)
-    return None
-
-
-def _is_model(words: list[str]) -> bool:
-    """Whether words without a program before them begin with a model.
-
-    A model is a repository, a folder, or a name with a capital or a digit before flags.
-    """
-    if (
-        not words
-        or words[0].endswith((".sh", ".py"))
-        or "/bin/" in words[0]
-        or " " in words[0]
-        or (len(words) > 1 and not words[1].startswith("-"))
-    ):
-        return False
-    return "/" in words[0] or CAPITAL_OR_DIGIT.search(words[0]) is not None or type(words[0]) is Unknown

@@ -1,11 +1,11 @@
-"""The programs that may come before vLLM in a command, by name."""
+"""How a command names vLLM's server and the programs that may come before it."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.shell import QUOTES, STARTS_VLLM, Unknown
+from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +91,13 @@ OFFLINE_MODULES: Final = frozenset({"vllm.entrypoints.openai.run_batch"})
 OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
 """Scripts in vLLM's images that start something else: this one starts Ray."""
 
+STARTS_VLLM: Final = re.compile(
+    r"""(?<![\w.-])vllm["']?[^\S\n]{1,64}(?:\\\n[^\S\n]{0,64})?["']?(?:serve(?![\w.-])|\$)"""
+    r"""|vllm\.entrypoints\.|dynamo\.vllm(?!\w)"""
+)
+"""Matches a text that may start vLLM's server, whichever program reads the text."""
+QUOTES: Final = re.compile(r"""['"]|\\(?!\n)""")
+"""Matches the quotes of a script, which separate the letters of a name: `v""llm`."""
 VLLM: Final = re.compile(r"(?<![\w.-])vllm(?![\w-])")
 SERVE: Final = re.compile(r"(?<![\w./-])serve(?![\w./-])")
 FILE_NAME: Final = re.compile(r"[\w.+-]+")

@@ -13,7 +13,7 @@ import sys
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.shell import Unknown
+from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate
 from policy.messages import quoted

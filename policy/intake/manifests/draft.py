@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher, shell
-from policy.intake.command.programs import is_program
+from policy.intake.command.kubernetes_references import expand_references
+from policy.intake.command.programs import STARTS_VLLM, is_program
+from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
 from policy.intake.manifests import images
 from policy.masking import is_secret
@@ -64,7 +66,7 @@ class EngineDraft:
         size = sum(map(len, self.words))
         for place, text in texts:
             size += len(text)
-            if len(self.words) > expansion.MAX_WORDS or size > shell.MAX_TEXT:
+            if len(self.words) > expansion.MAX_WORDS or size > expansion.MAX_TEXT:
                 self._is_within_limits()
                 return
             try:
@@ -83,7 +85,7 @@ class EngineDraft:
                 self.note(
                     f"{place}: a shell ends the command within {quoted(text)}; put quotes around what belongs to it"
                 )
-            if any(isinstance(word, shell.Unknown) for word in first.words):
+            if any(isinstance(word, Unknown) for word in first.words):
                 self.note(f"{place}: only a running shell knows all of {quoted(text)}")
 
     def note(self, message: str) -> None:
@@ -128,7 +130,7 @@ class EngineDraft:
         if not (self.has_command or is_known):
             filled = self._filled()
             if filled[0].startswith("-"):
-                return shell.STARTS_VLLM.search(" ".join(filled)) is not None
+                return STARTS_VLLM.search(" ".join(filled)) is not None
             if filled[0].rpartition("/")[2] == "serve" and not any("vllm" in word for word in filled):
                 return False
         found = launcher.starts_vllm(self.words, self.env)
@@ -156,7 +158,7 @@ class EngineDraft:
         """
         budget = expansion.ExpansionBudget()
         try:
-            return [shell.known(word, self.env, budget) for word in self.words]
+            return [expand_references(word, self.env, budget) for word in self.words]
         except expansion.ExpansionExhausted:
             raise
         except expansion.ShellSyntaxError:
@@ -193,10 +195,10 @@ class EngineDraft:
 
     def _is_within_limits(self) -> bool:
         """Whether the command is within the limits on its words and characters; a longer one is a fault."""
-        if len(self.words) <= expansion.MAX_WORDS and sum(map(len, self.words)) <= shell.MAX_TEXT:
+        if len(self.words) <= expansion.MAX_WORDS and sum(map(len, self.words)) <= expansion.MAX_TEXT:
             return True
         self.node.fault(
-            f"more than {expansion.MAX_WORDS} words or {shell.MAX_TEXT} characters in one command; "
+            f"more than {expansion.MAX_WORDS} words or {expansion.MAX_TEXT} characters in one command; "
             "no such command is read"
         )
         return False

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.errors import RulesInvalid
-from policy.intake.command.shell import Unknown
+from policy.intake.command.words import Unknown
 from policy.intake.manifests import read_manifest
 from policy.intake.manifests.compose import split
 from policy.intake.manifests.compose_yaml import resolve_variables

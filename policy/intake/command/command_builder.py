@@ -1,0 +1,204 @@
+"""Put together the words of the current command from the pieces that a script has for them.
+
+A word ends as an assignment before the command, or as one of its words. Not here: what a piece is (`shell`), and the
+values of `$A` and `${A}` (`parameter_expansion`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.builtin_tables import DECLARING
+from policy.intake.command.programs import QUOTES, STARTS_VLLM
+from policy.intake.command.words import Array, Pattern, Unknown, has_braces, has_class
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.intake.command.control_flow import ControlFlow
+    from policy.intake.command.expansion import ExpansionBudget
+    from policy.intake.command.script_commands import ScriptCommands
+    from policy.intake.command.script_variables import ScriptVariables
+
+ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+APPENDING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+=")
+ELEMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\[[^]]*\]\+?=")
+"""Matches the assignment of one element of an array."""
+ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
+"""Matches the begin of a word that assigns or appends to a variable."""
+SPLIT: Final = re.compile(r"[^ \t\n]+")
+"""Matches a word of an expanded value, as the default `IFS` separates them."""
+NAME_PARTS: Final = 8
+"""In how many parts of a word the name of an assignment may be, such as `A` and `=` on two lines."""
+QUOTED_PART: Final = "\0"
+"""A quoted part of a word, where only its bare parts matter."""
+
+
+class CommandBuilder:
+    """The current command with its current word; `parts` are the pieces of that word, None between words."""
+
+    def __init__(
+        self, variables: ScriptVariables, flow: ControlFlow, script: ScriptCommands, budget: ExpansionBudget
+    ) -> None:
+        self.variables = variables
+        self.flow = flow
+        self.script = script
+        self.budget = budget
+        self.command = variables.command
+        self.parts: list[str] | None = None
+        self.bare_parts: list[str] = []
+        """The pieces with each quoted one replaced by a character that no shell expands."""
+        self.begins_bare = True
+        """Whether the first piece is not quoted, so that it may be a name."""
+        self.is_unknown = False
+        self.is_several = False
+        """Whether an unknown word may be any number of words."""
+        self.has_pattern = False
+        self.has_name = False
+        """Whether the word begins as an assignment does, as far as that was asked."""
+        self.may_vanish = False
+        """Whether the word is none if it is empty: `"$@"` without arguments."""
+
+    def put(self, piece: str, *, bare: bool = True) -> None:
+        """Add a piece to the current word, or begin a word with it."""
+        if self.parts is None:
+            self.parts, self.bare_parts, self.begins_bare = [], [], bare
+            self.is_unknown = self.is_several = self.has_pattern = self.has_name = False
+        self.bare_parts.append(piece if bare else QUOTED_PART)
+        self.parts.append(piece)
+
+    def fill(self, written: str, value: str | None, *, inside: bool) -> None:
+        """Insert a variable's value; outside quotes it is split at blanks."""
+        inside = inside or self.is_assigning()
+        if value is None or (not inside and value and self.variables.sets_separators):
+            self._put_unknown(written, inside=inside)
+            return
+        self.budget.fill(len(value))
+        if inside:
+            self.put(value, bare=False)
+            return
+        pieces = SPLIT.findall(value)
+        self.budget.expand_words(len(pieces))
+        for index, piece in enumerate(pieces):
+            if index or value[0] in " \t\n":
+                self.end_word()
+            self.put(piece, bare=False)
+            self.has_pattern = self.has_pattern or "*" in piece or "?" in piece or has_class(piece)
+        if value[-1:] in {" ", "\t", "\n"}:
+            self.end_word()
+
+    def _put_unknown(self, written: str, *, inside: bool) -> None:
+        """Add an expansion as written. One that may start vLLM is a command too: the shell runs it."""
+        self.put(written, bare=False)
+        self.is_unknown = True
+        self.is_several = self.is_several or not inside or "@" in written or written.startswith("${!")
+        is_quoted = any(mark in written for mark in "'\"\\")
+        if STARTS_VLLM.search(written) or (is_quoted and STARTS_VLLM.search(QUOTES.sub("", written))):
+            self.script.add([Unknown(written)], self.variables.share_environment())
+
+    def fill_words(self, words: Sequence[str], *, inside: bool) -> None:
+        """Insert several words; outside quotes each of them is split at blanks."""
+        self.may_vanish = not words
+        self.budget.expand_words(len(words))
+        for index, word in enumerate(words):
+            if index:
+                self.end_word()
+            if type(word) is Unknown:
+                self.fill(word, None, inside=inside and not word.is_several)
+            else:
+                self.fill(word, word, inside=inside)
+                self.has_pattern = self.has_pattern or type(word) is Pattern
+
+    def is_assigning(self) -> bool:
+        """Whether the current word is an assignment: what is expanded in it is not split."""
+        if not self._may_assign() or self.parts is None:
+            return False
+        if not self.has_name and len(self.parts) <= NAME_PARTS:
+            self.has_name = ASSIGNED.match("".join(self.parts)) is not None
+        return self.has_name
+
+    def array_name(self) -> tuple[str, bool] | None:
+        """The name before `=(` or `+=(`, and whether the elements are appended; None if no array is assigned."""
+        if not self._may_assign() or self.parts is None:
+            return None
+        found = ASSIGNED.fullmatch("".join(self.parts))
+        return None if found is None else (found.group(1), found.group(2) == "+")
+
+    def _may_assign(self) -> bool:
+        words = self.command.words
+        return self.begins_bare and (not words or words[0] in DECLARING)
+
+    def end_word(self) -> None:
+        """End the current word, if there is one: an assignment before a command, or one of its words."""
+        if self.parts is None:
+            return
+        word, parts = "".join(self.parts), self.parts
+        self.parts = None
+        vanishes, self.may_vanish = self.may_vanish and not word, False
+        if vanishes:
+            return
+        self.budget.add_word()
+        words = self.command.words
+        bare = "".join(self.bare_parts)
+        is_assignment = self.begins_bare and "=" in word  # most words are none, and are matched with no pattern
+        if is_assignment and ASSIGNED.match(word) and (not words or words[0] in DECLARING):
+            has_brace = bool(words) and has_braces(bare)
+            is_late = len(parts) > NAME_PARTS and ASSIGNED.match("".join(parts[:NAME_PARTS])) is None
+            self.is_unknown = self.is_unknown or has_brace or is_late or "=~" in bare or ":~" in bare
+            self.has_pattern = False
+        else:
+            has_brace = "{" in bare and has_braces(bare)
+            has_glob = "*" in bare or "?" in bare or ("[" in bare and has_class(bare))
+            self.has_pattern = self.has_pattern or has_brace or bare[:1] == "~" or has_glob
+            if has_brace and self.script.is_bash:
+                self.is_unknown = self.is_several = True
+        if is_assignment and not words and self._assign(word):
+            return
+        if self.is_unknown:
+            self._add_word(Unknown(word, is_several=self.is_several or self.has_pattern))
+        else:
+            self._add_word(Pattern(word) if self.has_pattern else word)
+
+    def _assign(self, word: str) -> bool:
+        """Read an assignment before a command; false if the word is none."""
+        assignments = self.command.assignments
+        if (element := ELEMENT.match(word)) is not None:
+            assignments[element.group(1)] = None
+        elif (assignment := ASSIGNMENT.match(word)) is not None:
+            assignments[assignment.group(1)] = None if self.is_unknown else word[assignment.end() :]
+        elif (appending := APPENDING.match(word)) is not None:
+            self.script.require_bash("`+=`")
+            name = appending.group(1)
+            before = assignments[name] if name in assignments else self.variables.value(name)
+            self.budget.fill(len(before or ""))
+            is_unknown = self.is_unknown or before is None or isinstance(before, Array)
+            assignments[name] = None if is_unknown else f"{before}{word[appending.end() :]}"
+        else:
+            return False
+        return True
+
+    def _add_word(self, word: str) -> None:
+        """Add a word of a command."""
+        command = self.command
+        if word == "{" and command.words[:1] == ["function"] and len(command.words) == 2:  # noqa: PLR2004  # `function` and its name
+            self.define_function(command.words[1])
+            command.words, self.flow.defines = [], True
+        if command.words or command.assignments or self.flow.read_keyword(word):
+            command.words.append(word)
+
+    def names_function(self, operator: str) -> bool:
+        """Whether the words before an operator name a function, whose body follows: `f()`, `function f`."""
+        words = self.command.words
+        count = len(words) + (self.parts is not None)
+        if words[:1] == ["function"]:
+            return count == 2 and operator[:1] in {"(", "\n"}  # noqa: PLR2004  # `function` and its name
+        return count == 1 and operator.startswith("()")
+
+    def define_function(self, name: str | None = None) -> None:
+        """Count a function that is defined from here on; without a name, the last word is its name."""
+        if name is None:
+            name = "".join(self.parts) if self.parts is not None else self.command.words[-1]
+        if self.command.words[:1] == ["function"]:
+            self.script.require_bash("`function`")
+        self.script.define_function(name)

@@ -1,0 +1,47 @@
+"""References to variables in a container's `command` and `args`: `$(NAME)`, which Kubernetes expands before a start.
+
+Not here: variables of shells (`parameter_expansion`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.expansion import ExpansionBudget
+from policy.intake.command.words import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REFERENCE: Final = re.compile(r"\$\$|\$\(([-A-Za-z_][-A-Za-z0-9_.]*)\)")
+"""Matches ``$(NAME)``, or ``$$``, its escape."""
+
+
+def expand_references(text: str, env: Mapping[str, str | None], budget: ExpansionBudget | None = None) -> str:
+    """A text with Kubernetes' `$(NAME)` expanded; `$$` escapes it.
+
+    A name that is not set stays as written. One whose value is not known makes the text an Unknown.
+
+    Raises:
+        ShellSyntaxError: the values have too many characters.
+    """
+    if "$" not in text:
+        return text
+    unknown = False
+    budget = budget or ExpansionBudget()
+
+    def value(match: re.Match[str]) -> str:
+        nonlocal unknown
+        if match.group() == "$$":
+            return "$"
+        name = match.group(1)
+        if name not in env:
+            return match.group()
+        filled = env[name]
+        unknown = unknown or filled is None
+        budget.fill(len(filled or ""))
+        return match.group() if filled is None else filled
+
+    filled = REFERENCE.sub(value, text)
+    return Unknown(filled) if unknown or type(text) is Unknown else filled

@@ -1,0 +1,239 @@
+"""Expand what a script has after `$`, or in backticks: variables, arguments, arrays, defaults.
+
+What only a running shell knows stays as written, as `$(…)` does. The values go into the words of the current command.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.brackets import backtick_end, bracket_end
+from policy.intake.command.script_variables import NAME
+from policy.intake.command.words import is_open
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.intake.command.command_builder import CommandBuilder
+    from policy.intake.command.expansion import ExpansionBudget
+    from policy.intake.command.positional_parameters import PositionalParameters
+    from policy.intake.command.script_commands import ScriptCommands
+    from policy.intake.command.script_variables import ScriptVariables
+
+SPECIAL: Final = frozenset("#?$!-0123456789")
+"""The characters that are parameters after a dollar, besides `@` and `*`."""
+SELECTION: Final = re.compile(r"\[([@*]|[0-9]{1,4})\](?::([0-9]{1,4}))?")
+"""Matches what follows the name in `${A[@]}`, `${A[0]}` and `${A[@]:1}`."""
+OPERATOR: Final = re.compile(r"(?P<colon>:?)(?P<operator>[-=+?])")
+"""Matches the operator after the name in `${A:-word}`."""
+DEFAULT: Final = re.compile(r"(?P<plain>[^'\"\\$`]*)|\"(?P<double>[^\"\\$`]*)\"|'(?P<single>[^']*)'")
+"""Matches the word of `${A:-word}` if it is certain."""
+DEFAULT_IN_QUOTES: Final = re.compile(r"(?P<plain>[^\"\\$`]*)|\"(?P<double>[^\"\\$`]*)\"(?P<single>(?!))?")
+"""The same in `"${A:-word}"`, where a single quote is a character."""
+ASSIGNED_INSIDE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?:\[[^]]{0,256}\])?:?=")
+"""Matches `${A:=` within another expansion."""
+SET_BY_OTHERS: Final = re.compile(
+    r"(?:BASH|COMP_|CUDA|DEBIAN_|EPOCH|GPG_|HIST|KUBERNETES_|LC_|LD_|NCCL_|NV|PYTHON|READLINE_|ROCM_|UV_|XPC_)\w*"
+    r"|VLLM_(?:USAGE_SOURCE|ENABLE_CUDA_COMPATIBILITY|WORKER_MULTIPROC_METHOD)|\w+_(?:SERVICE_HOST|SERVICE_PORT\w*)"
+    r"|COLUMNS|DIRSTACK|EUID|FUNCNAME|GROUPS|HOME|HOSTNAME|HOSTTYPE|IFS|LANG|LANGUAGE|LINENO|LINES|LOGNAME|MACHTYPE"
+    r"|MAPFILE|OLDPWD|OPTARG|OPTERR|OPTIND|OSTYPE|PATH|PIPESTATUS|PPID|PS[0-4]|PWD|RANDOM|REPLY|SECONDS|SHELL|SHELLOPTS"
+    r"|SHLVL|SRANDOM|TERM|TMOUT|TMPDIR|TZ|UID|USER|_"
+)
+"""Matches the variables that a shell, Kubernetes or common images set, so that a default for them may not count."""
+ANSI_C: Final = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+"""Matches `$'…'`, in which bash reads escapes as C does."""
+ANSI_C_ESCAPE: Final = re.compile(
+    r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(.))", re.DOTALL
+)
+ANSI_C_LETTERS: Final = {
+    **dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True)),
+    **{each: each for each in "\\'\"?"},
+}
+
+
+class ParameterExpansion:
+    """Expands the text of a script. ``is_nested`` says that another script around it may set any variable."""
+
+    def __init__(
+        self,
+        text: str,
+        builder: CommandBuilder,
+        parameters: PositionalParameters,
+        *,
+        is_nested: bool,
+    ) -> None:
+        self.text = text
+        self.builder = builder
+        self.variables: ScriptVariables = builder.variables
+        self.script: ScriptCommands = builder.script
+        self.budget: ExpansionBudget = builder.budget
+        self.parameters = parameters
+        self.is_nested = is_nested
+
+    def read(self, start: int, *, inside: bool) -> int:
+        """Read the expansion at ``start``, a dollar or a backtick, and return where it ends.
+
+        ``inside`` says that it is in double quotes.
+
+        Raises:
+            ShellSyntaxError: it does not end, or its end is not certain.
+        """
+        text = self.text
+        if text[start] == "`":
+            end = backtick_end(text, start)
+            self.builder.fill(text[start:end], None, inside=inside)
+            return end
+        if text.startswith("$(", start):
+            return self._read_substitution(start, inside=inside)
+        if text.startswith("${", start):
+            end = bracket_end(text, start)
+            self._read_braces(text[start:end], inside=inside)
+            return end
+        if (name := NAME.match(text, start + 1)) is not None:
+            inside = inside or self.variables.is_one_word(name.group())
+            self.builder.fill(text[start : name.end()], self.variables.value(name.group()), inside=inside)
+            return name.end()
+        character = text[start + 1 : start + 2]
+        if character in {"@", "*"}:
+            self._read_arguments(text[start : start + 2], inside=inside)
+            return start + 2
+        if character in SPECIAL or (self.variables.function_depth and character.isdecimal()):
+            self.builder.fill(text[start : start + 2], self._special(character), inside=inside)
+            return start + 2
+        if character == "[" and (end := text.find("]", start)) > 0:
+            self.variables.forget_calculated(text[start:end])
+            self.builder.fill(text[start : end + 1], None, inside=inside)
+            return end + 1
+        return self._read_dollar(start, inside=inside)
+
+    def _read_substitution(self, start: int, *, inside: bool) -> int:
+        """Read `$(…)`, whose output is not known, or `$((…))`, which is one word but for `IFS`."""
+        text, end = self.text, bracket_end(self.text, start)
+        is_number = False
+        if text.startswith("$((", start):
+            self.variables.forget_calculated(text[start:end])
+            is_number = text.endswith("))", start, end) and not self.variables.sets_separators
+        self.builder.fill(text[start:end], None, inside=inside or is_number)
+        return end
+
+    def _read_dollar(self, start: int, *, inside: bool) -> int:
+        """Read `$'…'` or the dollar of `$"…"`; any other dollar is a character."""
+        text = self.text
+        if not inside and (ansi_c := ANSI_C.match(text, start)) is not None:
+            self.script.require_bash("`$'…'`")
+            self.budget.fill(ansi_c.end() - start)
+            self.builder.put(ANSI_C_ESCAPE.sub(_ansi_c, ansi_c.group(1)).partition("\0")[0], bare=False)
+            return ansi_c.end()
+        if text[start + 1 : start + 2] in {"'", '"'} and not inside:
+            self.script.require_bash('`$"…"`')  # it is translated to the language of the user: here as written
+        else:
+            self.builder.put("$", bare=False)
+        return start + 1
+
+    def _special(self, character: str) -> str | None:
+        """The value of `$1`, `$#` and the like; only arguments are known, and those of a function are not."""
+        if not character.isdecimal() or (self.variables.function_depth and character != "0"):
+            return None
+        return self.parameters.value(int(character))
+
+    def _read_arguments(self, written: str, *, inside: bool) -> None:
+        """Expand `$@` or `$*`: each argument after `$0` is a word of its own, except in `"$*"`."""
+        words = self.parameters.words[1:]
+        is_joined = inside and written == "$*"
+        self.budget.copy(len(words) if is_joined else 0)
+        is_unknown = is_joined and (any(map(is_open, words)) or self.variables.sets_separators)
+        if self.variables.function_depth or is_unknown:
+            self.builder.fill(written, None, inside=inside)
+        elif is_joined:
+            self.builder.fill(written, " ".join(words), inside=True)
+        else:
+            self.builder.fill_words(words, inside=inside)
+
+    def _read_braces(self, written: str, *, inside: bool) -> None:
+        """Expand `${…}`; what it may set within is unknown."""
+        inner = written[2:-1]
+        elements = self._selected(inner, inside=inside)
+        if elements is not None:
+            self.builder.fill_words(elements, inside=inside)
+            return
+        value, is_quoted = self._braced(inner, inside=inside)
+        self.builder.fill(written, value, inside=inside or is_quoted or self.variables.is_one_word(inner))
+        if value is None:
+            self.variables.forget_calculated(inner)
+            self.variables.forget(found.group(1) for found in ASSIGNED_INSIDE.finditer(inner))
+
+    def _selected(self, inner: str, *, inside: bool) -> Sequence[str] | None:
+        """The elements that `${A[@]}`, `${A[0]}` or `${A[@]:1}` selects; None if it is none of these, or not known."""
+        name, variables = NAME.match(inner), self.variables
+        selection = SELECTION.fullmatch(inner, name.end()) if name is not None else None
+        if name is None or selection is None:
+            return None
+        if name.group() not in variables.values and name.group() not in variables.around:
+            return None
+        elements = variables.elements(name.group(), {})
+        if elements is None:
+            return None
+        which, first = selection.groups()
+        if (first or which not in {"@", "*"}) and any(map(is_open, elements)):
+            return None
+        if which not in {"@", "*"}:
+            return elements[int(which) : int(which) + 1] if first is None else None
+        chosen = elements[int(first or 0) :]
+        if which == "@" or not inside:
+            return chosen
+        return None if any(map(is_open, chosen)) or variables.sets_separators else [" ".join(chosen)]
+
+    def _braced(self, inner: str, *, inside: bool) -> tuple[str | None, bool]:
+        """The value of `${…}`: a name, with or without a default, and whether the value is quoted.
+
+        The value is None if it is not known.
+        """
+        found = NAME.match(inner)
+        if found is None:
+            return None, False
+        name, value = found.group(), self.variables.value(found.group())
+        expansion = OPERATOR.match(inner, found.end())
+        if expansion is None:
+            return (value if found.end() == len(inner) else None), False
+        is_stated = self.variables.is_stated(name)
+        other, is_quoted = _default(inner[expansion.end() :], inside=inside)
+        operator = expansion["operator"]
+        is_given = is_stated and (value != "" or not expansion["colon"])
+        if operator == "=" and not is_given:
+            other = None if value is None and (is_stated or self._may_be_set(name)) else other
+            self.variables.assign(name, other)
+            return other, False
+        if is_stated and value is None:
+            return None, False
+        if operator == "+":
+            return (other, is_quoted) if is_given else ("" if is_stated else None, False)
+        if is_given or operator == "?":
+            return value, False
+        if not is_stated and self._may_be_set(name):
+            return None, False
+        return other, is_quoted
+
+    def _may_be_set(self, name: str) -> bool:
+        """Whether a variable that is not stated may be set by a shell, an image or another script."""
+        return self.is_nested or SET_BY_OTHERS.fullmatch(name) is not None
+
+
+def _default(word: str, *, inside: bool) -> tuple[str | None, bool]:
+    """The value of the word in `${A:-word}`, None if it is not certain, and whether it is quoted."""
+    found = (DEFAULT_IN_QUOTES if inside else DEFAULT).fullmatch(word)
+    if found is None or word[:1] == "~":
+        return None, False
+    quoted = found["double"] if found["double"] is not None else found["single"]
+    return (found["plain"], False) if quoted is None else (quoted, True)
+
+
+def _ansi_c(escape: re.Match[str]) -> str:
+    """The character of an escape in `$'…'`; an invalid one stays as written."""
+    octal, *hexadecimal, letter = escape.groups()
+    if letter is not None:
+        return ANSI_C_LETTERS.get(letter, escape.group())
+    code = int(octal, 8) if octal is not None else int(next(digits for digits in hexadecimal if digits is not None), 16)
+    is_character = code <= sys.maxunicode and not "\ud800" <= chr(code) <= "\udfff"
+    return chr(code) if is_character else escape.group()

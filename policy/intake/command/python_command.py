@@ -1,0 +1,92 @@
+"""Find vLLM's own words in a command of Python: `python -m vllm.entrypoints…`, a file, or code."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from policy.intake.command.programs import CLIS, SERVERS, is_unknown
+from policy.intake.command.vllm_command import (
+    ServerCommand,
+    UnreadableCommand,
+    other_program,
+    server_command,
+    subcommand,
+)
+from policy.intake.command.words import Unknown
+from policy.messages import quoted
+
+PYTHON_VALUES: Final = frozenset("cmWX")
+"""The short options of Python that take a value."""
+
+
+def python_command(
+    words: list[str], places: list[str], own: dict[str, str | None], at: int, depth: int
+) -> ServerCommand | UnreadableCommand | None:
+    """The words after Python, which is at ``at``; None if it starts another program.
+
+    Python without a program reads it from standard input; ``depth`` is 0 for a whole command, which has none.
+    """
+    start = at
+    at += 1
+    while at < len(words):
+        word = words[at]
+        if word == "-":
+            return UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[at])
+        if not word.startswith("-"):
+            return _python_file(words, places, own, at)
+        letter, value = _python_option(word)
+        if letter == "m":
+            return _python_module(words, places, own, start, at)
+        if letter == "c":
+            code = at + (not value)
+            is_open = is_unknown(word) or any(type(each) is Unknown for each in words[code : code + 1])
+            if not is_open and not any("vllm" in each for each in words[at:]):
+                return None
+            why = f"{quoted(words[start])} runs code that is not read"
+            return UnreadableCommand(why, places[min(code, len(words) - 1)])
+        at += 2 if word == "--check-hash-based-pycs" or (letter and not value) else 1
+    return (
+        UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[start])
+        if depth and start + 1 == len(words)
+        else None
+    )
+
+
+def _python_option(word: str) -> tuple[str, str]:
+    """The short option of a word that takes a value, and the value if it is attached: `-um`, `-Xdev`."""
+    if not word.startswith("--"):
+        for index, letter in enumerate(word):
+            if letter in PYTHON_VALUES:
+                return letter, word[index + 1 :]
+    return "", ""
+
+
+def _python_module(
+    words: list[str], places: list[str], own: dict[str, str | None], start: int, at: int
+) -> ServerCommand | UnreadableCommand | None:
+    """The module that the option `-m` at ``at`` names."""
+    _, attached = _python_option(words[at])
+    named = at if attached else at + 1
+    if named == len(words):
+        return None
+    module = attached or words[named]
+    if module in SERVERS:
+        return server_command(words, places, own, named + 1, serve=False)
+    if module in CLIS:
+        return subcommand(words, places, own, named + 1)
+    if is_unknown(words[named]):
+        return UnreadableCommand(f"the module that {quoted(words[start])} runs is not known", places[named])
+    return other_program(words, places, named)
+
+
+def _python_file(
+    words: list[str], places: list[str], own: dict[str, str | None], at: int
+) -> ServerCommand | UnreadableCommand | None:
+    """The file at ``at``: `vllm` itself, a module of vLLM's server by its path, or a program that is not read."""
+    word = words[at]
+    if word.rpartition("/")[2] == "vllm":
+        return subcommand(words, places, own, at + 1)
+    path = word.removesuffix(".py").replace("/", ".") if word.endswith(".py") else ""
+    if any(path.endswith(module) for module in SERVERS):
+        return server_command(words, places, own, at + 1, serve=False)
+    return UnreadableCommand(f"the file {quoted(word)} is a Python program that is not read", places[at])

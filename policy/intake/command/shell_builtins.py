@@ -1,0 +1,218 @@
+"""The effects of a shell's builtin commands on the rest of a script: on its variables, arguments and doubts."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.intake.command.builtin_tables import (
+    AFFECTING,
+    CONVERTING,
+    DECLARING,
+    EFFECTIVE,
+    FORGETTING,
+    HARMLESS,
+    IMPLIED,
+    SAFE_LETTERS,
+    SAFE_OPTIONS,
+    SETTING,
+    SPECIAL_BUILTINS,
+    SUCCEEDING,
+    TRAPS,
+)
+from policy.intake.command.programs import STARTS_VLLM
+from policy.intake.command.script_variables import NAME, ScriptVariables
+from policy.intake.command.words import is_open
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policy.intake.command.control_flow import ControlFlow
+    from policy.intake.command.expansion import ExpansionBudget
+    from policy.intake.command.positional_parameters import PositionalParameters
+    from policy.intake.command.script_commands import ScriptCommands
+
+DECLARED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|)")
+"""Matches the begin of what `export` and similar commands declare: a name, with `=` or `+=` if it gets a value."""
+
+
+class ShellBuiltins(Struct):
+    """Reads the commands of a script that change the running shell."""
+
+    variables: ScriptVariables
+    parameters: PositionalParameters
+    flow: ControlFlow
+    script: ScriptCommands
+    budget: ExpansionBudget
+
+    def read_effects(self, words: Sequence[str], assignments: Mapping[str, str | None], *, is_apart: bool) -> None:
+        """Forget what any command or loop sets, or doubt the script if that is not known.
+
+        One that ``is_apart`` runs in a shell of its own.
+        """
+        name = words[0]
+        if name in FORGETTING:
+            self._forget_set(words)
+        if is_apart or not (name in AFFECTING or name in self.script.function_names):
+            return
+        if name in self.script.function_names:
+            self.variables.changed_after_function |= bool(assignments)
+            self.variables.forget_set_in_functions()
+        if name in SPECIAL_BUILTINS:
+            self.variables.forget(assignments)  # they stay set in some shells
+        self.script.doubt_all(self._doubt(words))
+
+    def read_builtin(self, words: list[str], *, is_apart: bool) -> bool:
+        """Read a declaration, `set` or `shift`; false for all other commands."""
+        if words[0] in DECLARING:
+            if not is_apart:
+                self._declare(words)
+        elif words[0] == "shift":
+            if not is_apart:
+                self.parameters.shift(words[1:], is_certain=not self.flow.is_conditional)
+        elif words[0] == "set":
+            if not is_apart:
+                self._set(words)
+        else:
+            return False
+        return True
+
+    def succeeds(self, words: Sequence[str]) -> bool:
+        """Whether a command certainly succeeds: also `set -e`, and `export` of what is certain."""
+        if words[0] != "set" and words[0] not in SUCCEEDING and words[0] not in DECLARING:
+            return False
+        options = [word for word in words[1:] if word[:1] in {"-", "+"}]
+        if any(map(is_open, words)) or not set("".join(word[1:] for word in options)) <= SAFE_LETTERS:
+            return words[0] in {"true", ":"}
+        if words[0] == "set":
+            return len(options) + words.count("pipefail") == len(words) - 1
+        names = [DECLARED.match(word) for word in words[1:] if word not in options]
+        is_declared = all(found is not None and found.group(1) not in self.variables.readonly for found in names)
+        return words[0] in SUCCEEDING or (words[0] in DECLARING and words[0] != "local" and is_declared)
+
+    def _forget_set(self, words: Sequence[str]) -> None:
+        """Make the variables unknown that a command or a loop sets."""
+        self.variables.forget(IMPLIED.get(words[0], ()))
+        has_options = words[1:2] and words[1].startswith("-")
+        if words[0] == "let":
+            self.variables.forget_calculated(" ".join(words[1:]))
+            if any(map(is_open, words)):
+                self.script.doubt_all("`let` calculates what is not known")
+        elif words[0] in SETTING or (words[0] in {"printf", "wait"} and has_options):
+            named = words[1:2] if words[0] in {"for", "select"} else words[1:]
+            if any(map(is_open, named[:2] if words[0] in {"printf", "wait"} else named)):
+                self.script.doubt_all(f"`{words[0]}` sets a variable whose name is not known")
+            for word in named:
+                if NAME.fullmatch(word) is not None:
+                    self.variables.assign(word, None)
+                elif word.startswith("-") or "[" in word:
+                    self.variables.forget_ending(word.partition("[")[0])
+
+    def _doubt(self, words: Sequence[str]) -> str:
+        """Why it is not known how a command changes what follows; empty if it is known."""
+        name = words[0]
+        if name == "eval":
+            is_read = STARTS_VLLM.search(" ".join(words[1:])) is not None and not self.variables.sets_separators
+            return "" if is_read else "`eval` may change what follows"
+        if name in {".", "source"}:
+            return f"the file that `{name}` reads may set any variable"
+        if name == "trap":
+            is_harmless = len(words) == 1 or self._is_harmless_trap(words[1], words[2:])
+            return "" if is_harmless else "`trap` runs other commands"
+        if name in {"alias", "enable", "hash"} and len(words) > 1:
+            return f"`{name}` may change which program a name runs"
+        if name == "coproc":
+            return "`coproc` sets variables"
+        if name in {"command", "builtin"} and not EFFECTIVE.isdisjoint(words[1:3]):
+            return f"what `{name}` runs may change what follows"
+        if name == "shopt" and not SAFE_OPTIONS.issuperset(words[1:]):
+            return "`shopt` changes how the script is read"
+        return ""
+
+    def _is_harmless_trap(self, text: str, signals: Sequence[str]) -> bool:
+        """Whether a text that `trap` runs changes no variable and starts no program that is not known."""
+        if is_open(text) or not TRAPS.issuperset(signal.upper().removeprefix("SIG") for signal in signals):
+            return False
+        commands = [part.split() for part in re.split(r"[;&|\n]+", text.replace("$(jobs -p)", ""))]
+        names = {words[0] for words in commands if words}
+        return (
+            "$(" not in text.replace("$(jobs -p)", "")
+            and "`" not in text
+            and names <= (HARMLESS | (self.script.function_names if signals else set()))
+        )
+
+    def _set(self, words: list[str]) -> None:
+        """Read `set`: its options, and the arguments that it sets."""
+        at = 1
+        while at < len(words) and words[at][:1] in {"-", "+"} and words[at] not in {"-", "--"}:
+            word, letters = words[at], set(words[at][1:])
+            at += 1
+            option = ""
+            if "o" in letters:
+                option = words[at] if at < len(words) else ""
+                at += 1
+            if is_open(word) or not letters <= SAFE_LETTERS or (option and option not in SAFE_OPTIONS):
+                self.script.doubt_all("`set` changes how the script is read")
+            if "a" in letters or option == "allexport":
+                if self.flow.is_conditional:
+                    self.script.doubt_all("it is not known whether `set -a` runs")
+                self.variables.export_all(is_on=word[0] == "-")
+        if at < len(words):
+            if is_open(words[at]):
+                self.script.doubt_all("`set` has options that are not known")
+            others = words[at + 1 :] if words[at] in {"-", "--"} else words[at:]
+            if others or words[at] != "-":
+                self.parameters.replace(others, is_certain=not self.flow.is_conditional)
+
+    def _declare(self, words: list[str]) -> None:
+        """Read `export A=b` and similar commands."""
+        command = words[0]
+        options = [word for word in words[1:] if word[:1] in {"-", "+"}]
+        letters = {letter for word in options for letter in word[1:]}
+        if command not in {"export", "readonly", "local"}:
+            self.script.require_bash(f"`{command}`")
+        if "f" in letters or "F" in letters:
+            return
+        hides = (command == "export" and "n" in letters) or any(word[0] == "+" and "x" in word for word in options)
+        exports = not hides and (command == "export" or "x" in letters)
+        if letters & CONVERTING and not (command == "export" and "n" in letters):
+            self.script.doubt_all(f"the options of `{command}` change the values of variables")
+        for word in words[1:]:
+            if word[:1] not in {"-", "+"}:
+                self._declare_one(word, command, exports=exports, hides=hides)
+                if (command == "readonly" or "r" in letters) and (found := NAME.match(word)) is not None:
+                    self.variables.readonly.add(found.group())
+                is_outside = command == "local" and not self.variables.function_depth
+                if is_outside and (found := NAME.match(word)) is not None:
+                    self.variables.assign(found.group(), None)  # an error, which sets nothing
+
+    def _declare_one(self, word: str, command: str, *, exports: bool, hides: bool) -> None:
+        """Read one word after `export` and the like: a name, or an assignment."""
+        variables, found = self.variables, DECLARED.match(word)
+        if found is None:
+            if is_open(word):
+                self.script.doubt_all(f"`{command}` sets variables that are not known")
+            return
+        name, operator = found.groups()
+        value = word[found.end() :]
+        if operator == "" and value:
+            variables.assign(name, None)  # an element of an array
+            return
+        if exports:
+            variables.export(name)
+        if operator == "":
+            if exports and name in variables.values:
+                variables.assign(name, variables.values[name])
+        elif is_open(word) or value.startswith("("):
+            variables.assign(name, None)
+        elif operator == "=":
+            variables.assign(name, value)
+        else:
+            before = variables.value(name)
+            self.script.require_bash("`+=`")
+            self.budget.fill(len(before or ""))
+            variables.assign(name, None if before is None else f"{before}{value}")
+        if hides:
+            variables.hide(name)

@@ -1,0 +1,162 @@
+"""What a command starts, from the word on that names vLLM or another program.
+
+Not here: the programs that may come before that word (`launcher`, `python_command`).
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final
+
+from msgspec import Struct
+
+from policy.intake.command.programs import (
+    CLIS,
+    OFFLINE_MODULES,
+    OTHER_SCRIPTS,
+    SEARCHING,
+    STARTS_VLLM,
+    SUBCOMMANDS,
+    is_unknown,
+)
+from policy.intake.command.words import Pattern, Unknown
+from policy.messages import quoted
+
+CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
+REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
+ONLY_SERVERS: Final = "and only servers are decided; decide `vllm serve MODEL …` with its flags"
+
+
+class ServerCommand(Struct, frozen=True, gc=False):
+    """The words of a command that are vLLM's own, with their places, and the variables that the command sets.
+
+    ``serve`` says that they follow `vllm serve`, which takes a model; the modules of vLLM take only flags.
+    """
+
+    words: list[str]
+    places: list[str]
+    env: dict[str, str | None]
+    serve: bool
+    warnings: list[str]
+    doubts: list[str] = []
+
+
+class UnreadableCommand(Struct, frozen=True, gc=False):
+    """Why it is not known whether a command starts vLLM.
+
+    `names_vllm` says that the command names vLLM's server, so that it may start it with any image.
+    """
+
+    why: str
+    place: str
+    names_vllm: bool = False
+    remedy: str = REMEDY
+
+
+def server_command(
+    words: list[str], places: list[str], own: dict[str, str | None], at: int, *, serve: bool = True
+) -> ServerCommand:
+    """The words from ``at`` on as vLLM's own; ``own`` are the variables that the command sets."""
+    return ServerCommand(words[at:], places[at:], own, serve, [], [])
+
+
+def subcommand(
+    words: list[str], places: list[str], own: dict[str, str | None], at: int
+) -> ServerCommand | UnreadableCommand | None:
+    """The words after `vllm`, of which the first is its command; None if this is not `serve`."""
+    if at == len(words):
+        return None
+    command = words[at]
+    if command == "serve":
+        return server_command(words, places, own, at + 1)
+    if is_unknown(command):
+        why = f"the value of {quoted(command)}, which names a command of `vllm`, is not known"
+        return UnreadableCommand(why, places[at], names_vllm=True)
+    if command in SUBCOMMANDS:
+        return other_program(words, places, at)
+    if "serve" not in words[at + 1 :] and STARTS_VLLM.search(" ".join(words[at:])) is None:
+        return None
+    why = f"{quoted(command)} is not a command of `vllm`, and vLLM's server is among the arguments after it"
+    return UnreadableCommand(why, places[at], names_vllm=True)
+
+
+def hides_vllm(words: list[str], at: int) -> bool:
+    """Whether a shell may expand a word to `vllm`: a glob or braces before `serve`."""
+    has_braces = type(words[at]) is Unknown and "{" in words[at] and "$" not in words[at]
+    is_expanded = has_braces or type(words[at]) is Pattern
+    return is_expanded and "serve" in words[at + 1 :]
+
+
+def sourced_file(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
+    """A file that is run or sourced; without `.sh`, such as `. activate`, it is taken to set variables only.
+
+    Standard input is not a file of variables. The result of `source <(…)` has no word.
+    """
+    if at >= len(words):
+        why = f"{quoted(words[at - 1])} runs a script that is not read"
+        return UnreadableCommand(why, places[at - 1])
+    is_script = words[at].endswith(".sh") or words[at].startswith(("/dev/", "/proc/"))
+    return script_file(words, places, at) if is_script else None
+
+
+def script_file(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
+    """A shell script in a file, which may start anything."""
+    if words[at].rpartition("/")[2] in OTHER_SCRIPTS:
+        return None
+    return UnreadableCommand(f"the file {quoted(words[at])} is a script that is not read", places[at])
+
+
+def other_program(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
+    """Another program, which may start vLLM if that is among its arguments."""
+    program = words[at].rpartition("/")[2]
+    if program in SEARCHING or STARTS_VLLM.search(" ".join(words[at + 1 :])) is None:
+        return None
+    return UnreadableCommand(
+        f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True
+    )
+
+
+def offline_engine(words: list[str], places: list[str]) -> UnreadableCommand | None:
+    """A command of vLLM that starts an engine without a server, also after other programs."""
+    if not words or words[0].rpartition("/")[2] in SEARCHING:
+        return None
+    for index, (word, after) in enumerate(pairwise(words)):
+        command = ""
+        if after in OFFLINE_MODULES and word == "-m":
+            command = after
+        elif (word.rpartition("/")[2] == "vllm" or word in CLIS) and after == "run-batch":
+            command = "vllm run-batch"
+        elif (word.rpartition("/")[2] == "vllm" or word in CLIS) and after == "bench":
+            bench = words[index + 2 : index + 3]
+            command = f"vllm bench {bench[0]}" if bench and bench != ["serve"] else ""
+        if command:
+            why = f"{quoted(command)} starts an engine without a server"
+            return UnreadableCommand(why, places[index + 1], names_vllm=True, remedy=ONLY_SERVERS)
+    return None
+
+
+def only_shows_help(found: ServerCommand) -> bool:
+    """Whether vLLM certainly prints its help and starts nothing."""
+    for word in found.words:
+        if word == "--" or type(word) is not str:
+            return False
+        if word in {"--help", "-h"}:
+            return True
+    return False
+
+
+def is_model(words: list[str]) -> bool:
+    """Whether words without a program before them begin with a model.
+
+    A model is a repository, a folder, or a name with a capital or a digit before flags.
+    """
+    if (
+        not words
+        or words[0].endswith((".sh", ".py"))
+        or "/bin/" in words[0]
+        or " " in words[0]
+        or (len(words) > 1 and not words[1].startswith("-"))
+    ):
+        return False
+    return "/" in words[0] or CAPITAL_OR_DIGIT.search(words[0]) is not None or type(words[0]) is Unknown
