@@ -383,7 +383,7 @@ def test_curl_gets_a_table_of_a_form_too(server: Server, run: Callable[..., Done
                     "house/newcomer.yaml",
                     13,
                     28,
-                    "`yes please` is not legal for `model_config.is_moe`; legal: `true`, `false`",
+                    'the text `"yes please"` is not legal for `model_config.is_moe`; legal: `true`, `false`',
                 ),
                 (
                     "house/newcomer.yaml",
@@ -398,9 +398,12 @@ def test_curl_gets_a_table_of_a_form_too(server: Server, run: Callable[..., Done
             [
                 (
                     "house/kv-connector-fallback.yaml",
-                    1,
-                    1,
-                    "no known release lies in `>=0.40`; known releases: 0.20.0 to 0.33.0",
+                    10,
+                    11,
+                    (
+                        "no known release lies in `>=0.40`; known releases: 0.20.0 to 0.33.0; correct the range, or "
+                        "add the release to `known` in `releases.yaml`"
+                    ),
                 )
             ],
         ),
@@ -427,7 +430,7 @@ def test_the_faults_of_all_candidates_come_at_once(client: httpx.Client) -> None
     assert (status, kind, [(fault["file"], fault["line"]) for fault in errors]) == (
         422,
         "rules-invalid",
-        [("rules[0]", 1), ("rules[2]", 2)],
+        [("rules[0]", 1), ("rules[2]", 1)],
     )
 
 

@@ -274,7 +274,7 @@ UNWHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "the rule is a folder": (RULE, lambda path: path.mkdir(), f"{RULE}:1:1: expected a file, got a folder"),
     "the rule is a pipe": (RULE, os.mkfifo, f"{RULE}:1:1: expected a file, got a named pipe"),
     "the cases are a pipe": (CASES, os.mkfifo, f"{CASES}:1:1: expected a file, got a named pipe"),
-    "the cases are gone": (CASES, lambda _: None, f"{RULE}:2:1: the cases of `kv-connector-fallback` have no "),
+    "the cases are gone": (CASES, lambda _: None, f"{CASES}:1:1: missing; write the cases of `kv-connector-fallback` "),
     "the cases are empty": (CASES, lambda path: path.touch(), f"{CASES}:1:1:"),
     "the rule is gone": (RULE, lambda _: None, f"{CASES}:2:7: unknown rule `kv-connector-fallback`"),
 }
