@@ -295,6 +295,15 @@ def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
     ] == [("/a", True)]
 
 
+@pytest.mark.parametrize("words", [["./A=b", "vllm", "serve", "m"], ["A=b", "/x/A=b", "vllm", "serve", "m"]])
+def test_a_path_that_ends_as_an_assignment_is_a_program(words: list[str]) -> None:
+    line, (fault,) = read(words)
+    assert (line.words, fault.message.partition(",")[0]) == (
+        [],
+        "`A=b` has vLLM's server among its arguments and may start it",
+    )
+
+
 NOT_A_COMMAND = "is not a command of `vllm`, and vLLM's server is among the arguments after it"
 PROGRAM_UNKNOWN = "which names the program, is not known"
 UNREAD: list[tuple[list[str], str, int, bool]] = [
@@ -609,6 +618,7 @@ WORD = st.sampled_from(
         "vllm serve m",
         "env",
         "A=b",
+        "./A=b",
         "exec",
         "--model",
         "m",

@@ -207,7 +207,7 @@ def _program(
         if program == "xargs":
             return _xargs(words, places, env, own, at, depth, budget)
         is_script = program.endswith(".sh") or program in {".", "source"}
-        if program == "env" or (at == 0 and not is_script and program not in STARTERS and ASSIGNMENT.match(program)):
+        if program == "env" or (at == 0 and not is_script and program not in STARTERS and ASSIGNMENT.match(words[at])):
             if own is given:
                 budget.copy(len(given))
                 own = given.copy()
