@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -16,7 +17,7 @@ from shared_services import SCOPES
 
 from service.auth import access
 from service.auth.access import Access
-from service.auth.tokens import Token, entry_of
+from service.auth.tokens import Token, entry_of, new_token
 from service.problems import Refused
 from service.telemetry.metrics import Metrics
 
@@ -287,6 +288,22 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_
         until(lambda: statuses(service, old, new, third) == [401, 200, 200])
         replace_file(tokens.path, "tokens: []\n")
         until(lambda: statuses(service, new, third) == [401, 401])
+
+
+def test_a_file_that_is_rewritten_with_the_same_size_and_time_is_read_again(
+    serve: Callable[..., Any], tokens: Tokens
+) -> None:
+    """As `cp --preserve` and `rsync --inplace --times` do."""
+    old = tokens.add("caller", "read")
+    with serve("--tokens", str(tokens.path)) as service:
+        assert statuses(service, old) == [200]
+        before = tokens.path.stat()
+        new = new_token()
+        tokens.path.write_text("tokens:\n" + entry_of("caller", new, ("read",), None))
+        os.utime(tokens.path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        after = tokens.path.stat()
+        assert (after.st_size, after.st_mtime_ns, after.st_ino) == (before.st_size, before.st_mtime_ns, before.st_ino)
+        until(lambda: statuses(service, old, new) == [401, 200])
 
 
 STREAM = (
