@@ -62,6 +62,7 @@ class Housekeeping:
             self._end_with_parent()
             self._served.metrics.snapshot()
             self._read_tokens()
+            self._served.access.drop_expired()
             if Certificate.serving is not None:
                 Certificate.serving.renew()
         newest = self._reader.newest() if self._reader is not None else None

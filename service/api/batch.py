@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.decision.decision import encode
 from policy.errors import PolicyError
-from service.api.endpoint import MAX_TURN, Endpoint
+from service.api.endpoint import MAX_TURN, Endpoint, send_last_line
 from service.documents.body import JSON_HEADERS, NDJSON_TYPES, read_body, read_headers, read_lines
 from service.jobs.messages import OK, JobKind
 from service.problems import Refused, problem_of
@@ -18,6 +18,7 @@ from service.transport.disconnection import until_gone
 if TYPE_CHECKING:
     from starlette.types import Receive, Send
 
+    from service.auth.access import Permission
     from service.request_context import RequestContext
     from service.state.answers import Answers
     from service.state.state import ServiceState
@@ -41,9 +42,10 @@ class BatchEndpoint(Endpoint):
         wanted = read_headers(headers, 1 << 62)
         if wanted.content_type in NDJSON_TYPES:
             answers = self.service.answers_for(headers)
+            permission = self.service.access.permission(headers, self.scope)
             with self.service.streams.slot(context.caller):
                 async with until_gone(context.connection):
-                    return await self.stream(answers, receive, send, context)
+                    return await self.stream(answers, permission, receive, send, context)
         wanted = read_headers(headers, limit)
         with self.service.memory.hold() as held:
             body = await read_body(receive, limit, held)
@@ -52,10 +54,13 @@ class BatchEndpoint(Endpoint):
                 JobKind.BATCH, self.service.answers_for(headers), body, wanted, context, receive, send
             )
 
-    async def stream(self, answers: Answers, receive: Receive, send: Send, context: RequestContext) -> int:
+    async def stream(
+        self, answers: Answers, permission: Permission, receive: Receive, send: Send, context: RequestContext
+    ) -> int:
         """Answer a stream line by line as it arrives, all by one revision; each answer is JSON.
 
-        Lines that arrived and are not decided when the client disconnects are dropped.
+        Lines that arrived and are not decided when the client disconnects are dropped. A stream whose permission ends
+        while it lasts ends with that problem as its last line.
         """
         await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", NDJSON)]})
         async for lines in read_lines(receive, self.settings.max_body):
@@ -63,18 +68,28 @@ class BatchEndpoint(Endpoint):
             if not lines:
                 await asyncio.sleep(0)
             for start in range(0, len(lines), LINES):
-                await self.answer_lines(lines[start : start + LINES], answers, send, context)
+                refused = await self.answer_lines(lines[start : start + LINES], answers, permission, send, context)
+                if refused is not None:
+                    return await send_last_line(send, refused)
             self.service.body_timeouts.reading[current_task()] = perf_counter_ns()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return OK
 
     async def answer_lines(
-        self, lines: list[bytes | Refused], answers: Answers, send: Send, context: RequestContext
-    ) -> None:
-        """Answer some lines of a stream, at the caller's rate limit."""
+        self,
+        lines: list[bytes | Refused],
+        answers: Answers,
+        permission: Permission,
+        send: Send,
+        context: RequestContext,
+    ) -> Refused | None:
+        """Answer some lines of a stream, at the caller's rate limit; return why the others are not answered, if any."""
         decided: list[bytes] = []
+        refused = None
         while len(decided) < len(lines):
             async with self.turn:
+                if (refused := self.refusal(permission)) is not None:
+                    break
                 is_large = _decide_small_lines(answers, lines, context, decided)
                 await asyncio.sleep(0)
             if is_large:
@@ -86,7 +101,17 @@ class BatchEndpoint(Endpoint):
         except PolicyError as error:
             decided = [encode(problem_of(error)) + b"\n"] * len(decided)
         await send({"type": "http.response.body", "body": b"".join(decided), "more_body": True})
-        await asyncio.sleep(self.service.access.charge(context.caller, len(lines)))
+        if refused is None:
+            await asyncio.sleep(self.service.access.charge(context.caller, len(lines)))
+        return refused
+
+    def refusal(self, permission: Permission) -> Refused | None:
+        """Why a stream that was allowed no longer is; ``None`` if it still is."""
+        try:
+            self.service.access.check_again(permission)
+        except Refused as error:
+            return error
+        return None
 
     async def decide_line_in_worker(self, answers: Answers, line: bytes, context: RequestContext) -> bytes:
         """The answer to one line, decided in a worker process."""

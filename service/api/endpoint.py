@@ -65,7 +65,7 @@ async def end_response(scope: Scope, send: Send, error: Refused) -> int:
     if connection is None or not connection.response_started:
         ended = send_problem(scope, send, error)
     elif connection.response_chunked:
-        ended = _send_last_line(send, error)
+        ended = send_last_line(send, error)
     else:
         connection.abort()
         return KINDS[error.kind][0]
@@ -77,7 +77,8 @@ async def end_response(scope: Scope, send: Send, error: Refused) -> int:
     return KINDS[error.kind][0]
 
 
-async def _send_last_line(send: Send, error: Refused) -> int:
+async def send_last_line(send: Send, error: Refused) -> int:
+    """End a stream with a problem as its last line; return its status."""
     problem = problem_of(error)
     await send({"type": "http.response.body", "body": encode(problem) + b"\n", "more_body": False})
     return problem.status

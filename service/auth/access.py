@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from service.auth.tokens import LOG, READ, Token
 from service.problems import Refused
 
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
 OPEN_PATHS: Final = frozenset({"/livez", "/readyz"})
 MAX_CALLERS: Final = 10_000
 DENIED: Final = "runner_policy_access_denied"
+
+
+class Permission(Struct):
+    """What a long request was allowed: a scope, by its headers, with the tokens that were valid at its last check."""
+
+    headers: Mapping[bytes, bytes]
+    scope: str
+    tokens: tuple[Token, ...] | None
 
 
 class Access:
@@ -67,7 +77,7 @@ class Access:
         for token in self.tokens or ():
             if hmac.compare_digest(token.digest, digest):
                 found = token
-        if found is None or (found.until is not None and datetime.now(UTC).date() > found.until):
+        if found is None or _is_expired(found):
             raise self._refused("unknown-token", "unauthorized", "unknown or expired token")
         if scope not in found.scopes:
             raise self._refused(
@@ -76,6 +86,26 @@ class Access:
                 f"the token of `{found.name}` lacks the scope `{scope}`, which this endpoint needs",
             )
         return found.name
+
+    def permission(self, headers: Mapping[bytes, bytes], scope: str) -> Permission:
+        """The permission of a request that was just allowed, to check again while it lasts."""
+        return Permission(headers, scope, self._tokens)
+
+    def check_again(self, permission: Permission) -> None:
+        """Check a long request again if the valid tokens have changed since its last check.
+
+        Raises:
+            Refused: its token was removed, has expired, or lost the scope.
+        """
+        if permission.tokens is not self._tokens:
+            self._token_name(permission.headers, permission.scope)
+            permission.tokens = self._tokens
+
+    def drop_expired(self) -> None:
+        """Remove the tokens that have expired, so that the requests that they allowed are checked again."""
+        valid = tuple(token for token in self._tokens or () if not _is_expired(token))
+        if self._tokens is not None and len(valid) < len(self._tokens):
+            self.tokens = valid
 
     def charge(self, name: str, decisions: int) -> float:
         """Charge a caller for the further decisions of a request; return the seconds until its bucket is not empty.
@@ -112,6 +142,10 @@ class Access:
     def _refused(self, reason: str, kind: str, detail: str, wait: int = 1) -> Refused:
         self._metrics.count(DENIED, reason)
         return Refused(kind, detail, wait=wait)
+
+
+def _is_expired(token: Token) -> bool:
+    return token.until is not None and datetime.now(UTC).date() > token.until
 
 
 def scope_of(path: str) -> str | None:

@@ -18,7 +18,8 @@ log = logging.getLogger("runner_policy")
 PATIENCE: Final = 10.0
 """Seconds to wait at start for a certificate that is being written."""
 
-Files = tuple[tuple[int, int, int] | None, ...]
+FileState = tuple[int, int, int, int, int]
+Files = tuple[FileState | None, ...]
 
 
 def file_states(*paths: Path | None) -> Files:
@@ -26,12 +27,15 @@ def file_states(*paths: Path | None) -> Files:
     return tuple(map(_file_state, paths))
 
 
-def _file_state(path: Path | None) -> tuple[int, int, int] | None:
+def _file_state(path: Path | None) -> FileState | None:
     try:
         found: os.stat_result | None = path.stat() if path is not None else None
     except OSError:
         return None
-    return (found.st_mtime_ns, found.st_ino, found.st_size) if found is not None else None
+    if found is None:
+        return None
+    # Every write changes `st_ctime`; programs that copy a file may set the others to what they were.
+    return found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
 
 
 class Certificate:

@@ -42,6 +42,8 @@ MODELS: Final = {
     "runner-policy/model-configs": json.dumps({QWEN: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}})
 }
 ASKED: Final = {"runner-policy/set-env": "true"}
+EXIT: Final = "runner-policy/admission"
+"""The label that exempts a namespace."""
 NIXL: Final = ("--kv-transfer-config", '{"kv_connector":"NixlConnector","kv_role":"kv_both"}')
 QUIET: Final = 2.0
 """Seconds without a review, after which no controller is taken to be at work."""
@@ -86,6 +88,21 @@ class Admission:
             return self.reviews() == before
 
         until(is_quiet)
+
+    @contextmanager
+    def exempting(self, namespace: str) -> Iterator[None]:
+        """Send nothing of a namespace to the service for as long as the block lasts."""
+        self.cluster.kubectl("label", f"namespace/{namespace}", f"{EXIT}=skip")
+        until(lambda: not self._is_sent(namespace))
+        yield
+        self.cluster.kubectl("label", f"namespace/{namespace}", f"{EXIT}-")
+        until(lambda: self._is_sent(namespace))
+
+    def _is_sent(self, namespace: str) -> bool:
+        """Whether the API server sends objects of a namespace; it notices a changed label some time later."""
+        trial = json.dumps(deployment("trial", container("--enable-dbo", env=[ON_V2])))
+        command = [self.cluster.program, "-n", namespace, "apply", "-f", "-", "--dry-run=server"]
+        return DBO in self.cluster.shell(command, trial).err
 
     def apply(self, namespace: str, document: Document, *more: str, fails: bool = False) -> Done:
         return self.cluster.kubectl("-n", namespace, "apply", "-f", "-", *more, given=document, fails=fails)

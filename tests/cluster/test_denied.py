@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .apiserver import until
-from .conftest import DBO, NIXL, ON_V2, TEMPLATE, TO_V1, container, containers, deployment, only_in_one_process
+from .conftest import DBO, EXIT, NIXL, ON_V2, TEMPLATE, TO_V1, container, containers, deployment, only_in_one_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 pytestmark = only_in_one_process()
 BROKEN = container("--enable-dbo", env=[ON_V2])
-SKIP = "runner-policy/admission"
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +64,11 @@ def test_what_was_there_before_is_scaled_labelled_and_deleted_but_not_changed(
     admission: Admission, namespace: str
 ) -> None:
     document = deployment("dbo", BROKEN)
-    document["metadata"]["labels"] = {SKIP: "skip"}
     document["metadata"]["finalizers"] = ["example.com/waits"]
-    assert admission.apply(namespace, document).err == ""
+    with admission.exempting(namespace):
+        assert admission.apply(namespace, document).err == ""
     run = admission.cluster.kubectl
     for words in (
-        ("label", "deployment/dbo", f"{SKIP}-"),
         ("scale", "deployment/dbo", "--replicas=3"),
         ("label", "deployment/dbo", "a=b"),
         ("rollout", "pause", "deployment/dbo"),
@@ -87,8 +85,14 @@ def test_what_was_there_before_is_scaled_labelled_and_deleted_but_not_changed(
     until(lambda: not admission.cluster.get("-n", namespace, "deployments")["items"])
 
 
-def test_an_object_with_the_way_out_is_not_sent(admission: Admission, namespace: str) -> None:
+def test_an_object_in_an_exempt_namespace_is_not_sent(admission: Admission, namespace: str) -> None:
     document = deployment("dbo", BROKEN)
-    document["metadata"]["labels"] = {SKIP: "skip"}
     document["spec"]["replicas"] = 0
-    assert admission.apply(namespace, document).err == ""
+    with admission.exempting(namespace):
+        assert admission.apply(namespace, document).err == ""
+
+
+def test_a_label_of_the_object_exempts_nothing(admission: Admission, namespace: str) -> None:
+    document = deployment("dbo", BROKEN)
+    document["metadata"]["labels"] = {EXIT: "skip"}
+    assert DBO in admission.apply(namespace, document, fails=True).err

@@ -464,9 +464,10 @@ def test_a_webhook_cannot_stop_the_cluster(hook: Document) -> None:
     assert hook["sideEffects"] == "NoneOnDryRun"
     assert hook["timeoutSeconds"] <= 5
     assert hook["matchPolicy"] == "Equivalent"
-    [outside] = hook["namespaceSelector"]["matchExpressions"]
+    [outside, exempt] = hook["namespaceSelector"]["matchExpressions"]
     assert (outside["key"], outside["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
     assert {"kube-system", NAMESPACE} <= set(outside["values"])
+    assert exempt == {"key": "runner-policy/admission", "operator": "NotIn", "values": ["skip"]}
     assert "DELETE" not in {operation for rule in hook["rules"] for operation in rule["operations"]}
     assert hook["clientConfig"]["service"]["path"] == (
         "/v1/admission/mutate" if ".mutate." in hook["name"] else "/v1/admission"
@@ -528,13 +529,25 @@ def program(expression: str) -> Any:
     return environment.program(environment.compile(expression))
 
 
-def sent(document: Document, old: Document | None = None, *, hook: str = "workloads.validate.runner-policy") -> bool:
-    """Whether the API server would send an object, by the conditions of a webhook."""
+AUTHOR: Final = "jane@example.com"
+"""A user who writes workloads."""
+
+
+def sent(
+    document: Document,
+    old: Document | None = None,
+    *,
+    hook: str = "workloads.validate.runner-policy",
+    user: str = AUTHOR,
+) -> bool:
+    """Whether the API server would send an object that a user writes, by the conditions of a webhook."""
     [found] = [each for each in hooks(admission()) if each["name"] == hook]
     activation = {
         "object": json_to_cel(document),
         "oldObject": json_to_cel(old),
-        "request": json_to_cel({"operation": "CREATE" if old is None else "UPDATE"}),
+        "request": json_to_cel(
+            {"operation": "CREATE" if old is None else "UPDATE", "userInfo": {"username": user, "groups": []}}
+        ),
     }
     return all(bool(program(condition["expression"]).evaluate(activation)) for condition in found["matchConditions"])
 
@@ -663,32 +676,101 @@ def test_what_is_being_deleted_is_let_go() -> None:
     assert not sent(template(VLLM, deletionTimestamp="2026-01-01T00:00:00Z"), template(OTHER))
 
 
+@pytest.mark.parametrize("hook", hooks(admission()), ids=lambda hook: hook["name"])
+def test_no_label_of_an_object_exempts_it(hook: Document) -> None:
+    """Authors of workloads set the labels of their objects, but not those of their namespace."""
+    assert "objectSelector" not in hook
+    assert not [each for each in hook["matchConditions"] if "labels" in each["expression"]]
+
+
+OF_THE_SYSTEM: Final = tuple(
+    f"system:serviceaccount:kube-system:{name}"
+    for name in (
+        "cronjob-controller",
+        "daemon-set-controller",
+        "deployment-controller",
+        "job-controller",
+        "replicaset-controller",
+        "replication-controller",
+        "statefulset-controller",
+    )
+)
+"""The service accounts of Kubernetes' controllers, whose objects have the pod templates of reviewed ones."""
+CONTROLLERS: Final = (*OF_THE_SYSTEM, "system:kube-controller-manager")
+OTHER_USERS: Final = (
+    AUTHOR,
+    "system:admin",
+    "system:anonymous",
+    "system:serviceaccount:default:default",
+    "system:serviceaccount:default:replicaset-controller",
+    "system:serviceaccount:kube-system-x:replicaset-controller",
+    "system:serviceaccount:kube-system:replicaset-controller-x",
+    "system:serviceaccount:kube-system:default",
+    "system:serviceaccount:kserve:kserve-controller-manager",
+    "x/system:kube-controller-manager",
+)
+REVIEWED_OWNERS: Final = (
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+    ("batch/v1", "CronJob"),
+    ("batch/v1", "Job"),
+    ("v1", "ReplicationController"),
+)
+OTHER_OWNERS: Final = (
+    ("v1", "ConfigMap"),
+    ("v1", "Node"),
+    ("v1", "ReplicaSet"),
+    ("apps/v1", "ControllerRevision"),
+    ("apps/v1", "Job"),
+    ("apps/v1beta1", "Deployment"),
+    ("batch/v1", "ReplicaSet"),
+    ("xapps/v1", "ReplicaSet"),
+    ("apps/v1/x", "ReplicaSet"),
+    ("example.com/v1", "ReplicaSet"),
+    ("serving.kserve.io/v1beta1", "InferenceService"),
+    ("serving.kserve.io/v1beta1", "Anything"),
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
+    ("ray.io/v1", "RayCluster"),
+)
+
+
+def owner(api_version: str, kind: str, **fields: Any) -> Document:
+    return {"apiVersion": api_version, "kind": kind, "name": "any", "uid": "1", "controller": True, **fields}
+
+
+@pytest.mark.parametrize("hook", hooks(admission()), ids=lambda hook: hook["name"])
+@pytest.mark.parametrize("user", [*CONTROLLERS, *OTHER_USERS])
+def test_only_what_kubernetes_controllers_create_for_a_reviewed_owner_is_not_sent(user: str, hook: Document) -> None:
+    """Users write `ownerReferences` as they like; `userInfo` is what the API server has authenticated."""
+    for api_version, kind in REVIEWED_OWNERS + OTHER_OWNERS:
+        document = template(VLLM, ownerReferences=[owner(api_version, kind)])
+        exempt = user in CONTROLLERS and (api_version, kind) in REVIEWED_OWNERS
+        assert sent(document, hook=hook["name"], user=user) is not exempt, (api_version, kind)
+        assert sent(document, template(OTHER), hook=hook["name"], user=user) is not exempt, (api_version, kind)
+
+
+@pytest.mark.parametrize("user", [*CONTROLLERS, *OTHER_USERS])
 @pytest.mark.parametrize(
-    ("api_version", "controller", "expected"),
+    "owners",
     [
-        ("apps/v1", True, False),
-        ("serving.kserve.io/v1beta1", True, False),
-        ("v1", True, False),
-        ("apps/v1", False, True),
-        ("example.com/v1", True, True),
+        None,
+        [],
+        [owner("apps/v1", "ReplicaSet", controller=False)],
+        [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "any", "uid": "1"}],
+        [owner("v1", "ConfigMap"), owner("apps/v1", "ReplicaSet", controller=False)],
     ],
 )
-def test_what_a_reviewed_object_made_is_not_reviewed_again(api_version: str, controller: bool, expected: bool) -> None:  # noqa: FBT001  # a table's values
-    owner = {"apiVersion": api_version, "kind": "Owner", "name": "a", "uid": "1", "controller": controller}
-    assert sent(template(VLLM, ownerReferences=[owner])) is expected
-    assert sent(template(VLLM, ownerReferences=[{**owner, "controller": False}, owner])) is expected
+def test_an_object_without_a_reviewed_controller_is_sent(owners: list[Document] | None, user: str) -> None:
+    metadata = {} if owners is None else {"ownerReferences": owners}
+    assert sent(template(VLLM, **metadata), user=user)
 
 
-def test_owners_are_known_in_every_group_that_is_asked_about() -> None:
-    for group, _ in asked_about("ValidatingWebhookConfiguration"):
-        owner = {
-            "apiVersion": f"{group}/v1" if group else "v1",
-            "kind": "Owner",
-            "name": "a",
-            "uid": "1",
-            "controller": True,
-        }
-        assert not sent(template(VLLM, ownerReferences=[owner])), group
+def test_every_owner_that_exempts_is_reviewed_itself() -> None:
+    asked = asked_about("ValidatingWebhookConfiguration")
+    for api_version, kind in REVIEWED_OWNERS:
+        assert (api_version.rpartition("/")[0], f"{kind.lower()}s") in asked
 
 
 # beside Kubernetes

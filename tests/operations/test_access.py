@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +15,14 @@ from api.conftest import BIN
 from files import replace_file
 from shared_services import SCOPES
 
+from service.auth import access
+from service.auth.access import Access
+from service.auth.tokens import Token, entry_of, new_token
+from service.problems import Refused
+from service.telemetry.metrics import Metrics
+
 from .conftest import QWEN, read, until
+from .test_limits import connected, everything
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -277,6 +288,103 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_
         until(lambda: statuses(service, old, new, third) == [401, 200, 200])
         replace_file(tokens.path, "tokens: []\n")
         until(lambda: statuses(service, new, third) == [401, 401])
+
+
+def test_a_file_that_is_rewritten_with_the_same_size_and_time_is_read_again(
+    serve: Callable[..., Any], tokens: Tokens
+) -> None:
+    """As `cp --preserve` and `rsync --inplace --times` do."""
+    old = tokens.add("caller", "read")
+    with serve("--tokens", str(tokens.path)) as service:
+        assert statuses(service, old) == [200]
+        before = tokens.path.stat()
+        new = new_token()
+        tokens.path.write_text("tokens:\n" + entry_of("caller", new, ("read",), None))
+        os.utime(tokens.path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        after = tokens.path.stat()
+        assert (after.st_size, after.st_mtime_ns, after.st_ino) == (before.st_size, before.st_mtime_ns, before.st_ino)
+        until(lambda: statuses(service, old, new) == [401, 200])
+
+
+STREAM = (
+    b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+    b"Transfer-Encoding: chunked\r\nConnection: close\r\nAuthorization: Bearer %b\r\n\r\n"
+)
+LINE = json.dumps(QWEN).encode() + b"\n"
+
+
+def outcomes(response: bytes) -> list[str]:
+    """The runner or the problem of each line of a stream's response."""
+    lines = [json.loads(line) for line in response.splitlines() if line.startswith(b"{")]
+    return [line.get("runner") or f"{line['status']} {line['detail']}" for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (None, "401 unknown or expired token"),
+        ({"scopes": ("decide",), "until": "2020-01-01"}, "401 unknown or expired token"),
+        ({"scopes": ("read",)}, "403 the token of `caller` lacks the scope `decide`, which this endpoint needs"),
+    ],
+    ids=["removed", "expired", "without the scope"],
+)
+@pytest.mark.parametrize("size", [1, 100])
+def test_a_token_that_is_withdrawn_ends_its_streams_at_the_next_line(
+    serve: Callable[..., Any], tokens: Tokens, entry: dict[str, Any] | None, expected: str, size: int
+) -> None:
+    text = tokens.add("caller", "decide")
+    other = tokens.add("other", "read", "decide")
+    with serve("--tokens", str(tokens.path)) as service, connected(service) as stream:
+        stream.sendall(STREAM % text.encode() + b"%x\r\n%b\r\n" % (len(LINE), LINE))
+        received = b""
+        while b'"decision_id"' not in received:
+            received += stream.recv(1 << 16)
+        del tokens.entries["caller"]
+        if entry is not None:
+            tokens.entries["caller"] = entry_of("caller", text, entry["scopes"], entry.get("until"))
+        tokens.write()
+        with service.client(text) as client:
+            until(lambda: client.post("/v1/decisions", json=QWEN).status_code != 200)
+        stream.sendall(b"%x\r\n%b\r\n" % (size * len(LINE), size * LINE))
+        received += everything(stream)
+        assert statuses(service, other) == [200]
+    assert outcomes(received) == ["v2", expected]
+
+
+def test_a_stream_goes_on_while_other_tokens_change(serve: Callable[..., Any], tokens: Tokens) -> None:
+    text, other = tokens.add("caller", "decide"), tokens.add("other", "read")
+    with serve("--tokens", str(tokens.path)) as service, connected(service) as stream:
+        stream.sendall(STREAM % text.encode() + b"%x\r\n%b\r\n" % (len(LINE), LINE))
+        del tokens.entries["other"]
+        tokens.write()
+        until(lambda: statuses(service, other) == [401])
+        stream.sendall(b"%x\r\n%b\r\n" % (len(LINE), LINE) + b"0\r\n\r\n")
+        received = everything(stream)
+    assert outcomes(received) == ["v2", "v2"]
+
+
+def test_a_day_that_passes_ends_the_streams_of_tokens_that_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock:
+        day = datetime(2027, 1, 31, 23, 59, tzinfo=UTC)
+
+        @staticmethod
+        def now(_zone: object) -> datetime:
+            return Clock.day
+
+    monkeypatch.setattr(access, "datetime", Clock)
+    lasting, passing = (
+        Token(name, sha256(name.encode()).digest(), frozenset({"decide"}), last)
+        for name, last in (("lasting", None), ("passing", Clock.day.date()))
+    )
+    asked = Access((lasting, passing), 0, Metrics())
+    permissions = [
+        asked.permission({b"authorization": b"Bearer " + name}, "decide") for name in (b"lasting", b"passing")
+    ]
+    Clock.day += timedelta(hours=1)
+    asked.drop_expired()
+    asked.check_again(permissions[0])
+    with pytest.raises(Refused, match="unknown or expired token"):
+        asked.check_again(permissions[1])
 
 
 # how often
