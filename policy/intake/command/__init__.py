@@ -1,1 +1,10 @@
-"""From a container's command to the options of vLLM: shell, launcher, arguments, flags."""
+"""From a container's command to the options of vLLM.
+
+`launcher` finds vLLM's own words in a command, with `vllm_command`, `python_command`, `env_options`, `xargs_options`
+and the names in `programs`; `kubernetes_references` expands `$(NAME)` before that. `arguments` parses the words, with
+`flags`, `flag_values` and `config_file`.
+
+`shell` reads the scripts among them: `command_builder` makes `words`, `parameter_expansion` and `brackets` expand what
+follows `$`, and `script_variables`, `positional_parameters`, `control_flow` and `shell_builtins` (with its tables in
+`builtin_tables`) follow what a script changes. `script_commands` has the result, `expansion` the limits.
+"""
