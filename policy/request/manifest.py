@@ -6,6 +6,7 @@ with a warning.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.json import encode
@@ -113,6 +114,18 @@ def request_of(
 def values_along(document: Any, path: str) -> list[Any]:
     """The values along a path such as ``items[3].spec``, the document first, up to the last step that exists."""
     return walk_path(document, _steps(path))
+
+
+def named_steps(path: str, values: list[Any]) -> tuple[str, ...]:
+    """The steps of a path whose values are given, the document first.
+
+    An element of a list is named by its `name` instead of its position, if it has one.
+    """
+    steps = _steps(path)
+    for place, (parent, value) in enumerate(pairwise(values)):
+        if isinstance(parent, list) and isinstance(value, dict) and isinstance(value.get("name"), str):
+            steps[place] = f"[{value['name']}]"
+    return tuple(steps)
 
 
 def name_of(document: object, path: str) -> str:

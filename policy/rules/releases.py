@@ -5,8 +5,9 @@ Owns the resolution of any PEP 440 version to a known release, and how several r
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from packaging.version import InvalidVersion as Unparsable
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 MAX_VERSION = 64
+VARIANTS: Final = re.compile(
+    r"(?:(?:cu\d{2,3}|cpu|rocm\d{0,4}(?:\.\d{1,2}){0,2}|xpu|tpu|x86[_.]64|amd64|aarch64|arm64|ubuntu\d{4})(?:[-_.]|$))+"
+)
+"""The official builds of a release for other hardware or systems, in local versions and tags of images."""
 
 
 class UnknownRelease(PolicyError):
@@ -50,6 +55,11 @@ def is_final(release: str) -> bool:
     except ValueError:  # not a version, or a number with too many digits for ``int``
         return False
     return str(version) == release == version.base_version and len(version.release) == len(("major", "minor", "patch"))
+
+
+def is_variant(suffix: str) -> bool:
+    """Whether a text behind a release names official builds of it, such as ``cu129``; others may be changed code."""
+    return VARIANTS.fullmatch(suffix) is not None
 
 
 @lru_cache(maxsize=256)
@@ -91,9 +101,9 @@ class Releases:
     def _resolve(self, version: str | None, *, nearest: bool = False) -> Resolution:
         """The release that decides for ``version``, a PEP 440 text with or without ``v``; ``None`` means the default.
 
-        Only its release segment counts: the newest known patch of its minor series that is not above it decides, else
+        Only its release segment decides: the newest known patch of its minor series that is not above it decides, else
         the first of the series. With ``nearest``, the closest known release decides for versions outside the known
-        series.
+        series. A local version that is not an official variant is a custom build, which is not verified.
 
         Raises:
             InvalidVersion: ``version`` is not a PEP 440 version.
@@ -111,7 +121,7 @@ class Releases:
             decided = below[-1] if below else self._versions[0]
         else:
             decided = max((known for known in patches if known <= segment), default=patches[0])
-        verified = Version(parsed.public) == decided
+        verified = Version(parsed.public) == decided and (parsed.local is None or is_variant(parsed.local))
         return Resolution(self.known[self._versions.index(decided)], verified, defaulted=False)
 
     def _advice(self, version: str) -> str:

@@ -5,6 +5,7 @@ Owns which objects, updates and engines are decided. Not here: what an engine is
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from policy.errors import RequestInvalid
 from policy.intake.manifests.registry import ADAPTERS
 from policy.policy import key_of
-from policy.request.manifest import containers_of, request_of, values_along
+from policy.request.manifest import containers_of, named_steps, request_of, values_along
 from policy.request.request import Manifest, read_request_or_manifest
 from service.admission.annotations import (
     NOTHING,
@@ -91,10 +92,15 @@ def engines_to_decide(
         return []
     engines = _engines(review, review.object, releases)
     if is_update and review.old_object is not None:
-        before = {
+        before = Counter(
             _identity(engine, options, mutating=mutating) for engine in _engines(review, review.old_object, releases)
-        }
-        engines = [engine for engine in engines if _identity(engine, options, mutating=mutating) not in before]
+        )
+        after = [(engine, _identity(engine, options, mutating=mutating)) for engine in engines]
+        engines = []
+        for engine, identity in after:
+            before[identity] -= 1  # elements of a list may have the same name; a copy of one is a new engine
+            if before[identity] < 0:
+                engines.append(engine)
     return [engine for engine in engines if _is_wanted(engine, options)] if mutating else engines
 
 
@@ -110,15 +116,17 @@ def _is_being_deleted(review: Review) -> bool:
 
 
 def _identity(engine: EngineUnderReview, options: AdmissionOptions, *, mutating: bool) -> tuple[object, ...]:
-    """Everything that the answer for an engine depends on, without its position in the object."""
+    """Where an engine is, by names instead of positions, and everything that the answer for it depends on."""
+    place = named_steps(engine.path, engine.nodes)
     wanted = mutating and _is_wanted(engine, options)
     request = engine.request
     # An unreadable object is identified by its fault alone: which parts of it start vLLM is not known.
     if isinstance(request, RequestInvalid):
-        return wanted, engine.annotations, str(engine.nodes[-1] if engine.path else request)
+        return place, wanted, engine.annotations, str(engine.nodes[-1] if engine.path else request)
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     # the configurations follow from what is stated; encoding them for each engine would take as long as deciding it
-    return wanted, engine.annotations, request.vllm_version, key_of(replace(request.deployment, model_configs={}))
+    key = key_of(replace(request.deployment, model_configs={}))
+    return place, wanted, engine.annotations, request.vllm_version, key
 
 
 def _is_wanted(engine: EngineUnderReview, options: AdmissionOptions) -> bool:

@@ -49,6 +49,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "references": "links to the upstream changes and issues behind the rule",
         "owner": "for a house rule: who is responsible for it",
         "review_by": "for a house rule: the date of its review",
+        "until": "for a house rule with an end: the last day on which it holds",
         "lifted_in": "with `explain`: the first later release in which the rule does not fire, or `null`",
     },
     "UpstreamDecision": {
@@ -116,6 +117,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "facts": "the facts of the smallest example",
         "from": "the decision by the loaded rules",
         "to": "the decision by the candidate rules",
+        "since": "the day from which it is changed, if that is a later one, because a house rule ends",
     },
     "ClassDecision": {
         "runner": RUNNER,

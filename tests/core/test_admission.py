@@ -459,6 +459,39 @@ def test_only_the_engines_that_an_update_changes_are_decided(ask: Callable[..., 
     assert ask(after, STRICT) == ("allowed", {"allowed": True, "auditAnnotations": {"runner": "spec.containers[1]=v2"}})
 
 
+BROKEN = {"args": ["--model", QWEN, "--enable-dbo"], "env": [{"name": VARIABLE, "value": "1"}]}
+FINE = {"args": ["--model", QWEN]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "decided"),
+    [
+        ([("a", BROKEN), ("b", FINE)], [("a", BROKEN), ("c", BROKEN)], [1]),
+        ([("a", BROKEN), ("b", FINE)], [("a", BROKEN), ("b", BROKEN)], [1]),
+        ([("a", BROKEN)], [("a", BROKEN), ("c", BROKEN), ("d", BROKEN)], [1, 2]),
+        ([("a", BROKEN)], [("c", BROKEN), ("a", BROKEN)], [0]),
+        ([("a", BROKEN)], [("a", BROKEN), ("a", BROKEN)], [1]),
+        ([("a", BROKEN)], [("b", BROKEN)], [0]),
+        ([("a", BROKEN), ("b", FINE)], [("a", FINE), ("b", BROKEN)], [0, 1]),
+        ([("a", BROKEN), ("b", FINE)], [("b", FINE), ("a", BROKEN)], []),
+        ([("a", BROKEN), ("b", FINE)], [("a", BROKEN)], []),
+    ],
+)
+def test_an_engine_is_unchanged_if_the_one_of_its_name_was_the_same(
+    ask: Callable[..., tuple[str, Document]],
+    before: list[tuple[str, Document]],
+    after: list[tuple[str, Document]],
+    decided: list[int],
+) -> None:
+    """A new container that copies one that is there already is a new engine."""
+    old = pod(*[{"name": name, **engine} for name, engine in before])
+    new = pod(*[{"name": name, **engine} for name, engine in after])["request"]["object"]["spec"]
+    _, response = ask(updated(old, lambda document: document.update(spec=new)), STRICT)
+    found = response.get("auditAnnotations", {}).get("runner", "").split()
+    assert [text.partition("=")[0] for text in found] == [f"spec.containers[{place}]" for place in decided]
+    assert response["allowed"] is all(after[place][1] is FINE for place in decided)
+
+
 @pytest.mark.parametrize(
     "engine",
     [

@@ -502,10 +502,8 @@ def asked_about(kind: str) -> set[tuple[str, str]]:
 
 
 def test_the_api_server_asks_about_every_kind_that_the_service_reads() -> None:
-    """Except templates, and kinds without a namespace: neither starts anything on its own."""
-    readable = {
-        (group, f"{kind.lower()}s") for group, kind in ADAPTERS if kind not in {"PodTemplate", "ClusterServingRuntime"}
-    }
+    """Except templates, which start nothing on their own."""
+    readable = {(group, f"{kind.lower()}s") for group, kind in ADAPTERS if kind != "PodTemplate"}
     assert asked_about("ValidatingWebhookConfiguration") == readable
     for hook in of_kind(admission(), "ValidatingWebhookConfiguration")[0]["webhooks"]:
         for rule in hook["rules"]:
@@ -600,6 +598,25 @@ OTHER: Final = {"name": "web", "image": "nginx:1.27", "args": ["-g", "daemon off
             False,
         ),
         ({"name": "a", "image": "llm-d-cuda:v0.3.0", "args": ["--model", "a/b"]}, True),
+        ({"name": "a", "image": "kserve/huggingfaceserver:v0.15.0", "args": ["--model_id=a/b"]}, True),
+        ({"name": "a", "image": "own:1", "command": ["python3", "-m", "huggingfaceserver"]}, True),
+        *(
+            ({"name": "a", "image": "own:1", "command": ["bash", "-c"], "args": [script]}, True)
+            for script in (
+                r"$'\x76llm' serve a/b",
+                "v''llm serve a/b",
+                "A=vl; ${A}lm serve a/b",
+                "/usr/bin/vll? serve a/b",
+                "$RUN serve",
+            )
+        ),
+        ({"name": "a", "image": "own:1", "command": ["$(A)lm", "serve", "a/b"]}, True),
+        ({"name": "a", "image": "own:1", "env": [{"name": "RUN", "value": "v''llm serve a/b"}]}, True),
+        (
+            {"name": "a", "image": "own:1", "command": ["http-server", "--serve-static", "server", "/srv/serve.d"]},
+            False,
+        ),
+        ({"name": "a", "image": "own:1", "args": ["#" * 1_000_000, "vllm serve a/b"]}, True),
         ({"name": "a"}, False),
     ],
 )

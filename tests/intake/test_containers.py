@@ -65,6 +65,9 @@ RELEASES: list[tuple[str | None, dict[str, Any], tuple[str, str, bool], list[str
         ("0.23.0", "0.23.0", True),
         [f"the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; {BY_DEFAULT}"],
     ),
+    ("vllm/vllm-openai:v0.33.0-cu129", {}, ("0.33.0", "0.33.0", True), []),
+    ("vllm/vllm-openai:v0.33.0-mypatch", {}, ("0.33.0+mypatch", "0.33.0", False), []),
+    ("vllm/vllm-openai:v0.33.0.dev5", {}, ("0.33.0.dev5", "0.33.0", False), []),
     ("vllm/vllm-openai:v0.99.0", {"beyond_verified": "nearest"}, ("0.99.0", "0.33.0", False), []),
 ]
 

@@ -92,7 +92,8 @@ def read_compose(document: ManifestNode) -> None:
         image = _interpolated(service.get("image"), draft)
         draft.image = None if image is None else image.text
         _add_words(draft, service.get("entrypoint"), "entrypoint")
-        draft.has_command = bool(draft.words)
+        # An empty entry point removes the image's; an absent one, or null, leaves it.
+        draft.has_command = service.get("entrypoint").value is not None
         _add_words(draft, service.get("command"), "command")
         _read_environment(service.get("environment"), draft)
         if service.get("env_file").value:

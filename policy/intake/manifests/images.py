@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from policy.rules.releases import is_variant
+
 OFFICIAL: Final = re.compile(r"(?:.*/)?vllm/vllm-openai(?:-[a-z0-9]+)*")
 SERVES: Final = re.compile(r"vllm-openai(?:-[a-z0-9]+)*")
 STARTS: Final = re.compile(
@@ -19,7 +21,11 @@ STARTS: Final = re.compile(
 NAMES: Final = re.compile(r"(?<![a-z0-9])vllm(?![a-z0-9])")
 KSERVE_SERVER: Final = re.compile(r"huggingfaceserver(?:-[a-z0-9]+)*")
 """KServe's own server, which takes its arguments and starts vLLM in its own process."""
-RELEASE: Final = re.compile(r"v?(\d{1,4}\.\d{1,4}\.\d{1,4}(?:rc\d{1,3}|\.post\d{1,3})?)(?:[-_.][\w.-]*)?")
+RELEASE: Final = re.compile(
+    r"v?(\d{1,4}\.\d{1,4}\.\d{1,4}(?:rc\d{1,3}|\.post\d{1,3})?(?:\.dev\d{1,6})?)(?:[-_.]([\w.-]*))?", re.ASCII
+)
+SEPARATORS: Final = re.compile(r"[-_.]+")
+MAX_SUFFIX: Final = 32
 MAX_NAME: Final = 1024
 
 
@@ -60,7 +66,10 @@ def _name(image: str | None) -> str:
 
 
 def release(image: str | None) -> tuple[str | None, str | None]:
-    """The version of vLLM in an image by its tag, or why the image's name does not have it."""
+    """The version of vLLM in an image by its tag, or why the image's name does not have it.
+
+    A suffix that is not an official variant, such as ``-mypatch``, is the local version of a custom build.
+    """
     if image is None or len(image) > MAX_NAME:
         return None, None
     repository, tag, digest = parts(image)
@@ -71,4 +80,8 @@ def release(image: str | None) -> tuple[str | None, str | None]:
     found = RELEASE.fullmatch(tag or "")
     if found is None:
         return None, f"the tag of the image `{image}` names no release of vLLM"
-    return found[1], None
+    suffix = (found[2] or "").lower()
+    if not suffix or is_variant(suffix):
+        return found[1], None
+    local = SEPARATORS.sub(".", suffix)[:MAX_SUFFIX].strip(".")
+    return (f"{found[1]}+{local}" if local else found[1]), None

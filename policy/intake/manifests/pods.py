@@ -55,6 +55,8 @@ def read_container(container: ManifestNode, pod: ManifestNode | None = None) -> 
     draft.image = container.get("image").text()
     read_env_from(container.get("envFrom"), draft)
     read_env(container.get("env"), draft)
+    if container.get("lifecycle", "postStart", "exec").is_object():
+        draft.note("`lifecycle.postStart` runs a program beside vLLM, which is not read; it may start another engine")
     if pod is not None:
         read_files(container, pod, draft)
     return draft

@@ -337,3 +337,22 @@ def test_a_variable_that_is_not_a_finite_number_is_refused(scalar: str) -> None:
 def test_only_the_variables_of_services_are_read_as_go_reads_them() -> None:
     text = "{apiVersion: v1, environment: {A: yes}, services: [{environment: {A: 1e3}}], a: {environment: {A: 0o1}}}"
     assert read_documents(text, "", resolve=resolve_variables) == read_documents(text, "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "starts"),
+    [
+        ({"command": ["--model", "a/b"]}, True),
+        ({"entrypoint": None, "command": ["--model", "a/b"]}, True),
+        ({"entrypoint": [], "command": ["--model", "a/b"]}, False),
+        ({"entrypoint": "", "command": ["--model", "a/b"]}, False),
+        ({"entrypoint": [], "command": "--model a/b"}, False),
+        ({"entrypoint": [], "command": ["sleep", "infinity"]}, False),
+        ({"entrypoint": [], "command": ["vllm", "serve", "a/b"]}, True),
+        ({"entrypoint": "", "command": "vllm serve a/b"}, True),
+    ],
+)
+def test_an_empty_entry_point_removes_the_images(fields: dict[str, Any], starts: bool) -> None:  # noqa: FBT001  # a table's value
+    service = {"image": "vllm/vllm-openai:v0.23.0", **fields}
+    found = read_manifest({"services": {"a": service}}, "", [])
+    assert [each.problem for each in found] == ([""] if starts else [])

@@ -97,6 +97,31 @@ def test_a_manifest_gives_these_engines(path: Path) -> None:
         ("vllm/vllm-openai-rocm:v0.25.1", "0.25.1", False),
         ("vllm/vllm-openai:v0.24.0rc2", "0.24.0rc2", False),
         ("vllm/vllm-openai:v0.21.0.post1-cu129", "0.21.0.post1", False),
+        *(
+            (f"vllm/vllm-openai:v0.23.0{suffix}", "0.23.0", False)
+            for suffix in (
+                "-cu129",
+                "-CU130",
+                "-aarch64",
+                "-arm64",
+                "-cpu",
+                "-x86_64-cu129",
+                "-cu130-ubuntu2404",
+                "-rocm6.4.1",
+                "-",
+            )
+        ),
+        ("vllm/vllm-openai:v0.24.0.dev5", "0.24.0.dev5", False),
+        ("vllm/vllm-openai:v0.24.0.dev5-cu129", "0.24.0.dev5", False),
+        ("vllm/vllm-openai:v0.24.0-dev1.2", "0.24.0+dev1.2", False),
+        ("vllm/vllm-openai:v0.24.0-rc1", "0.24.0+rc1", False),
+        ("vllm/vllm-openai:v0.24.0.1", "0.24.0+1", False),
+        ("vllm/vllm-openai:v0.23.0-nightly", "0.23.0+nightly", False),
+        ("vllm/vllm-openai:v0.23.0-mypatch", "0.23.0+mypatch", False),
+        ("vllm/vllm-openai:v0.23.0-cu129-My__Patch-", "0.23.0+cu129.my.patch", False),
+        ("vllm/vllm-openai:v0.23.0-cu129x", "0.23.0+cu129x", False),
+        ("vllm/vllm-openai:v0.24.0_fix", "0.24.0+fix", False),
+        ("vllm/vllm-openai:v0.24.0-" + "a" * 90, "0.24.0+" + "a" * 32, False),
         ("vllm/vllm-openai", None, True),
         ("vllm/vllm-openai:latest", None, True),
         ("vllm/vllm-openai:nightly-0123456", None, True),
@@ -1058,3 +1083,20 @@ def words_or_none(by: Callable[[str], list[str]], text: str) -> list[str] | None
         return by(text)
     except ValueError:
         return None
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "noted"),
+    [
+        (None, False),
+        ({"preStop": {"exec": {"command": ["sleep", "5"]}}}, False),
+        ({"postStart": {"httpGet": {"path": "/", "port": 80}}}, False),
+        ({"postStart": {"exec": {"command": ["sh", "-c", "vllm serve a/b"]}}}, True),
+    ],
+)
+def test_a_program_that_runs_after_the_start_gets_a_warning(lifecycle: Any, noted: bool) -> None:  # noqa: FBT001  # a table's value
+    container = {"name": "a", "image": "vllm/vllm-openai:v0.23.0", "args": ["--model=a/b"], "lifecycle": lifecycle}
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]}}
+    [found] = read_manifest(document, "", [])
+    expected = ["`lifecycle.postStart` runs a program beside vLLM, which is not read; it may start another engine"]
+    assert found.notes == (expected if noted else [])
