@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,9 @@ from policy.intake.command.launcher import read_command, read_text, starts_vllm
 from policy.intake.command.vllm_command import REMEDY, UnreadableCommand
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import CommandLine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PLACES = [f"args[{index}]" for index in range(40)]
 ENV = {"MODEL": "org/m", "TP": "4", "HIDDEN": None}
@@ -84,7 +88,7 @@ def test_the_command_of_a_script_that_starts_vllm_is_read(
 ) -> None:
     faults: list[RequestFault] = []
     assert read_text(script, ENV, faults, "/a") == CommandLine(words, ["args"] * len(words), env, serve)
-    for shell in (["sh", "-c"], ["/bin/bash", "-lc"], ["bash", "-e", "-o", "pipefail", "-c"], ["bash", "-c", "-x"]):
+    for shell in (["sh", "-c"], ["/bin/bash", "-ec"], ["bash", "-e", "-o", "pipefail", "-c"], ["bash", "-c", "-x"]):
         assert read([*shell, script]) == (CommandLine(words, [PLACES[len(shell)]] * len(words), env, serve), [])
     assert faults == []
 
@@ -139,13 +143,124 @@ NAMED_VLLM = [
 @pytest.mark.parametrize("before", NAMED_VLLM)
 def test_a_value_named_vllm_is_not_the_program(before: str) -> None:
     words = [*before.split(), "vllm", "serve", "org/m", "--port", "1"]
-    assert read(words) == (CommandLine(words[-3:], PLACES[len(words) - 3 : len(words)], found_env(before)), [])
+    line, faults = read(words)
+    assert (line.words, line.places, faults) == (words[-3:], PLACES[len(words) - 3 : len(words)], [])
     assert starts_vllm(words, ENV) is True
 
 
-def found_env(before: str) -> dict[str, str | None]:
-    unset: dict[str, str | None] = dict.fromkeys(ENV) if "env -i" in before else {}
-    return {**unset, "A": "b"} if "A=b" in before else unset
+V2: Final = "VLLM_USE_V2_MODEL_RUNNER"
+SET: Final = {V2: "0"}
+
+
+def variable_of(words: list[str], env: Mapping[str, str | None]) -> tuple[str | None, bool, bool]:
+    """The variable that vLLM gets as far as it is known, whether there is a doubt, and whether there is a warning."""
+    line = read_command(words, [""] * len(words), env, [], "")
+    assert line.words == ["m"]
+    return {**env, **line.env}.get(V2), bool(line.doubts), bool(line.warnings)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        *("nohup", "exec", "exec -a x", "nice -n 5", "tini --", "uv run", "uv run --no-env-file", "uv run -e .", "ncu"),
+        *("nsys profile -o x", "timeout 5", "env -C /", "env --null", "exec -a -c", "gosu x", "torchrun"),
+    ],
+)
+def test_programs_that_keep_the_environment_leave_the_variable(before: str) -> None:
+    assert variable_of([*before.split(), "vllm", "serve", "m"], SET) == ("0", False, False)
+    assert variable_of(["bash", "-c", f"{before} vllm serve m"], SET) == ("0", False, False)
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["exec -c", "exec -cl", "exec -ca x", "exec -c -a x", "env --ignore-env", "env --ignore-e", "env --ig", "env -"],
+)
+def test_programs_that_clear_the_environment_clear_the_variable(before: str) -> None:
+    assert variable_of([*before.split(), "vllm", "serve", "m"], SET)[0] is None
+    assert variable_of(["bash", "-c", f"{before} bash -c 'vllm serve m'"], SET)[0] is None
+    assert variable_of(["bash", "-c", f"{before} env {V2}=1 vllm serve m"], SET)[0] == "1"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        *(
+            "sudo",
+            "sudo -i",
+            "sudo -E",
+            "sudo V=1",
+            "sudo -u x",
+            f"nsys profile -e {V2}=1",
+            f"nsys profile --env-var={V2}=1",
+        ),
+        *(f"nsys profile --env={V2}=1", f"micromamba run -e {V2}=1", "micromamba run --clean-env", "conda run -n x"),
+        *("pixi run --clean-env", f"mpirun -x {V2}=1", "uv run --env-file x.env", "uvx --env-file=x.env", "mamba run"),
+        *("nohup systemd-run", "nice strace -E A=b", "timeout 5 envdir x", "gosu x doas", "uv run pipenv run"),
+    ],
+)
+def test_programs_that_may_change_the_environment_make_variables_doubtful(before: str) -> None:
+    assert variable_of([*before.split(), "vllm", "serve", "m"], SET) == (None, True, True)
+    assert variable_of(["sh", "-c", f"{before} vllm serve m"], SET) == (None, True, True)
+    assert variable_of([*before.split(), "env", f"{V2}=1", "vllm", "serve", "m"], {}) == ("1", True, True)
+
+
+def test_the_variable_of_uv_that_names_a_file_of_variables_makes_them_doubtful() -> None:
+    words = ["uv", "run", "vllm", "serve", "m"]
+    assert variable_of(words, {**SET, "UV_ENV_FILE": ".env"}) == (None, True, True)
+    assert variable_of(words, {**SET, "UV_ENV_FILE": None}) == (None, True, True)
+    assert variable_of(words, {**SET, "UV_ENV_FILE": ""}) == ("0", False, False)
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        *(
+            "bash -lc",
+            "bash -l -c",
+            "bash --login -c",
+            "bash -login -c",
+            "bash -ic",
+            "bash -i -c",
+            "bash --rcfile x -c",
+        ),
+        *("bash --init-file x -c", "sh -ic", "dash -lc", "exec -l bash -c", "env BASH_ENV=x bash -c"),
+        *("env BASHOPTS=x bash -c", "env SHELLOPTS=xtrace bash -c", "env BASH_FUNC_vllm%%=x sh -c"),
+    ],
+)
+def test_files_and_functions_that_a_shell_reads_before_its_script_make_it_doubtful(shell: str) -> None:
+    assert variable_of([*shell.split(), "vllm serve m"], SET)[1:] == (True, True)
+    assert variable_of([*shell.split(), f"{V2}=1 vllm serve m"], SET) == ("1", True, True)
+    assert variable_of(["sh", "-c", f"{shell} 'vllm serve m'"], SET)[1:] == (True, True)
+
+
+@pytest.mark.parametrize("name", ["BASH_ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_vllm%%"])
+def test_variables_of_the_container_that_change_a_shell_make_it_doubtful(name: str) -> None:
+    for value in ("x", None):
+        assert variable_of(["bash", "-c", "vllm serve m"], {**SET, name: value}) == (None, True, True)
+        assert variable_of(["vllm", "serve", "m"], {**SET, name: value}) == ("0", False, False)
+
+
+def test_the_variable_that_names_a_start_up_file_counts_for_bash_alone() -> None:
+    assert variable_of(["sh", "-c", "vllm serve m"], {**SET, "BASH_ENV": "x"}) == ("0", False, False)
+    assert variable_of(["bash", "-c", "export BASH_ENV=x; bash -c 'vllm serve m'"], SET) == (None, True, True)
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        *("bash -nc", "bash -c -n", "bash -o noexec -c", "bash -ceo noexec", "bash --version -c", "bash --help -c"),
+        *("bash -version -c", "bash -Dc", "bash --dump-strings -c", "sh -nc", "dash -o noexec -c", "bash +x -nc"),
+    ],
+)
+def test_a_shell_that_runs_nothing_starts_nothing(shell: str) -> None:
+    assert starts_vllm([*shell.split(), "vllm serve m"], {}) is False
+
+
+@pytest.mark.parametrize(
+    "shell", ["bash -n +n -c", "bash +o noexec -c", "bash -norc -c", "bash -posix -c", "bash -c +n"]
+)
+def test_a_shell_whose_options_let_it_run_its_script_starts_it(shell: str) -> None:
+    assert variable_of([*shell.split(), "vllm serve m"], SET) == ("0", False, False)
 
 
 @pytest.mark.parametrize(

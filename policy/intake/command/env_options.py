@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.command_builder import ASSIGNMENT
 from policy.intake.command.expansion import ShellSyntaxError
 from policy.intake.command.words import Unknown
 from policy.messages import quoted
@@ -19,8 +18,11 @@ if TYPE_CHECKING:
 
     from policy.intake.command.expansion import ExpansionBudget
 
+ASSIGNMENT: Final = re.compile(r"([^=-][^=]*)=")
+"""Matches the name of a variable, which may have any character."""
 SHORT: Final = {"a": "argv0", "C": "chdir", "S": "split-string", "u": "unset"}
 """The short options that take a value, with their long names."""
+IGNORE: Final = "--ignore-environment"
 MAX_SPLITS: Final = 4
 PIECE: Final = re.compile(
     r"""(?P<blank>[ \t\n\v\f\r]+)"""
@@ -70,7 +72,7 @@ class EnvWords:
                 value, width = "".join(self.words[self.at + 1 : self.at + 2]), 2
             if option == "unset" and value and (value in own or value in env):
                 own[value] = None
-            elif word in {"-", "--ignore-environment"} or (word[1:2] != "-" and "i" in _letters(word)):
+            elif _clears(word):
                 budget.copy(len(env) + len(own))
                 own.update(dict.fromkeys([*env, *own]))
             if option == "split-string":
@@ -91,6 +93,13 @@ class EnvWords:
         places = [self.places[self.at]] * len(words)
         self.words = [*self.words[: self.at], *words, *self.words[self.at + width :]]
         self.places = [*self.places[: self.at], *places, *self.places[self.at + width :]]
+
+
+def _clears(word: str) -> bool:
+    """Whether a word is `-`, `-i`, or `--ignore-environment`, also combined or abbreviated."""
+    if word.startswith("--i"):
+        return IGNORE.startswith(word)
+    return word == "-" or (word[1:2] != "-" and "i" in _letters(word))
 
 
 def _letters(word: str) -> str:

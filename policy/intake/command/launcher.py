@@ -14,6 +14,7 @@ from policy.errors import RequestFault
 from policy.intake.command.arguments import below
 from policy.intake.command.command_builder import ASSIGNMENT
 from policy.intake.command.env_options import EnvWords
+from policy.intake.command.environment import STARTERS, Effect, effect_of, exec_letters
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import (
@@ -22,7 +23,6 @@ from policy.intake.command.programs import (
     PYTHON,
     RENAMING,
     SHELLS,
-    STARTERS,
     STARTS_VLLM,
     VLLM,
     is_program,
@@ -32,6 +32,7 @@ from policy.intake.command.programs import (
 )
 from policy.intake.command.python_command import python_command
 from policy.intake.command.shell import split
+from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
@@ -170,7 +171,11 @@ def _vllm(
     `given` is what the command before it has set; it is not changed.
     """
     doubts: list[UnreadableCommand] = []
-    found = _program(words, places, env, given, depth, budget, doubts)
+    changes: list[str] = []
+    found = _program(words, places, env, given, depth, budget, doubts, changes)
+    if isinstance(found, ServerCommand):
+        found.doubts.extend(changes[:1])
+        found.warnings.extend(f"{change}; variables are not certain" for change in changes[:1])
     if found is not None:
         return found
     return doubts[0] if doubts else offline_engine(words, places)
@@ -184,8 +189,12 @@ def _program(
     depth: int,
     budget: ExpansionBudget,
     doubts: list[UnreadableCommand],
+    changes: list[str],
 ) -> ServerCommand | UnreadableCommand | None:
-    """Like ``_vllm``, but unknown words after a program that starts another are its arguments, added to `doubts`."""
+    """Like ``_vllm``, but unknown words after a program that starts another are its arguments, added to `doubts`.
+
+    What may change the variables in a way that is not known is added to `changes`; the variables are unknown then.
+    """
     own = given
     at, end = 0, len(words)
     while at < end:
@@ -240,6 +249,14 @@ def _program(
                 return sourced_file(words, places, at if program.endswith(".sh") else at + 1)
             if later == end and program in STARTERS and unknown is None and at + 1 < end:
                 return other_program(words, places, at + 1)
+            effect = effect_of(program, words[at + 1 : later], env, own)
+            if effect is not Effect.KEEPS:
+                budget.copy(len(env) + len(own))
+                own = dict.fromkeys([*env, *own])
+            if effect is Effect.MAY_CHANGE:
+                changes.append(f"{quoted(program)} may change the variables of what it starts")
+            elif program == "exec" and "l" in exec_letters(words[at + 1 : later]):
+                changes.append("`exec -l` starts a shell that reads start-up files, and they may set any variable")
             at = later
         else:
             return other_program(words, places, at)
@@ -318,8 +335,12 @@ def _shell(
     A script in a file may start the program that it is given.
     """
     start = at
-    at, has_script = _past_shell_options(words, at + 1)
-    if has_script:
+    program = words[start].rpartition("/")[2]
+    options = shell_options(program, words, at + 1)
+    if not options.runs:
+        return None
+    at, doubt = options.end, startup_doubt(program, options, env)
+    if options.has_script:
         if at >= len(words):
             return None
         if depth == DEPTH:
@@ -327,12 +348,11 @@ def _shell(
             return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
         if depth:
             budget.reread(len(words[at]))
-        program = words[start].rpartition("/")[2]
         commands = split(words[at], env, words[at + 1 :], budget, is_bash=program == "bash")
         found = _with_outer(_in_script(commands, places[at], env, depth, budget), own, budget)
         if isinstance(found, ServerCommand) and program in OTHER_SHELLS:
             found.doubts.append(f"the script is read as bash reads it, and {quoted(program)} may read it differently")
-        return found
+        return _doubtful(found, doubt, env, budget)
     if at >= len(words):
         return (
             UnreadableCommand(f"{quoted(words[start])} reads its commands from standard input", places[start])
@@ -344,26 +364,20 @@ def _shell(
     later = next_start(words, at + 1)
     if later is None or depth == DEPTH:
         return script_file(words, places, at)
-    return _vllm(words[later:], places[later:], env, own, depth + 1, budget)
+    return _doubtful(_vllm(words[later:], places[later:], env, own, depth + 1, budget), doubt, env, budget)
 
 
-def _past_shell_options(words: list[str], at: int) -> tuple[int, bool]:
-    """The position after a shell's options, and whether `-c` is among them: then the next word is the script.
-
-    `-o` and `-O` take a value even if they are combined with others: `-ceo pipefail`.
-    """
-    has_script = False
-    while at < len(words) and words[at][:1] in {"-", "+"}:
-        word = words[at]
-        at += 1
-        if word in {"-", "--"}:
-            break
-        if word.startswith("--"):
-            at += word in {"--rcfile", "--init-file"}
-        else:
-            has_script = has_script or "c" in word
-            at += word.count("o") + word.count("O")
-    return at, has_script
+def _doubtful(
+    found: ServerCommand | UnreadableCommand | None, doubt: str, env: Variables, budget: ExpansionBudget
+) -> ServerCommand | UnreadableCommand | None:
+    """The result of a shell that may change variables before its script, which then has them unless it sets them."""
+    if not doubt or not isinstance(found, ServerCommand):
+        return found
+    budget.copy(len(env) + len(found.env))
+    unknown: dict[str, str | None] = {name: None for name, value in env.items() if found.env.get(name, value) == value}
+    found.doubts.append(doubt)
+    found.warnings.append(f"{doubt}; variables are not certain")
+    return replace(found, env=found.env | unknown)
 
 
 def _in_script(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.environment import STARTERS
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
@@ -30,50 +31,6 @@ SUBCOMMANDS: Final = frozenset({"serve", "chat", "complete", "launch", "bench", 
 
 PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*")
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
-STARTERS: Final = frozenset(
-    {
-        "exec",
-        "nohup",
-        "nice",
-        "ionice",
-        "tini",
-        "dumb-init",
-        "catatonit",
-        "numactl",
-        "taskset",
-        "timeout",
-        "stdbuf",
-        "setsid",
-        "sudo",
-        "gosu",
-        "su-exec",
-        "command",
-        "uv",
-        "uvx",
-        "poetry",
-        "conda",
-        "mamba",
-        "pixi",
-        "micromamba",
-        "nsys",
-        "ncu",
-        "rocprofv3",
-        "opentelemetry-instrument",
-        "ddtrace-run",
-        "chrt",
-        "time",
-        "catchsegv",
-        "prlimit",
-        "accelerate",
-        "mpirun",
-        "torchrun",
-        "busybox",
-        "toybox",
-        "builtin",
-    }
-)
-"""Programs that start the one named in their arguments. Shells, Python, `env`, `eval` and `xargs` are not listed."""
-
 SEARCHING: Final = frozenset(
     {"echo", "printf", "logger", "grep", "egrep", "fgrep", "pgrep", "pkill", "test", "[", "[["}
 )

@@ -1,0 +1,104 @@
+"""The options of a shell before its script: whether it runs the script, and what it reads before it.
+
+Not here: the script itself (`shell`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+LONG: Final = frozenset(
+    {
+        *(
+            "debug",
+            "debugger",
+            "dump-po-strings",
+            "dump-strings",
+            "help",
+            "init-file",
+            "login",
+            "noediting",
+            "noprofile",
+        ),
+        *("norc", "posix", "pretty-print", "protected", "rcfile", "restricted", "verbose", "version", "wordexp"),
+    }
+)
+"""The long options of bash, which it reads before the others, with one dash or two."""
+WITH_FILE: Final = frozenset({"rcfile", "init-file"})
+ENDING: Final = frozenset({"dump-po-strings", "dump-strings", "help", "version"})
+"""The options with which a shell prints something and runs no script."""
+STARTUP: Final = frozenset({"login", *WITH_FILE})
+"""The options with which a shell reads files before its script."""
+STARTUP_VARIABLES: Final = ("BASH_ENV", "SHELLOPTS", "BASHOPTS")
+"""The variables that make bash read a file or change its options before it runs a script."""
+FUNCTION: Final = "BASH_FUNC_"
+"""Begins the variables of exported functions."""
+
+
+class ShellOptions(Struct, frozen=True, gc=False):
+    """The options of a shell. ``end`` is the position after them; if ``has_script``, the script is there."""
+
+    end: int
+    has_script: bool
+    runs: bool
+    reads_files: bool
+
+
+def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
+    """Read the options from ``at`` on.
+
+    `-o` and `-O` take a value even if they are combined with others: `-ceo pipefail`. Without `-i`, `-n` and
+    `-o noexec` run nothing.
+    """
+    found: set[str] = set()
+    while at < len(words) and (option := _long(program, words[at])):
+        found.add(option)
+        at += 2 if option in WITH_FILE else 1
+    letters, is_off = "", False
+    while at < len(words) and words[at][:1] in {"-", "+"}:
+        word = words[at]
+        at += 1
+        if word in {"-", "--"}:
+            break
+        if word.startswith("--"):
+            found.add(word[2:])
+            at += word[2:] in WITH_FILE
+            continue
+        values = word.count("o") + word.count("O")
+        if "n" in word or "noexec" in words[at : at + values]:
+            is_off = word[0] == "-"
+        letters += word[1:]
+        at += values
+    return ShellOptions(
+        at,
+        "c" in letters,
+        found.isdisjoint(ENDING) and "D" not in letters and (not is_off or "i" in letters),
+        not found.isdisjoint(STARTUP) or "l" in letters or "i" in letters,
+    )
+
+
+def _long(program: str, word: str) -> str:
+    """The name of a long option, empty if the word is none."""
+    name = word.removeprefix("-").removeprefix("-")
+    is_long = word.startswith("--") or (program == "bash" and word.startswith("-"))
+    return name if is_long and name in LONG else ""
+
+
+def startup_doubt(program: str, options: ShellOptions, env: Mapping[str, str | None]) -> str:
+    """Why a shell may run something else than its script, empty if it does not."""
+    if options.reads_files:
+        return f"{quoted(program)} reads start-up files before its script, and they may set any variable"
+    if program == "bash":
+        found = next((name for name in STARTUP_VARIABLES if env.get(name, "") != ""), None)
+        if found is not None:
+            return f"the variable `{found}` changes what {quoted(program)} does before its script"
+    if any(name.startswith(FUNCTION) for name in env):
+        return f"variables `{FUNCTION}…` are functions that {quoted(program)} may run in place of programs"
+    return ""
