@@ -354,7 +354,7 @@ def test_a_hidden_engine_is_undecided_in_any_image(
         assert (result, response["auditAnnotations"]) == ("denied", {"runner": f"{POD}=undecided"})
 
 
-@pytest.mark.parametrize("before", ["sudo -u vllm", "conda run -n vllm", "uv run --with vllm", "env -a echo"])
+@pytest.mark.parametrize("before", ["gosu vllm", "nsys profile -o vllm", "uv run --with vllm", "env -a echo"])
 def test_an_engine_behind_a_value_named_vllm_is_decided(ask: Callable[..., tuple[str, Document]], before: str) -> None:
     command = [*before.split(), "vllm", "serve", QWEN, "--enable-dbo"]
     environment = [{"name": VARIABLE, "value": "1"}]
