@@ -17,11 +17,27 @@ if TYPE_CHECKING:
 REFERENCE: Final = re.compile(r"\$\$|\$\(([-A-Za-z_][-A-Za-z0-9_.]*)\)")
 """Matches ``$(NAME)``, or ``$$``, its escape."""
 
+SET_BY_KUBERNETES: Final = re.compile(
+    r"KUBERNETES_\w+|[A-Za-z]\w*_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)?)"
+)
+"""Matches the variables that Kubernetes sets for each Service of the namespace."""
+
+
+def references(text: str) -> list[str]:
+    """The names to which a text refers as `$(NAME)`."""
+    return [name for name in REFERENCE.findall(text) if name] if "$(" in text else []
+
+
+def is_hidden(name: str) -> bool:
+    """Whether Kubernetes may set a variable that is not written anywhere."""
+    return SET_BY_KUBERNETES.fullmatch(name) is not None
+
 
 def expand_references(text: str, env: Mapping[str, str | None], budget: ExpansionBudget | None = None) -> str:
     """A text with Kubernetes' `$(NAME)` expanded; `$$` escapes it.
 
-    A name that is not set stays as written. One whose value is not known makes the text an Unknown.
+    A name that is not set stays as written. One whose value is not known makes the text an Unknown, and so does one
+    that is not set here and that Kubernetes may set.
 
     Raises:
         ShellSyntaxError: the values have too many characters.
@@ -36,9 +52,9 @@ def expand_references(text: str, env: Mapping[str, str | None], budget: Expansio
         if match.group() == "$$":
             return "$"
         name = match.group(1)
-        if name not in env:
+        if name not in env and not is_hidden(name):
             return match.group()
-        filled = env[name]
+        filled = env.get(name)
         unknown = unknown or filled is None
         budget.fill(len(filled or ""))
         return match.group() if filled is None else filled

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher, shell
-from policy.intake.command.kubernetes_references import expand_references
+from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.programs import STARTS_VLLM, is_program
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
@@ -46,6 +46,8 @@ class EngineDraft:
         self.models: dict[str, str] = {}
         self.files: dict[str, str] = {}
         self.problem = ""
+        self.has_hidden_variables = False
+        """Whether the container has variables whose names the manifest does not show."""
         self.notes: dict[str, None] = {}
 
     def add(self, place: str, *words: str) -> None:
@@ -111,10 +113,18 @@ class EngineDraft:
         """
         if not self._is_within_limits():
             return False
+        if self.has_hidden_variables:
+            self._add_hidden_variables()
         try:
             return self._names_vllm(by_image=by_image)
         except expansion.ExpansionExhausted:
             return True  # its decision is the problem that says so
+
+    def _add_hidden_variables(self) -> None:
+        """Make variables that are not set here unknown if a word refers to them as `$(NAME)`."""
+        for word in self.words:
+            for name in references(word):
+                self.env.setdefault(name, None)
 
     def _names_vllm(self, *, by_image: bool) -> bool:
         is_known = images.starts_vllm(self.image)

@@ -105,6 +105,7 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
         own = draft.env
         draft.env = {}
         read_shared_env(graph.get("envs"), draft)
+        draft.has_hidden_variables = draft.has_hidden_variables or bool(service.get("envFromSecret").value)
         read_env(service.get("envs"), draft)
         draft.env.update(own)
         secret = service.get("envFromSecret").text()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.kubernetes_references import is_hidden
 from policy.intake.manifests.draft import EngineDraft
 from policy.messages import quoted
 
@@ -72,7 +73,7 @@ def read_env(env: ManifestNode, draft: EngineDraft) -> None:
         else:
             value = item.get("value").text()
             if value is not None or item.get("value").value is None:
-                draft.env[name] = expanded(value or "", draft.env, item)
+                draft.env[name] = expanded(value or "", draft, item)
         if name.startswith(GROUP) and draft.env.get(name, "") is None:
             item.fault(f"LeaderWorkerSet sets the variable {quoted(name)}; choose another name, or write its value")
 
@@ -83,11 +84,15 @@ def read_shared_env(env: ManifestNode, draft: EngineDraft) -> None:
         read_env(env, draft)
 
 
-def expanded(value: str, known: dict[str, str | None], node: ManifestNode) -> str | None:
+def expanded(value: str, draft: EngineDraft, node: ManifestNode) -> str | None:
     """A value with ``$(NAME)`` replaced as in Kubernetes, from the variables before it; ``None`` if one is unknown."""
     if "$" not in value:
         return value
-    used = [known[found["name"]] for found in REFERENCE.finditer(value) if found["name"] in known]
+    known = draft.env
+    names = [found["name"] for found in REFERENCE.finditer(value) if found["name"] is not None]
+    if any(name not in known and (draft.has_hidden_variables or is_hidden(name)) for name in names):
+        return None
+    used = [known[name] for name in names if name in known]
     if None in used or not node.reading.affords(sum(len(text or "") for text in used), node):
         return None
     return REFERENCE.sub(lambda found: "$" if found[1] == "$" else str(known.get(found["name"], found[0])), value)
@@ -102,6 +107,7 @@ def read_env_from(env_from: ManifestNode, draft: EngineDraft) -> None:
         if found is not None and item.reading.affords_copy(item, found.data):
             draft.env.update({prefix + key: value for key, value in found.data.items()})
         elif found is None:
+            draft.has_hidden_variables = True
             source = name or item.get("secretRef", "name").text() or "?"
             draft.note(f"`envFrom` takes variables from {quoted(source)}, which the manifest does not show")
 

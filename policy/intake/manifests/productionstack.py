@@ -117,8 +117,9 @@ def _add_env(draft: EngineDraft, spec: ManifestNode, serving: ManifestNode, conf
     if serving.get("vllmApiKey").value:
         draft.env["VLLM_API_KEY"] = None
     read_shared_env(serving.get("env"), draft)
+    draft.has_hidden_variables = bool(serving.get("configs").value or spec.get("envFromSecret").value)
     read_env(spec.get("env"), draft)
     if spec.get("lmcacheConfig", "enabled").flag():
         draft.env["VLLM_RPC_TIMEOUT"] = "1000000"
-    if serving.get("configs").value or spec.get("envFromSecret").value:
+    if draft.has_hidden_variables:
         draft.note("`configs` and `envFromSecret` set variables that the values do not show")

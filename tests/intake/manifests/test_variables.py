@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from policy.intake.command.launcher import read_command
+from policy.intake.command.words import Unknown
 from policy.intake.manifests import read_manifest
 
 if TYPE_CHECKING:
@@ -122,3 +124,38 @@ def test_a_variable_of_leaderworkerset_has_no_other_unknown_value(source: dict[s
     _, _, faults = read([unknown, {"name": "LWS_LEADER_ADDRESS", **source}])
     message = "LeaderWorkerSet sets the variable `LWS_LEADER_ADDRESS`; choose another name, or write its value"
     assert [(fault.pointer, fault.message) for fault in faults] == [("/0/spec/containers/0/env/1", message)]
+
+
+SECRET = [{"secretRef": {"name": "s"}}]
+SERVICES = ["KUBERNETES_SERVICE_PORT", "KUBERNETES_PORT", "FOO_SERVICE_HOST", "FOO_SERVICE_PORT_HTTP", "FOO_PORT"]
+
+
+@pytest.mark.parametrize(
+    ("name", "env_from", "is_known"),
+    [
+        ("RUNNER", [], True),
+        ("RUNNER", [{"configMapRef": {"name": "c"}}], True),
+        ("RUNNER", SECRET, False),
+        ("RUNNER", [{"secretRef": {"name": "s", "optional": True}, "prefix": "X_"}], False),
+        ("RUNNER", [{"configMapRef": {"name": "gone"}}], False),
+        *((name, [], False) for name in SERVICES),
+        ("FOO_PORT_80_TCP_ADDR", [], False),
+        ("PORT", [], True),
+    ],
+)
+def test_a_reference_to_a_name_that_something_invisible_may_set_is_unknown(
+    name: str, env_from: list[dict[str, Any]], *, is_known: bool
+) -> None:
+    args = ["--seed", f"$({name})"]
+    found, _, faults = read(
+        [{"name": NAME, "value": f"$({name})"}], config_map({"B": "1"}), envFrom=env_from, args=args
+    )
+    assert (found[NAME], faults) == (f"$({name})" if is_known else None, [])
+    line = read_command(["vllm", "serve", *args], [""] * 4, found, faults, "")
+    assert isinstance(line.words[1], Unknown) is not is_known
+
+
+def test_a_reference_to_a_name_that_is_set_has_its_value_whatever_else_sets_variables() -> None:
+    env = [{"name": "FOO_SERVICE_PORT", "value": "1"}, {"name": NAME, "value": "$(FOO_SERVICE_PORT)"}]
+    assert read(env, envFrom=SECRET)[0] == {"FOO_SERVICE_PORT": "1", NAME: "1"}
+    assert read([{"name": NAME, "value": "$$(A)"}], envFrom=SECRET)[0] == {NAME: "$(A)"}
