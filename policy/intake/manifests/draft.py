@@ -154,8 +154,14 @@ class EngineDraft:
         return is_program(program) and ("/" not in program or "/bin/" in program)
 
     def _add_entry_point(self) -> None:
-        """Put the image's entry point before words that do not start vLLM themselves."""
-        if self.words and (self._filled()[0].startswith("-") or launcher.starts_vllm(self.words, self.env)):
+        """Put the image's entry point before words that are its arguments.
+
+        Words that start vLLM themselves are its arguments too if it is `vllm serve`, which then refuses them. Another
+        entry point may run them.
+        """
+        if self.words and self._filled()[0].startswith("-"):
+            return
+        if self.words and not images.serves_its_arguments(self.image) and launcher.starts_vllm(self.words, self.env):
             return
         self.words[:0] = ENTRY_POINT
         self.places[:0] = [BY_IMAGE] * len(ENTRY_POINT)

@@ -169,6 +169,7 @@ SHAPES = (
 
 
 ENTRY_POINT = ["vllm", "serve"]
+SERVER = "vllm.entrypoints.openai.api_server"
 
 
 @pytest.mark.parametrize(
@@ -185,13 +186,25 @@ ENTRY_POINT = ["vllm", "serve"]
         (["bash"], [*ENTRY_POINT, "bash"]),
         ([], ENTRY_POINT),
         (["--enable-dbo"], ["--enable-dbo"]),
-        (["serve", "Q"], ["serve", "Q"]),
-        (["vllm", "serve", "Q"], ["vllm", "serve", "Q"]),
+        (["serve", "Q"], [*ENTRY_POINT, "serve", "Q"]),
+        (["vllm", "serve", "Q"], [*ENTRY_POINT, "vllm", "serve", "Q"]),
+        (["bash", "-c", "vllm serve Q"], [*ENTRY_POINT, "bash", "-c", "vllm serve Q"]),
+        (["python3", "-m", SERVER, "Q"], [*ENTRY_POINT, "python3", "-m", SERVER, "Q"]),
+        (["$(A)", "serve", "Q"], [*ENTRY_POINT, "$(A)", "serve", "Q"]),
+        (["env", "A=b", "vllm", "serve", "Q"], [*ENTRY_POINT, "env", "A=b", "vllm", "serve", "Q"]),
     ],
 )
 def test_the_arguments_of_a_known_image_are_those_of_vllm(args: list[str], words: list[str]) -> None:
     containers, faults = taken(pod(image="vllm/vllm-openai:v0.23.0", args=args))
     assert ([container.words for container in containers], faults) == ([words], [])
+
+
+@pytest.mark.parametrize("args", [["vllm", "serve", "Q"], ["serve", "Q"], ["bash", "-c", "vllm serve Q"]])
+def test_arguments_that_start_vllm_are_a_command_where_the_entry_point_may_run_them(args: list[str]) -> None:
+    for image in ("rocm/vllm:latest", "example.com/own:1", "ghcr.io/llm-d/llm-d-cuda:v0.9.0"):
+        containers, faults = taken(pod(image=image, args=args))
+        expected = [] if (image, args[0]) == ("example.com/own:1", "serve") else [args]
+        assert ([container.words for container in containers], faults) == (expected, [])
 
 
 @pytest.mark.parametrize("members", [{}, {"model": {"modelFormat": {"name": "sklearn"}}}])
