@@ -30,7 +30,7 @@ FORGETTING: Final = frozenset({*IMPLIED, *SETTING, "let", "printf", "wait"})
 """Commands and loops after which variables are unknown."""
 AFFECTING: Final = frozenset({*SPECIAL_BUILTINS, "alias", "builtin", "command", "coproc", "enable", "hash", "shopt"})
 """Commands that may change the running shell, and with it what follows."""
-CONVERTING: Final = frozenset("nilucI")
+CONVERTING: Final = frozenset("nilucIA")
 """The options of `declare` that change what an assignment means."""
 SAFE_LETTERS: Final = frozenset("abBCeEfghHmouvxPT")
 SAFE_OPTIONS: Final = frozenset(

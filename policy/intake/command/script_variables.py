@@ -84,6 +84,8 @@ class ScriptVariables(Struct):
     exported: set[str] = set()
     perhaps_exported: set[str] = set()
     """Names that are exported by a part of the script that may not run: their value for commands is unknown."""
+    not_exported: set[str] = set()
+    """Names of variables that were removed, or hidden from commands, so that a new value is not passed on."""
     readonly: set[str] = set()
     exports_all: bool = False
     """Whether `set -a` is on."""
@@ -152,7 +154,7 @@ class ScriptVariables(Struct):
             value = None
         if self.function_depth:
             self.set_in_functions.add(name)
-        is_passed = not isinstance(value, Array) and (self.exports_all or name in self.exported or name in self.around)
+        is_passed = self.exports_all or name in self.exported or name in self.around
         is_new = (
             name not in self.values
             or self.values[name] != value
@@ -165,7 +167,9 @@ class ScriptVariables(Struct):
             if self.is_environment_shared:
                 self._copy_environment()
             is_certain = name not in self.perhaps_exported or name in self.around
-            self.environment[name] = value if is_certain else None
+            is_passed_on = is_certain and name not in self.not_exported
+            is_passed_on = is_passed_on and not isinstance(value, Array)  # bash exports no arrays
+            self.environment[name] = value if is_passed_on else None
 
     def forget(self, names: Iterable[str]) -> None:
         """Make variables unknown."""
@@ -198,10 +202,28 @@ class ScriptVariables(Struct):
         if self.chain.is_conditional and name not in self.exported:
             self.chain.doubtful.append(name)
         self.exported.add(name)
+        if not self.chain.is_conditional:
+            self.not_exported.discard(name)
+
+    def make_array(self, name: str) -> None:
+        """Make an array of a variable, of which its value is the first element."""
+        if isinstance(self.values.get(name), Array):
+            return
+        value = self.value(name)
+        if value is not None:
+            self.assign(name, Array([value]))
+        else:
+            self.assign(name, None if self.is_stated(name) else Array([]))
+        self.not_exported.add(name)
+
+    def unset(self, name: str) -> None:
+        """Make a variable unknown that may be removed: then a new value is not passed to commands."""
+        self.assign(name, None)
+        self.not_exported.add(name)
 
     def hide(self, name: str) -> None:
         """Pass a variable to commands no longer."""
-        self.assign(name, None)
+        self.unset(name)
         self.exported.discard(name)
 
     def export_all(self, *, is_on: bool) -> None:
@@ -218,7 +240,8 @@ class ScriptVariables(Struct):
     def environment_with(self, assignments: Mapping[str, str | None]) -> dict[str, str | None]:
         """The variables of a command with assignments before it."""
         self.budget.copy(len(self.environment) + len(assignments))
-        return {**self.environment, **assignments}
+        own = {name: None if isinstance(value, Array) else value for name, value in assignments.items()}
+        return {**self.environment, **own}
 
     def snapshot(self) -> VariablesSnapshot:
         """The variables before a part of the script."""

@@ -105,7 +105,9 @@ class ShellBuiltins(Struct):
             if any(map(is_open, named[:2] if words[0] in {"printf", "wait"} else named)):
                 self.script.doubt_all(f"`{words[0]}` sets a variable whose name is not known")
             for word in named:
-                if NAME.fullmatch(word) is not None:
+                if NAME.fullmatch(word) is not None and words[0] == "unset":
+                    self.variables.unset(word)
+                elif NAME.fullmatch(word) is not None:
                     self.variables.assign(word, None)
                 elif word.startswith("-") or "[" in word:
                     self.variables.forget_ending(word.partition("[")[0])
@@ -182,6 +184,8 @@ class ShellBuiltins(Struct):
         for word in words[1:]:
             if word[:1] not in {"-", "+"}:
                 self._declare_one(word, command, exports=exports, hides=hides)
+                if "a" in letters and command in {"declare", "typeset", "local"} and (found := NAME.match(word)):
+                    self.variables.make_array(found.group())
                 if (command == "readonly" or "r" in letters) and (found := NAME.match(word)) is not None:
                     self.variables.readonly.add(found.group())
                 is_outside = command == "local" and not self.variables.function_depth
