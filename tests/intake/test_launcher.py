@@ -782,3 +782,31 @@ def test_any_words_give_a_command_line_or_faults(words: list[str]) -> None:
     assert not (faults and found.words)
     starts_vllm(words, ENV)
     read_text(" ".join(words), ENV, faults, "/a")
+
+
+PACKAGES = [
+    *("uvx vllm@0.33.0", "uvx vllm[audio]", "uvx vllm==0.33.0", "uvx vllm@latest", "pipx run vllm==0.33.0"),
+    *(
+        "uv tool run vllm@0.33.0",
+        "uvx --python 3.12 vllm[audio]==0.33.0",
+        "uvx vllm>=0.30",
+        "pipx run --spec vllm==1 vllm",
+    ),
+    *("uvx git+https://github.com/vllm-project/vllm@v0.33.0", "nohup uvx vllm@0.33.0", "uvx --from vllm==0.33.0 vllm"),
+]
+
+
+@pytest.mark.parametrize("before", PACKAGES)
+def test_a_package_of_vllm_that_a_program_runs_is_vllm(before: str) -> None:
+    words = [*before.split(), "serve", "m", "--port", "1"]
+    line, faults = read(words)
+    assert (line.words, line.serve, faults) == (["m", "--port", "1"], True, [])
+    assert starts_vllm(words, {}) is True
+    assert starts_vllm(["sh", "-c", shlex.join(words)], {}) is True
+
+
+@pytest.mark.parametrize(
+    "words", [["uvx", "vllm@0.33.0"], ["uvx", "ruff@1", "check"], ["uvx", "vllm@1", "collect-env"]]
+)
+def test_a_package_that_serves_nothing_starts_nothing(words: list[str]) -> None:
+    assert starts_vllm(words, {}) is False

@@ -40,7 +40,7 @@ STARTERS: Final[Mapping[str, Starter]] = {
     **dict.fromkeys(("exec", "nohup", "nice", "ionice", "tini", "dumb-init", "catatonit", "numactl"), KEEPS),
     **dict.fromkeys(("taskset", "timeout", "stdbuf", "setsid", "gosu", "su-exec", "command", "builtin"), KEEPS),
     **dict.fromkeys(("chrt", "time", "catchsegv", "prlimit", "busybox", "toybox", "ncu", "rocprofv3"), KEEPS),
-    **dict.fromkeys(("accelerate", "torchrun", "opentelemetry-instrument", "ddtrace-run", "poetry"), KEEPS),
+    **dict.fromkeys(("accelerate", "torchrun", "opentelemetry-instrument", "ddtrace-run", "poetry", "pipx"), KEEPS),
     # The policy of sudo resets variables. The others activate an environment, which has variables of its own, or
     # start programs on other machines.
     **dict.fromkeys(("sudo", "conda", "mamba", "micromamba", "pixi", "mpirun"), MAY_CHANGE),

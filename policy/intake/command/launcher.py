@@ -25,6 +25,7 @@ from policy.intake.command.programs import (
     SHELLS,
     STARTS_VLLM,
     VLLM,
+    is_package,
     is_program,
     is_unknown,
     mentions_vllm,
@@ -203,8 +204,9 @@ def _program(
             why = f"the value of {quoted(words[at])}, which names the program, is not known"
             is_named = hides_vllm(words, at) or STARTS_VLLM.search(words[at]) is not None
             return UnreadableCommand(why, places[at], is_named)
-        if program == "vllm" or (at == 0 and program == "serve"):
-            return subcommand(words, places, own, at + (program == "vllm"))
+        is_vllm = program == "vllm" or (at > 0 and is_package(words[at]))
+        if is_vllm or (at == 0 and program == "serve"):
+            return subcommand(words, places, own, at + is_vllm)
         if PYTHON.fullmatch(program):
             return python_command(words, places, own, at, depth)
         if program in SHELLS:

@@ -58,6 +58,8 @@ QUOTES: Final = re.compile(r"""['"]|\\(?!\n)""")
 VLLM: Final = re.compile(r"(?<![\w.-])vllm(?![\w-])")
 SERVE: Final = re.compile(r"(?<![\w./-])serve(?![\w./-])")
 FILE_NAME: Final = re.compile(r"[\w.+-]+")
+PACKAGE: Final = re.compile(r"vllm(?:\.git)?(?:\[[^]]{0,100}\])?(?:\s{0,9}[@=<>!~].{0,1000})?", re.DOTALL)
+"""Matches the package vLLM as a requirement: `vllm[audio]`, `vllm==0.23.0`, `vllm@latest`."""
 PLACEHOLDER: Final = re.compile(r"\$[({]|\{\{")
 """Matches a word with something still to be replaced: a variable that is not set here, or a template."""
 
@@ -67,6 +69,12 @@ def is_program(word: str) -> bool:
     program = word.rpartition("/")[2]
     is_named = program in {"vllm", "env", "eval", "xargs"} or program in SHELLS or program in STARTERS
     return is_named or program.endswith(".sh") or PYTHON.fullmatch(program) is not None
+
+
+def is_package(word: str) -> bool:
+    """Whether a word names the package vLLM with a version or extras, as `uvx` starts it: `vllm@0.23.0`."""
+    name = word.rpartition("/")[2]
+    return any(each != "vllm" and PACKAGE.fullmatch(each) is not None for each in (word, name))
 
 
 def mentions_vllm(text: str) -> bool:
@@ -84,10 +92,11 @@ def next_start(words: Sequence[str], start: int) -> int | None:
     option: `sudo -u vllm`, `conda run -n vllm`.
     """
     for index in range(start, len(words)):
-        if not is_program(words[index]):
+        is_vllm = words[index].rpartition("/")[2] == "vllm" or is_package(words[index])
+        if not is_vllm and not is_program(words[index]):
             continue
         following = words[index + 1] if index + 1 < len(words) else ""
-        if words[index].rpartition("/")[2] != "vllm" or following in SUBCOMMANDS or is_unknown(following):
+        if not is_vllm or following in SUBCOMMANDS or is_unknown(following):
             return index
     return None
 
