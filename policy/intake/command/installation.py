@@ -22,7 +22,7 @@ EXACT: Final = re.compile(rf"vllm(?:\[[\w,. -]{{0,100}}\])?\s*(?:==|@)\s*({VERSI
 INSTALLS: Final = re.compile(r"(?<![\w-])(?:install|sync|add|develop|activate)(?![\w-])")
 PIP: Final = re.compile(r"pip[0-9.]*")
 PROJECTS: Final = {
-    "uv": ("sync", "add", "pip"),
+    "uv": ("sync", "add"),
     **dict.fromkeys(("conda", "mamba", "micromamba", "pixi", "poetry"), ("install", "add", "update", "activate")),
 }
 """The commands of other programs that change which packages are there."""
@@ -50,14 +50,15 @@ def installed_by(words: Sequence[str]) -> Installation | None:
     programs = [word.rpartition("/")[2] for word in words]
     if programs[0] in SEARCHING or not any(map(INSTALLS.search, words)):
         return None
-    cause = f"{quoted(' '.join(words))} may install another vLLM or activate an environment with one"
     for index, program in enumerate(programs):
         if PIP.fullmatch(program) is not None:
             rest = [at for at in range(index + 1, len(words)) if not words[at].startswith("-")]
             return _pip(words, rest[0] + 1) if rest and words[rest[0]] == "install" else None
-        following = next((word for word in words[index + 1 :] if not word.startswith("-")), "")
-        if program in PROJECTS and following != "pip" and following in PROJECTS[program]:
-            return Installation(None, cause)
+        cause = f"{quoted(program)} may install another vLLM or activate an environment with one"
+        if program in PROJECTS:
+            following = next((words[at] for at in range(index + 1, len(words)) if not words[at].startswith("-")), "")
+            if following in PROJECTS[program]:
+                return Installation(None, cause)
         if program in SHELLS or program in {".", "source", "eval", "setup.py"}:
             return Installation(None, cause)
     return None
@@ -65,7 +66,7 @@ def installed_by(words: Sequence[str]) -> Installation | None:
 
 def _pip(words: Sequence[str], at: int) -> Installation | None:
     """The vLLM that `pip install` installs, whose arguments begin at ``at``."""
-    cause = f"{quoted(' '.join(words))} installs vLLM before the start"
+    cause = "`pip install` installs another vLLM before the start"  # its arguments may have a password
     exact: str | None = None
     is_unknown = False
     while at < len(words):
@@ -89,13 +90,12 @@ def run_by(program: str, arguments: Sequence[str], started: str) -> list[Install
     """The vLLM that a program may run from an environment of its own; ``arguments`` are those before ``started``."""
     if program not in RUNNERS:
         return []
-    shown = quoted(" ".join((program, *arguments, started)))
     named = [part for word in (*arguments, started) for part in word.split(",")]
     named += [word.partition("=")[2] for word in arguments if word.startswith("--")]
     versions = [found[1] for found in map(EXACT.fullmatch, named) if found is not None]
     if versions and not any(map(is_open, (*arguments, started))):
-        return [Installation(versions[-1], f"{shown} runs that vLLM")]
-    return [Installation(None, f"{shown} may run another vLLM than the image's")]
+        return [Installation(versions[-1], f"{quoted(program)} runs that vLLM")]
+    return [Installation(None, f"{quoted(program)} may run another vLLM than the image's")]
 
 
 def found_by(*environments: Mapping[str, str | None]) -> Installation | None:
