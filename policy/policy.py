@@ -173,6 +173,8 @@ class Policy:
         if request.deployment is not None:
             intake = self.intake(request)
             request = replace(request, facts=intake.facts)
+            if _other_vllm(request, intake):
+                request = replace(request, release=replace(request.release, verified=False))
         ruleset = self.ruleset(request.release.decided_as)
         evaluation = evaluate(ruleset, request.facts, today, upstream_only=request.upstream_only)
         return RequestEvaluation(request, today, ruleset, evaluation, intake)
@@ -284,7 +286,9 @@ class Policy:
         errors = startup_errors(views, final, final_row)
         launch_errors = result.launch_errors
         sentence = summary(ruling, reasons, [*launch_errors, *errors])
-        warnings = self._warnings(result)
+        other = _other_vllm(request, intake)
+        warnings = [other] if other else []
+        warnings += self._warnings(result, is_other=bool(other))
         if final.refusals:
             left = start_lists(views, final, final_row)
             reasons += [views[n].reason(final_row, left, False) for n in final.refusals]
@@ -329,12 +333,12 @@ class Policy:
             )
         return decision
 
-    def _warnings(self, result: RequestEvaluation) -> list[str]:
-        """A version that was not checked, and the dates of house rules."""
+    def _warnings(self, result: RequestEvaluation, *, is_other: bool) -> list[str]:
+        """A version that was not checked, unless another one may run, and the dates of house rules."""
         request, ruleset, ruling = result.request, result.ruleset, result.evaluation.ruling
         warnings = []
         release = request.release
-        if not release.verified:
+        if not release.verified and not is_other:
             warnings.append(
                 f"vLLM {request.vllm_version} was not checked against these rules; decided as {release.decided_as}"
             )
@@ -386,3 +390,11 @@ def _fired_rules(ruleset: Ruleset, evaluation: Evaluation) -> set[str]:
     """The ids of the rules in the reasons of a decision."""
     ruling = evaluation.ruling
     return {ruleset.rules[n].rule.id for n in (*ruling.standing, *evaluation.final.refusals, *ruling.advice)}
+
+
+def _other_vllm(request: Request, intake: IntakeResult | None) -> str:
+    """Why another vLLM than the requested one may run, empty if none does."""
+    other = None if intake is None else intake.installation
+    if other is None or other.version == request.vllm_version.removeprefix("v"):
+        return ""
+    return f"{other.cause}; decided for vLLM {request.vllm_version}, which may not be the one that runs"

@@ -36,12 +36,20 @@ class Container(Struct, frozen=True):
     problem: str = ""
 
 
+class Installation(Struct, frozen=True, gc=False):
+    """Another vLLM than that of the image: its version, None if that is not known, and what makes it run."""
+
+    version: str | None
+    cause: str
+
+
 class CommandLine(Struct, frozen=True):
     """The words that vLLM's own parser gets, each with its place, and the variables that the command sets for it.
 
     ``env`` has only what the command line itself sets (``A=b vllm serve …``, ``export A=b``). A value of ``None`` is
     unknown. ``serve`` says that the words follow ``vllm serve``, so that the first positional word may be the model.
     ``doubts`` says why vLLM may get other words or variables, or may be started again with others.
+    ``installation`` is another vLLM that they are for than that of the image.
     """
 
     words: list[str] = []
@@ -50,6 +58,7 @@ class CommandLine(Struct, frozen=True):
     serve: bool = True
     warnings: list[str] = []
     doubts: list[str] = []
+    installation: Installation | None = None
 
 
 class ParsedOptions(Struct, frozen=True):

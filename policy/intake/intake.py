@@ -19,6 +19,7 @@ from policy.facts.vocabulary import INDEX, ancestors
 from policy.intake.command.arguments import below, read_options
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text
+from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive
 from policy.intake.derive.row import facts_of
 from policy.intake.derive.speculation import (
@@ -71,7 +72,7 @@ def no_models(_: str) -> None:
 class IntakeResult(Struct, frozen=True):
     """The facts of a deployment, their origins, the arguments that decide nothing, and warnings for the user.
 
-    ``launch_errors`` says why vLLM's parser ends the start.
+    ``launch_errors`` says why vLLM's parser ends the start. ``installation`` is another vLLM than that of the image.
 
     ``found`` has the models that ``Find`` returned; each may be a different one next time. ``unknown_words`` has the
     arguments that may be any flag, each with its place: those that are unknown as a whole are ignored.
@@ -88,6 +89,7 @@ class IntakeResult(Struct, frozen=True):
     unknown_variables: list[str] = []
     doubts: list[str] = []
     launch_errors: list[str] = []
+    installation: Installation | None = None
 
 
 class ModelConfigNeeded(RequestInvalid):
@@ -172,6 +174,7 @@ def _derive(
         unknown_variables,
         command.doubts,
         options.launch_errors,
+        command.installation,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policy.errors import Remedy, RequestFault, RequestInvalid
+from policy.intake.manifests import read_manifest
 from policy.request.manifest import name_of, pointer_of, requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 
@@ -81,6 +82,48 @@ def test_a_container_is_decided_for_its_images_release_else_the_requests_else_th
     assert request.deployment is not None
     found = (request.vllm_version, request.release.decided_as, request.release.verified)
     assert (path, found, request.deployment.notes) == ("spec.containers[0]", expected, notes)
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("vllm serve dense", ("0.24.0", True, False)),
+        ("pip install vllm==0.33.0 && vllm serve dense", ("0.33.0", True, False)),
+        ("uvx vllm@0.33.0 serve dense", ("0.33.0", True, False)),
+        ("pip install -e . && vllm serve dense", ("0.24.0", False, True)),
+        ("PYTHONPATH=/x vllm serve dense", ("0.24.0", False, True)),
+    ],
+)
+def test_another_vllm_than_the_image_s_is_decided_for_or_makes_the_release_unverified(
+    ask: Asking, script: str, expected: tuple[str, bool, bool]
+) -> None:
+    members = {**container("vllm/vllm-openai:v0.24.0"), "command": ["bash", "-c", script], "args": []}
+    ((_, request),) = read(ask, pod(members))
+    assert isinstance(request, Request)
+    decision = ask.policy.decide(request, TODAY)
+    warned = any("which may not be the one that runs" in warning for warning in decision.warnings)
+    assert (decision.vllm_version, decision.release.verified, warned) == expected
+    assert not any("was not checked" in warning for warning in decision.warnings)
+
+
+SETUPS = [
+    ("pip install vllm==0.33.0", "0.33.0"),
+    ("# pip install vllm==0.33.0", None),
+    ("echo pip install vllm==0.33.0", None),
+    ("pip install vllm==0.24.0\npip install vllm==0.33.0", "0.33.0"),
+    ("pip install vllm==0.33.0 # not vllm==0.24.0", "0.33.0"),
+    ("pip install vllm==0.33.0\nif x; then pip install vllm==0.24.0; fi", "0.33.0"),
+    ("if x; then pip install vllm==0.24.0; fi", None),
+    ("pip install 'vllm[audio]==0.33.0'", "0.33.0"),
+    ("cat <<E\npip install vllm==0.33.0\nE", None),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize(("setup", "version"), SETUPS)
+def test_the_setup_of_a_task_installs_vllm_as_a_script_does(setup: str, version: str | None) -> None:
+    (found,) = read_manifest({"run": "vllm serve m", "setup": setup}, "", [])
+    assert found.vllm_version == version
 
 
 def test_notes_are_warnings_of_the_decision(ask: Asking) -> None:

@@ -52,7 +52,9 @@ def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
     ],
 )
 def test_the_words_after_vllm_serve_are_its_own(words: list[str], found: list[str], first: int) -> None:
-    assert read(words) == (CommandLine(found, PLACES[first : len(words)]), [])
+    line, faults = read(words)
+    assert (line.words, line.places, line.env, line.serve) == (found, PLACES[first : len(words)], {}, True)
+    assert (line.warnings, line.doubts, faults) == ([], [], [])
 
 
 @pytest.mark.parametrize(
@@ -820,3 +822,64 @@ def test_a_package_of_vllm_that_a_program_runs_is_vllm(before: str) -> None:
 )
 def test_a_package_that_serves_nothing_starts_nothing(words: list[str]) -> None:
     assert starts_vllm(words, {}) is False
+
+
+INSTALLED: list[tuple[str, str | None]] = [
+    ("pip install vllm==0.33.0 && vllm serve m", "0.33.0"),
+    ("pip3 install -U --index-url https://x/y 'vllm[audio]==0.33.0'; vllm serve m", "0.33.0"),
+    ("uv pip install --system vllm==0.33.0 && vllm serve m", "0.33.0"),
+    ("python3 -m pip install torch vllm==0.33.0\nexec vllm serve m", "0.33.0"),
+    ("sudo pip install vllm==0.33.0; vllm serve m", "0.33.0"),
+    ("cd /x && pip install vllm==0.33.0 && vllm serve m", "0.33.0"),
+    ("pip install vllm==0.32.0; pip install vllm==0.33.0; vllm serve m", "0.33.0"),
+    ("uvx vllm@0.33.0 serve m", "0.33.0"),
+    ("uvx --from vllm==0.33.0 vllm serve m", "0.33.0"),
+    ("uvx --from=vllm==0.33.0 vllm serve m", "0.33.0"),
+    ("uv run --with vllm==0.33.0 vllm serve m", "0.33.0"),
+    ("uv tool run 'vllm[audio]==0.33.0' serve m", "0.33.0"),
+    ("pipx run --spec vllm==0.33.0 vllm serve m", "0.33.0"),
+    ("pip install vllm==0.32.0; uvx vllm@0.33.0 serve m", "0.33.0"),
+    *(
+        (f"{before} vllm serve m", None)
+        for before in (
+            *("pip install vllm;", "pip install -U 'vllm>=0.30';", "pip install -e . &&", "pip install -r r.txt;"),
+            *("pip install .;", "pip install ./vllm.whl;", "pip install git+https://github.com/vllm-project/vllm;"),
+            *('pip install "vllm==$V";', "git checkout v0.33.0 && pip install -e . &&", "uv sync;", "uv add vllm;"),
+            *("[ -d /x ] && pip install vllm==0.33.0;", "pip install x || pip install vllm==0.33.0;"),
+            *(
+                "if x; then pip install vllm==0.33.0; fi;",
+                "bash -c 'pip install vllm==0.33.0';",
+                "PATH=/opt/v/bin:$PATH",
+            ),
+            *("export PATH=/opt/v/bin:$PATH;", "PYTHONPATH=/x", "conda run -n vllm033", "conda activate x;", "uv run"),
+            *(". /x/bin/activate;", "pip install -t /x vllm==0.33.0;", "uvx --from vllm", "uvx --from 'vllm>0.3'"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("script", "version"), INSTALLED)
+def test_another_vllm_that_a_script_installs_or_runs_is_that_one(script: str, version: str | None) -> None:
+    for words in (["bash", "-c", script], ["sh", "-c", f"bash -c {shlex.quote(script)}"]):
+        line, faults = read(words)
+        assert (line.words, faults) == (["m"], [])
+        assert line.installation is not None
+        assert line.installation.version == version
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("# pip install vllm==0.33.0\nvllm serve m", "echo pip install vllm==0.33.0; vllm serve m"),
+        *("pip install transformers==5.0; vllm serve m", "pip uninstall -y vllm-x; vllm serve m"),
+        *(
+            "pip install --dry-run vllm==0.33.0; vllm serve m",
+            "pip show vllm; vllm serve m",
+            "apt install x; vllm serve m",
+        ),
+        *("vllm serve m; pip install vllm==0.33.0", "nohup vllm serve m"),
+    ],
+)
+def test_what_installs_no_other_vllm_before_the_start_leaves_the_image_s(script: str) -> None:
+    line, faults = read(["bash", "-c", script])
+    assert (line.words, line.installation, faults) == (["m"], None, [])

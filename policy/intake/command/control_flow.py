@@ -63,6 +63,14 @@ class ControlFlow(Struct):
         return bool(self.parts) or self.variables.chain.is_conditional
 
     @property
+    def condition(self) -> object:
+        """On what it depends that the current command runs: the same object for commands that run together."""
+        chain = self.variables.chain
+        if self.parts or chain.joiner == "||":
+            return object()
+        return chain if chain.is_conditional else None
+
+    @property
     def is_in_case(self) -> bool:
         """Whether the current words may be the pattern of a branch of `case`."""
         return bool(self.parts) and self.parts[-1].kind == "case"

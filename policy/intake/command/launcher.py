@@ -16,6 +16,7 @@ from policy.intake.command.command_builder import ASSIGNMENT
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.environment import STARTERS, Effect, effect_of, exec_letters
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
+from policy.intake.command.installation import found_by, installed_by, may_install, run_by
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import (
     COPYING,
@@ -48,7 +49,7 @@ from policy.intake.command.vllm_command import (
 )
 from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command.xargs_options import xargs_options
-from policy.intake.command_line import CommandLine
+from policy.intake.command_line import CommandLine, Installation
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def read_command(
         return CommandLine()
     if (found is None or (isinstance(found, UnreadableCommand) and is_unknown(read[0]))) and is_model(read):
         return CommandLine(read, list(places))
-    return _command_line(found, " ".join(read[:8]), faults, pointer)
+    return _command_line(found, " ".join(read[:8]), env, faults, pointer)
 
 
 def read_text(
@@ -117,12 +118,13 @@ def read_text(
         return CommandLine()
     if found is None and not commands:
         return CommandLine()
-    return _command_line(found, text, faults, pointer, is_text=True)
+    return _command_line(found, text, env, faults, pointer, is_text=True)
 
 
 def _command_line(
     found: ServerCommand | UnreadableCommand | None,
     shown: str,
+    env: Variables,
     faults: list[RequestFault],
     pointer: str,
     *,
@@ -130,13 +132,36 @@ def _command_line(
 ) -> CommandLine:
     """The command line that was found, or a fault and no words; with ``is_text`` all words are at ``pointer``."""
     if isinstance(found, ServerCommand):
-        return CommandLine(found.words, found.places, found.env, found.serve, found.warnings, found.doubts)
+        installation = found_by(env, found.env) or found.installation
+        return CommandLine(
+            found.words, found.places, found.env, found.serve, found.warnings, found.doubts, installation
+        )
     if found is None:
         message = f"{quoted(shown)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"
         faults.append(RequestFault(pointer, message))
     else:
         faults.append(RequestFault(pointer if is_text else below(pointer, found.place), f"{found.why}, {found.remedy}"))
     return CommandLine()
+
+
+def installation_of(words: Sequence[str], env: Variables) -> Installation | None:
+    """Another vLLM than the image's that a command or its variables make run, if any."""
+    if not may_install(words, env):
+        return None
+    return read_command(words, [""] * len(words), env, [], "").installation
+
+
+def installed_in(script: str, env: Variables) -> Installation | None:
+    """The vLLM that a script installs: the last one that is certain, else the last."""
+    try:
+        commands = split(script, env, is_bash=True)
+    except ShellSyntaxError as error:
+        return Installation(None, f"the script cannot be read: {error}")
+    found = [(command, other) for command in commands if (other := installed_by(command.words)) is not None]
+    certain = [other for command, other in found if command.condition is None and other.version is not None]
+    if certain:
+        return certain[-1]
+    return replace(found[-1][1], version=None) if found else None
 
 
 def starts_vllm(words: Sequence[str], env: Variables) -> bool | UnreadableCommand:
@@ -173,10 +198,13 @@ def _vllm(
     """
     doubts: list[UnreadableCommand] = []
     changes: list[str] = []
-    found = _program(words, places, env, given, depth, budget, doubts, changes)
+    runs: list[Installation] = []
+    found = _program(words, places, env, given, depth, budget, doubts, changes, runs)
     if isinstance(found, ServerCommand):
         found.doubts.extend(changes[:1])
         found.warnings.extend(f"{change}; variables are not certain" for change in changes[:1])
+        if found.installation is None and runs:
+            found = replace(found, installation=runs[-1])
     if found is not None:
         return found
     return doubts[0] if doubts else offline_engine(words, places)
@@ -191,10 +219,12 @@ def _program(
     budget: ExpansionBudget,
     doubts: list[UnreadableCommand],
     changes: list[str],
+    runs: list[Installation],
 ) -> ServerCommand | UnreadableCommand | None:
     """Like ``_vllm``, but unknown words after a program that starts another are its arguments, added to `doubts`.
 
     What may change the variables in a way that is not known is added to `changes`; the variables are unknown then.
+    Another vLLM than the image's that a program runs is added to `runs`.
     """
     own = given
     at, end = 0, len(words)
@@ -259,6 +289,7 @@ def _program(
                 changes.append(f"{quoted(program)} may change the variables of what it starts")
             elif program == "exec" and "l" in exec_letters(words[at + 1 : later]):
                 changes.append("`exec -l` starts a shell that reads start-up files, and they may set any variable")
+            runs += run_by(program, words[at + 1 : later], words[later] if later < end else "")
             at = later
         else:
             return other_program(words, places, at)
@@ -291,7 +322,7 @@ def _with_outer(
     if not isinstance(found, ServerCommand):
         return found
     budget.copy(len(own) + len(found.env))
-    return ServerCommand(found.words, found.places, {**own, **found.env}, found.serve, found.warnings, found.doubts)
+    return replace(found, env={**own, **found.env})
 
 
 def _xargs(
@@ -393,6 +424,8 @@ def _in_script(
     doubts: list[str] = []
     unread: UnreadableCommand | None = None
     copied: str | None = None
+    installation: Installation | None = None
+    condition: object = None
     for command in commands:
         found = _vllm(command.words, [place] * len(command.words), env, command.env, depth + 1, budget)
         program = command.words[0].rpartition("/")[2]
@@ -404,11 +437,17 @@ def _in_script(
         elif program in COPYING and any(VLLM.search(word) for word in command.words):
             copied = program
         if isinstance(found, ServerCommand):
+            if installation is not None and found.installation is None:
+                is_certain = condition is None or condition is command.condition
+                version = installation.version if is_certain else None
+                found = replace(found, installation=replace(installation, version=version))
             started.append(found)
             if command.doubt:
                 doubts.append(command.doubt)
         elif found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
+        if not isinstance(found, ServerCommand) and (other := installed_by(command.words)) is not None:
+            installation, condition = other, command.condition
     others = [found for found in started if not only_shows_help(found)]
     started = others or started[:1]
     if not started:

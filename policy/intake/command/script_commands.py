@@ -23,6 +23,8 @@ class Command(Struct, frozen=True, gc=False):
     env: dict[str, str | None]
     writes: bool = False
     doubt: str = ""
+    condition: object = None
+    """On what it depends that the command runs: None for nothing, else the chain or part that it is in."""
 
 
 class ScriptCommands(Struct):
@@ -34,9 +36,11 @@ class ScriptCommands(Struct):
     """Why the script as a whole may run other commands than those that are read; the first reason is kept."""
     function_names: set[str] = set()
 
-    def add(self, words: list[str], env: dict[str, str | None], *, writes: bool = False) -> None:
+    def add(
+        self, words: list[str], env: dict[str, str | None], *, writes: bool = False, condition: object = None
+    ) -> None:
         """Add a command."""
-        self.found.append(Command(words, env, writes))
+        self.found.append(Command(words, env, writes, "", condition))
 
     def doubt_all(self, doubt: str) -> None:
         """Put the whole script in doubt."""

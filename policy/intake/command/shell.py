@@ -243,7 +243,7 @@ class _ShellReader:
                 self.variables.assign(name, value)
         elif not self.builtins.read_builtin(words, is_apart=is_apart):
             env = self.variables.environment_with(assignments) if assignments else self.variables.share_environment()
-            self.script.add(words, env, writes=writes)
+            self.script.add(words, env, writes=writes, condition=self.flow.condition)
 
     def calculation(self) -> bool:
         """Read `((…))` at a bracket; false if it opens a subshell or a function, or may start vLLM."""

@@ -21,6 +21,7 @@ from policy.intake.command.programs import (
     is_unknown,
 )
 from policy.intake.command.words import Pattern, Unknown
+from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
 from policy.messages import quoted
 
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
@@ -32,6 +33,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     """The words of a command that are vLLM's own, with their places, and the variables that the command sets.
 
     ``serve`` says that they follow `vllm serve`, which takes a model; the modules of vLLM take only flags.
+    ``installation`` is another vLLM than the image's that they are for.
     """
 
     words: list[str]
@@ -40,6 +42,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     serve: bool
     warnings: list[str]
     doubts: list[str] = []
+    installation: Installation | None = None
 
 
 class UnreadableCommand(Struct, frozen=True, gc=False):

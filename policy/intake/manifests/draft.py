@@ -11,7 +11,7 @@ from policy.intake.command import expansion, launcher, shell
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.programs import STARTS_VLLM, is_program
 from policy.intake.command.words import Unknown
-from policy.intake.command_line import Container
+from policy.intake.command_line import Container, Installation
 from policy.intake.manifests import images
 from policy.masking import is_secret
 from policy.messages import QUOTED, quoted
@@ -180,11 +180,16 @@ class EngineDraft:
         except expansion.ShellSyntaxError:
             return self.words
 
-    def finish(self, installed: str | None = None) -> None:
-        """Add the finished engine to the manifest's; ``installed`` is vLLM's version if not only the image has it."""
+    def finish(self, installed: Installation | None = None) -> None:
+        """Add the finished engine to the manifest's; ``installed`` is a vLLM that replaces that of the image."""
         if not self._is_within_limits():
             return
-        version, unversioned = (installed, None) if installed is not None else images.release(self.image)
+        version, unversioned = images.release(self.image)
+        for other in (installed, launcher.installation_of(self.words, self.env)):
+            if other is not None and other.version is not None:
+                version, unversioned = other.version, None
+            elif other is not None and version is None:
+                unversioned = other.cause
         is_hidden = False  # all words between a secret's flag and the next one, as a shell may have split it
         for place, word in zip(self.places, self.words, strict=True):
             if TEMPLATE in word:

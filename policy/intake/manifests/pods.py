@@ -10,6 +10,7 @@ the others.
 from __future__ import annotations
 
 import re
+from posixpath import dirname, normpath
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.kubernetes_references import is_hidden
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 GROUP: Final = "LWS_"
 """Begins the variables that LeaderWorkerSet sets, whose values are read as one word each."""
+MAX_DEPTH: Final = 64
+"""In how many folders a mounted file may be; one in more is not read."""
 REFERENCE: Final = re.compile(r"\$(\$|\((?P<name>[^()$]+)\))")
 
 
@@ -115,9 +118,13 @@ def read_env_from(env_from: ManifestNode, draft: EngineDraft) -> None:
 
 
 def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -> None:
-    """Add the files of mounted ConfigMaps that are in the manifest, by their path in the container."""
-    mounts = container.get("volumeMounts").items()
+    """Add the files of mounted ConfigMaps that are in the manifest, by their path in the container.
+
+    A mount below another hides the files of that at its path, whatever its volume is.
+    """
+    mounts = list(container.get("volumeMounts").items())
     volumes = _volumes(pod) if mounts else {}
+    paths = {normpath(path) for mount in mounts if (path := mount.get("mountPath").text()) is not None}
     for mount in mounts:
         name, path = mount.get("name").text(), mount.get("mountPath").text()
         volume = volumes.get(name or "")
@@ -134,9 +141,22 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
         files = {file: data[key] for key, file in chosen.items() if key in data and file is not None}
         sub_path = mount.get("subPath").text()
         if sub_path is None:
-            draft.files.update({f"{path.rstrip('/')}/{file}": text for file, text in files.items()})
+            named = {f"{path.rstrip('/')}/{file}": text for file, text in files.items()}
+            draft.files.update({file: text for file, text in named.items() if not _is_hidden(file, path, paths)})
         elif sub_path in files:
             draft.files[path] = files[sub_path]
+
+
+def _is_hidden(file: str, path: str, paths: set[str]) -> bool:
+    """Whether one of the paths of mounts is at a file, or between it and the path of its own mount."""
+    own, above = normpath(path), normpath(file)
+    if above.count("/") > MAX_DEPTH:
+        return True
+    while len(above) > len(own):
+        if above in paths:
+            return True
+        above = dirname(above)
+    return False
 
 
 def _volumes(pod: ManifestNode) -> dict[str, ManifestNode]:

@@ -1,14 +1,15 @@
 """SkyPilot tasks (read at the project's examples, 2026).
 
-Reads ``run`` as a bash script with the variables of ``envs``, and vLLM's version from ``pip install vllm==`` in
-``setup``. Variables that SkyPilot sets on each node are unknown until it has chosen one.
+Reads ``run`` as a bash script with the variables of ``envs``, and vLLM's version from the last certain
+``pip install vllm==`` in ``setup``, which is a bash script too. Variables that SkyPilot sets on each node are unknown
+until it has chosen one.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.launcher import installed_in
 from policy.intake.manifests.draft import EngineDraft
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
 BESIDE: Final = frozenset({"resources", "setup", "envs", "num_nodes", "service", "secrets", "workdir", "file_mounts"})
 NODE_VARIABLES: Final = ("SKYPILOT_NUM_GPUS_PER_NODE", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
-INSTALLS: Final = re.compile(
-    r"\bvllm(?:\[[\w,-]{1,80}\])?==(\d{1,4}\.\d{1,4}\.\d{1,4}(?:rc\d{1,3}|\.post\d{1,3})?)(?![\w.*])"
-)
 
 
 def is_task(document: ManifestNode) -> bool:
@@ -42,6 +40,5 @@ def read_task(document: ManifestNode) -> None:
     image = document.get("resources", "image_id").value
     if isinstance(image, str) and image.startswith("docker:"):
         draft.image = image.removeprefix("docker:")
-    found = INSTALLS.search(document.get("setup").text() or "")
     if draft.starts_vllm():
-        draft.finish(installed=found[1] if found else None)
+        draft.finish(installed_in(document.get("setup").text() or "", draft.env))

@@ -159,3 +159,41 @@ def test_a_reference_to_a_name_that_is_set_has_its_value_whatever_else_sets_vari
     env = [{"name": "FOO_SERVICE_PORT", "value": "1"}, {"name": NAME, "value": "$(FOO_SERVICE_PORT)"}]
     assert read(env, envFrom=SECRET)[0] == {"FOO_SERVICE_PORT": "1", NAME: "1"}
     assert read([{"name": NAME, "value": "$$(A)"}], envFrom=SECRET)[0] == {NAME: "$(A)"}
+
+
+VOLUMES = [{"name": "c", "configMap": {"name": "c"}}, {"name": "e", "emptyDir": {}}, {"name": "s", "secret": {}}]
+FILES = {"s.yaml": "model: a/b", "t.yaml": "model: a/c"}
+
+
+@pytest.mark.parametrize(
+    ("others", "hidden"),
+    [
+        ([], set()),
+        ([("e", "/other", None), ("e", "/", None), ("e", "/cfg/s.yaml.d", None)], set()),
+        ([("e", "/cfg/s.yaml", "q")], {"s.yaml"}),
+        ([("s", "/cfg/s.yaml", "q")], {"s.yaml"}),
+        ([("gone", "/cfg//s.yaml", "q")], {"s.yaml"}),
+        ([("e", "/cfg/s.yaml/", None), ("e", "/cfg/t.yaml", None)], {"s.yaml", "t.yaml"}),
+    ],
+)
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("path", ["/cfg", "/cfg/"])
+def test_a_mount_below_another_hides_its_files(
+    others: list[tuple[str, str, str | None]], hidden: set[str], path: str, *, is_last: bool
+) -> None:
+    mounts = [{"name": name, "mountPath": at, "subPath": sub} for name, at, sub in others]
+    mounts.insert(len(mounts) if is_last else 0, {"name": "c", "mountPath": path, "subPath": None})
+    container = {"image": "vllm/vllm-openai", "command": ["vllm", "serve"], "volumeMounts": mounts}
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container], "volumes": VOLUMES}}
+    (engine,) = read_manifest([config_map(FILES), pod], "", [])
+    assert engine.files == {f"/cfg/{name}": text for name, text in FILES.items() if name not in hidden}
+
+
+def test_a_mount_of_a_folder_below_hides_what_a_config_map_puts_there() -> None:
+    items = [{"key": "s.yaml", "path": "sub/s.yaml"}, {"key": "t.yaml", "path": "t.yaml"}]
+    volumes = [{"name": "c", "configMap": {"name": "c", "items": items}}, VOLUMES[1]]
+    mounts = [{"name": "c", "mountPath": "/cfg"}, {"name": "e", "mountPath": "/cfg/sub"}]
+    container = {"image": "vllm/vllm-openai", "command": ["vllm", "serve"], "volumeMounts": mounts}
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container], "volumes": volumes}}
+    (engine,) = read_manifest([config_map(FILES), pod], "", [])
+    assert engine.files == {"/cfg/t.yaml": "model: a/c"}
