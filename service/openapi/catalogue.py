@@ -11,11 +11,12 @@ from policy.decision.decision import encode
 from service.auth.access import OPEN_PATHS, scope_of
 from service.auth.tokens import READ
 from service.openapi import parameters
-from service.openapi.examples import METRICS_EXAMPLE, RULE_EXAMPLE, example_decision, record_example
+from service.openapi.examples import METRICS_EXAMPLE, RULE_EXAMPLE, record_example
 from service.openapi.responses import ASKS_WHO, FULL, LARGE, STOPPING, problems, security
 from service.openapi.shapes import ref
 from service.openapi.tags import LOG, OPERATIONS, RULES
-from service.state.landing import EXAMPLE, landing_document
+from service.state.answers import today
+from service.state.landing import landing_forms
 
 if TYPE_CHECKING:
     from service.state.state import ServiceState
@@ -38,8 +39,8 @@ class ReadOperation(Struct, frozen=True):
     body: bytes
     kinds: tuple[str, ...] = ()
     media_type: str = JSON
-    also: tuple[str, ...] = ()
-    """The other media types of the answer."""
+    also: dict[str, dict[str, Any]] = {}
+    """The schemas of the other media types of the answer."""
 
 
 LANDING: Final = {
@@ -58,7 +59,7 @@ def read_paths(calls: dict[str, Any], service: ServiceState) -> dict[str, Any]:
 def _operations(service: ServiceState) -> dict[str, ReadOperation]:
     answers = service.answers
     record = encode(record_example(answers))
-    landing = landing_document(answers.policy, example_decision(answers, EXAMPLE), service.version)
+    landing = landing_forms(answers.policy, today(), service.version)[b"text/plain"].decode()
     page = b'{"items":[%b],"next":null}' % record
     loaded = answers.policy_document(service.published)
     rule = answers.rule_document(RULE_EXAMPLE)
@@ -93,7 +94,13 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
             ("log-unavailable",),
         ),
         "/": ReadOperation(
-            OPERATIONS, "getLanding", "what the service is", ref("Landing"), encode(landing), also=("text/html", TEXT)
+            OPERATIONS,
+            "getLanding",
+            "what the service is",
+            text,
+            encode(landing),
+            media_type=TEXT,
+            also={"text/html": text, JSON: ref("Landing")},
         ),
     }
 
@@ -101,7 +108,7 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
 def _call(path: str, call: dict[str, Any], shown: ReadOperation, service: ServiceState) -> dict[str, Any]:
     needed = READ if path == "/readyz" else scope_of(path)
     content = {shown.media_type: {"example": _shortened(msgspec.json.decode(shown.body)), "schema": shown.schema}}
-    content |= {media_type: {"schema": {"type": "string"}} for media_type in shown.also}
+    content |= {media_type: {"schema": schema} for media_type, schema in shown.also.items()}
     also = (*(ASKS_WHO if needed else ()), *shown.kinds, LARGE, *(() if path in OPEN_PATHS else (FULL, STOPPING)))
     responses: dict[str, Any] = {"200": {"description": shown.result, "content": content}, **problems(*also)}
     if path == "/v1/policy":
