@@ -28,6 +28,7 @@ const operationIds: Equal<
   | "getMetrics"
   | "getLiveness"
   | "getReadiness"
+  | "getLanding"
 > = true;
 
 export async function plan(service: string, token: string): Promise<Record<string, string> | null> {
