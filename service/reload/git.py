@@ -25,7 +25,7 @@ from dulwich.refs import Ref
 from dulwich.repo import Repo
 from urllib3 import PoolManager, Retry
 
-from policy.messages import quoted
+from policy.messages import listed, quoted
 from policy.parser.yamltree import MAX_BYTES
 from policy.rules.git import ObjectUnreadable, RevisionNotFound, read_commit, read_object
 from service.reload.reload import RulesSourceFailed
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 log = logging.getLogger("runner_policy")
+SCHEMES: Final = ("https", "ssh", "git", "git+ssh", "http", "file")
 TIMEOUT: Final = 10.0
 """Seconds a remote may take to connect, or to send more data."""
 SSH: Final = (
@@ -200,6 +201,11 @@ class Remote:
 
     def _fetch(self, repository: Repo, depth: int | None = None) -> ObjectID:
         """Fetch the newest commit with ``depth`` commits of its history; by default, all that are missing locally."""
+        scheme, separator, _ = self._url.partition("://")
+        if separator and scheme not in SCHEMES:  # dulwich would take it for the name of a host, and start ssh
+            raise RulesSourceFailed(
+                f"unsupported scheme {quoted(scheme)}; write an address with {listed(SCHEMES)}, or `USER@HOST:PATH`"
+            )
         wanted = f"refs/heads/{self._branch}".encode()
         found: list[ObjectID] = []
 

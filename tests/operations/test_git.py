@@ -298,6 +298,16 @@ def test_a_history_that_was_fetched_in_part_is_fetched_entirely_where_it_is_need
     assert [taken(remote, "prod"), taken(remote)] == ["Number 4", "Number 4"]
 
 
+def test_a_scheme_that_git_does_not_have_is_not_taken_for_a_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {tmp_path / 'started'} #")
+    code, (line,) = refused(RULES_GIT="gopher://example.org/rules.git")
+    assert (code, line.partition(";")[0]) == (2, "--rules-git: unsupported scheme `gopher`")
+    assert not (tmp_path / "started").exists()
+
+
 def test_a_password_in_the_address_makes_no_other_remote() -> None:
     folders = {
         gitrules.Remote(Settings(rules_git=f"https://{user}example.org/rules.git"))._folder
