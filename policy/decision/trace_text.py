@@ -37,6 +37,8 @@ def nearness(item: RuleTrace) -> int:
 
 def _nearness(part: FailedCondition) -> int:
     fact = FACTS.get(part.fact)
+    if part.fact == "until":
+        return ABSENT  # whether the condition of a rule that has ended holds is not in the trace
     if fact is None:
         return SET_ASIDE
     if part.actual == "absent":
@@ -61,6 +63,8 @@ def _failed_text(part: FailedCondition) -> str:
             return f"{' and '.join(names)} do not apply ({', '.join(found)} does)"
         case "decided_by":
             return f"{' or '.join(names)} decides ({', '.join(found)} does)"
+        case "until":
+            return f"the rule holds until {part.expected} (it is {part.actual})"
         case _:
             return f"the runner is {' or '.join(names)} (it is {', '.join(found) or 'not chosen'})"
 

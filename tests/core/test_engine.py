@@ -650,15 +650,17 @@ def test_to_the_module_one_is_true_is_a_text() -> None:
 
 @pytest.mark.parametrize("value", [1, "1", "true", 1.0, 0, "", [], {}], ids=repr)
 def test_a_boolean_is_nothing_but_true_or_false(policy: Policy, value: Any) -> None:
-    legal = r"legal: `true`, `false`(; write it without quotes)?$"
-    with pytest.raises(RequestInvalid, match=rf"is not legal for `model_config\.is_moe`; {legal}"):
+    advice = "; write it without quotes" if value == "true" else ""
+    with pytest.raises(
+        RequestInvalid, match=rf"is not legal for `model_config\.is_moe`; legal: `true`, `false`{advice}$"
+    ):
         read_request({"facts": {"model_config": {"is_moe": value}}}, policy.releases)
 
 
 @pytest.mark.parametrize("value", [True, "2", 2.0, 0, -1, MAX_INTEGER + 1, 2**63, [2], {}], ids=repr)
 def test_a_size_is_nothing_but_a_whole_number_within_bounds(policy: Policy, value: Any) -> None:
-    legal = rf"legal: a whole number from 1 to {MAX_INTEGER}(; write it without quotes)?$"
-    with pytest.raises(RequestInvalid, match=legal):
+    advice = "; write it without quotes" if value == "2" else ""
+    with pytest.raises(RequestInvalid, match=f"legal: a whole number from 1 to {MAX_INTEGER}{advice}$"):
         read_request({"facts": {"parallel_config": {"tensor_parallel_size": value}}}, policy.releases)
 
 

@@ -46,10 +46,23 @@ VARIABLE = "env.VLLM_USE_V2_MODEL_RUNNER"
         (("decided_by", ["a", "b"], "c"), "a or b decides (c does)"),
         (("runner", "v2", "v1"), "the runner is v2 (it is v1)"),
         (("runner", ["v1", "v2"], None), "the runner is v1 or v2 (it is not chosen)"),
+        (("until", "2027-03-01", "2027-03-02"), "the rule holds until 2027-03-01 (it is 2027-03-02)"),
     ],
 )
 def test_what_failed_is_said_in_words(failed: tuple[str, Any, Any], text: str) -> None:
     assert failed_text(RuleTrace("x", "upstream", "advise", fired=False, failed=[FailedCondition(*failed)])) == text
+
+
+def test_a_rule_that_has_ended_is_not_near_as_its_condition_is_not_known() -> None:
+    ended, set_aside, other = (
+        RuleTrace("x", "house", "advise", fired=False, failed=[FailedCondition(*failed)])
+        for failed in (
+            ("until", "2027-03-01", "2027-03-02"),
+            ("runner", "v2", "v1"),
+            ("model_config.is_moe", True, False),
+        )
+    )
+    assert nearness(set_aside) < nearness(other) <= nearness(ended)
 
 
 @pytest.mark.parametrize("release", ["0.20.0", "0.23.0", "0.28.0", "0.33.0"])

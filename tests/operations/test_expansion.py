@@ -26,8 +26,8 @@ SERVE: Final = f"vllm serve {MODEL}"
 DOUBLING: Final = "set -- a b c;" + 'set -- "$@" "$@";' * 15 + '"$@"'
 SIZE: Final = 200_000
 """Characters of a review's object."""
-CALLS: Final = 40
-"""Function calls for each byte of a review: small commands without any expansion take up to 31."""
+CALLS: Final = 25
+"""Function calls for each byte of a review: scripts without any expansion take up to 15."""
 EXHAUSTED: Final = "the scripts of this request expand to more than is read for its size; split it"
 
 FORMS: Final = {

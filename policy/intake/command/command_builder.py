@@ -193,7 +193,7 @@ class CommandBuilder:
         count = len(words) + (self.parts is not None)
         if words[:1] == ["function"]:
             return count == 2 and operator[:1] in {"(", "\n"}  # noqa: PLR2004  # `function` and its name
-        return count == 1 and operator.startswith("()")
+        return count == 1 and operator[:2] == "()"
 
     def define_function(self, name: str | None = None) -> None:
         """Count a function that is defined from here on; without a name, the last word is its name."""

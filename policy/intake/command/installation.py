@@ -47,8 +47,10 @@ HINT: Final = re.compile(r"install|activate|sync|add|develop|uv|pipx|poetry|cond
 
 def installed_by(words: Sequence[str]) -> Installation | None:
     """The vLLM that a command installs or makes run afterwards, if any."""
+    if not any(map(INSTALLS.search, words)):
+        return None
     programs = [word.rpartition("/")[2] for word in words]
-    if programs[0] in SEARCHING or not any(map(INSTALLS.search, words)):
+    if programs[0] in SEARCHING:
         return None
     for index, program in enumerate(programs):
         if PIP.fullmatch(program) is not None:

@@ -200,14 +200,14 @@ def _vllm(
     changes: list[str] = []
     runs: list[Installation] = []
     found = _program(words, places, env, given, depth, budget, doubts, changes, runs)
+    if found is None:
+        return doubts[0] if doubts else offline_engine(words, places)
     if isinstance(found, ServerCommand):
         found.doubts.extend(changes[:1])
         found.warnings.extend(f"{change}; variables are not certain" for change in changes[:1])
         if found.installation is None and runs:
             found = replace(found, installation=runs[-1])
-    if found is not None:
-        return found
-    return doubts[0] if doubts else offline_engine(words, places)
+    return found
 
 
 def _program(
@@ -247,8 +247,9 @@ def _program(
             return _eval(words, places, {**env, **own}, own, at, depth, budget)
         if program == "xargs":
             return _xargs(words, places, env, own, at, depth, budget)
-        is_script = program.endswith(".sh") or program in {".", "source"}
-        if program == "env" or (at == 0 and not is_script and program not in STARTERS and ASSIGNMENT.match(words[at])):
+        is_script = program[-3:] == ".sh" or program in {".", "source"}
+        may_assign = at == 0 and "=" in words[at] and not is_script and program not in STARTERS
+        if program == "env" or (may_assign and ASSIGNMENT.match(words[at])):
             if own is given:
                 budget.copy(len(given))
                 own = given.copy()
@@ -444,9 +445,10 @@ def _in_script(
             started.append(found)
             if command.doubt:
                 doubts.append(command.doubt)
-        elif found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
+            continue
+        if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
-        if not isinstance(found, ServerCommand) and (other := installed_by(command.words)) is not None:
+        if (other := installed_by(command.words)) is not None:
             installation, condition = other, command.condition
     others = [found for found in started if not only_shows_help(found)]
     started = others or started[:1]

@@ -188,6 +188,8 @@ class ScriptVariables(Struct):
 
     def forget_doubtful(self) -> None:
         """Make the variables unknown that commands of the chain set which may not have run."""
+        if not self.chain.doubtful:
+            return
         names, self.chain.doubtful = self.chain.doubtful, []
         self.perhaps_exported.update(name for name in names if name in self.exported)
         self.forget(names)

@@ -230,7 +230,7 @@ class _ShellReader:
         if not words and not assignments:
             return
         self.command.words, self.command.assignments = [], {}
-        if self.flow.is_in_case and len(words) == 1 and type(words[0]) is Pattern and operator[:1] in {")", "|"}:
+        if operator[:1] in {")", "|"} and self.flow.is_in_case and len(words) == 1 and type(words[0]) is Pattern:
             words = [str(words[0])]  # the pattern of a branch
         is_apart = self.flow.end_command(operator)
         if words:

@@ -112,8 +112,11 @@ def script_file(words: list[str], places: list[str], at: int) -> UnreadableComma
 
 def other_program(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
     """Another program, which may start vLLM if that is among its arguments."""
+    arguments = words[at + 1 :]
+    if not arguments:
+        return None
     program = words[at].rpartition("/")[2]
-    if program in SEARCHING or STARTS_VLLM.search(" ".join(words[at + 1 :])) is None:
+    if program in SEARCHING or STARTS_VLLM.search(" ".join(arguments)) is None:
         return None
     return UnreadableCommand(
         f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True
@@ -122,7 +125,7 @@ def other_program(words: list[str], places: list[str], at: int) -> UnreadableCom
 
 def offline_engine(words: list[str], places: list[str]) -> UnreadableCommand | None:
     """A command of vLLM that starts an engine without a server, also after other programs."""
-    if not words or words[0].rpartition("/")[2] in SEARCHING:
+    if not words[1:] or words[0].rpartition("/")[2] in SEARCHING:
         return None
     for index, (word, after) in enumerate(pairwise(words)):
         command = ""
