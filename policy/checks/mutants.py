@@ -15,7 +15,7 @@ from policy.checks.cases import run_cases
 from policy.parser.fields import ReleaseRange
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue, ReleaseRule, precedence
-from policy.rules.conditions import And, Condition, Leaf, Or, Ref, resolve, uses
+from policy.rules.conditions import And, Condition, Leaf, Or, Ref, resolve
 from policy.rules.releases import Releases
 from policy.rules.rule import NamedCondition, Rule
 
@@ -180,7 +180,7 @@ def _written(leaf: Leaf) -> str:
 def _is_killed(mutant: Mutant, catalogue: Catalogue, cases: Mapping[str, Sequence[Case]]) -> bool:
     item = mutant.item
     rules = [rule for rule in catalogue.rules if rule.id == item.id] or [
-        rule for rule in catalogue.rules if _uses(rule, item.id)
+        rule for rule in catalogue.rules if rule.uses_named(item.id)
     ]
     policies: dict[str, Policy | None] = {}
     for case in (case for rule in rules for case in cases.get(rule.id, ())):
@@ -196,16 +196,6 @@ def _is_killed(mutant: Mutant, catalogue: Catalogue, cases: Mapping[str, Sequenc
             ):
                 return True
     return False
-
-
-def _uses(rule: Rule, name: str) -> bool:
-    return any(
-        use.name == name
-        for part in rule.ranges
-        for condition in (part.when, part.cleared_at_startup)
-        if condition
-        for use in uses(condition)
-    )
 
 
 def _policy(mutant: Mutant, catalogue: Catalogue, release: str) -> Policy | None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from packaging.version import Version
 
 from policy.rules.condition_changes import parts_key
-from policy.rules.conditions import uses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,14 +180,4 @@ def _condition_in(named: NamedCondition | None, release: str) -> Condition | Non
 
 def _users(catalogue: Catalogue, name: str) -> list[str]:
     """The rules that use a named condition."""
-    return [
-        rule.id
-        for rule in catalogue.rules
-        if any(
-            use.name == name
-            for part in rule.ranges
-            for condition in (part.when, part.cleared_at_startup)
-            if condition
-            for use in uses(condition)
-        )
-    ]
+    return [rule.id for rule in catalogue.rules if rule.uses_named(name)]

@@ -134,6 +134,11 @@ class Rule:
         version = Version(release)
         return next((part for part in self.ranges if part.span.holds(version)), None)
 
+    def uses_named(self, name: str) -> bool:
+        """Whether a condition of the rule uses the named condition ``name``, in any range."""
+        conditions = (condition for part in self.ranges for condition in (part.when, part.cleared_at_startup))
+        return any(use.name == name for condition in conditions if condition for use in uses(condition))
+
 
 @dataclass(frozen=True, slots=True)
 class NamedCondition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pty
 import re
@@ -35,6 +36,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(sys.executable).parent
 READ_AT_IMPORT = {"OTEL_PROPAGATORS", "PYTHONPROFILEIMPORTTIME"}
 """Variables that Python and libraries read before the service runs, so that a forked process would ignore them."""
+TOKEN = "rp_of-a-tester"
+TOKENS = f"""
+tokens:
+  - name: tester
+    sha256: {hashlib.sha256(TOKEN.encode()).hexdigest()}
+    scopes: [decide, dry-run, read, log]
+"""
+"""A file of tokens with the scopes of every endpoint that needs one."""
 PATIENCE = 180.0
 """Seconds to wait for an expected state before the test fails; a test that passes does not wait that long."""
 
@@ -182,6 +191,17 @@ def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[Server]]:
         return serving(tmp_path, *arguments, **variables)
 
     return start
+
+
+@pytest.fixture
+def with_tokens(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> Iterator[Server]:
+    """A server that wants tokens, and answers once a decision can be found in the log."""
+    tokens = tmp_path / "tokens.yaml"
+    tokens.write_text(TOKENS)
+    with serve(
+        "--tokens", str(tokens), RUNNER_POLICY_LOG_REQUIRED="true", RUNNER_POLICY_CANDIDATE_TIMEOUT="60"
+    ) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

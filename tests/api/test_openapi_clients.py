@@ -15,12 +15,10 @@ from uuid import UUID
 
 import pytest
 
-from .conftest import BIN, PATIENCE, environment
-from .test_schemathesis import TOKEN, TOKENS
+from .conftest import BIN, PATIENCE, TOKEN, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
     from pathlib import Path
 
     import httpx
@@ -287,22 +285,11 @@ def _snake(name: str) -> str:
     return re.sub(r"(?=[A-Z])", "_", name).lower()
 
 
-@pytest.fixture
-def started(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> Iterator[Server]:
-    """A server that wants tokens, and answers once a decision can be found in the log."""
-    tokens = tmp_path / "tokens.yaml"
-    tokens.write_text(TOKENS)
-    with serve(
-        "--tokens", str(tokens), RUNNER_POLICY_LOG_REQUIRED="true", RUNNER_POLICY_CANDIDATE_TIMEOUT="60"
-    ) as found:
-        yield found
-
-
 @pytest.mark.usefixtures("python_client")
-def test_the_python_client_calls_every_operation(started: Server, document: dict[str, Any]) -> None:
+def test_the_python_client_calls_every_operation(with_tokens: Server, document: dict[str, Any]) -> None:
     requests: list[httpx.Request] = []
     client = import_module(PACKAGE).AuthenticatedClient(
-        started.url,
+        with_tokens.url,
         token=TOKEN,
         raise_on_unexpected_status=True,
         httpx_args={"event_hooks": {"request": [requests.append]}, "trust_env": False},

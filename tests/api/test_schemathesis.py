@@ -7,7 +7,6 @@ Every operation, in all its phases, with all its checks, is run against a real s
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -16,20 +15,13 @@ import pytest
 import schemathesis
 from schemathesis.engine import Status, events, from_schema
 
+from .conftest import TOKEN
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from .conftest import Server
 
-TOKEN = "rp_of-a-tester"
-TOKENS = f"""
-tokens:
-  - name: tester
-    sha256: {hashlib.sha256(TOKEN.encode()).hexdigest()}
-    scopes: [decide, dry-run, read, log]
-"""
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 FEW = 4
 EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", FEW))
@@ -96,17 +88,6 @@ def fits_our_contract(failure: Any, case: Any, response: Any) -> bool:
 
 
 @pytest.fixture
-def started(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> Iterator[Server]:
-    """A server that wants tokens, and answers once a decision can be found in the log."""
-    tokens = tmp_path / "tokens.yaml"
-    tokens.write_text(TOKENS)
-    with serve(
-        "--tokens", str(tokens), RUNNER_POLICY_LOG_REQUIRED="true", RUNNER_POLICY_CANDIDATE_TIMEOUT="60"
-    ) as found:
-        yield found
-
-
-@pytest.fixture
 def hooked() -> Iterator[None]:
     """The hooks of this test, for as long as it lasts."""
 
@@ -146,8 +127,10 @@ def unbound(schema: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("hooked")
-def test_schemathesis_finds_nothing_that_the_service_and_its_document_do_not_agree_on(started: Server) -> None:
-    schema = schemathesis.openapi.from_url(f"{started.url}/openapi.json", headers=BEARER, config=config(seed=1))
+def test_schemathesis_finds_nothing_that_the_service_and_its_document_do_not_agree_on(
+    with_tokens: Server,
+) -> None:
+    schema = schemathesis.openapi.from_url(f"{with_tokens.url}/openapi.json", headers=BEARER, config=config(seed=1))
     tested: dict[str, int] = {}
     found: list[str] = []
     for event in from_schema(schema).execute():
@@ -168,4 +151,4 @@ def test_schemathesis_finds_nothing_that_the_service_and_its_document_do_not_agr
                 found.append(str(event))
     assert not found, "\n\n".join(found[:20])
     assert (len(tested), min(tested.values()) >= 5, sum(tested.values()) > 1000) == (16, True, True), tested
-    assert "Traceback" not in started.log.read_text()
+    assert "Traceback" not in with_tokens.log.read_text()

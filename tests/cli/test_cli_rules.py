@@ -171,46 +171,43 @@ def test_annotations_name_files_as_the_caller_sees_them(run: Callable[..., Done]
     )
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_a_house_rule_past_its_review_is_a_warning_and_no_fault(
-    call: Callable[..., Done], folder: Path, form: str
-) -> None:
-    edit(folder / RULE, "review_by: 2027-06-30", "review_by: 2020-01-01")
-    done = call("rules", "check", str(folder), "--format", form)
-    words = (
-        "warning: to be reviewed by 2020-01-01; ask inference-platform whether "
-        "https://github.com/vllm-project/vllm/issues/42846 is done, "
-        "then remove the rule or move the date"
-    )
-    shown = {
-        "text": done.err,
-        "json": json.loads(done.out)["warnings"][0] + "\n" if form == "json" else "",
-        "junit": f"{folder}/{RULE}:2:1: {words}\n",
-        "github": done.out.replace(f"::warning file={folder}/{RULE},line=2,col=1::", f"{folder}/{RULE}:2:1: "),
-    }
-    assert (done.code, shown[form]) == (0, f"{folder}/{RULE}:2:1: {words}\n")
-
-
 PAST = "review_by: 2020-01-01\nuntil: 2020-01-01"
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_house_rule_that_has_ended_is_a_warning_and_no_fault(
-    call: Callable[..., Done], folder: Path, form: str
+@pytest.mark.parametrize(
+    ("dates", "warning"),
+    [
+        (
+            "review_by: 2020-01-01",
+            (
+                "to be reviewed by 2020-01-01; ask inference-platform whether "
+                "https://github.com/vllm-project/vllm/issues/42846 is done, then remove the rule or move the date"
+            ),
+        ),
+        (
+            PAST,
+            (
+                "held until 2020-01-01, and no longer applies; remove the rule with its cases, "
+                "or ask inference-platform for a later date"
+            ),
+        ),
+    ],
+    ids=["past its review", "ended"],
+)
+def test_a_date_of_a_house_rule_that_is_past_is_a_warning_and_no_fault(
+    call: Callable[..., Done], folder: Path, form: str, dates: str, warning: str
 ) -> None:
-    edit(folder / RULE, "review_by: 2027-06-30", PAST)
+    edit(folder / RULE, "review_by: 2027-06-30", dates)
     done = call("rules", "check", str(folder), "--format", form)
-    words = (
-        "warning: held until 2020-01-01, and no longer applies; remove the rule with its cases, "
-        "or ask inference-platform for a later date"
-    )
+    line = f"{folder}/{RULE}:2:1: warning: {warning}\n"
     shown = {
         "text": done.err,
         "json": json.loads(done.out)["warnings"][0] + "\n" if form == "json" else "",
-        "junit": f"{folder}/{RULE}:2:1: {words}\n",
+        "junit": line,
         "github": done.out.replace(f"::warning file={folder}/{RULE},line=2,col=1::", f"{folder}/{RULE}:2:1: "),
     }
-    assert (done.code, shown[form]) == (0, f"{folder}/{RULE}:2:1: {words}\n")
+    assert (done.code, shown[form]) == (0, line)
 
 
 def test_the_cases_of_a_rule_that_has_ended_pass(call: Callable[..., Done], folder: Path) -> None:
