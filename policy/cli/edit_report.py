@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
 
 UNAFFECTED: Final = "no deployment is affected (proved)"
+UNAFFECTED_BY_RULES: Final = "no deployment of a release that stays is affected (proved)"
+"""The same if a release goes, or another one decides by default."""
 TITLES: Final = {
     Consequence.BREAKS_START: "Deployments that no longer start",
     Consequence.OTHER_RUNNER: "Deployments with another runner",
@@ -162,7 +164,7 @@ def _rules(names: Iterable[str]) -> str:
 def summary(found: Edit, fleet: FleetCount | None, show_name: Callable[[str], str] = escape_line) -> Iterator[str]:
     """The summary of an edit, in sentences; ``show_name`` formats the names of deployments, which users chose."""
     if not found.effects:
-        yield UNAFFECTED
+        yield UNAFFECTED_BY_RULES if found.changes_something else UNAFFECTED
     else:
         affected = [
             release for release in found.compared if any(release in effect.releases for effect in found.effects)
@@ -172,13 +174,7 @@ def summary(found: Edit, fleet: FleetCount | None, show_name: Callable[[str], st
             f"by {_rules(effect.change.rule for effect in found.effects)}, "
             f"in {len(affected)} of {counted(len(found.compared), 'release', 'releases')}"
         )
-    for release in found.gone:
-        yield f"{release} is no longer known"
-    for release, before in found.compared.items():
-        if release != before:
-            yield f"{release} is new, and compared with {before}"
-    if found.default_releases is not None:
-        yield "the default release is {1}; before: {0}".format(*found.default_releases)
+    yield from release_lines(found)
     if fleet is not None:
         yield (
             f"of {counted(fleet.deployments, 'deployment', 'deployments')}, "
@@ -189,6 +185,17 @@ def summary(found: Edit, fleet: FleetCount | None, show_name: Callable[[str], st
             yield f"first changed: {', '.join(map(show_name, fleet.first))}"
         for name, why in fleet.first_undecided.items():
             yield f"not decided: {show_name(f'{name}: {why}')}"
+
+
+def release_lines(found: Edit) -> Iterator[str]:
+    """The releases that are new or no longer known, and another default release, in sentences."""
+    for release in found.gone:
+        yield f"{release} is no longer known"
+    for release, before in found.compared.items():
+        if release != before:
+            yield f"{release} is new, and compared with {before}"
+    if found.default_releases is not None:
+        yield "the default release is {1}; before: {0}".format(*found.default_releases)
 
 
 def markdown(found: Edit, fleet: FleetCount | None, *, full: bool = False) -> Iterator[str]:
@@ -264,7 +271,7 @@ def notices(found: Edit, place: Path, after: Catalogue, before: Catalogue) -> It
     """Notices at the rules, at their positions after the edit, or else before it.
 
     One for each change of a rule, in words, and one for each group of deployments; one for all that only have other
-    reasons.
+    reasons, and one for each change of the known releases.
     """
     wording = wording_of(plain_or_quoted, full=False)
     for change in found.changes:
@@ -282,5 +289,7 @@ def notices(found: Edit, place: Path, after: Catalogue, before: Catalogue) -> It
             yield annotation("notice", Fault(str(place / rule.path), *rule.place, message))
     if unchanged := unchanged_line(groups):
         yield f"::notice::{unchanged}"
+    for line in release_lines(found):
+        yield f"::notice::{line}"
     if not found.changes_something:
         yield f"::notice::{UNAFFECTED}"

@@ -40,7 +40,11 @@ if TYPE_CHECKING:
     from policy.rules.releases import Releases
 
 
-FLEET_REMEDIES: Final[Remedies] = {**REMEDIES, Remedy.KNOWN_RELEASE: "name one of them in the file"}
+FLEET_REMEDIES: Final[Remedies] = {
+    **REMEDIES,
+    Remedy.KNOWN_RELEASE: "name one of them in the file",
+    Remedy.VERSION: "state it in the file",
+}
 """The remedies in the words of ``rules diff``, which has no ``--vllm-version``."""
 
 
@@ -129,7 +133,13 @@ def diff(
     full: Annotated[  # noqa: FBT002  # typer's flags
         bool, typer.Option("--full", help="List every class of deployments by release, and every value of a list.")
     ] = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if a deployment is affected.")] = False,  # noqa: FBT002  # typer's flags
+    exit_code: Annotated[  # noqa: FBT002  # typer's flags
+        bool,
+        typer.Option(
+            "--exit-code",
+            help="Exit with 1 if a deployment is affected, a release goes, or the default release changes.",
+        ),
+    ] = False,
 ) -> None:
     """Show what an edit changes: the rules in words, then the deployments with another start, runner or reasons.
 

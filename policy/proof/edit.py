@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.errors import RequestInvalid
 from policy.problems import REMEDIES, request_problem
 from policy.proof.difference import differences, meaning
-from policy.proof.replay import LONG_AGO, Replay
+from policy.proof.replay import Replay
 from policy.rules.changes import catalogue_changes
 from policy.rules.releases import series
+from policy.rules.rule import LONG_AGO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,8 +78,8 @@ class Edit:
 
     @property
     def changes_something(self) -> bool:
-        """Whether any deployment is decided differently, or a release is no longer known."""
-        return bool(self.effects or self.gone)
+        """Whether any deployment is decided differently, a release is no longer known, or the default is another."""
+        return bool(self.effects or self.gone or self.default_releases)
 
 
 def edit_of(

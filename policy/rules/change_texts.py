@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.rules.changes import ChangeKind, FieldChange, ItemChange
 from policy.rules.condition_changes import condition_changes
+from policy.rules.effects import Effect
 from policy.rules.releases import spans
 from policy.rules.rule import Rule
 
@@ -43,7 +44,8 @@ def headline(change: ItemChange, wording: Wording) -> str:
     """The rule or named condition, and whether it is new or removed."""
     item, show = change.item, wording.show
     if isinstance(item, Rule):
-        return f"{show(item.id)} ({item.layer}, {item.effect.name}){KINDS[change.kind]}"
+        end = f", until {item.until}" if item.until and change.kind is not ChangeKind.CHANGED else ""
+        return f"{show(item.id)} ({item.layer}, {item.effect.name}{end}){KINDS[change.kind]}"
     users = f", used by {', '.join(map(show, change.used_by))}" if change.used_by else ""
     return f"the condition {show(item.id)}{users}{KINDS[change.kind]}"
 
@@ -110,4 +112,4 @@ def _value(value: Any, wording: Wording) -> str:
         return "none"
     if isinstance(value, tuple):
         return ", ".join(map(wording.show, value))
-    return wording.show(value.name if hasattr(value, "meaning") else str(value))
+    return wording.show(value.name if isinstance(value, Effect) else str(value))

@@ -89,8 +89,37 @@ def test_removing_a_rule_that_has_ended_affects_no_deployment(call: Callable[...
     base, head = ending_at(tmp_path / "base", "2020-01-01"), rules_at(tmp_path / "head")
     done = call("rules", "diff", str(base), str(head), "--exit-code")
     assert done.code == 0
-    assert done.out.splitlines()[0].startswith("moe (house, fallback-v1): removed, 0.23.0: ")
+    assert done.out.splitlines()[0].startswith("moe (house, fallback-v1, until 2020-01-01): removed, 0.23.0: ")
     assert done.out.splitlines()[1:] == ["", "no deployment is affected (proved)"]
+
+
+# releases
+
+
+def test_another_default_release_alone_changes_something(call: Callable[..., Done], tmp_path: Path) -> None:
+    base, head = rules_at(tmp_path / "base"), rules_at(tmp_path / "head")
+    for folder, default in ((base, "0.23.0"), (head, "0.22.0")):
+        (folder / "releases.yaml").write_text(f"known: ['0.22.0', '0.23.0']\ndefault: '{default}'\n")
+    done = {
+        form: call("rules", "diff", str(base), str(head), "--exit-code", "--format", form)
+        for form in ("text", "github")
+    }
+    assert {form: (each.code, each.out.splitlines()) for form, each in done.items()} == {
+        "text": (
+            1,
+            [
+                "no deployment of a release that stays is affected (proved)",
+                "the default release is 0.22.0; before: 0.23.0",
+            ],
+        ),
+        "github": (1, ["::notice::the default release is 0.22.0; before: 0.23.0"]),
+    }
+
+
+def test_the_end_of_a_new_rule_is_in_its_headline(call: Callable[..., Done], tmp_path: Path) -> None:
+    base, head = rules_at(tmp_path / "base"), ending_at(tmp_path / "head", "2099-03-01")
+    out = call("rules", "diff", str(base), str(head)).out
+    assert out.splitlines()[0].startswith("moe (house, fallback-v1, until 2099-03-01): new, 0.23.0: ")
 
 
 # hostile texts in Markdown and annotations
