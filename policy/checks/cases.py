@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
@@ -26,6 +25,7 @@ from policy.request.request import Request
 from policy.rules.effects import Layer
 from policy.rules.loader import SUFFIX, TEST_SUFFIX
 from policy.rules.releases import series, spans
+from policy.rules.rule import LONG_AGO
 from policy.rules.suggestions import given_meant
 from policy.rules.synonyms import CASE_FIELDS
 
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from policy.rules.rule import Rule
 
 SERIES: Final = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")
-LONG_AGO: Final = date.min
-"""The day of every case: all rules hold, so that a case does not fail because its rule has ended since."""
 EXAMPLES: Final = {"vllm": "[0.23.0]", "given": "{model_config: {is_moe: true}}", "fires": "true"}
 """Values of fields, for messages about missing ones."""
 ELSEWHERE: Final = {

@@ -111,8 +111,8 @@ def language_page() -> str:
         "",
         (
             "A rule with `until: 2027-03-01` holds up to and including that day. From 2027-03-02 on (UTC) every "
-            f"decision is made as if the rule were not there. In the last {NOTICE} days each decision that the rule is "
-            "part of has a warning, and afterwards each decision that it would be part of."
+            f"decision is made as if the rule were not there. From {NOTICE} days before that day on each decision that "
+            "the rule is part of has a warning, and afterwards each decision that it would be part of."
         ),
     ]
     return "\n".join(lines) + "\n"

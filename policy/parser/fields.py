@@ -28,6 +28,7 @@ RANGE_PATTERN: Final = rf">= *{RELEASE}( *, *< *{RELEASE})?|< *{RELEASE} *, *>= 
 """A range of releases, for Python and for JSON Schema."""
 RANGE: Final = re.compile(RANGE_PATTERN)
 SINGLE: Final = re.compile(rf"(?:==|~=)? *v?({RELEASE})(?:\.[x*])?")
+EXAMPLE_START: Final = "0.22"
 NO_START: Final = re.compile(rf"< *({RELEASE})")
 START_EXCLUDED: Final = re.compile(rf"> *({RELEASE})")
 END_INCLUDED: Final = re.compile(rf"<= *({RELEASE})")
@@ -209,6 +210,10 @@ class FieldReader:
         return ReleaseRange(node.value, lower, upper, (node.line, node.column))
 
 
+def _numbers(release: str) -> list[int]:
+    return list(map(int, release.split(".")))
+
+
 def _range_advice(value: Content) -> str:
     """What to write instead of a value that is not a range of releases."""
     if isinstance(value, float):
@@ -223,7 +228,8 @@ def _range_advice(value: Content) -> str:
         return f"for this release alone, write {quoted(alone)}; {COMPARATORS}"
     open_start = NO_START.fullmatch(value)
     if open_start:
-        return f"it has no start; write it as {quoted(f'>=0.22,<{open_start[1]}')}; {COMPARATORS}"
+        start = EXAMPLE_START if _numbers(open_start[1]) > _numbers(EXAMPLE_START) else "FIRST"
+        return f"it has no start; write it as {quoted(f'>={start},<{open_start[1]}')}; {COMPARATORS}"
     excluded = START_EXCLUDED.match(value)
     if excluded:
         return f"name the first release that is in it, such as {quoted(f'>={_after(excluded[1])}')}; {COMPARATORS}"

@@ -214,5 +214,6 @@ def _tokens_before(text: str, mark: yaml.Mark, loader: type) -> _Tokens:
 def _in_quotes(text: str) -> str:
     """A text as it would be written in quotes; quotes around a part of it are left out."""
     if text[:1] in {"'", '"'}:
-        text = text[1:].removesuffix(text[0])
+        quote, text = text[0], text[1:]
+        text = text.removesuffix(quote) if text.endswith(quote) else text.replace(quote, "", 1)
     return quoted(f'"{text}"' if '"' not in text and "\\" not in text else "'" + text.replace("'", "''") + "'")

@@ -15,10 +15,11 @@ import z3
 
 from policy.errors import Fault
 from policy.proof.difference import Difference, differ, differences, meaning
-from policy.proof.replay import LONG_AGO, Replay
+from policy.proof.replay import Replay
 from policy.proof.space import Space
 from policy.proof.symbolic import Symbolic
 from policy.rules.releases import series, spans
+from policy.rules.rule import LONG_AGO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

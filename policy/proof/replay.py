@@ -5,19 +5,18 @@ Every witness of a difference is decided here too.
 
 from __future__ import annotations
 
-from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from policy.proof.difference import ProofOutcome
 from policy.request.request import read_request
+from policy.rules.rule import LONG_AGO
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from policy.decision.decision import Decision
     from policy.policy import Policy
     from policy.request.request import Request
-
-LONG_AGO: Final = date.min
-"""A day on which every rule holds."""
 
 
 class Replay:

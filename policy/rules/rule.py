@@ -54,6 +54,8 @@ HOUSE_FIELDS: Final = {
 """The fields that only house rules have, with their meanings."""
 DATES: Final = ("review_by", "until")
 """Those of them that are dates."""
+LONG_AGO: Final = date.min
+"""A day on which every rule holds, and none is overdue."""
 NOTICE: Final = 30
 """Days before its last one from which a rule's end is announced."""
 DATE: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")

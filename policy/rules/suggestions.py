@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.facts.facts import TREE
 from policy.facts.vocabulary import FACTS, Fact, FactKind
 from policy.messages import listed, nearest, quoted
+from policy.parser.fields import CLOSE
 from policy.rules import synonyms
 from policy.rules.operators import OPERATORS, operators_for
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-CLOSE: Final = 0.75
-"""The similarity from which a word counts as misspelt: below it, the suggestion is often nonsense."""
 COMPARISON: Final = re.compile(r"\s*(>=|<=|==|!=|=|>|<)\s*(\S+)\s*")
+RESERVED: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
+"""Texts that YAML takes for a boolean or nothing if they have no quotes."""
 PLAIN: Final = re.compile(r"[A-Za-z_][\w./-]*")
 SEPARATORS: Final = re.compile("[-_ ]+")
 NUMBER: Final = re.compile(r"[0-9]{1,10}")
@@ -107,7 +108,8 @@ def _condition(fact: Fact, value: Any) -> str:
     """A condition on a fact as it is written, with the value that was given if it fits."""
     if fact.kind is FactKind.PRESENCE:
         return f"{fact.name}: present"
-    return f"{fact.name}: {shown(value) if isinstance(value, dict) or fact.admits(value) else '…'}"
+    is_legal = value.keys() <= set(operators_for(fact)) if isinstance(value, dict) else fact.admits(value)
+    return f"{fact.name}: {shown(value) if is_legal else '…'}"
 
 
 def operator_meant(fact: Fact, word: str, operand: Any) -> str:
@@ -185,7 +187,7 @@ def written(fact: Fact, operator: str, operand: Any) -> str:
 
 def shown(value: Any) -> str:
     """A value as it is written in YAML: a plain text without quotes."""
-    if isinstance(value, str) and PLAIN.fullmatch(value):
+    if isinstance(value, str) and PLAIN.fullmatch(value) and value.lower() not in RESERVED:
         return value
     if isinstance(value, list):
         return f"[{', '.join(map(shown, value))}]"

@@ -25,7 +25,7 @@ from policy.rules.effects import TABLE, Layer, effects_of
 from policy.rules.json_schema import rule_schema
 from policy.rules.loader import Sources, read_folder
 from policy.rules.operators import OPERATORS
-from policy.rules.rule import HOUSE_REQUIRED, RULE_OPTIONAL, RULE_REQUIRED
+from policy.rules.rule import HOUSE_FIELDS, RULE_OPTIONAL, RULE_REQUIRED
 
 if TYPE_CHECKING:
     from policy.parser.yamltree import YamlNode
@@ -129,7 +129,7 @@ def test_synonyms_lead_to_words_of_the_language() -> None:
     assert {*synonyms.FLAGS.values(), *synonyms.OBJECTS.values()} <= set(FACTS)
     assert set(synonyms.EFFECTS.values()) <= set(effects_of(Layer.HOUSE))
     assert set(synonyms.EFFECTS) & {effect.name for effect in TABLE if effect.layer is Layer.HOUSE} == set()
-    rule = {*RULE_REQUIRED, *RULE_OPTIONAL, *HOUSE_REQUIRED}
+    rule = {*RULE_REQUIRED, *RULE_OPTIONAL, *HOUSE_FIELDS}
     assert set(synonyms.RULE_FIELDS.values()) <= rule
     assert set(synonyms.RANGE_FIELDS.values()) <= {*rule, "vllm"}
     assert set(synonyms.CASE_FIELDS.values()) <= {"name", "vllm", "given", "fires", "message", "starts"}

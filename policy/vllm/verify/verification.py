@@ -12,7 +12,6 @@ import subprocess
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import PolicyError
@@ -20,6 +19,7 @@ from policy.facts.facts import nested
 from policy.request.request import read_request
 from policy.rules.conditions import leaves
 from policy.rules.effects import Layer
+from policy.rules.rule import LONG_AGO
 from policy.vllm.verify.drawing import cases, overlaid, targeted, values_of, whole
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from policy.vllm.verify.drawing import Facts
 
 COMMAND: Final = (sys.executable, "-m", "policy.vllm.verify.worker")
-LONG_AGO: Final = date.min
 PATIENCE: Final = 10
 """Seconds until a process that does not end is killed."""
 MAX_SHOWN: Final = 10
