@@ -71,13 +71,14 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
 
     @property
     def launch_errors(self) -> list[str]:
-        """Why vLLM ends before it chooses the runner, if the release that runs is certain.
+        """Why vLLM ends before it chooses the runner, if its release is certain.
 
-        For another patch release, or for an image whose release is not known, they are only likely.
+        For another patch release, or for an image whose release is not known, they are only likely. A request for the
+        upstream layer alone asks for the choice of the runner, which they do not affect.
         """
-        release = self.request.release
-        is_certain = release.verified and not (release.defaulted and self.request.manifest is not None)
-        return self.intake.launch_errors if self.intake is not None and is_certain else []
+        request, release = self.request, self.request.release
+        is_certain = release.verified and not (release.defaulted and request.manifest is not None)
+        return self.intake.launch_errors if self.intake is not None and is_certain and not request.upstream_only else []
 
     @property
     def starts(self) -> bool:

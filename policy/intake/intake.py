@@ -72,7 +72,8 @@ def no_models(_: str) -> None:
 class IntakeResult(Struct, frozen=True):
     """The facts of a deployment, their origins, the arguments that decide nothing, and warnings for the user.
 
-    ``launch_errors`` says why vLLM's parser ends the start. ``installation`` is another vLLM than that of the image.
+    ``launch_errors`` says why vLLM's parser or its configuration classes end the start. ``installation`` is another
+    vLLM than that of the image.
 
     ``found`` has the models that ``Find`` returned; each may be a different one next time. ``unknown_words`` has the
     arguments that may be any flag, each with its place: those that are unknown as a whole are ignored.
@@ -164,6 +165,11 @@ def _derive(
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
     unknown_variables: list[str] = [name for name in VARIABLES if name in variables and name not in env]
+    launch_errors = options.launch_errors
+    if derived.refusal is not None:
+        # an argument that is not known may set other sizes
+        is_certain = not (options.unknown_words or command.doubts)
+        (launch_errors if is_certain else warnings).append(f"vLLM refuses this configuration: {derived.refusal}")
     return IntakeResult(
         facts,
         derived,
@@ -173,7 +179,7 @@ def _derive(
         options.unknown_words,
         unknown_variables,
         command.doubts,
-        options.launch_errors,
+        launch_errors,
         command.installation,
     )
 

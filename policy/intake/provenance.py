@@ -17,9 +17,10 @@ class Provenance(Struct):
     """Facts by name, each with its origin: an argument's place, a variable, a config's field, ``default``, ``assumed``.
 
     ``later`` has the values that vLLM sets after the runner is chosen, with their origins. The engine runs with them,
-    and the rules never see them.
+    and the rules never see them. ``refusal`` says why vLLM's configuration classes end the start.
     """
 
     facts: dict[str, tuple[Any, str]] = {}
     warnings: list[str] = []
     later: dict[str, tuple[Any, str]] = {}
+    refusal: str | None = None

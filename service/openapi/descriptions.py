@@ -20,7 +20,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "outcome": OUTCOME,
         "starts": "whether vLLM starts: there are no `startup_errors` and no `launch_errors`",
         "startup_errors": "every message with which vLLM would refuse to start, in the order of its checks",
-        "launch_errors": "why vLLM's parser ends the start, such as a flag that the release does not have",
+        "launch_errors": "why vLLM ends before it chooses the runner, such as a flag that the release does not have",
         "summary": "one sentence for people",
         "unsupported_features": "what V2 does not support here, in vLLM's wording and order",
         "v1_unsupported_features": "what V1 does not support here, in vLLM's wording and order",

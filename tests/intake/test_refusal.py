@@ -1,4 +1,4 @@
-"""Errors that vLLM raises before it chooses the runner: the user is warned, and the rules decide."""
+"""Errors that vLLM's configuration classes raise before it chooses the runner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MASK = ["--return-sampling-mask", "--logprobs-mode", "processed_logprobs"]
 EAGLE = '{"model": "eagle3-draft", "num_speculative_tokens": 3}'
 ADAPTIVE = '{"model": "eagle3-draft", "num_speculative_tokens": 3, "enable_adaptive_verification": true}'
 SPECULATIVE = "a sampling mask cannot be returned with this speculative decoding"
-BEFORE = "vLLM refuses this configuration before it chooses the runner: "
+BEFORE = "vLLM refuses this configuration: "
 
 
 def heads(count: int, of_kv: int) -> dict[str, Config]:
@@ -89,10 +89,41 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
     REFUSED,
     ids=[f"{release} {' '.join(args)}" for release, args, _, _ in REFUSED],
 )
-def test_what_does_not_fit_the_model_is_told(
+def test_a_configuration_that_vllm_refuses_does_not_start(
     ask: Asking, release: str, args: list[str], models: dict[str, Config], expected: list[str]
 ) -> None:
-    assert refusals(ask(args, release, models=models).warnings) == expected
+    decision = ask(args, release, models=models, upstream=False)
+    assert (refusals(decision.launch_errors), refusals(decision.warnings)) == (expected, [])
+    assert decision.starts == (not expected and not decision.startup_errors)
+    assert decision.upstream.starts == decision.starts
+
+
+REFUSAL = "its 32 attention heads cannot be divided by a tensor parallel size of 3"
+
+
+def test_the_rules_decide_a_refused_configuration_all_the_same(ask: Asking) -> None:
+    decision = ask([*DENSE, "-tp", "3"], upstream=False)
+    assert (decision.runner, decision.outcome, decision.starts, decision.startup_errors) == ("v2", "default", False, [])
+    assert decision.summary.endswith(f"; vLLM will not start: {BEFORE}{REFUSAL}")
+
+
+@pytest.mark.parametrize(
+    ("release", "args", "upstream"),
+    [
+        ("0.33.0", [*DENSE, "-tp", "3"], True),
+        ("0.33.1", [*DENSE, "-tp", "3"], False),
+        ("0.33.0", "vllm serve dense -tp 3 $MORE", False),
+    ],
+    ids=["choice of the runner alone", "other patch release", "argument that is not known"],
+)
+def test_a_refusal_is_a_warning_where_it_does_not_count_or_is_not_certain(
+    ask: Asking,
+    release: str,
+    args: list[str] | str,
+    upstream: bool,  # noqa: FBT001  # a parameter of the table
+) -> None:
+    decision = ask(args, release, upstream=upstream)
+    assert (decision.starts, decision.launch_errors, refusals(decision.warnings)) == (True, [], [REFUSAL])
 
 
 def test_nothing_that_comes_after_a_refusal_is_set(ask: Asking) -> None:
@@ -107,8 +138,3 @@ def test_nothing_that_comes_after_a_refusal_is_set(ask: Asking) -> None:
     ]
     assert found == [(False, "default"), ("VLLM_COMPILE", "default"), ("FULL_AND_PIECEWISE", "default")]
     assert ask.fact("scheduler_config.async_scheduling", [*args, "--async-scheduling"]) == (True, "args[5]")
-
-
-def test_a_refused_deployment_is_decided_all_the_same(ask: Asking) -> None:
-    decision = ask([*DENSE, "-tp", "3"])
-    assert (decision.runner, decision.starts, decision.startup_errors) == ("v2", True, [])

@@ -119,10 +119,8 @@ def derive(
         made.show(derived)
         return rules(derived)[0] == "v2"
 
-    refused = refusal(derived, target, bool(options.get("enable_expert_parallel")), tables)
-    if refused is not None:
-        derived.warnings.append(f"vLLM refuses this configuration before it chooses the runner: {refused}")
-    if refused is not None or _is_refused(derived, series, runs_on_v2):
+    derived.refusal = refusal(derived, target, bool(options.get("enable_expert_parallel")), tables)
+    if derived.refusal is not None or _is_refused(derived, series, runs_on_v2):
         facts["scheduler_config.async_scheduling"] = (
             bool(options.get("async_scheduling")),
             options.place("async_scheduling"),

@@ -4,7 +4,7 @@ These are parallel sizes that the model does not allow, and sampling masks toget
 
 Follows ``ModelConfig.verify_with_parallel_config`` and ``VllmConfig._verify_sampling_replay_config``, 0.20 to 0.33, as
 far as the model's configuration allows. None of them decides the runner. But vLLM stops before it computes further
-values, so those are not derived, and the user should know that the engine will not start.
+values, so those are not derived.
 """
 
 from __future__ import annotations
