@@ -20,6 +20,7 @@ from policy.errors import RequestInvalid
 from policy.facts.vocabulary import VOCABULARY, FactKind
 from policy.intake.deployment import Platform
 from policy.rules.effects import TABLE, Layer, Outcome, Runner
+from service.app import ENDPOINTS
 from service.log.filters import DEFAULT_LIMIT, FILTERS, MAX_LIMIT
 from service.log.query import read_filter
 from service.problems import KINDS
@@ -365,6 +366,7 @@ CLOSED_SETS: dict[str, list[str]] = {
     "FactType": list(FactKind),
     "ComparedField": list(COMPARED),
     "ProblemType": [f"urn:runner-policy:problem:{kind}" for kind in KINDS],
+    "LoggedPath": [path.removeprefix("/") for path in ENDPOINTS],
     "RunnerFilter": [*Runner, "null"],
     "OutcomeFilter": [*Outcome, "null"],
     "FactsModelConfigRunnerType": ["generate", "pooling", "draft"],
