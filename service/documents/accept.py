@@ -23,7 +23,10 @@ def accept_of(scope: Scope) -> bytes:
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
     """The headers of a request by their names; of several with the same name the last, but every ``Accept``."""
-    return {**dict(scope["headers"]), b"accept": accept_of(scope)}
+    headers = dict(scope["headers"])
+    if len(headers) < len(scope["headers"]):  # most requests have no name twice
+        headers[b"accept"] = accept_of(scope)
+    return headers
 
 
 def preferred(accept: bytes, offered: Sequence[bytes]) -> bytes | None:
