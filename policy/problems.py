@@ -24,6 +24,8 @@ REQUEST_KINDS: Final[dict[str, tuple[int, str]]] = {
     "unsupported-model": (422, "vLLM refuses the model"),
 }
 """The kinds of problem with the request for a decision, with their status code and title."""
+TYPE_PREFIX: Final = "urn:runner-policy:problem:"
+"""What precedes the kind in the type of a problem."""
 REMEDIES: Final[Remedies] = {
     Remedy.MODEL_CONFIG_OF_MANIFEST: (
         'a manifest alone has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
@@ -64,7 +66,7 @@ def problem(kind: str, faults: Sequence[ProblemFault], kinds: Mapping[str, tuple
     where = f"{first.pointer}: " if first.pointer else ""
     least = "at least " if len(faults) >= MAX_FAULTS else ""
     more = f" (and {least}{len(faults) - 1} more)" if len(faults) > 1 else ""
-    return Problem(f"urn:runner-policy:problem:{kind}", title, status, f"{where}{first.message}{more}", list(faults))
+    return Problem(TYPE_PREFIX + kind, title, status, f"{where}{first.message}{more}", list(faults))
 
 
 def fault_lines(problem: Problem) -> list[str]:
@@ -78,7 +80,7 @@ def fault_lines(problem: Problem) -> list[str]:
 
 def problem_text(problem: Problem) -> str:
     """A problem as lines of text: its title with its status and kind, then its faults."""
-    kind = problem.type.rpartition(":")[2]
+    kind = problem.type.removeprefix(TYPE_PREFIX)
     lines = [f"{problem.title} ({problem.status} {kind})", *fault_lines(problem)]
     if len(problem.errors) >= MAX_FAULTS:
         lines.append(f"there may be more: reading ends after {MAX_FAULTS} faults")

@@ -40,6 +40,7 @@ from service.problems import Refused
 from service.recorder import Recorder
 from service.reload.reload import RevisionReader, RulesFolder, first
 from service.settings import Settings
+from service.state.answers import today
 from service.state.state import ServiceState
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import set_up
@@ -47,6 +48,7 @@ from service.transport.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
+    from datetime import date
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -80,8 +82,8 @@ class Application(FastAPI):
     service: ServiceState
     file: TokenFile | None
     guard: BrowserGuard | None
-    described: Answers | None = None
-    """The answers from which the examples of ``document_json`` were made."""
+    described: tuple[Answers, date] | None = None
+    """The answers and the day of the examples of ``document_json``."""
     document_json: bytes = b""
     describing: asyncio.Lock
     """Held while ``document_json`` is made."""
@@ -145,14 +147,13 @@ class Application(FastAPI):
         return document(super().openapi(), self.service)
 
     async def openapi_json(self) -> bytes:
-        """The OpenAPI document as JSON, made once for each revision, in a thread, as it takes about 50 ms."""
-        if self.described is not self.service.answers:
-            async with self.describing:  # of many requests at once, one makes it
-                answers = self.service.answers
-                if self.described is not answers:
-                    found = await asyncio.to_thread(self.openapi)
-                    self.document_json, self.described = msgspec.json.encode(found), answers
-        return self.document_json
+        """The OpenAPI document as JSON, made once for each revision and day, in a thread, as it takes about 50 ms."""
+        async with self.describing:  # of many requests at once, one makes it
+            current = self.service.answers, today()
+            if self.described != current:
+                found = await asyncio.to_thread(self.openapi)
+                self.document_json, self.described = msgspec.json.encode(found), current
+            return self.document_json
 
 
 def create_app(settings: Settings | None = None, published: Published | None = None) -> Application:

@@ -14,8 +14,11 @@ from policy.errors import MAX_FAULTS, EngineFailed, PolicyError, RequestInvalid,
 from policy.problems import REQUEST_KINDS, Problem, ProblemFault, problem, problem_text, request_problem
 
 MEDIA_TYPE: Final = "application/problem+json"
-TEXT: Final = "text/plain; charset=utf-8"
-"""The content types of a problem."""
+"""The content type of a problem as JSON."""
+TEXT: Final = b"text/plain; charset=utf-8"
+"""The content type of any answer as text."""
+VARY: Final = (b"vary", b"accept")
+"""The header of an answer that would have another form for clients that prefer it (RFC 9110, section 12.5.5)."""
 
 KINDS: Final[dict[str, tuple[int, str]]] = {
     "unauthorized": (401, "A token is needed"),
@@ -90,7 +93,9 @@ class ProblemResponse(Struct, frozen=True):
     """The response to a request that cannot be answered."""
 
     status: int
+    content_type: bytes
     headers: list[tuple[bytes, bytes]]
+    """All headers, with the content type and the length."""
     body: bytes
 
 
@@ -98,12 +103,12 @@ def response_of(error: PolicyError, *, as_text: bool) -> ProblemResponse:
     """The response for an error: its problem as JSON, or with the same content as text."""
     found = problem_of(error)
     body = problem_text(found).encode() if as_text else encode(found)
-    content_type = TEXT if as_text else MEDIA_TYPE
-    headers = [(b"content-type", content_type.encode()), *headers_of(error, found.status)]
-    return ProblemResponse(found.status, [*headers, (b"content-length", b"%d" % len(body))], body)
+    content_type = TEXT if as_text else MEDIA_TYPE.encode()
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), VARY]
+    return ProblemResponse(found.status, content_type, [*headers, *_headers_of(error, found.status)], body)
 
 
-def headers_of(error: PolicyError, status: int) -> list[tuple[bytes, bytes]]:
+def _headers_of(error: PolicyError, status: int) -> list[tuple[bytes, bytes]]:
     """The headers of a problem's status (RFC 6750 for 401, RFC 9110 for others)."""
     headers: list[tuple[bytes, bytes]] = []
     if status == UNAUTHORIZED:

@@ -38,7 +38,7 @@ def fault_message(fault: ErrorDetails) -> str:
     return fault["msg"].removeprefix("Value error, ")
 
 
-def fault_lines(error: ValidationError) -> list[str]:
+def invalid_settings(error: ValidationError) -> list[str]:
     """The invalid settings by their variables, a line each; without their values, which may be secret."""
     return [
         f"{PREFIX}{str(fault['loc'][0]).upper()}: {fault_message(fault)}" for fault in error.errors(include_input=False)

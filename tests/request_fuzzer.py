@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from service.openapi.examples import BATCH_EXAMPLE, CANDIDATE_EXAMPLE, EXAMPLES, LINES_EXAMPLE, REVIEW_EXAMPLE
+from service.openapi.examples import EXAMPLES, REVIEW_EXAMPLE, as_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,8 @@ DECIDE, BATCH, DRY_RUN, VALIDATE, MUTATE = (
     "/v1/admission",
     "/v1/admission/mutate",
 )
+BATCH_EXAMPLE: Final = {"items": [EXAMPLES["default"]["value"], EXAMPLES["kv-connector"]["value"]]}
+CANDIDATE_EXAMPLE: Final = {"request": EXAMPLES["kv-connector"]["value"], "remove": ["kv-connector-fallback"]}
 BOUNDARY: Final = b"----of-a-form"
 SHOWN: Final = (
     "/v1/policy",
@@ -205,7 +207,7 @@ def originals() -> list[Sent]:
         posted(BATCH, BATCH_EXAMPLE),
         *(posted(BATCH, {"items": asked[start : start + 3]}) for start in range(0, len(asked), 29)),
     ]
-    found += [Sent("POST", BATCH, ((b"content-type", NDJSON),), LINES_EXAMPLE.encode())] * 8
+    found += [Sent("POST", BATCH, ((b"content-type", NDJSON),), as_lines(BATCH_EXAMPLE["items"]).encode())] * 8
     found += [
         posted(path, document, kind) for document in manifests for path in (DECIDE, DRY_RUN) for kind in (JSON, YAML)
     ]

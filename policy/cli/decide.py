@@ -12,13 +12,11 @@ import typer
 from policy.cli.commands import command_app
 from policy.cli.console import (
     FOUND,
-    USAGE,
     DefaultOption,
     JsonOption,
     RulesOption,
     decision_table,
     err,
-    fail,
     out,
     show,
     show_answer,
@@ -29,7 +27,7 @@ from policy.cli.requests import (
     ModelOption,
     VersionOption,
     decide_request,
-    fault_lines,
+    fail_request,
     loaded,
     models_of,
     read_document,
@@ -140,7 +138,7 @@ def _decide_each(policy: Policy, manifest: Manifest, warnings: list[str]) -> lis
     try:
         requests = requests_of(manifest, policy.releases, REMEDIES)
     except RequestInvalid as error:
-        fail(USAGE, *fault_lines(error))
+        fail_request(error)
     day = today()
     rows: list[tuple[str, Decision | Problem]] = []
     for path, request in _tracked(requests) if err.is_terminal else requests:

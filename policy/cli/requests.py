@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 from msgspec import structs
@@ -25,6 +25,7 @@ from policy.parser.files import read_at_most
 from policy.parser.jsontext import NotJson, read_json
 from policy.parser.yamltree import read_documents, too_many
 from policy.policy import Policy
+from policy.problems import fault_lines, request_problem
 from policy.request.request import NEAREST, Manifest, read_request_or_manifest, with_explanation
 from policy.rules.catalogue import load
 from policy.rules.loader import read_folder
@@ -175,7 +176,7 @@ def read_request(policy: Policy, document: Any, *, explain: bool, overrides: boo
     try:
         request = read_request_or_manifest(document, policy.releases)
     except RequestInvalid as error:
-        fail(USAGE, *fault_lines(error))
+        fail_request(error)
     if isinstance(request, Manifest):
         request = structs.replace(request, overrides=overrides)
     return with_explanation(request) if explain else request
@@ -187,7 +188,7 @@ def decide_request(policy: Policy, request: Request, on: date) -> Decision:
         with err.working("deciding"):
             return policy.decide(request, on)
     except RequestInvalid as error:
-        fail(USAGE, *fault_lines(error))
+        fail_request(error)
 
 
 def warned(decision: Decision, warnings: list[str]) -> Decision:
@@ -195,10 +196,6 @@ def warned(decision: Decision, warnings: list[str]) -> Decision:
     return structs.replace(decision, warnings=[*warnings, *decision.warnings]) if warnings else decision
 
 
-def fault_lines(error: RequestInvalid) -> list[str]:
-    """The faults of a request, a line each."""
-    return [
-        f"{fault.pointer}: {message}" if fault.pointer else message
-        for fault in error.faults
-        for message in [fault.worded(REMEDIES)]
-    ]
+def fail_request(error: RequestInvalid) -> NoReturn:
+    """End the command with the faults of a request, in the words of the command line."""
+    fail(USAGE, *fault_lines(request_problem(error, remedies=REMEDIES)))

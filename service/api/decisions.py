@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from policy.errors import PolicyError
 from service.api.endpoint import FAILED, MAX_TURN, Endpoint
 from service.auth.tokens import DECIDE
+from service.documents.accept import headers_of
 from service.documents.body import YAML_TYPES, Disconnected, read_body, read_headers, too_large
 from service.documents.query import refuse_query
 from service.jobs.messages import JSON, OK, JobKind
+from service.problems import VARY
 from service.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ class DecisionEndpoint(Endpoint):
         status, context, held = FAILED, None, None
         try:
             reading[task] = began
-            headers = dict(scope["headers"])
+            headers = headers_of(scope)
             client = scope["client"]
             caller = client[0] if service.access.is_open and client else service.access.caller(client, headers, DECIDE)
             if scope["query_string"]:
@@ -103,8 +105,8 @@ class DecisionEndpoint(Endpoint):
             if context.waiting is not None:
                 await context.wait_recorded()
             service.metrics.latencies.append(perf_counter_ns() - began)
-            length = (b"content-length", b"%d" % len(answer))
-            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", JSON), length]})
+            fields = [(b"content-type", JSON), (b"content-length", b"%d" % len(answer)), VARY]
+            await send({"type": "http.response.start", "status": OK, "headers": fields})
             await send({"type": "http.response.body", "body": answer})
             status = OK
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:

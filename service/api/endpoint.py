@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from policy.decision.decision import encode
 from policy.errors import PolicyError
 from service.auth.tokens import DECIDE
-from service.documents.accept import wants_text
+from service.documents.accept import headers_of, wants_text
 from service.documents.body import Disconnected, Headers
 from service.documents.query import refuse_query
 from service.jobs.messages import Job, JobKind, JobResult
 from service.jobs.pool import unless_gone
-from service.problems import KINDS, MEDIA_TYPE, RETRYABLE, Refused, problem_of, response_of
+from service.problems import KINDS, RETRYABLE, VARY, Refused, problem_of, response_of
 from service.request_context import RequestContext
 from service.state.answers import today
 from service.transport.disconnection import connection_of
@@ -87,7 +87,7 @@ async def send_last_line(send: Send, error: Refused) -> int:
 async def send_result(send: Send, result: JobResult, output: Path | None) -> int:
     """Send the answer of a worker process; return its status. An answer in the file ``output`` is sent in pieces."""
     size = len(result.body) if result.spooled is None else result.spooled
-    headers = [(b"content-type", result.content_type or MEDIA_TYPE.encode()), (b"content-length", b"%d" % size)]
+    headers = [(b"content-type", result.content_type), (b"content-length", b"%d" % size), VARY]
     if result.status in RETRYABLE:
         headers.append((b"retry-after", b"1"))
     await send({"type": "http.response.start", "status": result.status, "headers": headers})
@@ -131,7 +131,7 @@ class Endpoint:
         service.body_timeouts.reading[task] = began
         context = None
         try:
-            headers = dict(scope["headers"])
+            headers = headers_of(scope)
             caller = self.caller(scope, headers)
             context = RequestContext(self.path, caller, began, connection=connection_of(scope))
             if scope["query_string"] and not self.any_query:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from service.api.docs import UNFRAMED
-from service.documents.accept import HTML, JSON, TEXT, preferred
+from service.documents.accept import HTML, JSON, TEXT, accept_of, preferred
 from service.state.answers import today
 from service.state.landing import STYLE, landing_forms
 
@@ -59,7 +59,6 @@ def add_landing_page(app: FastAPI, version: str) -> None:
     page = LandingPage(version)
 
     async def landing(request: Request) -> Response:
-        accept = request.headers.get("accept", "").encode("latin-1")
-        return page.response(request.app.state.service.answers.policy, accept)
+        return page.response(request.app.state.service.answers.policy, accept_of(request.scope))
 
     app.router.routes.append(Route(PATH, landing, methods=["GET"]))

@@ -244,7 +244,7 @@ def _store(url: str | None) -> Store:
     from pydantic import ValidationError  # noqa: PLC0415  # other commands need no settings
 
     from service.log.store import InvalidStoreUrl, Store, read_url  # noqa: PLC0415  # other commands need no database
-    from service.settings import PREFIX, Settings, fault_lines  # noqa: PLC0415  # as above
+    from service.settings import PREFIX, Settings, invalid_settings  # noqa: PLC0415  # as above
 
     try:
         text = Settings(**({"log": url} if url else {})).log_url()  # type: ignore[arg-type]  # pydantic makes a secret of it
@@ -254,7 +254,7 @@ def _store(url: str | None) -> Store:
     except InvalidStoreUrl as error:
         fail(USAGE, f"--log: {error}")
     except ValidationError as error:
-        fail(USAGE, *fault_lines(error))
+        fail(USAGE, *invalid_settings(error))
     if place.get_backend_name() == "sqlite" and not Path(place.database or "").is_file():
         fail(USAGE, f"no log found at {place.database}; `runner-policy serve` creates it, --log names another")
     return Store(place, 30.0)

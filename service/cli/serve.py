@@ -112,11 +112,11 @@ def health() -> None:
     For the health check of a container: it reads the same `RUNNER_POLICY_…` variables as `serve`, and no flags.
     """
     from service.health import NotReady, check  # noqa: PLC0415  # the other commands need no settings
-    from service.settings import Settings, fault_lines  # noqa: PLC0415  # as above
+    from service.settings import Settings, invalid_settings  # noqa: PLC0415  # as above
 
     try:
         check(Settings())
     except ValidationError as error:
-        fail(USAGE, *fault_lines(error))
+        fail(USAGE, *invalid_settings(error))
     except NotReady as error:
         fail(FOUND, str(error))

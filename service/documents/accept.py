@@ -12,8 +12,21 @@ if TYPE_CHECKING:
 HTML: Final = b"text/html"
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain"
-COMMON: Final = frozenset({b"*/*", b"application/json"})
+COMMON: Final = frozenset({b"", b"*/*", b"application/json"})
 """Values of ``Accept`` that mean JSON, and need no parsing."""
+
+
+def accept_of(scope: Scope) -> bytes:
+    """The ``Accept`` of a request; several headers are one list (RFC 9110, section 5.3), and none is an empty one."""
+    return b", ".join(value for name, value in scope["headers"] if name == b"accept")
+
+
+def headers_of(scope: Scope) -> dict[bytes, bytes]:
+    """The headers of a request by their names; of several with the same name the last, but every ``Accept``."""
+    headers = dict(scope["headers"])
+    if len(headers) < len(scope["headers"]):  # most requests have no name twice
+        headers[b"accept"] = accept_of(scope)
+    return headers
 
 
 def preferred(accept: bytes, offered: Sequence[bytes]) -> bytes | None:
@@ -40,7 +53,7 @@ def prefers_text(accept: bytes) -> bool:
 
 def wants_text(scope: Scope) -> bool:
     """Whether the client of a request prefers ``text/plain`` to JSON."""
-    return prefers_text(dict(scope["headers"]).get(b"accept", b"*/*"))
+    return prefers_text(accept_of(scope))
 
 
 def _weight(text: bytes) -> float:

@@ -72,7 +72,7 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
             f"the body is `{headers[b'content-encoding'].decode('latin-1')}`-encoded; send it without an encoding",
         )
     content_type = headers.get(b"content-type", b"")
-    accept = headers.get(b"accept", b"*/*")
+    accept = headers.get(b"accept", b"")
     if content_type == b"application/json" and accept in COMMON:
         return JSON_HEADERS
     media_type = content_type.partition(b";")[0].strip().lower()

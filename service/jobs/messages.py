@@ -11,8 +11,7 @@ from service.admission.engines import AdmissionOptions  # noqa: TC001  # msgspec
 from service.telemetry.metrics import DecisionCount  # noqa: TC001  # msgspec reads the annotations
 
 JSON: Final = b"application/json"
-TEXT: Final = b"text/plain; charset=utf-8"
-"""The content types of a result."""
+"""The content type of a result that is not text."""
 OK: Final = 200
 """The status of a result that is not a problem."""
 

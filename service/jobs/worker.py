@@ -40,10 +40,10 @@ from service.admission.review import read_review
 from service.documents.body import decode
 from service.documents.dry_run_request import FIELDS, Candidate, read_candidate
 from service.documents.form import read_form
-from service.jobs.messages import JSON, OK, TEXT, Job, JobKind, JobResult
+from service.jobs.messages import JSON, OK, Job, JobKind, JobResult
 from service.limits.budget import WorkBudget
 from service.log.record import line
-from service.problems import Refused, problem_of, response_of
+from service.problems import TEXT, Refused, problem_of, response_of
 from service.request_context import MAX_LOGGED_IDS, RequestContext
 from service.telemetry.logging import configure_worker
 from service.telemetry.metrics import DecisionCount
@@ -343,7 +343,7 @@ def _text(answer: Decision | ManifestDecisions) -> bytes:
 
 def _problem(error: PolicyError, job: Job) -> JobResult:
     response = response_of(error, as_text=job.wants_text)
-    return JobResult(response.status, TEXT if job.wants_text else b"", response.body)
+    return JobResult(response.status, response.content_type, response.body)
 
 
 def _spool(found: JobResult, lines: list[bytes], path: Path) -> None:

@@ -11,7 +11,7 @@ from policy.decision.decision import encode
 from service.auth.access import OPEN_PATHS, scope_of
 from service.auth.tokens import READ
 from service.openapi import parameters
-from service.openapi.examples import METRICS_EXAMPLE, RULE_EXAMPLE, record_example
+from service.openapi.examples import METRICS_EXAMPLE, record_example, request_examples
 from service.openapi.responses import ASKS_WHO, FULL, LARGE, STOPPING, problems, security
 from service.openapi.shapes import ref
 from service.openapi.tags import LOG, OPERATIONS, RULES
@@ -62,7 +62,7 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
     landing = landing_forms(answers.policy, today(), service.version)[b"text/plain"].decode()
     page = b'{"items":[%b],"next":null}' % record
     loaded = answers.policy_document(service.published)
-    rule = answers.rule_document(RULE_EXAMPLE)
+    rule = answers.rule_document(request_examples(answers.policy).rule)
     metrics = encode(METRICS_EXAMPLE)
     text = {"type": "string"}
 
@@ -119,7 +119,7 @@ def _call(path: str, call: dict[str, Any], shown: ReadOperation, service: Servic
         "operationId": shown.name,
         "summary": call["summary"],
         "description": call["description"],
-        "parameters": parameters.of(path, service.answers.policy.releases),
+        "parameters": parameters.of(path, service.answers.policy),
         **security(service, needed, always=path != "/readyz"),
         "responses": responses,
     }

@@ -12,13 +12,10 @@ import msgspec
 from policy import render
 from service.auth.tokens import DECIDE, DRY_RUN
 from service.openapi.examples import (
-    BATCH_EXAMPLE,
-    CANDIDATE_EXAMPLE,
-    EXAMPLES,
-    LINES_EXAMPLE,
     REVIEW_EXAMPLE,
     as_lines,
     example_decision,
+    request_examples,
     review_example,
 )
 from service.openapi.responses import ASKS_WHO, DECIDES, FULL, LARGE, READS_BODY, STOPPING, problems, security
@@ -43,18 +40,22 @@ IF_MATCH: Final = {
 def decision_paths(service: ServiceState) -> dict[str, Any]:
     """The endpoints by path."""
     answers = service.answers
-    first = EXAMPLES["kv-connector"]["value"]
+    examples = request_examples(answers.policy)
+    first = examples.single["kv-connector"]["value"]
     one = example_decision(answers, first)
     explained = example_decision(answers, {**first, "explain": True})
     table = {"schema": ref("Table"), "example": render.as_text(render.decision(one))}
-    items = [msgspec.to_builtins(example_decision(answers, item)) for item in BATCH_EXAMPLE["items"]]
+    items = [msgspec.to_builtins(example_decision(answers, item)) for item in examples.batch["items"]]
     return {
         "/v1/decisions": _post(
             DECISIONS,
             "decide",
             "Decide one deployment",
             "The runner, why, and what to do. A body is read as JSON unless its content type is YAML.",
-            {JSON: {"schema": ref("DecisionRequest"), "examples": EXAMPLES}, YAML: {"schema": ref("DecisionRequest")}},
+            {
+                JSON: {"schema": ref("DecisionRequest"), "examples": examples.single},
+                YAML: {"schema": ref("DecisionRequest")},
+            },
             "the decision; for a manifest, one for each engine in it",
             {JSON: {"schema": ref("DecisionAnswer"), "example": msgspec.to_builtins(one)}, TEXT: table},
             DECIDES,
@@ -69,10 +70,10 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
             {
                 JSON: {
                     "schema": ref("BatchRequest"),
-                    "examples": {"two": {"summary": "two deployments", "value": BATCH_EXAMPLE}},
+                    "examples": {"two": {"summary": "two deployments", "value": examples.batch}},
                 },
                 YAML: {"schema": ref("BatchRequest")},
-                NDJSON: {"schema": ref("RequestLines"), "example": LINES_EXAMPLE},
+                NDJSON: {"schema": ref("RequestLines"), "example": as_lines(examples.batch["items"])},
             },
             "the answers in the order of the requests; as a stream if the request is one",
             {
@@ -92,8 +93,8 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
                 JSON: {
                     "schema": ref("DryRunRequest"),
                     "examples": {
-                        **EXAMPLES,
-                        "candidate": {"summary": "what taking a rule away would change", "value": CANDIDATE_EXAMPLE},
+                        **examples.single,
+                        "candidate": {"summary": "what taking a rule away would change", "value": examples.candidate},
                     },
                 },
                 YAML: {"schema": ref("DryRunRequest")},
@@ -120,7 +121,7 @@ def _reviews(service: ServiceState) -> dict[str, Any]:
     def review(name: str, summary: str, description: str, result: str, *, mutating: bool) -> dict[str, Any]:
         answer = {
             "schema": ref("AdmissionReviewResponse"),
-            "example": review_example(service.answers, mutating=mutating),
+            "example": review_example(service, mutating=mutating),
         }
         kinds = ("too-much-work", "log-unavailable")
         return _post(ADMISSION, name, summary, description, bodies, result, {JSON: answer}, kinds, needed)

@@ -61,7 +61,8 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
     "WithoutVariable": {"runner": RUNNER, "outcome": OUTCOME, "starts": STARTS},
     "DecidingRelease": {
         "decided_as": "the known release whose rules were used",
-        "verified": "whether it is exactly the requested version",
+        "verified": "whether it is the requested version or an official variant of it, or none was requested, "
+        "and the deployment shows no other vLLM",
         "defaulted": "whether the request had no version",
     },
     "PolicyRef": {"revision": REVISION},
@@ -74,7 +75,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "failed": "the first condition that did not hold, of each alternative; empty if the rule fired",
     },
     "FailedCondition": {
-        "fact": "the fact, or the rule's field about other rules or the decision",
+        "fact": "the fact, or the rule's field about other rules, the decision or its end (`until`)",
         "expected": "the expected value",
         "actual": "the actual value",
     },

@@ -1,17 +1,20 @@
 """The examples of the OpenAPI document: requests, and this service's answers to them.
 
-Answers are computed with the document, so that they are real.
+Answers are computed with the document, so that they are real; requests name loaded rules and known releases only.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from policy.decision.decision import encode
 from policy.request.request import read_request
-from service.admission.review import API_VERSION, KIND, AdmissionReview, Response
+from policy.rules.effects import Layer
+from service.admission.handler import answer_review
+from service.admission.review import API_VERSION, KIND, read_review
 from service.log.record import Record, record_json
 from service.state.answers import today
 
@@ -19,7 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policy.decision.decision import Decision
+    from policy.policy import Policy
+    from policy.request.request import Request
+    from policy.rules.releases import Releases
     from service.state.answers import Answers
+    from service.state.state import ServiceState
 
 
 def as_lines(items: Iterable[Any]) -> str:
@@ -68,9 +75,6 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "deployment": {"summary": "a deployment as it is written", "value": DEPLOYMENT},
     "manifest": {"summary": "a Kubernetes object", "value": MANIFEST},
 }
-BATCH_EXAMPLE: Final = {"items": [EXAMPLES["default"]["value"], EXAMPLES["kv-connector"]["value"]]}
-LINES_EXAMPLE: Final = as_lines(BATCH_EXAMPLE["items"])
-CANDIDATE_EXAMPLE: Final = {"request": EXAMPLES["kv-connector"]["value"], "remove": ["kv-connector-fallback"]}
 UID: Final = "705ab4f5-6393-11e8-b7cc-42010a800002"
 ANNOTATIONS: Final = {
     "runner-policy/set-env": "true",
@@ -97,20 +101,42 @@ REVIEW_EXAMPLE: Final = {
         "dryRun": False,
     },
 }
-RULE_EXAMPLE: Final = "kv-connector-fallback"
-SET: Final = (
-    "spec.containers[0]: vLLM alone takes V2, the policy decided V1; set VLLM_USE_V2_MODEL_RUNNER=0; "
-    "rule `kv-connector-fallback`: a KV connector (NixlConnector) keeps this deployment on V1"
-)
-PATCH: Final = [
-    {"op": "test", "path": "/spec/containers/0/name", "value": "vllm"},
-    {"op": "add", "path": "/spec/containers/0/env", "value": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}]},
-]
 METRICS_EXAMPLE: Final = (
     "# HELP runner_policy_workers processes that serve requests\n"
     "# TYPE runner_policy_workers gauge\n"
     "runner_policy_workers 1.0\n"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestExamples:
+    """Requests that the service answers by its loaded rules, and the id of one of them."""
+
+    single: dict[str, dict[str, Any]]
+    batch: dict[str, Any]
+    candidate: dict[str, Any]
+    rule: str
+
+
+def request_examples(policy: Policy) -> RequestExamples:
+    """The examples for a policy; the rule is a house rule if there is one."""
+    single = {
+        name: {**example, "value": _in_known_release(example["value"], policy.releases)}
+        for name, example in EXAMPLES.items()
+    }
+    default, kv_connector = single["default"]["value"], single["kv-connector"]["value"]
+    rules = policy.catalogue.in_order()
+    rule = next((rule.id for rule in rules if rule.layer is Layer.HOUSE), rules[0].id)
+    return RequestExamples(
+        single, {"items": [default, kv_connector]}, {"request": kv_connector, "remove": [rule]}, rule
+    )
+
+
+def _in_known_release(document: dict[str, Any], releases: Releases) -> dict[str, Any]:
+    """The document, with the default release instead of one that is not known."""
+    if document.get("vllm_version", releases.default) in releases.known:
+        return document
+    return {**document, "vllm_version": releases.default}
 
 
 def example_decision(answers: Answers, document: dict[str, Any]) -> Decision:
@@ -120,20 +146,19 @@ def example_decision(answers: Answers, document: dict[str, Any]) -> Decision:
 
 def record_example(answers: Answers) -> Record:
     """The record of a decision, as the log shows it."""
-    request = read_request(EXAMPLES["kv-connector"]["value"], answers.policy.releases)
+    document = request_examples(answers.policy).single["kv-connector"]["value"]
+    request = read_request(document, answers.policy.releases)
     entry = answers.policy.answer(request, today()), request, "v1/decisions", "controller", 214_000, None
     return msgspec.json.decode(record_json(entry, '{"id":"runner-policy-0","version":"0.1.0"}'), type=Record)
 
 
-def review_example(answers: Answers, *, mutating: bool) -> dict[str, Any]:
+def review_example(service: ServiceState, *, mutating: bool) -> dict[str, Any]:
     """The answer to ``REVIEW_EXAMPLE``."""
-    found = example_decision(answers, EXAMPLES["kv-connector"]["value"])
-    audit = {
-        "runner": "spec.containers[0]=v1",
-        "decision-id": f"spec.containers[0]={found.decision_id}",
-        "revision": answers.policy.revision,
-    }
-    fields: dict[str, Any] = {"patch": encode(PATCH), "patch_type": "JSONPatch"} if mutating else {"warnings": [SET]}
-    return msgspec.json.decode(
-        encode(AdmissionReview(Response(UID, allowed=True, audit_annotations=audit, **fields))), type=dict[str, Any]
-    )
+    policy = service.answers.policy
+
+    def decide(request: Request, *, is_trial: bool = False) -> Decision:  # noqa: ARG001  # nothing is recorded
+        return policy.decide(request, today())
+
+    options = service.job_settings().admission
+    found = answer_review(read_review(REVIEW_EXAMPLE), policy.releases, decide, options, mutating=mutating)
+    return msgspec.json.decode(encode(found.response), type=dict[str, Any])

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.rules.releases import MAX_VERSION, series
 from service.log import filters
+from service.openapi.examples import request_examples
 from service.openapi.shapes import ref
 
 if TYPE_CHECKING:
+    from policy.policy import Policy
     from policy.rules.releases import Releases
 
 SUFFIX: Final = r"((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
-RULE: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{filters.RULE}$", "examples": ["kv-connector-fallback"]}
+RULE: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{filters.RULE}$"}
 LOGGED_RULE: Final[dict[str, Any]] = {**RULE, "maxLength": filters.MAX_TEXT}
 TEXT: Final[dict[str, Any]] = {
     "type": "string",
@@ -94,9 +96,9 @@ def version(releases: Releases) -> dict[str, Any]:
     )
 
 
-def of(path: str, releases: Releases) -> list[dict[str, Any]]:
+def of(path: str, policy: Policy) -> list[dict[str, Any]]:
     """The parameters of an endpoint."""
-    rule = in_path("rule_id", "the id of a rule", RULE)
+    rule = in_path("rule_id", "the id of a rule", {**RULE, "examples": [request_examples(policy).rule]})
     verbose = in_query(
         "verbose",
         "show what is loaded, and the result of the last reload",
@@ -112,8 +114,8 @@ def of(path: str, releases: Releases) -> list[dict[str, Any]]:
     }
     found = {
         "/v1/policy": [known_tag],
-        "/v1/rules": [version(releases)],
-        "/v1/rules/{rule_id}": [rule, version(releases)],
+        "/v1/rules": [version(policy.releases)],
+        "/v1/rules/{rule_id}": [rule, version(policy.releases)],
         "/readyz": [verbose],
         "/v1/log": [in_query(name, description, schema) for name, (description, schema) in LOG.items()],
         "/v1/decisions/{decision_id}": [

@@ -8,6 +8,7 @@ from policy.checks.comparison import COMPARED
 from policy.facts.vocabulary import FactKind
 from policy.intake.assumptions import NOT_STATED, UNKNOWN
 from policy.intake.deployment import PLATFORMS
+from policy.problems import TYPE_PREFIX
 from policy.request.request import NEAREST
 from policy.rules.effects import TABLE, Layer, Outcome, Runner
 from service.documents.dry_run_request import ALL
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from service.openapi.shapes import Schema
 
-PROBLEM: Final = "urn:runner-policy:problem:"
 LOGGED: Final = ("v1/decisions", "v1/decisions/batch", "v1/dry-run", "v1/admission", "v1/admission/mutate")
 
 
@@ -41,7 +41,7 @@ def values() -> dict[str, Schema]:
         "RunnerFilter": _set(f"A runner; `{filters.NULL}` if none was decided", filters.CHOICES["runner"]),
         "OutcomeFilter": _set(f"An outcome; `{filters.NULL}` if no runner was decided", filters.CHOICES["outcome"]),
         "ProblemType": {
-            **_set("The kind of a problem", (PROBLEM + kind for kind in KINDS)),
+            **_set("The kind of a problem", (TYPE_PREFIX + kind for kind in KINDS)),
             "x-enum-varnames": [kind.upper().replace("-", "_") for kind in KINDS],
         },
     }

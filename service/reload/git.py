@@ -15,7 +15,6 @@ import os
 from collections import deque
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlsplit
 
 from dulwich.client import default_urllib3_manager, get_transport_and_path
 from dulwich.errors import NotGitRepository
@@ -25,9 +24,10 @@ from dulwich.refs import Ref
 from dulwich.repo import Repo
 from urllib3 import PoolManager, Retry
 
-from policy.messages import listed, quoted
+from policy.messages import quoted
 from policy.parser.yamltree import MAX_BYTES
 from policy.rules.git import ObjectUnreadable, RevisionNotFound, read_commit, read_object
+from service.reload.address import read_address
 from service.reload.reload import RulesSourceFailed
 from service.reload.signatures import NotSigned, verify
 from service.settings import state_folder
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 log = logging.getLogger("runner_policy")
-SCHEMES: Final = ("https", "ssh", "git", "git+ssh", "http", "file")
 TIMEOUT: Final = 10.0
 """Seconds a remote may take to connect, or to send more data."""
 SSH: Final = (
@@ -54,8 +53,6 @@ FIRST_DEPTH: Final = 1
 """The depth of the first fetch, when no commit was accepted before."""
 WHOLE_HISTORY: Final = 0x7FFFFFFF
 """The depth by which git fetches the whole history, including what was left out before."""
-MAX_PUBLIC: Final = 3
-"""Characters up to which a user name in a URL, such as `git`, is not treated as a secret."""
 
 
 class RollbackRefused(RulesSourceFailed):
@@ -67,12 +64,12 @@ class Remote:
 
     def __init__(self, settings: Settings) -> None:
         assert settings.rules_git is not None
-        self._url = settings.rules_git
+        self._address = read_address(settings.rules_git)
         self._branch, self._interval = settings.rules_git_branch, settings.rules_git_poll_interval
         self._path = settings.rules_git_path.removeprefix(".").strip("/")
         self._signers = settings.rules_git_allowed_signers
         self._allow_rollback = settings.rules_git_allow_rollback
-        self._folder = state_folder() / f"rules-{_digest(redacted(self._url))}.git"
+        self._folder = state_folder() / f"rules-{_digest(self._address.redacted())}.git"
         # Below refs/heads, so that a fetch announces it.
         self._ref = Ref(f"refs/heads/{_digest(self._branch)}".encode())
         self._commit: ObjectID | None = None
@@ -83,7 +80,7 @@ class Remote:
     def name(self) -> str:
         """The remote's URL without secrets, its branch and the commit."""
         commit = f" at {self._commit.decode()[:12]}" if self._commit is not None else ""
-        return f"{redacted(self._url)} {self._branch}:{self._path}{commit}"
+        return f"{self._address.redacted()} {self._branch}:{self._path}{commit}"
 
     def read(self) -> Sources:
         """The rules of the branch's newest commit.
@@ -201,11 +198,7 @@ class Remote:
 
     def _fetch(self, repository: Repo, depth: int | None = None) -> ObjectID:
         """Fetch the newest commit with ``depth`` commits of its history; by default, all that are missing locally."""
-        scheme, separator, _ = self._url.partition("://")
-        if separator and scheme not in SCHEMES:  # dulwich would take it for the name of a host, and start ssh
-            raise RulesSourceFailed(
-                f"unsupported scheme {quoted(scheme)}; write an address with {listed(SCHEMES)}, or `USER@HOST:PATH`"
-            )
+        self._address.check()
         wanted = f"refs/heads/{self._branch}".encode()
         found: list[ObjectID] = []
 
@@ -215,23 +208,23 @@ class Remote:
             found.append(refs[wanted])
             return [refs[wanted]] if depth == WHOLE_HISTORY or refs[wanted] not in repository.object_store else []
 
-        pool = default_urllib3_manager(None, base_url=self._url, timeout=TIMEOUT)
-        assert isinstance(pool, PoolManager)
+        url = self._address.text
         try:
-            # No retries, only redirects: the next poll is soon enough.
-            pool.connection_pool_kw["retries"] = Retry(total=None, connect=0, read=0, redirect=3)
-            # A thin pack may refer to files that were left out before.
-            client, path = get_transport_and_path(
-                self._url, pool_manager=pool, thin_packs=False, ssh_command=os.environ.get("GIT_SSH_COMMAND", SSH)
-            )
-            client.fetch(path, repository, determine_wants=wants, depth=depth, filter_spec=SMALL_FILES)
+            pool = default_urllib3_manager(None, base_url=url, timeout=TIMEOUT)
+            assert isinstance(pool, PoolManager)
+            with pool:
+                # No retries, only redirects: the next poll is soon enough.
+                pool.connection_pool_kw["retries"] = Retry(total=None, connect=0, read=0, redirect=3)
+                # A thin pack may refer to files that were left out before.
+                client, path = get_transport_and_path(
+                    url, pool_manager=pool, thin_packs=False, ssh_command=os.environ.get("GIT_SSH_COMMAND", SSH)
+                )
+                client.fetch(path, repository, determine_wants=wants, depth=depth, filter_spec=SMALL_FILES)
         except RulesSourceFailed:
             raise
         except Exception as error:  # noqa: BLE001  # dulwich raises many kinds of error for malformed responses
-            message = without_secrets(str(error), self._url).strip().partition("\n")[0] or type(error).__name__
+            message = self._address.redact(str(error)).strip().partition("\n")[0] or type(error).__name__
             raise RulesSourceFailed(f"{message}; see RUNNER_POLICY_RULES_GIT") from None
-        finally:
-            pool.clear()
         return found[0]
 
 
@@ -259,24 +252,3 @@ def descends(repository: Repo, commit: ObjectID, from_: ObjectID) -> bool | None
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def redacted(url: str) -> str:
-    """A URL without its secrets: user, password and query."""
-    parts = urlsplit(url)
-    if not parts.scheme or not parts.netloc:
-        return url.partition("?")[0]
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def without_secrets(text: str, url: str) -> str:
-    """A text with the URL redacted, and its user, password and query replaced."""
-    parts = urlsplit(url)
-    user, _, _ = parts.netloc.rpartition("@") if parts.scheme else ("", "", "")
-    secrets = {user, *user.split(":", 1), parts.query}
-    text = text.replace(url, redacted(url))
-    for secret in sorted(
-        (each for part in secrets for each in {part, unquote(part)} if len(each) > MAX_PUBLIC), key=len, reverse=True
-    ):
-        text = text.replace(secret, "…")
-    return text

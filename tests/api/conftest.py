@@ -44,6 +44,8 @@ tokens:
     scopes: [decide, dry-run, read, log]
 """
 """A file of tokens with the scopes of every endpoint that needs one."""
+PROGRESS_AT_ONCE = "import policy.cli.console as c; c.DELAY = 0.0; from service.cli import main; main()"
+"""``runner-policy`` for an interpreter, without the delay before it shows what it does."""
 PATIENCE = 180.0
 """Seconds to wait for an expected state before the test fails; a test that passes does not wait that long."""
 
@@ -283,18 +285,29 @@ def on_terminal() -> Callable[..., tuple[int, str]]:
     """
 
     def command(*arguments: str, **variables: str) -> tuple[int, str]:
-        ours, theirs = pty.openpty()
-        variables = {"COLUMNS": "160", "TTY_INTERACTIVE": "0", **variables}
-        path = str(BIN / "runner-policy")
-        with subprocess.Popen(
-            [path, *arguments], cwd=ROOT, env=environment(**variables), stdin=theirs, stdout=theirs, stderr=theirs
-        ) as process:
-            os.close(theirs)
-            output = b"".join(iter(partial(_read, ours), b""))
-            os.close(ours)
-            return process.wait(PATIENCE), output.decode().replace("\r\n", "\n")
+        return _on_terminal([str(BIN / "runner-policy"), *arguments], TTY_INTERACTIVE="0", **variables)
 
     return command
+
+
+@pytest.fixture
+def on_interactive_terminal() -> Callable[..., tuple[int, str]]:
+    """Runs ``runner-policy`` as ``on_terminal`` does; it shows each step at once, and not only one that takes long."""
+
+    def command(*arguments: str, **variables: str) -> tuple[int, str]:
+        return _on_terminal([sys.executable, "-c", PROGRESS_AT_ONCE, *arguments], **variables)
+
+    return command
+
+
+def _on_terminal(command: list[str], **variables: str) -> tuple[int, str]:
+    ours, theirs = pty.openpty()
+    variables = environment(**{"COLUMNS": "160", **variables})
+    with subprocess.Popen(command, cwd=ROOT, env=variables, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        output = b"".join(iter(partial(_read, ours), b""))
+        os.close(ours)
+        return process.wait(PATIENCE), output.decode().replace("\r\n", "\n")
 
 
 def _read(terminal: int) -> bytes:

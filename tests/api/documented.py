@@ -21,7 +21,7 @@ def strict(document: dict[str, Any]) -> dict[str, Any]:
     schemas = document["components"]["schemas"]
     closed = {
         name: {**schema, "additionalProperties": False}
-        if schema.get("type") == "object" and "properties" in schema and not name.startswith("Facts")
+        if schema.get("type") == "object" and "properties" in schema and name != "Facts"
         else schema
         for name, schema in schemas.items()
     }

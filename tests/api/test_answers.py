@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import httpx
 import pytest
+from msgspec import structs
 from pydantic import SecretStr
 
 from policy.errors import EngineFailed, PolicyError
@@ -125,6 +126,35 @@ def test_at_midnight_a_rule_ends_and_no_kept_answer_outlives_it(
     before = ("v1", {"VLLM_USE_V2_MODEL_RUNNER": "0"}, ["2027-03-01"], [SOON], revision)
     after: tuple[Any, ...] = ("v2", {}, [None], [ENDED], revision)
     assert served(app, ask) == [before] * 3 + [after] * 3
+
+
+def test_the_examples_of_the_document_are_those_of_the_rules_and_the_day(
+    ending: Path, tmp_path: Path, clock: Callable[[datetime], None]
+) -> None:
+    app = application(ending, tmp_path)
+
+    async def examples(client: httpx.AsyncClient) -> tuple[Any, ...]:
+        paths = (await client.get("/openapi.json")).json()["paths"]
+        decision, validated, mutated = [
+            paths[path]["post"]["responses"]["200"]["content"]["application/json"]["example"]
+            for path in ("/v1/decisions", "/v1/admission", "/v1/admission/mutate")
+        ]
+        warnings = [text.partition("]: ")[2] for text in validated["response"].get("warnings", [])]
+        return decision["runner"], warnings, "patch" in mutated["response"]
+
+    async def ask(client: httpx.AsyncClient) -> list[tuple[Any, ...]]:
+        found = []
+        for now in (LAST, LAST, MIDNIGHT, MIDNIGHT):
+            clock(now)
+            found.append(await examples(client))
+        rules = {name: text for name, text in app.service.published.rules.items() if not name.startswith("house/")}
+        published = structs.replace(app.service.published, rules=rules)
+        app.service.swap(published, app.service.build_answers(published, app.service.answers))
+        return [*found, await examples(client)]
+
+    before = ("v1", [SET, SOON], True)
+    after = ("v2", [ENDED], False)
+    assert served(app, ask) == [before, before, after, after, ("v2", [], False)]
 
 
 def test_every_endpoint_decides_without_a_rule_that_has_ended(

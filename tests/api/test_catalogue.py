@@ -352,6 +352,7 @@ def test_a_file_of_the_documentation_is_sent_as_a_whole(client: httpx.Client, ra
 @pytest.mark.parametrize(
     ("path", "message"),
     [
+        ("/%2F", "unknown path `//`"),
         ("/v1/polic", "unknown path `/v1/polic`; did you mean `/v1/policy`?"),
         ("/v1/decision", "unknown path `/v1/decision`; did you mean `/v1/decisions`?"),
         ("/v1/dryrun", "unknown path `/v1/dryrun`; did you mean `/v1/dry-run`?"),

@@ -203,6 +203,37 @@ def test_plain_text_comes_where_it_is_wanted_more_than_json(
     assert (response.status_code, response.headers["content-type"]) == (200, content_type)
 
 
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        (("application/json;q=0.4", "text/plain;q=0.5"), "text/plain; charset=utf-8"),
+        (("text/plain;q=0.5", "application/json;q=0.4"), "text/plain; charset=utf-8"),
+        (("text/plain", "*/*;q=0.5"), "text/plain; charset=utf-8"),
+        (("*/*;q=0.5", "text/plain"), "text/plain; charset=utf-8"),
+        (("text/plain;q=0.4", "application/json;q=0.5"), "application/json"),
+        (("application/json;q=0.5", "text/plain;q=0.4"), "application/json"),
+        (("", "text/plain", ""), "text/plain; charset=utf-8"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/decisions", {"facts": QWEN}),
+        ("/v1/dry-run", {"facts": QWEN}),
+        ("/v1/dry-run", {"request": {"facts": QWEN}, "remove": ["kv-connector-fallback"]}),
+    ],
+)
+def test_several_accept_headers_are_one_list(
+    client: httpx.Client, path: str, body: dict[str, Any], accept: tuple[str, ...], content_type: str
+) -> None:
+    response = client.post(path, json=body, headers=[("accept", value) for value in accept])
+    assert (response.status_code, response.headers["content-type"], response.headers["vary"]) == (
+        200,
+        content_type,
+        "accept",
+    )
+
+
 @pytest.mark.parametrize("request_id", [None, "", "pod-7", "ünïcödé 🦊", "x" * 256, '\x00\n"\\'])
 def test_a_request_s_id_comes_back_as_it_was(decide: Callable[..., Any], request_id: str | None) -> None:
     assert decide({"facts": QWEN, "request_id": request_id})["request_id"] == request_id

@@ -66,6 +66,15 @@ def test_the_page_is_what_the_client_prefers_and_text_by_default(
     assert (response.content == b"") is (method == "HEAD")
 
 
+@pytest.mark.parametrize(
+    "accept", [("text/html;q=0.4", "application/json;q=0.5"), ("application/json", "text/html;q=0")]
+)
+def test_several_accept_headers_are_one_list(client: httpx.Client, accept: tuple[str, str]) -> None:
+    for values in (accept, accept[::-1]):
+        response = client.get("/", headers=[("accept", value) for value in values])
+        assert response.headers["content-type"] == JSON
+
+
 @pytest.mark.parametrize("accept", ["text/html", "text/plain", "application/json"])
 def test_a_head_request_has_the_headers_of_the_page(client: httpx.Client, accept: str) -> None:
     got, head = (landing(client, accept, method) for method in ("GET", "HEAD"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from policy.errors import RequestInvalid
 from policy.facts.vocabulary import VOCABULARY, FactKind
 from policy.intake.deployment import Platform
 from policy.rules.effects import TABLE, Layer, Outcome, Runner
+from service.app import ENDPOINTS
 from service.log.filters import DEFAULT_LIMIT, FILTERS, MAX_LIMIT
 from service.log.query import read_filter
 from service.problems import KINDS
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from operations.conftest import Service
 
-    from .conftest import Done
+    from .conftest import Done, Server
 
 Operation = tuple[str, str, dict[str, Any]]
 JSON = "application/json"
@@ -158,6 +160,72 @@ def test_every_example_of_an_answer_fits_its_schema(document: dict[str, Any]) ->
             for media_type, body in response.get("content", {}).items():
                 for example in examples(body):
                     assert fits(closed, body["schema"], example) == [], (method, path, status, media_type)
+
+
+FEW_RULES = {
+    "releases.yaml": 'known: ["0.40.0"]\ndefault: "0.40.0"\n',
+    "upstream/v2.yaml": """\
+id: v2
+title: V2 by default
+effect: default-v2
+why: It is the newer one.
+references: [https://example.org/1]
+releases:
+  - {vllm: ">=0.40", message: nothing keeps this deployment from V2, when: always}
+""",
+    "upstream/v2_test.yaml": """\
+rule: v2
+cases:
+  - {name: alone, vllm: [0.40.0], given: {}, fires: true}
+  - {name: not with the variable, vllm: [0.40.0], given: {env: {VLLM_USE_V2_MODEL_RUNNER: "0"}}, fires: false}
+""",
+    "upstream/v1.yaml": """\
+id: v1
+title: The variable
+effect: override-v1
+why: Operators choose.
+references: [https://example.org/1]
+releases:
+  - {vllm: ">=0.40", message: the variable asks for V1, when: {env.VLLM_USE_V2_MODEL_RUNNER: false}}
+""",
+    "upstream/v1_test.yaml": """\
+rule: v1
+cases:
+  - {name: "0", vllm: [0.40.0], given: {env: {VLLM_USE_V2_MODEL_RUNNER: "0"}}, fires: true}
+  - {name: not set, vllm: [0.40.0], given: {}, fires: false}
+""",
+}
+"""Rules of a release that has no model tables."""
+
+
+@pytest.fixture(params=["no house rule", "few rules"])
+def other_rules(request: pytest.FixtureRequest, folder: Path) -> Path:
+    """Rules without those that are shipped with an example."""
+    if request.param == "no house rule":
+        shutil.rmtree(folder / "house")
+        return folder
+    few = folder.with_name("few")
+    for name, text in FEW_RULES.items():
+        (few / name).parent.mkdir(parents=True, exist_ok=True)
+        (few / name).write_text(text)
+    return few
+
+
+def test_the_document_is_there_and_true_with_any_rules(
+    serve: Callable[..., AbstractContextManager[Server]], other_rules: Path
+) -> None:
+    with serve("--rules", str(other_rules)) as server, server.client() as client:
+        response = client.get("/openapi.json")
+        assert (response.status_code, "kv-connector-fallback" in response.text) == (200, False)
+        document = response.json()
+        validate(document)
+        decide = document["paths"]["/v1/decisions"]["post"]["requestBody"]["content"][JSON]["examples"]
+        for name in ("default", "kv-connector", "refused", "upstream"):
+            assert client.post("/v1/decisions", json=decide[name]["value"]).status_code == 200, name
+        [rule] = document["paths"]["/v1/rules/{rule_id}"]["get"]["parameters"][0]["schema"]["examples"]
+        assert client.get(f"/v1/rules/{rule}").json()["id"] == rule
+        tried = document["paths"]["/v1/dry-run"]["post"]["requestBody"]["content"][JSON]["examples"]["candidate"]
+        assert tried["value"]["remove"] == [rule]
 
 
 def test_the_example_of_a_decision_is_what_the_service_answers(client: httpx.Client, document: dict[str, Any]) -> None:
@@ -298,6 +366,7 @@ CLOSED_SETS: dict[str, list[str]] = {
     "FactType": list(FactKind),
     "ComparedField": list(COMPARED),
     "ProblemType": [f"urn:runner-policy:problem:{kind}" for kind in KINDS],
+    "LoggedPath": [path.removeprefix("/") for path in ENDPOINTS],
     "RunnerFilter": [*Runner, "null"],
     "OutcomeFilter": [*Outcome, "null"],
     "FactsModelConfigRunnerType": ["generate", "pooling", "draft"],

@@ -86,9 +86,9 @@ def text_of(problem: dict[str, Any]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def asked(client: httpx.Client, name: str, accept: str) -> httpx.Response:
+def asked(client: httpx.Client, name: str, *accept: str) -> httpx.Response:
     method, path, status, arguments = REQUESTS[name]
-    headers = {**arguments.get("headers", {}), "accept": accept}
+    headers = [*arguments.get("headers", {}).items(), *(("accept", value) for value in accept)]
     response = client.request(method, path, **{**arguments, "headers": headers})
     assert response.status_code == status, response.text
     return response
@@ -116,7 +116,19 @@ def test_the_form_of_a_problem_is_negotiated_by_weight(
 ) -> None:
     response = asked(client, name, accept)
     assert response.headers["content-type"] == content_type
+    assert response.headers["vary"] == "accept"
     assert response.text.startswith("{") is (content_type == PROBLEM)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_several_accept_headers_of_a_refused_request_are_one_list(client: httpx.Client, name: str) -> None:
+    for one, other, content_type in (
+        ("application/json;q=0.4", "text/plain;q=0.5", TEXT),
+        ("application/json;q=0.5", "text/plain;q=0.4", PROBLEM),
+    ):
+        for accept in ((one, other), (other, one)):
+            response = asked(client, name, *accept)
+            assert (response.headers["content-type"], response.headers["vary"]) == (content_type, "accept"), accept
 
 
 @pytest.mark.parametrize(

@@ -151,11 +151,11 @@ def test_json_on_a_terminal_is_as_in_a_pipe(
 
 
 def test_a_large_list_on_a_terminal_says_that_it_is_read(
-    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path
+    on_interactive_terminal: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
-    (tmp_path / "list.yaml").write_text("# " + "x" * (1 << 19) + "\n" + yaml.safe_dump(NGINX))
-    code, out = on_terminal("decide", str(tmp_path / "list.yaml"))
-    assert (code, "no vLLM container found" in out) == (0, True)
+    (tmp_path / "list.yaml").write_text(yaml.safe_dump({**LIST, "items": [NGINX] * 1000}))
+    code, out = on_interactive_terminal("decide", str(tmp_path / "list.yaml"))
+    assert (code, f"reading {tmp_path}/list.yaml" in out, "no vLLM container found" in out) == (0, True, True)
 
 
 @pytest.mark.parametrize("text", [yaml.safe_dump(NGINX), yaml.safe_dump({**LIST, "items": []}), "[]"])

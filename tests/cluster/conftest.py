@@ -93,9 +93,11 @@ class Admission:
     def exempting(self, namespace: str) -> Iterator[None]:
         """Send nothing of a namespace to the service for as long as the block lasts."""
         self.cluster.kubectl("label", f"namespace/{namespace}", f"{EXIT}=skip")
-        until(lambda: not self._is_sent(namespace))
-        yield
-        self.cluster.kubectl("label", f"namespace/{namespace}", f"{EXIT}-")
+        try:
+            until(lambda: not self._is_sent(namespace))
+            yield
+        finally:
+            self.cluster.kubectl("label", f"namespace/{namespace}", f"{EXIT}-")
         until(lambda: self._is_sent(namespace))
 
     def _is_sent(self, namespace: str) -> bool:

@@ -608,6 +608,18 @@ OTHER: Final = {"name": "web", "image": "nginx:1.27", "args": ["-g", "daemon off
                 "A=vl; ${A}lm serve a/b",
                 "/usr/bin/vll? serve a/b",
                 "$RUN serve",
+                "$RUN\tserve\ta/b",
+                "$RUN \\\n  serve\n",
+                "serve a/b",
+                "cd /x; $RUN serve; sleep 9",
+                "($RUN serve)",
+                "$RUN serve& wait",
+                "$RUN serve|tee log",
+                "$RUN serve>log",
+                "$RUN 'serve' a/b",
+                '$RUN "serve" a/b',
+                '$RUN "serve"',
+                "x=`$RUN serve`",
             )
         ),
         ({"name": "a", "image": "own:1", "command": ["$(A)lm", "serve", "a/b"]}, True),
@@ -643,6 +655,27 @@ def test_what_could_be_vllm_is_sent(container: Document, expected: bool) -> None
         sent({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {}, "spec": {"jobTemplate": {"spec": job}}})
         is expected
     )
+
+
+EXPRESSION_LIMIT: Final = 1_000_000
+"""What an expression may cost at the API server (``PerCallLimit`` in ``k8s.io/apiserver/pkg/apis/cel``)."""
+LARGEST: Final = 1_572_864
+"""Bytes of the largest object that etcd stores by default."""
+
+
+@pytest.mark.parametrize("kind", ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"])
+def test_no_text_is_too_long_for_the_condition(kind: str) -> None:
+    """An expression that costs more is an error, and with `failurePolicy: Ignore` nothing is sent then.
+
+    cel-go multiplies the tens of characters of a text by those of what it contains, or by the fours of a pattern.
+    """
+    hook = of_kind(admission(), kind)[0]["webhooks"][0]
+    [expression] = [each["expression"] for each in hook["matchConditions"] if each["name"] == "could-be-vllm"]
+    searched = re.findall(r"word[.]contains\('([^']*)'\)", expression)
+    patterns = re.findall(r"word[.]matches\(r'([^']*)'\)", expression)
+    assert expression.count("word.") == len(searched) + len(patterns) + expression.count("word.endsWith(")
+    price = sum(-(-len(each) // 10) for each in searched) + sum(-(-len(each) // 4) for each in patterns)
+    assert 0 < LARGEST / 10 * price < EXPRESSION_LIMIT
 
 
 def test_what_the_service_would_decide_is_sent() -> None:

@@ -308,6 +308,42 @@ def test_a_scheme_that_git_does_not_have_is_not_taken_for_a_host(
     assert not (tmp_path / "started").exists()
 
 
+def test_the_scheme_of_an_address_may_be_in_upper_case(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    remote.commit("First")
+    origin = gitrules.Remote(Settings(rules_git=remote.url.replace("file://", "FILE://")))
+    assert "title: First" in origin.read().rules[RULE]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"user:{SECRET}@host://rules.git",
+        f"{SECRET}@host://rules.git",
+        f"user:{SECRET}@host:rules.git",
+        f"gopher://user:{SECRET}@localhost/rules.git",
+        f"GOPHER://{SECRET}@localhost/rules.git",
+        f"https://user:{SECRET}@[localhost/rules.git",
+        f"https://[user:{SECRET}@localhost/rules.git",
+        f"https://user:{SECRET}/more@localhost/rules.git",
+        f"https://user:more/{SECRET}@localhost/rules.git",
+        f"https://user:more?{SECRET}@localhost/rules.git",
+        f"https://localhost:{SECRET}@/rules.git",
+        f"file:///nothing.git?token={SECRET}",
+        f"file:///nothing.git#{SECRET}",
+    ],
+)
+def test_no_message_shows_a_secret_of_an_invalid_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_SSH_COMMAND", "echo >&2")
+    code, lines = refused(RULES_GIT=address)
+    assert (code, SECRET in "\n".join(lines), lines[-1].startswith("--rules-git: ")) == (2, False, True)
+
+
 def test_a_password_in_the_address_makes_no_other_remote() -> None:
     folders = {
         gitrules.Remote(Settings(rules_git=f"https://{user}example.org/rules.git"))._folder

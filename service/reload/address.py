@@ -1,0 +1,94 @@
+"""Addresses of git remotes: which are supported, and how messages show them without their secrets.
+
+An address may have a mistake in it and a secret beside it, so it is split here in a way that never fails.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from policy.messages import listed, quoted
+from service.reload.reload import RulesSourceFailed
+
+SCHEMES: Final = ("https", "ssh", "git", "git+ssh", "http", "file")
+"""The supported schemes in lower case; their case does not matter (RFC 3986, section 3.1)."""
+SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+AUTHORITY: Final = re.compile(r"[^/?#]*")
+HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(:[0-9]*)?")
+"""A host, with its port if it has one."""
+MAX_PUBLIC: Final = 3
+"""Characters up to which a user name, such as `git`, is not treated as a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An address: its text, its scheme, and what stands before and after the `@` that ends the user's part."""
+
+    text: str
+    scheme: str
+    user: str
+    place: str
+
+    def check(self) -> None:
+        """Refuse what dulwich would take for the name of a host, and pass to ssh.
+
+        Raises:
+            RulesSourceFailed: the scheme is not supported, an address without a scheme has a password, or one with a
+                scheme has an invalid host or port.
+        """
+        if "://" in self.text and self.scheme not in SCHEMES:
+            shown = f" {quoted(self.scheme)}" if self.scheme else ""
+            raise RulesSourceFailed(
+                f"unsupported scheme{shown}; write an address with {listed(SCHEMES)}, or `USER@HOST:PATH`"
+            )
+        if not self.scheme and ":" in self.user:
+            raise RulesSourceFailed("`USER@HOST:PATH` has no password; write an address with a scheme, or use a key")
+        if self.scheme and not self._has_host():
+            raise RulesSourceFailed(
+                f"invalid host or port in {quoted(self.redacted())}; "
+                "in a password write `/` as `%2F`, `?` as `%3F` and `#` as `%23`"
+            )
+
+    def _has_host(self) -> bool:
+        try:
+            parts = urlsplit(self.text)
+            return self.scheme == "file" or (bool(parts.hostname) and (parts.port or 0) >= 0)
+        except ValueError:
+            return False
+
+    def redacted(self) -> str:
+        """The address without user, password, query and fragment; a user without a scheme has no password."""
+        place = re.split("[?#]", self.place, maxsplit=1)[0]
+        if self.scheme:
+            return f"{self.scheme}://{place}"
+        return f"{self.user}@{place}" if self.user and ":" not in self.user else place
+
+    def redact(self, text: str) -> str:
+        """A text with the address redacted, and its user, password, query and fragment replaced."""
+        text = text.replace(self.text, self.redacted())
+        hidden = self.user if self.scheme or ":" in self.user else ""
+        parts = {hidden, *re.split("[:/?#@]", hidden), *re.split("[?#]", self.place)[1:]}
+        secrets = {each for part in parts for each in (part, unquote(part)) if len(each) > MAX_PUBLIC}
+        for secret in sorted(secrets, key=len, reverse=True):
+            text = text.replace(secret, "…")
+        return text
+
+
+def read_address(text: str) -> Address:
+    """The parts of an address.
+
+    In a password `/` is written as `%2F`. If it is not, what precedes it is no host with a port, and the password ends
+    at the last `@`.
+    """
+    scheme, separator, rest = text.partition("://")
+    if not separator or SCHEME.fullmatch(scheme) is None:
+        scheme, rest = "", text
+    found = AUTHORITY.match(rest)
+    assert found is not None  # INVARIANT: the pattern matches the empty text
+    end = found.group().rfind("@")
+    if scheme and HOST.fullmatch(found.group()[end + 1 :]) is None:
+        end = rest.rfind("@")
+    return Address(text, scheme.lower(), rest[: max(end, 0)], rest[end + 1 :])
