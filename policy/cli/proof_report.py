@@ -47,7 +47,7 @@ def class_lines(change: Difference) -> list[RenderableType]:
 
 
 def indented(text: Text, by: int) -> RenderableType:
-    """A text all lines of which are indented, also those that it is wrapped to."""
+    """A text with all of its lines indented, including wrapped ones."""
     return Padding(text, (0, 0, 0, by))
 
 
@@ -71,7 +71,7 @@ def outcome(answer: ProofOutcome) -> str:
     return state(answer.runner, answer.starts)
 
 
-def state(runner: str | None, starts: bool) -> str:  # noqa: FBT001  # the text of two values
+def state(runner: str | None, starts: bool) -> str:  # noqa: FBT001  # formats two values
     """A runner and whether it starts: ``V2``, ``V1 (fails to start)``, ``no runner``."""
     if runner is None:
         return "no runner"
