@@ -1,6 +1,6 @@
-"""Named constants of one vLLM release that the derivation of facts reads: lists, literals, small dicts.
+"""The constants of one vLLM release that the derivation of facts needs: lists, literals, small dicts.
 
-Knows where each is defined. Not here: the registry (`registry`) and configuration classes (`configs`).
+Owns where each is defined. Not here: the registry (`registry`) and configuration classes (`configs`).
 """
 
 import ast
@@ -16,7 +16,7 @@ CONFIG = "vllm.transformers_utils.config"
 SPECULATIVE = "vllm.config.speculative"
 Table = dict[str, object]
 
-WRITTEN_OUT = {
+ORDERED_CONSTANTS = {
     "architecture_to_model_type": (CONFIG, "_ARCHITECTURE_TO_MODEL_TYPE"),
     "config_attribute_renames": (CONFIG, "_CONFIG_ATTRS_MAPPING"),
     "runner_converts": (MODEL, "_RUNNER_CONVERTS"),
@@ -24,15 +24,15 @@ WRITTEN_OUT = {
 }
 """Name in the table → module and name in vLLM."""
 
-WRITTEN_SETS = {
+UNORDERED_CONSTANTS = {
     "eagle_model_types": (SPECULATIVE, "EagleModelTypes"),
     "mtp_model_types": (SPECULATIVE, "MTPModelTypes"),
     "speculative_methods": (SPECULATIVE, "SpeculativeMethod"),
     "xpress_architectures": (SPECULATIVE, "XPRESS_ARCHITECTURES"),
 }
-"""The same for literals and sets of texts, whose order has no meaning."""
+"""The same for sets and `Literal`s of strings, whose order has no meaning."""
 
-ASKED = {
+CONDITION_MARKS = {
     "backend_asks": (
         ("vllm.model_executor.models.registry", "_ModelRegistry", "_try_resolve_transformers"),
         ("is_backend_compatible", "_can_set_attn_implementation"),
@@ -45,22 +45,24 @@ ASKED = {
 
 
 def constants(world: World) -> Table:
-    """Name → value, for those that the release has."""
+    """Name → value, for the constants that the release has."""
     table: Table = {
         name: found
-        for name, (module, constant) in WRITTEN_OUT.items()
+        for name, (module, constant) in ORDERED_CONSTANTS.items()
         if (found := _readable(world, module, constant)) is not None
     }
     table |= {
         name: _unordered(found)
-        for name, (module, constant) in WRITTEN_SETS.items()
+        for name, (module, constant) in UNORDERED_CONSTANTS.items()
         if isinstance(found := _readable(world, module, constant), tuple)
     }
     table |= _expert_names(world)
     table |= _mla(world)
     table |= _hybrid_attention_layers(world)
     table |= {
-        name: identifiers for name, (place, words) in ASKED.items() if (identifiers := _asked(world, place, words))
+        name: identifiers
+        for name, (method, words) in CONDITION_MARKS.items()
+        if (identifiers := _marks_in(world, method, words))
     }
     return table
 
@@ -146,14 +148,14 @@ def _hybrid_attention_layers(world: World) -> Table:
     return {"attention_only_layer_types": sorted(names)} if names else {}
 
 
-def _asked(world: World, place: tuple[str, str, str], words: tuple[str, ...]) -> list[str]:
-    method = _method(world, *place)
-    text = ast.unparse(method) if method is not None else ""
+def _marks_in(world: World, method: tuple[str, str, str], words: tuple[str, ...]) -> list[str]:
+    node = _method(world, *method)
+    text = ast.unparse(node) if node is not None else ""
     return sorted(word.strip("_") for word in words if word in text)
 
 
 def _compared(node: ast.AST, left: str) -> list[str]:
-    """The texts that an expression ending in a name is compared with."""
+    """The strings that a name, or an attribute of that name, is compared with."""
     match node:
         case ast.Compare(
             left=ast.Name(id=name) | ast.Attribute(attr=name), ops=[ast.Eq() | ast.In()], comparators=[right]

@@ -1,6 +1,6 @@
-"""Values written in the sources: literals, dicts spread into dicts, unions, filtered copies.
+"""Evaluate constant expressions of the sources: literals, dicts spread into dicts, unions, filtered copies.
 
-A small evaluator without side effects. What it does not support is `Unreadable`, never a guess.
+Evaluation has no side effects. An unsupported expression raises `SourceUnreadable`; nothing is guessed.
 """
 
 import ast
@@ -14,7 +14,7 @@ class SourceUnreadable(Exception):
 
 
 class Name(str):
-    """The name of a class or function in the place of a value."""
+    """The name of a class or function, used as its value."""
 
     __slots__ = ()
 
@@ -26,7 +26,8 @@ MAPPINGS = ("dict", "OrderedDict", "LazyConfigDict")
 def value(world: World, module: Module, node: ast.expr, local: Mapping[str, object] | None = None) -> object:
     """The value of an expression: JSON's types, tuples for sets and `Literal`s, `Name` for classes.
 
-    Raises Unreadable.
+    Raises:
+        SourceUnreadable: it is more than a literal value.
     """
     local = local or {}
     match node:
@@ -67,7 +68,11 @@ def value(world: World, module: Module, node: ast.expr, local: Mapping[str, obje
 
 
 def named_value(world: World, module_name: str, name: str) -> object:
-    """The value of a module's name; None if the module or the name does not exist. Raises Unreadable."""
+    """The value of a module's name; None if the module or the name does not exist.
+
+    Raises:
+        SourceUnreadable: it is more than a literal value.
+    """
     module = world.module(module_name)
     if module is None or name not in module.bound:
         return None
@@ -146,7 +151,7 @@ def _joined(left: object, right: object) -> object:
         return left + right
     if isinstance(left, str) and isinstance(right, str):
         return left + right
-    raise SourceUnreadable("a union of different things")
+    raise SourceUnreadable("a union of different types")
 
 
 def _comprehension(

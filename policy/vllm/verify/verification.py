@@ -1,6 +1,6 @@
 """Compare a release of vLLM with the catalogue's upstream layer.
 
-The result is where they differ, with the fewest facts and the rules.
+The result is the differences, each with the fewest facts that cause it and the rules involved.
 
 Owns the comparison and the minimization of differences. The release's code runs in a separate process.
 """
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from policy.vllm.verify.drawing import Facts
 
 COMMAND: Final = (sys.executable, "-m", "policy.vllm.verify.worker")
-PATIENCE: Final = 10
-"""Seconds until a process that does not end is killed."""
+EXIT_TIMEOUT: Final = 10
+"""Seconds that the process gets to exit before it is killed."""
 MAX_SHOWN: Final = 10
 PROGRESS_INTERVAL: Final = 500
 COMPARED: Final = ("runner", "startup_errors", "unsupported_features", "v1_unsupported_features")
@@ -47,7 +47,7 @@ class NotExtracted(PolicyError):
 class Mismatch:
     """Facts for which a release and the rules disagree.
 
-    They are the fewest of their kind, with the rules that may be wrong.
+    ``facts`` are as few as possible, and ``rules`` are those that may be wrong.
     """
 
     facts: dict[str, Any]
@@ -60,7 +60,8 @@ class Mismatch:
 class VerificationResult:
     """The result of verifying a release.
 
-    ``elsewhere`` are refusals that other files of vLLM make; ``beyond`` are places that read what is not a fact.
+    ``elsewhere`` has rules whose refusals are in other files of vLLM, ``beyond`` code that reads something that is not
+    a fact.
     """
 
     release: str
@@ -72,7 +73,7 @@ class VerificationResult:
 
 
 class ReleaseProcess:
-    """A release's decision in its process, and what was read from its source."""
+    """The process that runs a release's decision, and what it found in the source."""
 
     def __init__(self, process: subprocess.Popen[str], source: Path) -> None:
         self._process, self._source = process, source
@@ -123,7 +124,7 @@ def release_process(source: Path) -> Iterator[ReleaseProcess]:
 def _end(process: subprocess.Popen[str]) -> None:
     """End the process by closing its input; kill it if it does not exit in time."""
     with suppress(BrokenPipeError, subprocess.TimeoutExpired):
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=EXIT_TIMEOUT)
         return
     process.kill()
     process.wait()
@@ -132,9 +133,9 @@ def _end(process: subprocess.Popen[str]) -> None:
 def verify(
     policy: Policy, release: str, source: Path, count: int, seed: int, progress: Callable[[int], None] = lambda _: None
 ) -> VerificationResult:
-    """Decide ``count`` facts by a known release's source and by the catalogue's upstream layer.
+    """Decide ``count`` sets of facts by a known release's source and by the catalogue's upstream layer.
 
-    ``progress`` is called with the number of facts done.
+    ``progress`` is called with the number of sets done.
 
     Raises:
         NotExtracted: the decision was not found in the source.
@@ -144,7 +145,7 @@ def verify(
 
 
 class _ReleaseComparison:
-    """A release and the rules, side by side."""
+    """Compares the decisions of a release with those of the rules."""
 
     def __init__(self, policy: Policy, release: str, vllm: ReleaseProcess) -> None:
         self._policy, self._release, self._vllm = policy, release, vllm
@@ -165,13 +166,13 @@ class _ReleaseComparison:
                 condition for item in items for condition in (item.when, item.cleared) if condition is not None
             )
         )
-        asked = [leaf for condition in conditions for leaf in leaves(condition)]
+        all_leaves = [leaf for condition in conditions for leaf in leaves(condition)]
         code = "\n".join(found["code"].values())
-        values = values_of(asked, found["texts"], found["numbers"], code)
+        values = values_of(all_leaves, found["texts"], found["numbers"], code)
         different = 0
         mismatches: dict[Any, Mismatch] = {}
         targets = targeted(conditions, values)
-        for number, facts in enumerate(cases(values, targets, self._usual(), count, seed)):
+        for number, facts in enumerate(cases(values, targets, self._bases(), count, seed)):
             if number % PROGRESS_INTERVAL == 0:
                 progress(number)
             mismatch = self._mismatch(facts)
@@ -187,7 +188,7 @@ class _ReleaseComparison:
             self._release, count, different, tuple(distinct.values()), elsewhere, tuple(sorted(self._beyond))
         )
 
-    def _usual(self) -> list[Facts]:
+    def _bases(self) -> list[Facts]:
         """The bases for other facts: no model, a model that may get V2 by default, the variable set."""
         listed = sorted(
             text
@@ -230,9 +231,9 @@ class _ReleaseComparison:
             is_smaller = False
             for name in sorted(facts, key=lambda name: -name.count(".")):
                 fewer = overlaid({other: value for other, value in facts.items() if other != name}, {})
-                left = self._mismatch(fewer)
-                if left is not None:
-                    facts, mismatch, is_smaller = fewer, left, True
+                smaller = self._mismatch(fewer)
+                if smaller is not None:
+                    facts, mismatch, is_smaller = fewer, smaller, True
                     break
         return mismatch
 
@@ -243,7 +244,7 @@ def _sorted_errors(name: str, value: Any) -> Any:
 
 
 def _suspects(decision: Decision, vllm: dict[str, Any]) -> tuple[str, ...]:
-    """The rules that decided, if the runner differs, and those whose text vLLM does not have."""
+    """The rules that decided, if the runner differs, and those whose text vLLM does not give."""
     texts = {*vllm.get("unsupported_features", ()), *vllm.get("v1_unsupported_features", ()), *vllm["startup_errors"]}
     decided = [reason.rule for reason in decision.reasons if reason.decisive and decision.runner != vllm["runner"]]
     listed = [
