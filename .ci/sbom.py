@@ -24,13 +24,13 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 LOCK: Final = ROOT / "requirements/run.lock"
 VERSION: Final = SchemaVersion.V1_6
 UNLOCKED: Final = frozenset({"pip"})
-"""What `python -m venv` installs by itself."""
+"""The packages that `python -m venv` installs."""
 
 Component = dict[str, Any]
 
 
 class SbomFailed(Exception):
-    """The environment cannot be read, or is not the one that the lock describes."""
+    """The environment cannot be read, or differs from the lock."""
 
 
 def generate(*arguments: str) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def by_name(sbom: dict[str, Any]) -> dict[str, Component]:
 
 
 def mismatches(installed: dict[str, Component], locked: dict[str, Component]) -> list[str]:
-    """Packages that the lock does not have, or has in another version."""
+    """Packages that are not in the lock, or in another version."""
     expected = {name: component["version"] for name, component in locked.items()}
     return [
         f"{name}: expected {expected.get(name, 'no such package')}, got {component['version']}"
@@ -61,7 +61,7 @@ def mismatches(installed: dict[str, Component], locked: dict[str, Component]) ->
 
 def make(environment: Path, *, locked_only: bool) -> str:
     """The SBOM of an environment as JSON text."""
-    # without the texts, a licence that is stated in words and not by its SPDX name would be missing
+    # without the texts, a licence that is not stated by its SPDX name would be missing
     options = ["--gather-license-texts", "--pyproject", str(ROOT / "pyproject.toml")]
     sbom = generate("environment", *options, str(environment))
     locked = by_name(generate("requirements", str(LOCK)))
@@ -71,7 +71,7 @@ def make(environment: Path, *, locked_only: bool) -> str:
     if locked_only:
         installed = {name: component for name, component in installed.items() if name in locked}
     if faults := mismatches(installed, locked):
-        raise SbomFailed("\n".join([f"{environment} differs from requirements/run.lock; install it anew", *faults]))
+        raise SbomFailed("\n".join([f"{environment} differs from requirements/run.lock; reinstall it", *faults]))
     for name, component in installed.items():
         if name in locked:
             component.setdefault("externalReferences", []).extend(locked[name]["externalReferences"])
@@ -86,7 +86,7 @@ def make(environment: Path, *, locked_only: bool) -> str:
 
 
 def main() -> int:
-    """Write and validate; the exit code is 1 where the environment or the result is not as it should be."""
+    """Write and validate; the exit code is 1 if the environment or the result is invalid."""
     parser = argparse.ArgumentParser(description="Write the bill of materials of what runs, as CycloneDX JSON.")
     parser.add_argument("environment", type=Path, help="the folder of a virtual environment")
     parser.add_argument("output", type=Path, help="the file to write")
