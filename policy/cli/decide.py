@@ -124,13 +124,13 @@ def _with_environment(platform: Platform, holder: dict[str, Any]) -> dict[str, A
     """A deployment or request with the platform, unless it states one or its environment is invalid."""
     environment = holder.get("environment", {})
     return (
-        {**holder, "environment": {"platform": platform.value} | _stated(environment or {})}
+        {**holder, "environment": {"platform": platform.value} | _without_null_platform(environment or {})}
         if isinstance(environment, dict | None)
         else holder
     )
 
 
-def _stated(environment: dict[str, Any]) -> dict[str, Any]:
+def _without_null_platform(environment: dict[str, Any]) -> dict[str, Any]:
     """The environment without a null platform."""
     return {name: value for name, value in environment.items() if name != "platform" or value is not None}
 
@@ -143,7 +143,7 @@ def _decide_each(policy: Policy, manifest: Manifest, warnings: list[str]) -> lis
         fail(USAGE, *fault_lines(error))
     day = today()
     rows: list[tuple[str, Decision | Problem]] = []
-    for path, request in _tracked(requests) if err.is_terminal else requests:
+    for path, request in _track(requests) if err.is_terminal else requests:
         try:
             if isinstance(request, RequestInvalid):
                 raise request
@@ -153,7 +153,7 @@ def _decide_each(policy: Policy, manifest: Manifest, warnings: list[str]) -> lis
     return rows
 
 
-def _tracked(
+def _track(
     requests: Iterable[tuple[str, Request | RequestInvalid]],
 ) -> Iterable[tuple[str, Request | RequestInvalid]]:
     from rich.progress import track  # noqa: PLC0415  # as above

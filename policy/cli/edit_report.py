@@ -15,7 +15,7 @@ from rich.text import Text
 
 from policy.cli.console import annotation
 from policy.cli.markdown import code_cell, code_span
-from policy.cli.proof_report import class_lines, indented, reasons, state, transition
+from policy.cli.proof_report import class_lines, indent, reasons, state, transition
 from policy.errors import Fault
 from policy.escaping import escape_line
 from policy.messages import counted
@@ -77,7 +77,7 @@ def _changes_text(edit: Edit, *, full: bool) -> Iterator[RenderableType]:
     for change in edit.changes:
         title, lines = entry(change, list(edit.compared), wording)
         yield Text(title, STRONG)
-        yield from (indented(Text(line), 2) for line in lines)
+        yield from (indent(Text(line), 2) for line in lines)
     if edit.changes:
         yield Text()
 
@@ -91,8 +91,8 @@ def _groups_text(edit: Edit) -> Iterator[RenderableType]:
             shown.add(group.consequence)
             yield Text(TITLES[group.consequence], BAD if group.consequence is Consequence.BREAKS_START else STRONG)
         change = f": {group_transition(group)}, {_counted_releases(group, edit)}{stopped_by(group)}"
-        yield indented(Text.assemble((group.rule, STRONG), change), 2)
-        yield indented(escape_control(_example(group, edit)), 4)
+        yield indent(Text.assemble((group.rule, STRONG), change), 2)
+        yield indent(escape_control(_example(group, edit)), 4)
     if changed[MAX_GROUPS:]:
         yield Text(f"{_hidden_groups(changed)}; `--full` lists every class", STRONG)
     if unchanged := unchanged_line(groups):
@@ -115,7 +115,7 @@ def _hidden_groups(changed: Sequence[EffectGroup]) -> str:
 
 
 def _releases_since(affected: EditEffect | EffectGroup, edit: Edit) -> str:
-    """The releases of an effect or a group, and the day from which it holds if that is a later one."""
+    """The releases of an effect or a group, and its first day if that is after today."""
     releases = range_text(affected.releases, list(edit.compared))
     return releases if affected.since is None else f"{releases}, from {affected.since} on"
 
@@ -226,8 +226,8 @@ def markdown(edit: Edit, fleet: FleetCount | None, *, full: bool = False) -> Ite
     if changed[MAX_GROUPS:]:
         yield from ("", f"{_hidden_groups(changed)}; all classes are below.")
     if folded:
-        yield from _folded(unchanged_line(groups) or "", _group_table(folded, edit))
-    yield from _folded(f"All classes ({len(edit.effects)}), with their reasons", _class_table(edit))
+        yield from _fold(unchanged_line(groups) or "", _group_table(folded, edit))
+    yield from _fold(f"All classes ({len(edit.effects)}), with their reasons", _class_table(edit))
 
 
 def _group_table(groups: Sequence[EffectGroup], edit: Edit) -> Iterator[str]:
@@ -257,8 +257,8 @@ def _class_table(edit: Edit) -> Iterator[str]:
         yield f"| {' | '.join(cells)} | {facts} |"
 
 
-def _folded(title: str, lines: Iterator[str]) -> Iterator[str]:
-    """Lines in a folded section; a blank line ends the HTML, so that Markdown can follow."""
+def _fold(title: str, lines: Iterator[str]) -> Iterator[str]:
+    """Put lines into a folded section; a blank line ends the HTML, so that Markdown can follow."""
     yield ""
     yield f"<details><summary>{title}</summary>"
     yield from lines

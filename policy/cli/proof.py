@@ -48,7 +48,7 @@ FLEET_REMEDIES: Final[Remedies] = {
 
 
 class ProofFormat(StrEnum):
-    """The formats of a proof."""
+    """The output formats of ``rules prove``."""
 
     TEXT = "text"
     JSON = "json"
@@ -56,7 +56,7 @@ class ProofFormat(StrEnum):
 
 
 class EditFormat(StrEnum):
-    """The formats of the report on an edit."""
+    """The output formats of ``rules diff``."""
 
     TEXT = "text"
     JSON = "json"
@@ -105,7 +105,7 @@ def diff(
         str, typer.Argument(metavar="BASE", help="The rules before: a git revision, or a folder such as `./rules`.")
     ],
     head: Annotated[
-        str | None, typer.Argument(metavar="HEAD", help="The rules after; defaults to the folder as it is.")
+        str | None, typer.Argument(metavar="HEAD", help="The rules after; defaults to the current rules folder.")
     ] = None,
     rules: RulesOption = None,
     form: Annotated[

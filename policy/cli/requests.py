@@ -187,7 +187,7 @@ def read_request(policy: Policy, document: Any, *, explain: bool, overrides: boo
 
 
 def decide_request(policy: Policy, request: Request, on: date) -> Decision:
-    """The decision on a request on a day; the command fails if the request is invalid."""
+    """The decision for a request on a given day; the command fails if the request is invalid."""
     try:
         with err.working("deciding"):
             return policy.decide(request, on)

@@ -51,7 +51,7 @@ app = command_app("rules", "Check, test, show, prove and compare the rules.")
 
 
 class CheckFormat(StrEnum):
-    """The format of the reports."""
+    """The output formats of ``rules check`` and ``rules test``."""
 
     TEXT = "text"
     JSON = "json"
@@ -162,13 +162,15 @@ def run_tests(
             lambda name: status.update(f"mutating {name}"),
         )
     faults = (
-        RulesInvalid([*map(_survived, trial.survivors), *map(_outdated, trial.outdated)]).under(rules_folder).faults
+        RulesInvalid([*map(_survivor_fault, trial.survivors), *map(_outdated_fault, trial.outdated)])
+        .under(rules_folder)
+        .faults
     )
     _report_trial(trial, faults, form)
     raise typer.Exit(FOUND if faults else 0)
 
 
-def _survived(mutant: Mutant) -> Fault:
+def _survivor_fault(mutant: Mutant) -> Fault:
     message = (
         f"`{mutant.range}`: {mutant.change}: no case fails; "
         "add one that does, or explain the mutant under `accepted_mutants` in the file of cases"
@@ -176,7 +178,7 @@ def _survived(mutant: Mutant) -> Fault:
     return Fault(mutant.item.path, *mutant.item.place, message)
 
 
-def _outdated(mutant: AcceptedMutant) -> Fault:
+def _outdated_fault(mutant: AcceptedMutant) -> Fault:
     return Fault(
         mutant.path,
         mutant.line,
@@ -217,17 +219,17 @@ def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: CheckFormat) ->
             )
 
 
-def _report_test(found: list[CaseResult], failed: list[CaseResult], form: CheckFormat) -> None:
+def _report_test(results: list[CaseResult], failed: list[CaseResult], form: CheckFormat) -> None:
     match form:
         case CheckFormat.TEXT:
             if failed:
                 show_text(report.results(failed))
                 typer.echo()
-            typer.echo(f"{len(found) - len(failed)} passed, {len(failed)} failed")
+            typer.echo(f"{len(results) - len(failed)} passed, {len(failed)} failed")
         case CheckFormat.JSON:
             typer.echo(
                 json.dumps(
-                    {"passed": len(found) - len(failed), "failed": [_result(result) for result in failed]},
+                    {"passed": len(results) - len(failed), "failed": [_result(result) for result in failed]},
                     ensure_ascii=False,
                 )
             )
@@ -247,7 +249,7 @@ def _report_test(found: list[CaseResult], failed: list[CaseResult], form: CheckF
         case CheckFormat.JUNIT:
             _junit(
                 "rules test",
-                [(result.case.rule, f"{result.case.name} [{result.release}]", result.found) for result in found],
+                [(result.case.rule, f"{result.case.name} [{result.release}]", result.found) for result in results],
             )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 IN, OUT, ERR = 0, 1, 2
 UNUSABLE_MODES: Final = ((IN, os.O_WRONLY), (OUT, os.O_RDONLY))
-"""Stream, and the mode of opening the null device in its place that makes every use fail."""
+"""Streams, and the mode in which the null device is opened in their place so that using them fails."""
 
 
 WRITE_ERRORS: Final = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
@@ -76,7 +76,7 @@ def _escaping(stream: TextIO) -> TextIO:
 
 
 def flush() -> None:
-    """Write what is buffered for standard output.
+    """Flush standard output.
 
     Raises:
         OSError: it cannot be written.

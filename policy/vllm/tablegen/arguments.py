@@ -47,7 +47,7 @@ class Hint:
 
 
 def arguments(world: World) -> dict[str, object]:
-    """The flags of a release, by the attribute in which it stores each."""
+    """The flags of a release, by the attribute in which each is stored."""
     reader = _OptionReader(world)
     parser = next((module for name in PARSERS if (module := world.module(name)) is not None), None)
     if parser is None:
@@ -245,14 +245,14 @@ class _OptionReader:
             }
         return {field: dict(given) for field, given in self.fields[key].items()}
 
-    def lineage(self, found: SourceDefinition) -> Iterator[SourceDefinition]:
+    def lineage(self, definition: SourceDefinition) -> Iterator[SourceDefinition]:
         """A class and the classes that it inherits fields from, itself first."""
-        yield found
-        assert isinstance(found.node, ast.ClassDef)
-        for base in found.node.bases:
-            above = self.world.find(found.module, base.id) if isinstance(base, ast.Name) else None
-            if isinstance(above, SourceDefinition) and isinstance(above.node, ast.ClassDef):
-                yield from self.lineage(above)
+        yield definition
+        assert isinstance(definition.node, ast.ClassDef)
+        for base in definition.node.bases:
+            parent = self.world.find(definition.module, base.id) if isinstance(base, ast.Name) else None
+            if isinstance(parent, SourceDefinition) and isinstance(parent.node, ast.ClassDef):
+                yield from self.lineage(parent)
 
     def own_fields(self, klass: SourceDefinition) -> Iterator[tuple[str, ast.AnnAssign]]:
         """The fields in a dataclass's own body."""
@@ -398,21 +398,23 @@ class _OptionReader:
                     return self.hints(found_name.module, found_name.node)
         return [Hint("other")]
 
-    def klass(self, found: SourceDefinition) -> Hint:
-        assert isinstance(found.node, ast.ClassDef)
-        if any(_decorator_name(mark) in {"config", "dataclass"} for mark in found.node.decorator_list):
-            return Hint("dataclass", definition=found)
-        if self.dict_subclasses and any(isinstance(base, ast.Name) and base.id == "dict" for base in found.node.bases):
+    def klass(self, definition: SourceDefinition) -> Hint:
+        assert isinstance(definition.node, ast.ClassDef)
+        if any(_decorator_name(mark) in {"config", "dataclass"} for mark in definition.node.decorator_list):
+            return Hint("dataclass", definition=definition)
+        if self.dict_subclasses and any(
+            isinstance(base, ast.Name) and base.id == "dict" for base in definition.node.bases
+        ):
             return Hint("dict")
-        if any(isinstance(base, ast.Name) and base.id == "IntEnum" for base in found.node.bases):
-            members = [node.value for node in found.node.body if isinstance(node, ast.Assign)]
+        if any(isinstance(base, ast.Name) and base.id == "IntEnum" for base in definition.node.bases):
+            members = [node.value for node in definition.node.body if isinstance(node, ast.Assign)]
             return Hint("IntEnum", tuple(member.value for member in members if isinstance(member, ast.Constant)))
-        return Hint("other", (found.module.name, found.name))
+        return Hint("other", (definition.module.name, definition.name))
 
 
-def dict_of(found: object) -> Kwargs:
+def dict_of(local: object) -> Kwargs:
     """The dict itself, to be changed in place; an empty one if the sources do not show it."""
-    return found if isinstance(found, dict) else {}
+    return local if isinstance(local, dict) else {}
 
 
 def _decorator_name(decorator: ast.expr) -> str:

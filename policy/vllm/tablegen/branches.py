@@ -1,4 +1,4 @@
-"""Convert a method's branches to formulas: the value of each path that it assigns, under the tests that lead there.
+"""Convert a method's branches to formulas: the value of each path that it assigns, with the tests for it.
 
 Runs statements symbolically over dotted paths (`cache_config.mamba_cache_mode`). A path that is never assigned is a key
 of the formula, whose value is provided by the code that computes it. `configs` reads constructors with `formulas`; this
@@ -30,7 +30,7 @@ FILE = "file "
 
 TEXT_TESTS = {"startswith": "starts", "endswith": "ends"}
 ROOTS = {"current_platform": "platform", "self": "", "vllm_config": ""}
-"""Names that paths omit, or replace by another name."""
+"""Names that are omitted from paths, or replaced in them."""
 
 
 class ObjectPath(str):
@@ -164,7 +164,7 @@ class Branches:
             ):
                 for path in [path for path in self.written if path.startswith(f"{name}.")]:
                     into = _joined_path(self._prefix(holder), path.removeprefix(f"{name}."))
-                    self.written[into] = substituted(self.written[path], ["key", path], ["key", into])
+                    self.written[into] = substitute(self.written[path], ["key", path], ["key", into])
             case ast.Call(func=ast.Attribute(value=ast.Name(id=holder), attr=name)):
                 klass = klass_of(self.world, self.module, ast.Name(holder))
                 if isinstance(klass, Klass):
@@ -381,15 +381,15 @@ def _choice(condition: Any, then: Any, otherwise: Any) -> Any:
     return ["if", condition, _as_formula(then), _as_formula(otherwise)]
 
 
-def _as_formula(found: Any) -> Any:
-    return ["key", str(found)] if isinstance(found, ObjectPath) else found
+def _as_formula(local: Any) -> Any:
+    return ["key", str(local)] if isinstance(local, ObjectPath) else local
 
 
-def substituted(formula: Any, old: Any, new: Any) -> Any:
-    """A formula with every occurrence of one formula replaced by another."""
+def substitute(formula: Any, old: Any, new: Any) -> Any:
+    """Replace every occurrence of one formula in another."""
     if formula == old:
         return new
-    return [substituted(part, old, new) for part in formula] if isinstance(formula, list) else formula
+    return [substitute(part, old, new) for part in formula] if isinstance(formula, list) else formula
 
 
 def _readable(formula: Any) -> Any:

@@ -103,8 +103,8 @@ def klass_of(
     return Outside(ast.unparse(node)[:60])
 
 
-def _defined_class(world: World, found: SourceDefinition | Imported | None, name: str) -> Klass | Outside | None:
-    match found:
+def _defined_class(world: World, definition: SourceDefinition | Imported | None, name: str) -> Klass | Outside | None:
+    match definition:
         case SourceDefinition(module=module, node=ast.ClassDef() as node):
             return world_klass(world, module, node)
         case SourceDefinition(module=module, node=ast.expr() as node):

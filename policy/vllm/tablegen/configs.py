@@ -104,7 +104,9 @@ def _row(klass: Klass) -> Row:
     ):
         if part:
             row[name] = part
-    row |= {name: part for name, part in (("text", _text_part(klass)), ("flattens", _flattened(constructor))) if part}
+    row |= {
+        name: part for name, part in (("text", _text_part(klass)), ("flattens", _flattened_part(constructor))) if part
+    }
     return row
 
 
@@ -120,7 +122,7 @@ def _constructor(klass: Klass) -> ast.FunctionDef | None:
     return None
 
 
-def _flattened(constructor: ast.FunctionDef | None) -> str | None:
+def _flattened_part(constructor: ast.FunctionDef | None) -> str | None:
     """The part whose fields the constructor copies to the object one by one."""
     for node in ast.walk(constructor) if constructor is not None else ():
         match node:

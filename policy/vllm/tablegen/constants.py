@@ -52,7 +52,7 @@ def constants(world: World) -> Table:
         if (found := _readable(world, module, constant)) is not None
     }
     table |= {
-        name: _unordered(found)
+        name: _sorted_names(found)
         for name, (module, constant) in UNORDERED_CONSTANTS.items()
         if isinstance(found := _readable(world, module, constant), tuple)
     }
@@ -105,8 +105,8 @@ def _readable(world: World, module: str, name: str) -> object:
         return None
 
 
-def _unordered(found: tuple[object, ...]) -> list[str]:
-    return sorted({str(item) for item in found})
+def _sorted_names(values: tuple[object, ...]) -> list[str]:
+    return sorted({str(item) for item in values})
 
 
 def _method(world: World, module_name: str, klass_name: str, method: str) -> ast.FunctionDef | None:
@@ -134,7 +134,7 @@ def _mla(world: World) -> Table:
     """The model types of `is_deepseek_mla`: those of a model, then those below an EAGLE draft."""
     method = _method(world, CONVERTORS, "ModelArchConfigConvertorBase", "is_deepseek_mla")
     lists = (
-        [names for node in ast.walk(method) if (names := _compared(node, "model_type")) and len(names) > 1]
+        [names for node in ast.walk(method) if (names := _compared_strings(node, "model_type")) and len(names) > 1]
         if method is not None
         else []
     )
@@ -144,7 +144,9 @@ def _mla(world: World) -> Table:
 def _hybrid_attention_layers(world: World) -> Table:
     """The layer types that do not make a model hybrid if all of its layers have one of them."""
     method = _method(world, MODEL, "ModelConfig", "is_hybrid")
-    names = [name for node in ast.walk(method) for name in _compared(node, "layer")] if method is not None else []
+    names = (
+        [name for node in ast.walk(method) for name in _compared_strings(node, "layer")] if method is not None else []
+    )
     return {"attention_only_layer_types": sorted(names)} if names else {}
 
 
@@ -154,7 +156,7 @@ def _marks_in(world: World, method: tuple[str, str, str], words: tuple[str, ...]
     return sorted(word.strip("_") for word in words if word in text)
 
 
-def _compared(node: ast.AST, left: str) -> list[str]:
+def _compared_strings(node: ast.AST, left: str) -> list[str]:
     """The strings that a name, or an attribute of that name, is compared with."""
     match node:
         case ast.Compare(

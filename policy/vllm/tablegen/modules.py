@@ -1,6 +1,6 @@
 """Modules as they would be after their import on one platform, without importing them: the binding of each name.
 
-Handles the top level of a module, and names through imports. Not here: values (`values`) and classes (`classes`).
+Covers the top level of modules, and names through imports. Not here: values (`values`) and classes (`classes`).
 """
 
 import ast

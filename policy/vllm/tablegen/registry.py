@@ -40,7 +40,7 @@ def architectures(worlds: list[World]) -> Table:
 
 
 def named_table(world: World, name: str) -> Table:
-    """A registry dict of texts, such as `_PREVIOUSLY_SUPPORTED_MODELS`; empty if the release has none."""
+    """A registry dict of strings, such as `_PREVIOUSLY_SUPPORTED_MODELS`; empty if the release has none."""
     found = named_value(world, REGISTRY, name)
     return {str(key): text for key, text in found.items()} if isinstance(found, dict) else {}
 

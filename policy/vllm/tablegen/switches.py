@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from policy.vllm.tablegen.branches import RETURNED, Branches, ObjectPath, method_of, substituted
+from policy.vllm.tablegen.branches import RETURNED, Branches, ObjectPath, method_of, substitute
 from policy.vllm.tablegen.classes import Klass, klass_of
 from policy.vllm.tablegen.modules import SourceDefinition
 from policy.vllm.tablegen.values import SourceUnreadable, value
@@ -86,7 +86,7 @@ def _prefix_caching(world: World) -> Any:
     run = Branches(world, default[0].module)
     run.run([statement for statement in default[1].body if isinstance(statement, ast.Assign)])
     made = run.local.get("default_prefix_caching")
-    return substituted(
+    return substitute(
         ["key", str(made)] if isinstance(made, ObjectPath) else made,
         ["key", SUPPORTED],
         supported.written.get(RETURNED),
@@ -104,19 +104,19 @@ def _hook_changes(world: World) -> Table:
         if isinstance(klass, Klass) and module is not None:
             run = Branches(world, module)
             run.method(klass, "verify_and_update_config")
-            changed = {path: _named(run.written[path]) for path in HOOK_PATHS if path in run.written}
+            changed = {path: _with_enum_names(run.written[path]) for path in HOOK_PATHS if path in run.written}
             if changed:
                 changes[name] = changed
     return changes
 
 
-def _named(formula: Any) -> Any:
+def _with_enum_names(formula: Any) -> Any:
     """A formula with the members of vLLM's enums replaced by their names."""
     match formula:
         case ["key", str(key)] if key.partition(".")[0] in ENUMS:
             return key.partition(".")[2]
         case list():
-            return [_named(part) for part in formula]
+            return [_with_enum_names(part) for part in formula]
     return formula
 
 
@@ -140,17 +140,17 @@ def _breakable(world: World) -> set[str]:
                 return _names(world, found, statement.value)
     method = method_of(world, VLLM, "VllmConfig", "__post_init__")
     return (
-        {name for node in ast.walk(method[1]) if _enables(node) for name in _compared(node)}
+        {name for node in ast.walk(method[1]) if _enables(node) for name in _compared_names(node)}
         if method is not None
         else set()
     )
 
 
-def _names(world: World, found: SourceDefinition, node: ast.expr) -> set[str]:
+def _names(world: World, definition: SourceDefinition, node: ast.expr) -> set[str]:
     """The names of a set expression, which may subtract another set."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-        return _names(world, found, node.left) - _names(world, found, node.right)
-    names = value(world, found.module, node)
+        return _names(world, definition, node.left) - _names(world, definition, node.right)
+    names = value(world, definition.module, node)
     if not isinstance(names, tuple | list):
         raise SourceUnreadable(ast.unparse(node))
     return {str(name) for name in names}
@@ -161,7 +161,7 @@ def _enables(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and f"'{BREAKABLE}' not in os.environ" in ast.unparse(node.test)
 
 
-def _compared(node: ast.AST) -> Iterator[str]:
+def _compared_names(node: ast.AST) -> Iterator[str]:
     for test in ast.walk(node.test) if isinstance(node, ast.If) else ():
         match test:
             case ast.Compare(

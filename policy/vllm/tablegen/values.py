@@ -36,7 +36,7 @@ def value(world: World, module: Module, node: ast.expr, local: Mapping[str, obje
         case ast.Name(id=name) if name in local:
             return local[name]
         case ast.Name(id=name):
-            return _named(world, module, name)
+            return _resolve(world, module, name)
         case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
             items = _items(world, module, elements, local)
             return items if isinstance(node, ast.List) else tuple(items)
@@ -59,7 +59,7 @@ def value(world: World, module: Module, node: ast.expr, local: Mapping[str, obje
             members = inner.elts if isinstance(inner, ast.Tuple) else [inner]
             return tuple(_flat([value(world, module, member, local) for member in members]))
         case ast.BinOp(left=left, op=ast.BitOr() | ast.Add(), right=right):
-            return _joined(value(world, module, left, local), value(world, module, right, local))
+            return _join(value(world, module, left, local), value(world, module, right, local))
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
         case ast.DictComp():
@@ -76,10 +76,10 @@ def named_value(world: World, module_name: str, name: str) -> object:
     module = world.module(module_name)
     if module is None or name not in module.bound:
         return None
-    return _named(world, module, name)
+    return _resolve(world, module, name)
 
 
-def _named(world: World, module: Module, name: str) -> object:
+def _resolve(world: World, module: Module, name: str) -> object:
     found = world.find(module, name)
     if not isinstance(found, SourceDefinition):
         return Name(name)
@@ -142,7 +142,7 @@ def _called_mapping(
     return mapping
 
 
-def _joined(left: object, right: object) -> object:
+def _join(left: object, right: object) -> object:
     if isinstance(left, dict) and isinstance(right, dict):
         return {**left, **right}
     if isinstance(left, tuple) and isinstance(right, tuple):
@@ -169,14 +169,14 @@ def _comprehension(
                 raise SourceUnreadable(ast.unparse(source))
             rows: dict[object, object] = {}
             for pair in table.items():
-                inner = {**local, **_unpacked(target, pair)}
+                inner = {**local, **_unpack(target, pair)}
                 if all(_holds(world, module, test, inner) for test in tests):
                     rows[value(world, module, node.key, inner)] = value(world, module, node.value, inner)
             return rows
     raise SourceUnreadable(ast.unparse(node)[:80])
 
 
-def _unpacked(target: ast.expr, item: object) -> dict[str, object]:
+def _unpack(target: ast.expr, item: object) -> dict[str, object]:
     match target:
         case ast.Name(id=name):
             return {name: item}
@@ -184,7 +184,7 @@ def _unpacked(target: ast.expr, item: object) -> dict[str, object]:
             return {
                 name: found
                 for element, inner in zip(elements, item, strict=True)
-                for name, found in _unpacked(element, inner).items()
+                for name, found in _unpack(element, inner).items()
             }
     raise SourceUnreadable(ast.unparse(target))
 

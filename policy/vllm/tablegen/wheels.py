@@ -208,7 +208,7 @@ def downloaded(distributions: tuple[str, ...], version: str, cache: Path) -> Pat
     """
     cache.mkdir(parents=True, exist_ok=True)
     for distribution in distributions:
-        found = _cached(distribution, version, cache)
+        found = _cached_wheel(distribution, version, cache)
         if found is not None:
             return found
     faults = []
@@ -228,7 +228,7 @@ def downloaded(distributions: tuple[str, ...], version: str, cache: Path) -> Pat
         ]
         command = [sys.executable, *pip]
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 our own arguments
-        found = _cached(distribution, version, cache)
+        found = _cached_wheel(distribution, version, cache)
         if run.returncode == 0 and found is not None:
             return found
         faults.append(f"{requirement}: {run.stderr.strip().splitlines()[-1:]}")
@@ -241,6 +241,6 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _cached(distribution: str, version: str, cache: Path) -> Path | None:
+def _cached_wheel(distribution: str, version: str, cache: Path) -> Path | None:
     wheels = sorted(cache.glob(f"{distribution.replace('-', '_')}-{version}-*.whl"))
     return wheels[0] if wheels else None

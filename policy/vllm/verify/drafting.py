@@ -89,7 +89,7 @@ def _improvements(
     reasons: Sequence[str],
     verify_again: Callable[[Policy], VerificationResult],
 ) -> Iterator[tuple[dict[str, str], VerificationResult]]:
-    """Rule files with fewer differences: edited for new and removed reasons, or without rules that alone differ."""
+    """Rule files with fewer differences: edited for new and removed reasons, or without rules that are wrong alone."""
     for drop_alone in (False, True):
         edited = _edited_rules(texts, verified, release, reasons, drop_alone=drop_alone)
         if edited != texts:

@@ -81,8 +81,8 @@ def _values(fact: Fact, leaves: Sequence[Leaf], names: Sequence[str], bounds: Se
     return [[text] for text in texts] + [pair for pair in pairs if len(set(pair)) > 1] + ([[]] if fact.nullable else [])
 
 
-def targeted(conditions: Iterable[Condition], values: Mapping[str, Sequence[Any]]) -> list[Facts]:
-    """Facts that satisfy each alternative of each condition, and near misses that fail one leaf, as values allow."""
+def targeted_facts(conditions: Iterable[Condition], values: Mapping[str, Sequence[Any]]) -> list[Facts]:
+    """Facts that satisfy each alternative of each condition, and near misses of it, where the values allow it."""
     alternatives = dict.fromkeys(
         near
         for condition in conditions

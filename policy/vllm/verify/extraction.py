@@ -76,7 +76,7 @@ class Extraction:
             if name not in self._methods:
                 raise SourceNotFound(f"`{CLASS}` in {CONFIG} has no `{name}`; its methods: {_names(self._methods)}")
         self._extract([name for name in (PROPERTY, V2_LIST, V1_LIST, GATE) if name in self._methods])
-        self._variables[VARIABLE] = self._evaluated(ENVS, self._entry(VARIABLE))
+        self._variables[VARIABLE] = self._evaluate(ENVS, self._entry(VARIABLE))
         self.guards = list(self._guards())
         self.messages = [
             each.value
@@ -117,7 +117,7 @@ class Extraction:
             SourceNotFound: the release has no such entry.
         """
         if name not in self._variables:
-            self._variables[name] = self._evaluated(ENVS, self._entry(name))
+            self._variables[name] = self._evaluate(ENVS, self._entry(name))
         return self._variables[name]()
 
     def _entry(self, name: str) -> ast.expr:
@@ -152,7 +152,7 @@ class Extraction:
     def _namespace(self, path: str) -> dict[str, Any]:
         return self._namespaces.setdefault(path, {"__name__": path, "__builtins__": builtins})
 
-    def _evaluated(self, path: str, node: ast.expr) -> Any:
+    def _evaluate(self, path: str, node: ast.expr) -> Any:
         self._provide(path, node)
         return eval(compile(ast.Expression(node), path, "eval"), self._namespace(path))  # noqa: S307  # in a separate process
 
@@ -166,9 +166,9 @@ class Extraction:
         ):
             if name not in namespace and not hasattr(builtins, name) and not is_bound(name, node):
                 namespace[name] = UNKNOWN  # so that a recursive name is already bound
-                namespace[name] = self._named(path, name, inner)
+                namespace[name] = self._resolve(path, name, inner)
 
-    def _named(self, path: str, name: str, inner: Mapping[str, tuple[str, str | None]]) -> Any:
+    def _resolve(self, path: str, name: str, inner: Mapping[str, tuple[str, str | None]]) -> Any:
         found = self._namespace(path).get(name, UNKNOWN)
         if found is not UNKNOWN:
             return found
@@ -176,10 +176,10 @@ class Extraction:
             return self._stand_ins[name]
         for node in self._tree(path).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-                return self._defined(path, node)
+                return self._define(path, node)
             if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and name in targets(node):
                 self._record(path, name, node)
-                found = self._namespace(path)[name] = self._evaluated(path, node.value)
+                found = self._namespace(path)[name] = self._evaluate(path, node.value)
                 return found
         module, member = inner.get(name) or dict(imports(self._tree(path))).get(name) or (None, None)
         if module is None:
@@ -189,10 +189,10 @@ class Extraction:
             return getattr(imported, member) if member else imported
         for file in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
             if member and file in self._source:
-                return self._named(file, member, {})
+                return self._resolve(file, member, {})
         raise SourceNotFound(f"{path} imports `{name}` from {module}, which the source does not have")
 
-    def _defined(self, path: str, node: ast.FunctionDef | ast.ClassDef) -> Any:
+    def _define(self, path: str, node: ast.FunctionDef | ast.ClassDef) -> Any:
         self._record(path, node.name, node)
         bare = without_imports(node)
         self._provide(path, node)
@@ -269,7 +269,7 @@ class Extraction:
     def is_method(self, path: str, name: str) -> bool:
         """Whether the object's class in the release has a method with a fact's name.
 
-        Such a method is called instead of read.
+        Such a method is called instead of being read.
         """
         _, klass = self._class_of(path)
         return klass is not None and any(
@@ -287,7 +287,7 @@ class Extraction:
         path, node = self._classes[name.lower()]
         namespace = self._namespace(path)
         if name not in namespace:
-            namespace[name] = self._defined(path, node)
+            namespace[name] = self._define(path, node)
         return namespace[name]
 
     def _guards(self) -> Iterator[tuple[str, Any]]:

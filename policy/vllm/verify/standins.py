@@ -76,16 +76,16 @@ class _TritonFlag:
         return self._machine.has_triton
 
 
-def _uncached(*found: Any, **_: Any) -> Any:
+def _no_cache(*arguments: Any, **_: Any) -> Any:
     """A cache decorator that caches nothing, because the platform changes from case to case."""
-    return found[0] if found and callable(found[0]) else lambda function: function
+    return arguments[0] if arguments and callable(arguments[0]) else lambda function: function
 
 
 class _Functools:
     """``functools`` without its caches."""
 
-    cache = staticmethod(_uncached)
-    lru_cache = staticmethod(_uncached)
+    cache = staticmethod(_no_cache)
+    lru_cache = staticmethod(_no_cache)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(functools, name)
@@ -99,10 +99,10 @@ def stand_ins(machine: Machine, variable: Callable[[str], Any]) -> dict[str, Any
         "init_logger": lambda _: _SilentLogger(),
         "current_platform": _PlatformStandIn(machine),
         "HAS_TRITON": _TritonFlag(machine),
-        "entry_points": lambda **asked: machine.plugins if asked == {"group": "vllm.logits_processors"} else (),
-        "config": lambda *found, **_: found[0] if found else lambda each: each,
-        "cache": _uncached,
-        "lru_cache": _uncached,
+        "entry_points": lambda **query: machine.plugins if query == {"group": "vllm.logits_processors"} else (),
+        "config": lambda *classes, **_: classes[0] if classes else lambda klass: klass,
+        "cache": _no_cache,
+        "lru_cache": _no_cache,
         "functools": _Functools(),
     }
 

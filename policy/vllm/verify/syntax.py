@@ -108,7 +108,7 @@ def statements_leading_to(body: Sequence[ast.stmt], target: ast.AST) -> list[Any
 
 
 def without_unread_assignments(body: list[Any]) -> list[Any]:
-    """The statements without assignments that are not read afterwards."""
+    """The statements without assignments to names that are not read afterwards."""
     kept: list[Any] = []
     read: set[str] = set()
     for statement in reversed(body):

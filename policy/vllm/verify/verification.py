@@ -20,7 +20,7 @@ from policy.request.request import read_request
 from policy.rules.conditions import leaves
 from policy.rules.effects import Layer
 from policy.rules.rule import LONG_AGO
-from policy.vllm.verify.drawing import cases, overlaid, targeted, values_of, whole
+from policy.vllm.verify.drawing import cases, overlaid, targeted_facts, values_of, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -171,7 +171,7 @@ class _ReleaseComparison:
         values = values_of(all_leaves, found["texts"], found["numbers"], code)
         different = 0
         mismatches: dict[Any, Mismatch] = {}
-        targets = targeted(conditions, values)
+        targets = targeted_facts(conditions, values)
         for number, facts in enumerate(cases(values, targets, self._bases(), count, seed)):
             if number % PROGRESS_INTERVAL == 0:
                 progress(number)
@@ -205,7 +205,7 @@ class _ReleaseComparison:
         vllm = self._vllm.answer(facts)
         self._beyond.update(vllm.pop("beyond", ()))
         decision = self._decision(facts)
-        compared = self._compared(decision)
+        compared = self._compared_fields(decision)
         known: dict[str, Any] = {name: vllm[name] for name in COMPARED if name in vllm}
         if all(_sorted_errors(name, compared[name]) == _sorted_errors(name, value) for name, value in known.items()):
             return None
@@ -217,7 +217,7 @@ class _ReleaseComparison:
         request = {"vllm_version": self._release, "layers": [Layer.UPSTREAM.value], "facts": nested(whole(facts))}
         return self._policy.decide(read_request(request, self._policy.releases), LONG_AGO)
 
-    def _compared(self, decision: Decision) -> dict[str, Any]:
+    def _compared_fields(self, decision: Decision) -> dict[str, Any]:
         """The compared fields of the decision, without refusals that other files of vLLM make."""
         elsewhere = {item.rule.id for item in self._elsewhere}
         texts = [reason.message for reason in decision.reasons if reason.rule in elsewhere]

@@ -67,7 +67,7 @@ class Configurations:
             above, _, last = path.rpartition(".")
             self._objects.append((path, above, last, path in FACTS))
 
-    def made(self, facts: dict[str, Any]) -> Object:
+    def make(self, facts: dict[str, Any]) -> Object:
         """The configuration with these facts, by flat names, and defaults for all others."""
         members: dict[str, dict[str, Any]] = {"": {}, **{path: {} for path, *_ in self._objects}}
         for name, above, last, default, make in self._leaves:
@@ -100,7 +100,7 @@ def evaluate(release: Extraction, configurations: Configurations, facts: dict[st
     release.machine.has_triton = facts.get("platform.has_triton", True)
     release.machine.plugins = facts.get("plugins.logits_processors", [])
     try:
-        asked = release.variable(VARIABLE)
+        requests_v2 = release.variable(VARIABLE)
     except ValueError as error:
         return {
             "runner": None,
@@ -109,13 +109,13 @@ def evaluate(release: Extraction, configurations: Configurations, facts: dict[st
             "v1_unsupported_features": [],
         }
     try:
-        runner = getattr(configurations.made(facts), PROPERTY) if release.has_property else bool(asked)
+        runner = getattr(configurations.make(facts), PROPERTY) if release.has_property else bool(requests_v2)
     except ValueError as error:
-        return {"runner": None, "startup_errors": [str(error)], **_lists(release, configurations.made(facts), [])}
+        return {"runner": None, "startup_errors": [str(error)], **_lists(release, configurations.make(facts), [])}
     errors, beyond = [], []
     for name, guard in release.guards:
         try:
-            guard(configurations.made(facts))
+            guard(configurations.make(facts))
         except REFUSALS as error:
             errors.append(str(error))
         except AttributeError as error:
@@ -124,7 +124,7 @@ def evaluate(release: Extraction, configurations: Configurations, facts: dict[st
         "runner": "v2" if runner else "v1",
         "startup_errors": errors,
         "beyond": beyond,
-        **_lists(release, configurations.made(facts), errors),
+        **_lists(release, configurations.make(facts), errors),
     }
 
 
