@@ -1,8 +1,8 @@
-"""Write the software bill of materials (SBOM) of what runs, as CycloneDX JSON: `python .ci/sbom.py ENVIRONMENT OUTPUT`.
+"""Write the bill of materials (SBOM) of the service as CycloneDX JSON: `python .ci/sbom.py ENVIRONMENT OUTPUT`.
 
-Lists what is installed in the virtual environment ENVIRONMENT, with versions, licences and dependencies, and with the
-hashes of requirements/run.lock, which pip compared when it installed. Without `--locked-only` every package must be in
-the lock, except for pip. With it, other packages are left out: a development environment has many.
+Lists the packages of the virtual environment ENVIRONMENT, with versions, licences and dependencies, and with the hashes
+of requirements/run.lock, which pip verified during installation. Without `--locked-only` every package must be in the
+lock, except for pip. With it, other packages are left out: a development environment has many.
 
 Not here: the packages of the operating system, which belong to the base image.
 """
@@ -34,7 +34,7 @@ class SbomFailed(Exception):
 
 
 def generate(*arguments: str) -> dict[str, Any]:
-    """The SBOM that cyclonedx-py generates, without a time or random numbers in it."""
+    """The SBOM that cyclonedx-py generates, without timestamps and random values."""
     tool = [sys.executable, "-m", "cyclonedx_py", *arguments]
     options = ["--spec-version", VERSION.to_version(), "--output-reproducible", "--no-validate", "--output-file", "-"]
     done = subprocess.run([*tool, *options], check=False, capture_output=True, text=True)  # noqa: S603  # ours
@@ -87,7 +87,7 @@ def make(environment: Path, *, locked_only: bool) -> str:
 
 def main() -> int:
     """Write and validate; the exit code is 1 if the environment or the result is invalid."""
-    parser = argparse.ArgumentParser(description="Write the bill of materials of what runs, as CycloneDX JSON.")
+    parser = argparse.ArgumentParser(description="Write the bill of materials of the service as CycloneDX JSON.")
     parser.add_argument("environment", type=Path, help="the folder of a virtual environment")
     parser.add_argument("output", type=Path, help="the file to write")
     parser.add_argument("--locked-only", action="store_true", help="leave out packages that are not in the lock")
