@@ -148,8 +148,8 @@ def _all_cases(
     yield from bases
     for base in bases:
         for name, own in values.items():
-            yield from (overlaid(base, {name: value}) for value in own)
-    yield from (overlaid(base, facts) for base in bases for facts in targets)
+            yield from (overlay(base, {name: value}) for value in own)
+    yield from (overlay(base, facts) for base in bases for facts in targets)
     pairs = [
         {one: value, other: another}
         for one, other in combinations(values, 2)
@@ -158,14 +158,14 @@ def _all_cases(
     ]
     random.shuffle(pairs)
     for number, stated in enumerate(pairs):
-        yield overlaid(bases[number % len(bases)], stated)
+        yield overlay(bases[number % len(bases)], stated)
     names = list(values)
     while True:
         chosen = random.sample(names, min(random.choice(FACT_COUNTS), len(names)))
-        yield overlaid(random.choice(bases), {name: random.choice(values[name]) for name in chosen})
+        yield overlay(random.choice(bases), {name: random.choice(values[name]) for name in chosen})
 
 
-def overlaid(base: Facts, stated: Facts) -> Facts:
+def overlay(base: Facts, stated: Facts) -> Facts:
     """The base with facts overlaid; an absent object removes all facts below it that are not stated."""
     facts = base | stated
     gone = [
@@ -180,7 +180,7 @@ def overlaid(base: Facts, stated: Facts) -> Facts:
     }
 
 
-def whole(facts: Facts) -> Facts:
+def with_objects(facts: Facts) -> Facts:
     """The facts, and the objects that are present because a fact below them is stated."""
     above = {name: True for fact in facts for name in ancestors(fact)}
     return {**facts, **above}

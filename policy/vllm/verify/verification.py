@@ -20,7 +20,7 @@ from policy.request.request import read_request
 from policy.rules.conditions import leaves
 from policy.rules.effects import Layer
 from policy.rules.rule import LONG_AGO
-from policy.vllm.verify.drawing import cases, overlaid, targeted_facts, values_of, whole
+from policy.vllm.verify.drawing import cases, overlay, targeted_facts, values_of, with_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,7 +92,7 @@ class ReleaseProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            self._process.stdin.write(json.dumps(whole(facts)) + "\n")
+            self._process.stdin.write(json.dumps(with_objects(facts)) + "\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
         except BrokenPipeError:
@@ -100,7 +100,7 @@ class ReleaseProcess:
         answer: dict[str, Any] = json.loads(line) if line else {"fault": "its process ended"}
         if "fault" in answer:
             raise NotExtracted(
-                f"the code of {self._source} failed on {json.dumps(nested(whole(facts)))}: {answer['fault']}"
+                f"the code of {self._source} failed on {json.dumps(nested(with_objects(facts)))}: {answer['fault']}"
             )
         return answer
 
@@ -210,11 +210,15 @@ class _ReleaseComparison:
         if all(_sorted_errors(name, compared[name]) == _sorted_errors(name, value) for name, value in known.items()):
             return None
         return Mismatch(
-            nested(whole(facts)), known, {name: compared[name] for name in known}, _suspects(decision, known)
+            nested(with_objects(facts)), known, {name: compared[name] for name in known}, _suspects(decision, known)
         )
 
     def _decision(self, facts: Facts) -> Decision:
-        request = {"vllm_version": self._release, "layers": [Layer.UPSTREAM.value], "facts": nested(whole(facts))}
+        request = {
+            "vllm_version": self._release,
+            "layers": [Layer.UPSTREAM.value],
+            "facts": nested(with_objects(facts)),
+        }
         return self._policy.decide(read_request(request, self._policy.releases), LONG_AGO)
 
     def _compared_fields(self, decision: Decision) -> dict[str, Any]:
@@ -230,7 +234,7 @@ class _ReleaseComparison:
         while is_smaller:
             is_smaller = False
             for name in sorted(facts, key=lambda name: -name.count(".")):
-                fewer = overlaid({other: value for other, value in facts.items() if other != name}, {})
+                fewer = overlay({other: value for other, value in facts.items() if other != name}, {})
                 smaller = self._mismatch(fewer)
                 if smaller is not None:
                     facts, mismatch, is_smaller = fewer, smaller, True
