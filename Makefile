@@ -1,15 +1,15 @@
-# Everything from nothing: needs Python 3.11 to 3.13 (with its headers), a C compiler and make.
+# Sets up, serves, tests and checks; needs Python 3.11 to 3.13 (with its headers), a C compiler and make.
 #
 #   make serve     set up and serve on 127.0.0.1:8080
 #   make test      set up and test
-#   make help      the rest
+#   make help      list everything else
 
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell sh .ci/python)
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
-# durable-rules calls a function that CPython 3.13 removed; the name is all that is missing. Harmless elsewhere.
+# durable-rules calls a function that CPython 3.13 removed; this names its replacement. Harmless on other versions.
 export CPPFLAGS += -DPyEval_CallObject=PyObject_CallObject
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
@@ -18,9 +18,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-# What runs, and nothing else.
+# Only the packages of the service.
 $(RUNS): pyproject.toml requirements/build.lock requirements/run.lock
-	@test -n "$(PYTHON)" || { echo "no Python 3.11, 3.12 or 3.13 that starts was found; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "found no working Python 3.11, 3.12 or 3.13; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; }
 	@echo "setting up $(VENV) with $(PYTHON): downloading $$(grep -c == requirements/run.lock) packages and compiling the rule engine, about a minute"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/pip install --quiet --require-hashes -r requirements/build.lock
@@ -28,13 +28,13 @@ $(RUNS): pyproject.toml requirements/build.lock requirements/run.lock
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# With what the tests and checks need.
+# With the packages for tests and checks.
 $(READY): $(RUNS) requirements/dev.lock
-	@echo "adding what tests and checks need to $(VENV): $$(grep -c == requirements/dev.lock) packages in all, about a minute"
+	@echo "adding the packages for tests and checks to $(VENV): $$(grep -c == requirements/dev.lock) in all, about a minute"
 	@$(BIN)/pip install --quiet --require-hashes --no-deps --no-build-isolation -r requirements/dev.lock
 	@touch $@
 
-setup: $(READY) ## create the virtual environment, with every package pinned
+setup: $(READY) ## create the virtual environment, with all packages pinned
 
 serve: $(RUNS) ## serve on 127.0.0.1:8080; ARGS="--port 9000" for another port
 	$(BIN)/runner-policy serve $(ARGS)
@@ -61,13 +61,13 @@ check: $(READY) ## check format, lint, types, imports, workflows, regular expres
 coverage: $(READY) ## run all tests with branch coverage of policy/ and service/
 	$(BIN)/pytest --hypothesis-profile full --cov --cov-report=term-missing:skip-covered $(ARGS)
 
-sbom: $(READY) ## write the software bill of materials of what runs (CycloneDX), in build/sbom.cdx.json
+sbom: $(READY) ## write the software bill of materials of the service (CycloneDX) to build/sbom.cdx.json
 	$(BIN)/python .ci/sbom.py --locked-only $(VENV) build/sbom.cdx.json
 
-audit: $(READY) ## look for known vulnerabilities of the locked packages; "Error 1": found one, "Error 3": no source could be reached
+audit: $(READY) ## look for known vulnerabilities of the locked packages; "Error 1": found one, "Error 3": no source could be queried
 	$(BIN)/python .ci/audit.py
 
-generate: $(READY) ## write the files made from the vocabulary and the language: schemas, docs/facts.md, docs/language.md
+generate: $(READY) ## write the files generated from the vocabulary and the rule language: schemas, docs/facts.md, docs/language.md
 	$(BIN)/python -m policy.cli.generate
 
 tables: $(READY) ## regenerate the model tables from the wheels of every release (downloads 2 GB)
@@ -86,15 +86,15 @@ bench: $(READY) ## run the benchmark; writes bench/results.md, and fails if a re
 verify: $(READY) ## compare the upstream layer with the code of every vLLM release (downloads 2 GB once)
 	$(BIN)/runner-policy verify all $(ARGS)
 
-verify-mutants: $(READY) ## put an error into every deciding rule of the upstream layer, which verify must find (downloads 2 GB once)
+verify-mutants: $(READY) ## check that verify finds an error in each deciding rule of the upstream layer (downloads 2 GB once)
 	MUTATED_RELEASES="$$($(BIN)/python -c 'import yaml; print(*yaml.safe_load(open("rules/releases.yaml"))["known"])')" \
 		$(BIN)/pytest -n 0 tests/verify/test_vllm.py -k 'error' $(ARGS)
 
 fuzz-deployments: $(READY) ## compare random deployments with vLLM in ENVIRONMENTS and count the differences (bench/unseen/)
 	$(BIN)/python -m bench.unseen $(ENVIRONMENTS) $(ARGS)
 
-image-install: ## the image's first step: install what runs, in $(IMAGE), with the rules beside it
-	@test -n "$(IMAGE)" || { echo "say where: make $@ IMAGE=/app" >&2; exit 1; }
+image-install: ## the image's first step: install the service and its rules in $(IMAGE)
+	@test -n "$(IMAGE)" || { echo "IMAGE is not set: make $@ IMAGE=/app" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(IMAGE)
 	$(IMAGE)/bin/pip install --quiet --no-cache-dir --require-hashes -r requirements/build.lock
 	$(IMAGE)/bin/pip install --quiet --no-cache-dir --require-hashes --no-build-isolation -r requirements/run.lock
@@ -106,27 +106,27 @@ image-check: ## the image's second step: check its rules; an image with invalid 
 	$(IMAGE)/bin/runner-policy rules check $(IMAGE)/rules
 	$(IMAGE)/bin/runner-policy rules test $(IMAGE)/rules
 
-image-sbom: ## the image's third step: write its bill of materials, with a tool that does not stay in it
-	@test -n "$(IMAGE)" || { echo "say where: make $@ IMAGE=/app" >&2; exit 1; }
+image-sbom: ## the image's third step: write its bill of materials, with a tool that is not kept in it
+	@test -n "$(IMAGE)" || { echo "IMAGE is not set: make $@ IMAGE=/app" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(IMAGE)-sbom
 	$(IMAGE)-sbom/bin/pip install --quiet --no-cache-dir --only-binary :all: --require-hashes -r requirements/sbom.lock
 	$(IMAGE)-sbom/bin/python .ci/sbom.py $(IMAGE) $(IMAGE)/sbom.cdx.json
 	rm -rf $(IMAGE)-sbom
 
-image-steps: $(READY) ## run the Dockerfile's steps without Docker, in an empty folder, and the health check of the result
+image-steps: $(READY) ## run the Dockerfile's steps without Docker, in an empty folder, and its health check
 	sh .ci/image
 
 test-pythons: $(READY) ## run the tests on each other installed Python from 3.11 to 3.13
 	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 	sh .ci/python --all | while read -r python; do \
 		minor=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-		if [ "$$minor" = "$$own" ]; then echo "== Python $$minor is the one of $(VENV)"; continue; fi; \
+		if [ "$$minor" = "$$own" ]; then echo "== Python $$minor is the one in $(VENV)"; continue; fi; \
 		echo "== Python $$minor ($$python)"; \
 		$(MAKE) --no-print-directory test-all VENV=.venv-$$minor PYTHON=$$python ARGS="$(ARGS)" </dev/null || exit 1; \
 	done
 
 cluster: $(READY) ## test admission with a real API server: KUBEBUILDER_ASSETS names a folder with kube-apiserver and etcd
-	@test -n "$(KUBEBUILDER_ASSETS)" || { echo "say where: make $@ KUBEBUILDER_ASSETS=/usr/local/kubebuilder/bin" >&2; exit 1; }
+	@test -n "$(KUBEBUILDER_ASSETS)" || { echo "KUBEBUILDER_ASSETS is not set: make $@ KUBEBUILDER_ASSETS=/usr/local/kubebuilder/bin" >&2; exit 1; }
 	KUBEBUILDER_ASSETS="$(KUBEBUILDER_ASSETS)" $(BIN)/pytest -n 0 tests/cluster $(ARGS)
 
 reliability: $(READY) ## test under load: changing rules, killed processes, unavailable stores, slow clients (forty minutes; `disk` needs root)
@@ -135,7 +135,7 @@ reliability: $(READY) ## test under load: changing rules, killed processes, unav
 schemathesis: $(READY) ## run schemathesis with many examples of each operation
 	SCHEMATHESIS_EXAMPLES=500 $(BIN)/pytest -n 0 tests/api/test_schemathesis.py $(ARGS)
 
-bench-smoke: $(READY) ## run a short version of the benchmark, which checks no requirement
+bench-smoke: $(READY) ## run a short version of the benchmark, without checking requirements
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 

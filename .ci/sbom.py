@@ -1,8 +1,8 @@
-"""Write the software bill of materials (SBOM) of what runs, as CycloneDX JSON: `python .ci/sbom.py ENVIRONMENT OUTPUT`.
+"""Write the bill of materials (SBOM) of the service as CycloneDX JSON: `python .ci/sbom.py ENVIRONMENT OUTPUT`.
 
-Lists what is installed in the virtual environment ENVIRONMENT, with versions, licences and dependencies, and with the
-hashes of requirements/run.lock, which pip compared when it installed. Without `--locked-only` every package must be in
-the lock, except for pip. With it, other packages are left out: a development environment has many.
+Lists the packages of the virtual environment ENVIRONMENT, with versions, licences and dependencies, and with the hashes
+of requirements/run.lock, which pip verified during installation. Without `--locked-only` every package must be in the
+lock, except for pip. With it, other packages are left out: a development environment has many.
 
 Not here: the packages of the operating system, which belong to the base image.
 """
@@ -24,17 +24,17 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 LOCK: Final = ROOT / "requirements/run.lock"
 VERSION: Final = SchemaVersion.V1_6
 UNLOCKED: Final = frozenset({"pip"})
-"""What `python -m venv` installs by itself."""
+"""The packages that `python -m venv` installs."""
 
 Component = dict[str, Any]
 
 
 class SbomFailed(Exception):
-    """The environment cannot be read, or is not the one that the lock describes."""
+    """The environment cannot be read, or differs from the lock."""
 
 
 def generate(*arguments: str) -> dict[str, Any]:
-    """The SBOM that cyclonedx-py generates, without a time or random numbers in it."""
+    """The SBOM that cyclonedx-py generates, without timestamps and random values."""
     tool = [sys.executable, "-m", "cyclonedx_py", *arguments]
     options = ["--spec-version", VERSION.to_version(), "--output-reproducible", "--no-validate", "--output-file", "-"]
     done = subprocess.run([*tool, *options], check=False, capture_output=True, text=True)  # noqa: S603  # ours
@@ -50,7 +50,7 @@ def by_name(sbom: dict[str, Any]) -> dict[str, Component]:
 
 
 def mismatches(installed: dict[str, Component], locked: dict[str, Component]) -> list[str]:
-    """Packages that the lock does not have, or has in another version."""
+    """Packages that are not in the lock, or in another version."""
     expected = {name: component["version"] for name, component in locked.items()}
     return [
         f"{name}: expected {expected.get(name, 'no such package')}, got {component['version']}"
@@ -61,7 +61,7 @@ def mismatches(installed: dict[str, Component], locked: dict[str, Component]) ->
 
 def make(environment: Path, *, locked_only: bool) -> str:
     """The SBOM of an environment as JSON text."""
-    # without the texts, a licence that is stated in words and not by its SPDX name would be missing
+    # without the texts, a licence that is not stated by its SPDX name would be missing
     options = ["--gather-license-texts", "--pyproject", str(ROOT / "pyproject.toml")]
     sbom = generate("environment", *options, str(environment))
     locked = by_name(generate("requirements", str(LOCK)))
@@ -71,7 +71,7 @@ def make(environment: Path, *, locked_only: bool) -> str:
     if locked_only:
         installed = {name: component for name, component in installed.items() if name in locked}
     if faults := mismatches(installed, locked):
-        raise SbomFailed("\n".join([f"{environment} differs from requirements/run.lock; install it anew", *faults]))
+        raise SbomFailed("\n".join([f"{environment} differs from requirements/run.lock; reinstall it", *faults]))
     for name, component in installed.items():
         if name in locked:
             component.setdefault("externalReferences", []).extend(locked[name]["externalReferences"])
@@ -86,8 +86,8 @@ def make(environment: Path, *, locked_only: bool) -> str:
 
 
 def main() -> int:
-    """Write and validate; the exit code is 1 where the environment or the result is not as it should be."""
-    parser = argparse.ArgumentParser(description="Write the bill of materials of what runs, as CycloneDX JSON.")
+    """Write and validate; the exit code is 1 if the environment or the result is invalid."""
+    parser = argparse.ArgumentParser(description="Write the bill of materials of the service as CycloneDX JSON.")
     parser.add_argument("environment", type=Path, help="the folder of a virtual environment")
     parser.add_argument("output", type=Path, help="the file to write")
     parser.add_argument("--locked-only", action="store_true", help="leave out packages that are not in the lock")

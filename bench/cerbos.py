@@ -1,8 +1,8 @@
 """Cerbos, a policy server in Go, with the conditions of one release as a resource policy.
 
-Owns its installing from npm, its policy and configuration, and the requests that it is asked: the facts
-of the same documents as attributes of a resource, answered with the rules that fire. It gets one core
-like the service's one worker, and neither audit log nor telemetry.
+Owns its installation from npm, its policy and configuration, and its requests: the facts of the same documents as
+attributes of a resource, answered with the rules that fire. It runs on one core, like the service's one worker, without
+audit log and telemetry.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class CerbosMissing(Exception):
     """Cerbos cannot be measured here; the message says why."""
 
 
-def installed() -> Path:
+def install() -> Path:
     """The server's executable, installed into ``bench/.cache`` on first use.
 
     Raises:
-        CerbosMissing: there is no npm, or it did not install it.
+        CerbosMissing: npm is missing, or did not install it.
     """
     found = _executable()
     if found is not None:
@@ -110,21 +110,21 @@ def policy(rules: Sequence[ReleaseRule], release: str) -> dict[str, Any]:
             "version": "default",
             "rules": [
                 {
-                    "name": f"rule-{place}",
+                    "name": f"rule-{index}",
                     "actions": [ACTION],
                     "effect": "EFFECT_ALLOW",
                     "roles": ["*"],
-                    "condition": {"match": {"expr": dialect.written(condition)}},
+                    "condition": {"match": {"expr": dialect.translate(condition)}},
                     "output": {"when": {"ruleActivated": str(number)}},
                 }
-                for place, (number, condition) in enumerate(conditions(rules))
+                for index, (number, condition) in enumerate(conditions(rules))
             ],
         },
     }
 
 
 def request(document: dict[str, Any]) -> bytes:
-    """The request for a document: its facts as attributes, the variable's text parsed beforehand."""
+    """The request for a document: its facts as attributes, with the variable's text parsed."""
     facts = document["facts"]
     name = VARIABLE.partition(".")[2]
     if "env" in facts:

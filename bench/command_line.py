@@ -1,7 +1,7 @@
-"""How long the command line takes: the processor time of its start, and the checks of an edit of the rules.
+"""The time that the command line takes: to start, and to check an edit of the rules.
 
-The start is compared with that of an interpreter that imports a few modules of the standard library, so that the
-result depends little on the machine. The checks are measured by the clock.
+The processor time of a start is compared with that of an interpreter that imports a few modules of the standard
+library, so that the result depends little on the machine. The checks are measured in wall-clock time.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ REQUEST: Final[dict[str, Any]] = {
         "model_configs": {MODEL: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}},
     },
 }
-EDITED: Final = "upstream/v2/parallel-drafting.yaml"
+EDITED_RULE: Final = "upstream/v2/parallel-drafting.yaml"
 EDIT: Final = ("{not_in: [dflash, dspark]}", "{not_in: [dflash]}")
 
 
 class CommandFailed(Exception):
-    """A command ended with another exit code than 0."""
+    """A command exited with a code other than 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class CommandLine:
     """Processor seconds of a plain interpreter, ``--help`` and ``decide``, and seconds of the checks of an edit.
 
     The checks are ``rules prove``, ``rules diff`` of one edited rule, a dry run of it for all deployments, and
-    ``.ci/rules HEAD``; ``None`` is what the quick version leaves out. Each command was started ``starts`` times.
+    ``.ci/rules HEAD``; the quick run leaves out those that are ``None``. Each command was started ``starts`` times.
     """
 
     starts: int
@@ -63,7 +63,7 @@ class CommandLine:
 
 
 def command_line(*, quick: bool) -> CommandLine:
-    """Measure every command; the quick version starts each three times, and leaves out the checks of all rules.
+    """Measure every command; the quick run starts each three times, and leaves out the checks of all rules.
 
     Raises:
         CommandFailed: a command did not succeed.
@@ -73,10 +73,10 @@ def command_line(*, quick: bool) -> CommandLine:
         request = folder / "request.json"
         request.write_bytes(json.encode(REQUEST))
         rules = Path(shutil.copytree(ROOT / "rules", folder / "rules"))
-        text = (rules / EDITED).read_text("utf-8")
+        text = (rules / EDITED_RULE).read_text("utf-8")
         if EDIT[0] not in text:
-            raise CommandFailed(f"{EDITED} has no `{EDIT[0]}` to edit; edit another rule in bench/command_line.py")
-        (rules / EDITED).write_text(text.replace(*EDIT), "utf-8")
+            raise CommandFailed(f"{EDITED_RULE} has no `{EDIT[0]}` to edit; edit another rule in bench/command_line.py")
+        (rules / EDITED_RULE).write_text(text.replace(*EDIT), "utf-8")
         starts = 3 if quick else 10
         plain, help_, decide = _starts([PLAIN, (COMMAND, "--help"), (COMMAND, "decide", str(request))], starts)
         return CommandLine(
@@ -86,7 +86,7 @@ def command_line(*, quick: bool) -> CommandLine:
             decide,
             None if quick else _seconds([COMMAND, "rules", "prove"]),
             _seconds([COMMAND, "rules", "diff", "rules", "--rules", str(rules)]),
-            _dry_run((rules / EDITED).read_text("utf-8")),
+            _dry_run((rules / EDITED_RULE).read_text("utf-8")),
             None if quick else _seconds(["sh", ".ci/rules", "HEAD"], {"VENV": str(BIN.parent)}),
         )
 
@@ -102,7 +102,7 @@ def _processor_seconds(command: Sequence[str]) -> float:
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise CommandFailed(f"{' '.join(command)} ended with {process.returncode}")
+        raise CommandFailed(f"{' '.join(command)} exited with {process.returncode}")
     return used.ru_utime + used.ru_stime
 
 
@@ -112,7 +112,7 @@ def _seconds(command: Sequence[str], variables: Mapping[str, str] | None = None)
         command, cwd=ROOT, env={**os.environ, **(variables or {})}, stdout=subprocess.DEVNULL, check=False
     )
     if done.returncode:
-        raise CommandFailed(f"{' '.join(command)} ended with {done.returncode}")
+        raise CommandFailed(f"{' '.join(command)} exited with {done.returncode}")
     return time.perf_counter() - began
 
 
@@ -125,8 +125,8 @@ def _dry_run(rule: str) -> float:
         connection.request("POST", "/v1/dry-run", body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         answer.read()
-        took = time.perf_counter() - began
+        seconds = time.perf_counter() - began
         connection.close()
     if answer.status != 200:
-        raise CommandFailed(f"the dry run was answered with {answer.status}")
-    return took
+        raise CommandFailed(f"the dry run: expected status 200, got {answer.status}")
+    return seconds

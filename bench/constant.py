@@ -20,6 +20,6 @@ REST: Final = {"type": "http.response.body", "body": BODY}
 
 
 async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer."""
+    """Send the constant answer."""
     await send(START)
     await send(REST)

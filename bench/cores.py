@@ -1,6 +1,6 @@
 """The cores: servers run on the first, the load generator on the second.
 
-Owns the pinning, without which the two would push each other about and no two runs would agree.
+Owns the pinning: without it both would move between cores, and runs would not be comparable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COUNT: Final = len(_ALLOWED)
 
 @contextmanager
 def pinned(core: int) -> Iterator[None]:
-    """Run on one core; processes started in the block stay there."""
+    """Run the block, and the processes that it starts, on one core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:

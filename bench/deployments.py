@@ -1,9 +1,8 @@
-"""Deriving the facts of a deployment as users write it, in this process.
+"""The time to derive a deployment's facts, measured in this process.
 
-Measured for a new deployment, for one that was seen before, and for a whole request.
+It is measured for new and for repeated deployments, and for whole requests.
 
-Owns the deployments that are asked: arguments as controllers write them, with a model's ``config.json``. All of them
-differ in both.
+Owns the deployments: arguments as controllers write them, with a model's ``config.json``. All of them differ in both.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.json import Encoder
 
 from bench import cores
-from bench.inprocess import timed
+from bench.inprocess import time_calls
 from policy.parser.jsontext import read_json
 from policy.policy import Policy
 from policy.request.request import read_request
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 encode: Final = Encoder().encode
 TODAY: Final = date(2026, 1, 1)
 WARM_UP: Final = 100
-SEEN: Final = 100
-"""How many deployments are repeated; fewer than are cached."""
+REPEATED: Final = 100
+"""How many deployments are repeated; all of them fit the cache."""
 
 LAYERS: Final = {
     "num_hidden_layers": 36,
@@ -93,10 +92,10 @@ FLAGS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
-    """Microseconds from a deployment to its facts, and for whole answers, from text to text.
+class DerivationTimes:
+    """Microseconds to derive a deployment's facts, and to answer a whole request, from text to text.
 
-    Both are measured for a new deployment and for one that was seen before.
+    Both are measured for new deployments and for those that were ``seen`` before.
     """
 
     count: int
@@ -133,36 +132,36 @@ def deployments(seed: int, releases: Sequence[str]) -> Iterator[dict[str, Any]]:
         yield {"vllm_version": random.choice(releases), "deployment": deployment}
 
 
-def derived(seed: int, count: int, rounds: int) -> Derived:
-    """Medians of the rounds, in processor time."""
+def derivation_times(seed: int, count: int, rounds: int) -> DerivationTimes:
+    """Measure the processor times, each the median of the rounds."""
     policy = Policy(load_rules(read_folder(default_folder())))
     stream = deployments(seed, (policy.releases.default, policy.releases.default, policy.releases.known[-1]))
     found = [encode(document) for document in islice(stream, count)]
-    again = (found[:SEEN] * (count // SEEN + 1))[:count]
+    repeated = (found[:REPEATED] * (count // REPEATED + 1))[:count]
 
     def request(body: bytes) -> Request:
         return read_request(read_json(body), policy.releases)
 
-    def derive(asked: Request) -> object:
-        return policy.intake(asked)
+    def derive(parsed: Request) -> object:
+        return policy.intake(parsed)
 
     def answer(body: bytes) -> object:
         return policy.answer(request(body), TODAY).json
 
-    def as_it_is(body: bytes) -> bytes:
+    def unchanged(body: bytes) -> bytes:
         return body
 
     for body in found[:WARM_UP]:
         answer(body)
     figures: list[list[float]] = [[], [], [], []]
-    ways: tuple[tuple[Callable[[Any], object], Callable[[bytes], object], Sequence[bytes]], ...] = (
+    measurements: tuple[tuple[Callable[[Any], object], Callable[[bytes], object], Sequence[bytes]], ...] = (
         (derive, request, found[WARM_UP:]),
-        (derive, request, again),
-        (answer, as_it_is, found[WARM_UP:]),
-        (answer, as_it_is, again),
+        (derive, request, repeated),
+        (answer, unchanged, found[WARM_UP:]),
+        (answer, unchanged, repeated),
     )
     with cores.pinned(cores.SERVER):
         for _ in range(rounds):
-            for figure, (call, prepare, bodies) in zip(figures, ways, strict=True):
-                figure.append(timed(call, prepare, bodies))
-    return Derived(count, sum(map(len, found)) / count, *map(median, figures))
+            for figure, (call, prepare, bodies) in zip(figures, measurements, strict=True):
+                figure.append(time_calls(call, prepare, bodies))
+    return DerivationTimes(count, sum(map(len, found)) / count, *map(median, figures))

@@ -1,8 +1,7 @@
 """The catalogue's conditions in the languages of other engines.
 
-Owns the translation of a condition's tree, so that what the service is compared with decides by the same
-conditions and not by ones picked by hand. Facts are given to zen-engine under short keys, and to Cerbos
-as the nested objects of a request.
+Owns the translation of condition trees, so that the other engines evaluate exactly the same conditions. zen-engine gets
+facts under short keys, Cerbos as the nested objects of a request.
 """
 
 from __future__ import annotations
@@ -31,29 +30,29 @@ MALFORMED: Final = "malformed"
 class Dialect:
     """The operators for *and* and *or*, and the expression for a single comparison."""
 
-    both: str
-    either: str
+    conjunction: str
+    disjunction: str
     leaf: Callable[[Leaf], str]
 
-    def written(self, condition: Condition) -> str:
+    def translate(self, condition: Condition) -> str:
         """A condition as an expression."""
         match condition:
             case And(parts):
-                return self.both.join(f"({self.written(part)})" for part in parts)
+                return self.conjunction.join(f"({self.translate(part)})" for part in parts)
             case Or(parts):
-                return self.either.join(f"({self.written(part)})" for part in parts)
+                return self.disjunction.join(f"({self.translate(part)})" for part in parts)
             case Leaf():
                 return self.leaf(condition)
             case _:
-                raise AssertionError(condition)  # INVARIANT: the catalogue has put every named condition in its place
+                raise AssertionError(condition)  # INVARIANT: the catalogue has resolved every named condition
 
 
 def conditions(rules: Sequence[ReleaseRule]) -> list[tuple[int, Condition]]:
     """Every condition of a release in its order, with its number in ``Ruleset.fired``."""
     return [
         (number, when)
-        for place, item in enumerate(rules)
-        for number, when in ((place, item.when), (~place, item.cleared))
+        for index, item in enumerate(rules)
+        for number, when in ((index, item.when), (~index, item.cleared))
         if when is not None
     ]
 
@@ -77,8 +76,10 @@ def plain(value: Any) -> Any:
 def zen(keys: Mapping[str, str]) -> Dialect:
     """The expressions of zen-engine, over facts under ``keys``, all of which exist."""
 
-    def leaf(asked: Leaf) -> str:
-        return " and ".join([*(keys[name] for name in ancestors(asked.fact)), _zen(asked, keys[asked.fact])])
+    def leaf(comparison: Leaf) -> str:
+        return " and ".join(
+            [*(keys[name] for name in ancestors(comparison.fact)), _zen(comparison, keys[comparison.fact])]
+        )
 
     return Dialect(" and ", " or ", leaf)
 
@@ -86,7 +87,7 @@ def zen(keys: Mapping[str, str]) -> Dialect:
 def _zen(leaf: Leaf, key: str) -> str:
     fact = FACTS[leaf.fact]
     operand = json.encode(leaf.operand).decode()
-    there = f"{key} != null and " if fact.nullable else ""
+    not_null = f"{key} != null and " if fact.nullable else ""
     match leaf.test:
         case Comparison.IS if fact.kind is FactKind.BOOLEAN:
             return key if leaf.operand != leaf.negated else f"not {key}"
@@ -103,13 +104,13 @@ def _zen(leaf: Leaf, key: str) -> str:
         case Comparison.IN:
             return f"{key} {'not in' if leaf.negated else 'in'} {operand}"
         case Comparison.HAS_ANY_OF:
-            holds = f"{there}some({key}, # in {operand})"
+            holds = f"{not_null}some({key}, # in {operand})"
         case Comparison.HAS_OTHER_THAN:
-            holds = f"{there}some({key}, # not in {operand})"
+            holds = f"{not_null}some({key}, # not in {operand})"
         case Comparison.FIRST_IS_IN:
-            holds = f"{there}len({key}) > 0 and {key}[0] in {operand}"
+            holds = f"{not_null}len({key}) > 0 and {key}[0] in {operand}"
         case Comparison.NOT_EMPTY:
-            holds = f"{there}len({key}) > 0"
+            holds = f"{not_null}len({key}) > 0"
     return f"not ({holds})" if leaf.negated else f"({holds})"
 
 
@@ -119,15 +120,15 @@ def cel(series: tuple[int, int]) -> Dialect:
     An attribute that is left out has the default of ``series``.
     """
 
-    def leaf(asked: Leaf) -> str:
-        *_, path = ("", *ancestors(asked.fact))
-        there = _there(asked.fact)
-        if FACTS[asked.fact].kind is FactKind.PRESENCE:
-            return _guarded(path, _missing(asked.fact) if asked.negated else " && ".join(there))
-        test = f"({_cel(asked)})"
-        if _by_default(asked, series):
-            return _guarded(path, f"({_missing(asked.fact, path)} || {test})")
-        return " && ".join([*there, test])
+    def leaf(comparison: Leaf) -> str:
+        *_, path = ("", *ancestors(comparison.fact))
+        exists = _exists(comparison.fact)
+        if FACTS[comparison.fact].kind is FactKind.PRESENCE:
+            return _guard(path, _missing(comparison.fact) if comparison.negated else " && ".join(exists))
+        test = f"({_cel(comparison)})"
+        if _holds_by_default(comparison, series):
+            return _guard(path, f"({_missing(comparison.fact, path)} || {test})")
+        return " && ".join([*exists, test])
 
     return Dialect(" && ", " || ", leaf)
 
@@ -136,7 +137,7 @@ def _cel(leaf: Leaf) -> str:
     fact = FACTS[leaf.fact]
     operand = json.encode(leaf.operand).decode()
     value = f"R.attr.{leaf.fact}"
-    there = f"{value} != null && " if fact.nullable else ""
+    not_null = f"{value} != null && " if fact.nullable else ""
     match leaf.test:
         case Comparison.IS if fact.kind is FactKind.BOOLEAN:
             return value if leaf.operand != leaf.negated else f"!{value}"
@@ -151,31 +152,31 @@ def _cel(leaf: Leaf) -> str:
         case Comparison.IN:
             return f"!({value} in {operand})" if leaf.negated else f"{value} in {operand}"
         case Comparison.HAS_ANY_OF:
-            holds = f"{there}{value}.exists(item, item in {operand})"
+            holds = f"{not_null}{value}.exists(item, item in {operand})"
         case Comparison.HAS_OTHER_THAN:
-            holds = f"{there}{value}.exists(item, !(item in {operand}))"
+            holds = f"{not_null}{value}.exists(item, !(item in {operand}))"
         case Comparison.FIRST_IS_IN:
-            holds = f"{there}size({value}) > 0 && {value}[0] in {operand}"
+            holds = f"{not_null}size({value}) > 0 && {value}[0] in {operand}"
         case Comparison.NOT_EMPTY:
-            holds = f"{there}size({value}) > 0"
+            holds = f"{not_null}size({value}) > 0"
     return f"!({holds})" if leaf.negated else holds
 
 
-def _there(path: str, above: str = "") -> list[str]:
-    """The expression for the existence of a path, given that the path ``above`` it exists."""
+def _exists(path: str, above: str = "") -> list[str]:
+    """The expressions that test whether a path exists, given that the path ``above`` it does."""
     steps = list(accumulate(path.split("."), "{}.{}".format))
     return [f"has(R.attr.{step})" for step in steps[len(above.split(".")) if above else 0 :]]
 
 
 def _missing(path: str, above: str = "") -> str:
-    return " || ".join(f"!{step}" for step in _there(path, above))
+    return " || ".join(f"!{step}" for step in _exists(path, above))
 
 
-def _guarded(path: str, test: str) -> str:
-    return " && ".join([*_there(path), test]) if path else test
+def _guard(path: str, test: str) -> str:
+    return " && ".join([*_exists(path), test]) if path else test
 
 
-def _by_default(leaf: Leaf, series: tuple[int, int]) -> bool:
+def _holds_by_default(leaf: Leaf, series: tuple[int, int]) -> bool:
     row = list(defaults(series))
     for name in ancestors(leaf.fact):
         row[INDEX[name]] = True

@@ -1,8 +1,8 @@
 """Requests of about 1,000 bytes, all different, as a deployment controller would send them.
 
-Owns what is asked in every part of the benchmark. A stream of documents is endless and depends on its
-seed alone. The members of each are drawn from habits of real fleets, so that most deployments are
-ordinary and some are odd. How many conditions hold for one of them is counted and stands in the report.
+Owns the documents of every part of the benchmark. A stream of documents is endless and depends only on its seed. Values
+are drawn as they occur in real fleets, so that most deployments are ordinary and some are unusual. The report has the
+number of conditions that hold for a document.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ encode: Final = Encoder().encode
 
 
 def _mostly(usual: Any, *others: Any, of: int = 20) -> Choices:
-    """Values to draw from evenly: each of ``others`` once in ``of`` times, else the usual one."""
+    """Values to draw from uniformly: each of ``others`` once in ``of`` draws, else ``usual``."""
     return (usual,) * (of - len(others)) + others
 
 
@@ -90,16 +90,16 @@ CONNECTORS: Final = (
     "MooncakeConnector",
 )
 
-Habits = tuple[tuple[str, Choices], ...]
+FieldChoices = tuple[tuple[str, Choices], ...]
 
-MODEL: Final[Habits] = (
+MODEL: Final[FieldChoices] = (
     ("runner_type", _mostly("generate", "pooling")),
     ("is_quantized", _mostly(False, True, True, True)),
     ("logprobs_mode", _mostly("raw_logprobs", "processed_logprobs", "raw_logits", of=30)),
     ("enable_prompt_embeds", _mostly(False, True, of=30)),
     ("enable_return_routed_experts", _mostly(False, True, of=40)),
 )
-PARALLEL: Final[Habits] = (
+PARALLEL: Final[FieldChoices] = (
     ("tensor_parallel_size", (1, 1, 2, 2, 4, 4, 8, 8, 16)),
     ("pipeline_parallel_size", _mostly(1, 2, 2, 3, 4, 8, of=12)),
     ("prefill_context_parallel_size", _mostly(1, 2, 4, of=40)),
@@ -108,26 +108,26 @@ PARALLEL: Final[Habits] = (
     ("enable_dbo", _mostly(False, True)),
     ("ubatch_size", _mostly(0, 2, 4, of=30)),
 )
-CACHE: Final[Habits] = (
+CACHE: Final[FieldChoices] = (
     ("mamba_cache_mode", _mostly("none", "align", "all")),
     ("kv_sharing_fast_prefill", _mostly(False, True, of=30)),
 )
-COMPILATION: Final[Habits] = (
+COMPILATION: Final[FieldChoices] = (
     ("mode", _mostly("VLLM_COMPILE", "VLLM_COMPILE", "NONE", "STOCK_TORCH_COMPILE")),
     (
         "cudagraph_mode",
         _mostly("FULL_AND_PIECEWISE", "PIECEWISE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "NONE", of=12),
     ),
 )
-PLATFORM: Final[Habits] = (("has_triton", _mostly(True, False, of=40)), ("is_rocm", _mostly(False, True, True)))
-SPECULATIVE: Final[Habits] = (("method", METHODS), ("parallel_drafting", _mostly(False, True, of=12)))
-CONNECTOR: Final[Habits] = (("kv_connector", CONNECTORS), ("kv_role", ("kv_both", "kv_producer", "kv_consumer")))
+PLATFORM: Final[FieldChoices] = (("has_triton", _mostly(True, False, of=40)), ("is_rocm", _mostly(False, True, True)))
+SPECULATIVE: Final[FieldChoices] = (("method", METHODS), ("parallel_drafting", _mostly(False, True, of=12)))
+CONNECTOR: Final[FieldChoices] = (("kv_connector", CONNECTORS), ("kv_role", ("kv_both", "kv_producer", "kv_consumer")))
 VARIABLE: Final = (None,) * 7 + ("0", "1", "1")
 
 
 def documents(seed: int, versions: Sequence[str | None]) -> Iterator[dict[str, Any]]:
     """An endless sequence of requests, each for one of ``versions``; ``None`` leaves the version out."""
-    random = Random(seed).random  # the same documents every time are wanted
+    random = Random(seed).random  # every run must have the same documents
     while True:
         version = versions[int(random() * len(versions))]
         document: dict[str, Any] = {} if version is None else {"vllm_version": version}
@@ -139,7 +139,7 @@ def documents(seed: int, versions: Sequence[str | None]) -> Iterator[dict[str, A
 def different(
     seed: int, count: int, versions: Sequence[str | None], key: Callable[[dict[str, Any]], Hashable]
 ) -> list[dict[str, Any]]:
-    """A number of documents of which no two have the same ``key``."""
+    """``count`` documents, each with another ``key``."""
     seen: set[Hashable] = set()
 
     def is_new(document: dict[str, Any]) -> bool:
@@ -151,8 +151,8 @@ def different(
 
 
 def _facts(random: Callable[[], float]) -> dict[str, Any]:
-    def drawn(habits: Habits) -> dict[str, Any]:
-        return {name: choices[int(random() * len(choices))] for name, choices in habits}
+    def drawn(fields: FieldChoices) -> dict[str, Any]:
+        return {name: choices[int(random() * len(choices))] for name, choices in fields}
 
     facts: dict[str, Any] = {
         "model_config": {**MODELS[int(random() * len(MODELS))], **drawn(MODEL)},

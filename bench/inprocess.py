@@ -1,8 +1,7 @@
 """From validated facts to the ordered list of fired rules, in this process: the ruleset compared with zen-engine.
 
-Owns calling zen-engine well. Its loader keeps content that it has compiled, which ``create_decision`` does
-not; the graph has no node more than it needs; facts come as a dict made beforehand, under short keys. Of
-several ways of writing the rules, the one that proves fastest is the one that counts.
+Owns a fast use of zen-engine: its loader caches compiled content, which ``create_decision`` does not; the graph has as
+few nodes as possible; facts are a prepared dict with short keys. Of several forms of the rules, the fastest counts.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ KEY: Final = "rules"
 BARE: Final = "bare expression"
 
 
-class Differs(Exception):
+class ResultsDiffer(Exception):
     """zen-engine's result differs from the ruleset's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class EngineComparison:
     """Microseconds for one list of fired rules of a release; ``bare`` is zen-engine's expression evaluated alone.
 
-    ``ratio`` says how many times as fast as zen-engine the ruleset is, in the median of the rounds.
+    ``ratio`` is zen-engine's time divided by the ruleset's, in the median of the rounds.
     """
 
     release: str
@@ -65,15 +64,15 @@ def available() -> bool:
     return find_spec("zen") is not None
 
 
-def compared(policy: Policy, release: str, seed: int, count: int, rounds: int) -> Compared:
-    """Medians of interleaved rounds over documents whose facts, as far as the release reads them, are all different.
+def compare(policy: Policy, release: str, seed: int, count: int, rounds: int) -> EngineComparison:
+    """Medians of interleaved rounds over documents that all differ in the facts that the release reads.
 
     Raises:
-        Differs: the lists are not the same for every document.
+        ResultsDiffer: the lists of a document differ.
     """
     ruleset = policy.ruleset(release)
     names = facts_read(ruleset.rules)
-    keys = {name: f"c{place}" for place, name in enumerate(names)}
+    keys = {name: f"c{index}" for index, name in enumerate(names)}
 
     def read(document: dict[str, Any]) -> dict[str, Any]:
         row = read_request(document, policy.releases).facts.row
@@ -81,44 +80,48 @@ def compared(policy: Policy, release: str, seed: int, count: int, rounds: int) -
 
     found = different(seed, count, (release,), lambda document: repr(read(document)))
     expected = []
-    ways = _ways(ruleset, keys)
+    forms = _forms(ruleset, keys)
     for document in found:
         facts = read_request(document, policy.releases).facts
         expected.append(ruleset.fired(facts))
         context = read(document)
-        for name, way in ways.items():
-            if way(context) != expected[-1]:
-                raise Differs(f"{name}: {way(context)} instead of {expected[-1]} for {document}")
+        for name, evaluate in forms.items():
+            if evaluate(context) != expected[-1]:
+                raise ResultsDiffer(f"{name}: expected {expected[-1]}, got {evaluate(context)} for {document}")
 
-    def ask_ours(facts: Facts) -> Fired:
+    def fire(facts: Facts) -> Fired:
         return ruleset.fired(facts)
 
     def facts_of(document: dict[str, Any]) -> Facts:
         return (decode_fast(encode(document), policy.releases) or read_request(document, policy.releases)).facts
 
     with cores.pinned(cores.SERVER):
-        trial = {name: timed(way, read, found[:TRIAL]) for name, way in ways.items() if name != BARE}
+        trial = {name: time_calls(evaluate, read, found[:TRIAL]) for name, evaluate in forms.items() if name != BARE}
         form = min(trial, key=trial.__getitem__)
         ours, zen, bare = zip(
             *(
-                (timed(ask_ours, facts_of, found), timed(ways[form], read, found), timed(ways[BARE], read, found))
+                (
+                    time_calls(fire, facts_of, found),
+                    time_calls(forms[form], read, found),
+                    time_calls(forms[BARE], read, found),
+                )
                 for _ in range(rounds)
             ),
             strict=True,
         )
     mean = sum(map(len, expected)) / count
     ratio = median(theirs / own for own, theirs in zip(ours, zen, strict=True))
-    return Compared(
+    return EngineComparison(
         release, len(conditions(ruleset.rules)), count, mean, median(ours), median(zen), ratio, form, median(bare)
     )
 
 
-def timed(call: Callable[[Any], Any], prepare: Callable[[T], Any], documents: Sequence[T]) -> float:
-    """Microseconds a call, without preparing its argument.
+def time_calls(call: Callable[[Any], Any], prepare: Callable[[T], Any], documents: Sequence[T]) -> float:
+    """Microseconds of processor time per call, without the preparation of its argument.
 
-    It is processor time, of which other programs take none; both engines work in the calling thread.
-    Arguments are prepared a few at a time, as a service would have them: just made, and still in the
-    processor's cache. The collector rests, because what lies about is the benchmark's and not the engines'.
+    Other programs do not add to it, and both engines work in the calling thread. Arguments are prepared a few at a
+    time, so that they are still in the processor's cache, as in a service. The garbage collector is off, because the
+    garbage is the benchmark's and not the engines'.
     """
     seconds = 0.0
     gc.collect()
@@ -133,18 +136,18 @@ def timed(call: Callable[[Any], Any], prepare: Callable[[T], Any], documents: Se
     return 1e6 * seconds / len(documents)
 
 
-def _ways(ruleset: Ruleset, keys: dict[str, str]) -> dict[str, Callable[[dict[str, Any]], Fired]]:
+def _forms(ruleset: Ruleset, keys: dict[str, str]) -> dict[str, Callable[[dict[str, Any]], Fired]]:
     import zen  # noqa: PLC0415  # it may be missing
 
     dialect = zen_dialect(keys)
-    asked = [(number, dialect.written(condition)) for number, condition in conditions(ruleset.rules)]
-    numbers = [number for number, _ in asked]
-    every = "[" + ", ".join(text for _, text in asked) + "]"
+    expressions = [(number, dialect.translate(condition)) for number, condition in conditions(ruleset.rules)]
+    numbers = [number for number, _ in expressions]
+    every = "[" + ", ".join(text for _, text in expressions) + "]"
     table = {
         "hitPolicy": "collect",
         "inputs": [{"id": "when", "name": "when"}],
         "outputs": [{"id": "rule", "name": "rule", "field": "rule"}],
-        "rules": [{"_id": str(number), "when": text, "rule": str(number)} for number, text in asked],
+        "rules": [{"_id": str(number), "when": text, "rule": str(number)} for number, text in expressions],
     }
     content = {
         "decision table": _graph("decisionTableNode", table),

@@ -1,7 +1,7 @@
-"""The job that a load generator gets, and the measurements that it returns.
+"""The job that a load generator gets, and the measurement that it returns.
 
-Owns the two messages between the benchmark and its generators, and the running of a generator as a
-process of its own on the generators' core.
+Owns the two messages between the benchmark and its generators, and runs a generator in a separate process on the
+generators' core.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ LIMIT: Final = 600.0
 
 
 class LoadFailed(Exception):
-    """A generator could not do its job."""
+    """A load generator failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """Send ``count`` documents, the lines of ``file`` from ``first`` on.
 
-    With ``repeat``, only that many lines are sent, again and again.
+    With ``repeat``, only that many lines are sent, repeatedly.
     """
 
     port: int
@@ -46,10 +46,10 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """The measurements of a job: answers, seconds, latencies in ms; ``busy`` is the generator's share of its core.
+class Measurement:
+    """The measurement of a job: answers, seconds, latencies in ms; ``busy`` is the generator's share of its core.
 
-    ``cpu`` has the server's processor time in seconds; the generator leaves it to its caller.
+    ``cpu`` is the server's processor time in seconds, which the caller adds.
     """
 
     count: int
@@ -61,17 +61,17 @@ class Measured:
 
     @property
     def rate(self) -> float:
-        """Answers a second."""
+        """Answers per second."""
         return self.count / self.seconds
 
     @property
     def share(self) -> float:
-        """The server's share of its core; well below 1, others were on the core or the generator was too slow."""
+        """The server's share of its core; if it is well below 1, others used the core or the generator was too slow."""
         return self.cpu / self.seconds
 
 
-def measured(module: str, job: Job) -> Measured:
-    """Run a job with the generator in ``module``, and return its measurements.
+def run_job(module: str, job: Job) -> Measurement:
+    """Run a job with the generator in ``module``, and return the measurement.
 
     Raises:
         LoadFailed: not every request was answered 200, or the generator failed otherwise.
@@ -86,19 +86,19 @@ def measured(module: str, job: Job) -> Measured:
         )
     if done.returncode:
         raise LoadFailed(f"{module} on {job.path}: {done.stderr.decode(errors='replace').strip()[-2000:]}")
-    return json.decode(done.stdout, type=Measured)
+    return json.decode(done.stdout, type=Measurement)
 
 
 def lines(job: Job, file: Path) -> list[bytes]:
-    """The documents of a job, in the order in which they are to be sent."""
+    """The documents of a job, in the order of sending."""
     with file.open("rb") as source:
-        kept = job.repeat or job.count
-        wanted = [
-            line.rstrip(b"\n") for n, line in zip(range(job.first + kept), source, strict=False) if n >= job.first
+        distinct = job.repeat or job.count
+        documents = [
+            line.rstrip(b"\n") for n, line in zip(range(job.first + distinct), source, strict=False) if n >= job.first
         ]
-    if len(wanted) < kept:
+    if len(documents) < distinct:
         raise LoadFailed(f"{file.name} has too few documents")
-    return wanted if not job.repeat else [wanted[n % kept] for n in range(job.count)]
+    return documents if not job.repeat else [documents[n % distinct] for n in range(job.count)]
 
 
 def head(job: Job, *framing: str) -> str:

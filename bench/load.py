@@ -1,7 +1,7 @@
 """The load generator: keep-alive connections that each send a request as soon as the last one is answered.
 
-Runs as a separate process with its job as the argument, and prints its measurements. Requests are encoded
-before the clock starts, and the parser is C, so that the generator is quicker than what it measures.
+Runs as a separate process with its job as the argument, and prints the measurement. Requests are encoded before the
+clock starts, and answers are parsed in C, so that the generator is faster than the servers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import uvloop
 from httptools import HttpResponseParser
 from msgspec import json
 
-from bench.job import Job, LoadFailed, Measured, head, lines
+from bench.job import Job, LoadFailed, Measurement, head, lines
 from bench.servers import HOST
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class Run:
         self.open = 0
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def fail(self, why: str) -> None:
+    def fail(self, reason: str) -> None:
         """Stop the job with an error."""
         if not self.ended.done():
-            self.ended.set_exception(LoadFailed(why))
+            self.ended.set_exception(LoadFailed(reason))
 
-    def leave(self) -> None:
-        """Note that a connection has nothing more to send."""
+    def finish_connection(self) -> None:
+        """Count a connection that has nothing more to send as finished."""
         self.open -= 1
         if not self.open and not self.ended.done():
             self.ended.set_result(None)
@@ -59,14 +59,14 @@ class Connection(asyncio.Protocol):
         self.idle = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's own, which is none by inheritance
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's transport is not a subclass
 
     def send(self) -> None:
         """Send the next request, if there is one."""
         request = next(self.run.left, None)
         self.idle = request is None
         if request is None:
-            self.run.leave()
+            self.run.finish_connection()
             return
         self.sent = perf_counter()
         self.transport.write(request)
@@ -85,8 +85,8 @@ class Connection(asyncio.Protocol):
             self.run.fail(f"the server closed a connection: {exc}")
 
 
-async def run(job: Job) -> Measured:
-    """Send the job's requests, and return the measurements."""
+async def run(job: Job) -> Measurement:
+    """Send the job's requests, and return the measurement."""
     requests = [head(job, f"Content-Length: {len(body)}").encode() + body for body in lines(job, Path(job.file))]
     state = Run(requests)
     loop = asyncio.get_running_loop()
@@ -103,7 +103,7 @@ async def run(job: Job) -> Measured:
     for connection in connections:
         connection.transport.close()
     ordered = sorted(state.latencies)
-    return Measured(
+    return Measurement(
         len(ordered), seconds, 1000 * ordered[len(ordered) // 2], 1000 * ordered[len(ordered) * 99 // 100], busy
     )
 

@@ -42,7 +42,7 @@ class Growth:
         return (self.after - self.before) / 1e6
 
 
-def grown(seed: int, count: int) -> Growth:
+def memory_growth(seed: int, count: int) -> Growth:
     """The growth over ``count`` decisions on different documents, from JSON text to JSON text, in a fresh process."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.memory", str(seed), str(count)], cwd=ROOT, stdout=subprocess.PIPE, check=True
@@ -57,12 +57,12 @@ def _decide(seed: int, count: int) -> Growth:
     answers = Answers(
         policy, Published(policy.revision, sources.rules, "", "", ""), Settings(), HubModels(None), Recorder(metrics)
     )
-    asking = RequestContext("v1/decisions", "bench", 0)
+    context = RequestContext("v1/decisions", "bench", 0)
     stream = documents(seed, (None, *policy.releases.known))
 
     def decide(number: int) -> int:
         for document in islice(stream, number):
-            answers.decision(encode(document), asking)
+            answers.decision(encode(document), context)
         metrics.snapshot()
         gc.collect()
         return resident(os.getpid())

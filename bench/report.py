@@ -1,6 +1,6 @@
-"""The results, as a table for a terminal and as ``bench/results.md``.
+"""Format the results as Markdown, for the terminal and for ``bench/results.md``.
 
-Owns the bars: what each figure has to be. A missed one is marked here; the exit code is the caller's.
+Owns the requirements, and marks those that are missed; the exit code is the caller's.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.command_line import CommandLine
-    from bench.deployments import Derived
-    from bench.inprocess import Compared
+    from bench.deployments import DerivationTimes
+    from bench.inprocess import EngineComparison
     from bench.memory import Growth
     from bench.traffic import Load, Traffic
 
@@ -31,10 +31,10 @@ PACKAGES: Final = ("durable-rules", "msgspec", "uvicorn", "uvloop", "httptools",
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class Requirement:
     """A figure and its required minimum or maximum."""
 
-    what: str
+    name: str
     figure: float
     required: float
     at_most: bool = False
@@ -48,10 +48,10 @@ class Bar:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """The cells of the bar's row."""
+        """The cells of the requirement's row."""
         sign = "≤" if self.at_most else "≥"
         return (
-            self.what,
+            self.name,
             format(self.figure, self.form),
             f"{sign} {format(self.required, self.form)}",
             ("pass" if self.met else "MISS") + (", disturbed" if self.disturbed else ""),
@@ -64,38 +64,38 @@ class Results:
 
     load: Load
     traffic: Traffic
-    compared: Sequence[Compared]
-    derived: Derived
+    compared: Sequence[EngineComparison]
+    derived: DerivationTimes
     growth: Growth
     ready: float
     commands: CommandLine
     skipped: Sequence[str]
 
 
-def bars(results: Results) -> list[Bar]:
+def requirements(results: Results) -> list[Requirement]:
     """The requirements, each with its figure."""
     traffic = results.traffic
     different = traffic.results[DIFFERENT]
     found = [
-        Bar(
-            "HTTP, all different, of the constant answer",
+        Requirement(
+            "HTTP, all different: share of the constant answer",
             traffic.ratio(DIFFERENT, CONSTANT),
             0.40,
             disturbed=traffic.disturbed(DIFFERENT, CONSTANT),
         ),
-        Bar(
-            "HTTP, repeated, of the constant answer",
+        Requirement(
+            "HTTP, repeated: share of the constant answer",
             traffic.ratio(REPEATED, CONSTANT),
             0.75,
             disturbed=traffic.disturbed(REPEATED, CONSTANT),
         ),
-        Bar(
-            "an answer's processor time without a decision log, of that with",
+        Requirement(
+            "an answer's processor time without a decision log: share of that with one",
             traffic.cost(DIFFERENT) / traffic.cost(LOGGED),
             0.90,
         ),
-        Bar(
-            "HTTP, all different, p99 of p50",
+        Requirement(
+            "HTTP, all different: p99 divided by p50",
             different.p99 / different.p50,
             4,
             at_most=True,
@@ -104,77 +104,96 @@ def bars(results: Results) -> list[Bar]:
     ]
     if CERBOS in traffic.results:
         found.append(
-            Bar(
-                "HTTP, all different, times Cerbos",
+            Requirement(
+                "HTTP, all different: times as fast as Cerbos",
                 traffic.ratio(DIFFERENT, CERBOS),
                 4.5,
                 disturbed=traffic.disturbed(DIFFERENT, CERBOS),
             )
         )
-    found.extend(Bar(f"fired rules of {each.release}, times zen-engine", each.ratio, 1.3) for each in results.compared)
+    found.extend(
+        Requirement(f"fired rules of {each.release}: times as fast as zen-engine", each.ratio, 1.3)
+        for each in results.compared
+    )
     return [
         *found,
-        Bar("facts of a new deployment, µs", results.derived.new, 150, at_most=True, form=".0f"),
-        Bar("facts of a deployment that was seen, µs", results.derived.seen, 40, at_most=True, form=".1f"),
-        Bar(
-            "NDJSON stream, requests a second",
+        Requirement("facts of a new deployment, µs", results.derived.new, 150, at_most=True, form=".0f"),
+        Requirement("facts of a repeated deployment, µs", results.derived.seen, 40, at_most=True, form=".1f"),
+        Requirement(
+            "NDJSON stream, requests per second",
             traffic.results[BATCH].rate,
             20_000,
             form=",.0f",
             disturbed=traffic.disturbed(BATCH),
         ),
-        Bar(f"memory after {results.growth.decisions:,} decisions more, MB", results.growth.megabytes, 5, at_most=True),
-        Bar("ready after, s", results.ready, 2, at_most=True),
-        *_command_bars(results.commands),
+        Requirement(
+            f"memory growth over {results.growth.decisions:,} decisions, MB", results.growth.megabytes, 5, at_most=True
+        ),
+        Requirement("start until ready, s", results.ready, 2, at_most=True),
+        *_command_requirements(results.commands),
     ]
 
 
-def _command_bars(commands: CommandLine) -> list[Bar]:
+def _command_requirements(commands: CommandLine) -> list[Requirement]:
     """The requirements of the command line."""
-    waited = (
+    checks = (
         ("`rules prove`, s", commands.prove, 15),
         ("`rules diff` of one edited rule, s", commands.diff, 3),
         ("dry run of one edited rule for all deployments, s", commands.dry_run, 2),
         ("`.ci/rules HEAD`, s", commands.checks, 60),
     )
     return [
-        Bar("processor time of `--help`, of a plain interpreter's", commands.help / commands.plain, 3, at_most=True),
-        Bar("processor time of `decide`, of a plain interpreter's", commands.decide / commands.plain, 5, at_most=True),
-        *(Bar(what, seconds, most, at_most=True, form=".1f") for what, seconds, most in waited if seconds is not None),
+        Requirement(
+            "processor time of `--help`: multiple of a plain interpreter's",
+            commands.help / commands.plain,
+            3,
+            at_most=True,
+        ),
+        Requirement(
+            "processor time of `decide`: multiple of a plain interpreter's",
+            commands.decide / commands.plain,
+            5,
+            at_most=True,
+        ),
+        *(
+            Requirement(name, seconds, maximum, at_most=True, form=".1f")
+            for name, seconds, maximum in checks
+            if seconds is not None
+        ),
     ]
 
 
 def to_markdown(results: Results) -> str:
-    """The report as Markdown, its tables aligned to be read as they are."""
+    """The report as Markdown, with tables that are also readable as plain text."""
     traffic = results.traffic
     parts = [
         "# Benchmark",
         "Written by `make bench`; not to be edited.",
         _table(("machine", ""), _machine()),
-        "## What is required",
-        _table(("figure", "measured", "required", ""), [bar.row for bar in bars(results)]),
+        "## Requirements",
+        _table(("figure", "measured", "required", ""), [requirement.row for requirement in requirements(results)]),
         "## Over HTTP",
         _table(
-            ("contender", "requests/s", "of constant", "p50 ms", "p99 ms", "server µs/request", "least share of core"),
-            _rates(traffic),
+            ("contender", "requests/s", "of constant", "p50 ms", "p99 ms", "server µs/request", "lowest core share"),
+            _rate_rows(traffic),
         ),
         "## In process: from validated facts to the ordered list of fired rules",
         _table(
             ("release", "conditions", "documents", "fired", "ruleset µs", "zen-engine µs", "times as fast"),
-            [_compared(each) for each in results.compared],
+            [_comparison_row(each) for each in results.compared],
         ),
-        "## In process: from a deployment as it is written to its facts",
-        _table(("deployments", "facts µs", "whole request µs", "share"), _derived(results.derived)),
+        "## In process: from a deployment to its facts",
+        _table(("deployments", "facts µs", "whole request µs", "share"), _derivation_rows(results.derived)),
         "## Command line",
-        _table(("command", "processor ms", "of a plain interpreter"), _commands(results.commands)),
-        "## How",
+        _table(("command", "processor ms", "of a plain interpreter"), _command_rows(results.commands)),
+        "## Method",
         "\n".join(f"- {note}" for note in _notes(results)),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _notes(results: Results) -> list[str]:
-    """The method of each measurement, in a sentence or two."""
+    """The method of each measurement."""
     corpus, traffic = results.traffic.corpus, results.traffic
     before, after = (size / 1e6 for size in traffic.resident)
     where = "another core" if cores.LOAD != cores.SERVER else "THE SAME core"
@@ -184,40 +203,40 @@ def _notes(results: Results) -> list[str]:
             f"{corpus.count:,} documents of {corpus.size:,.0f} bytes on average, half for the default release, the "
             "others for three more."
         ),
-        f"All differ, and {corpus.kinds / corpus.count:.0%} of them in what their release reads.",
+        f"All differ, {corpus.kinds / corpus.count:.0%} of them in facts that their release reads.",
         f"{corpus.fired:.1f} conditions hold for one of them; a decision has {corpus.answer_size:,} bytes.",
         f"One worker on one core. 16 keep-alive connections from a generator on {where}.",
         (
-            "Only what is called logged keeps a decision log. The process that writes it is on the generator's core "
-            "and slows it, so processor time counts there."
+            "Only the contenders called logged write a decision log. The log worker is on the generator's core and "
+            "slows it, so processor time is compared there."
         ),
         f"The generator was busy {traffic.results[CONSTANT].busy:.0%} of the time at the constant answer.",
         (
-            "The constant answer comes from a bare ASGI application under the same server and protocol parts; it is as "
-            "long as a decision, and reads nothing."
+            "The constant answer comes from a minimal ASGI application on the same server, event loop and HTTP parser; "
+            "it is as long as a decision, and the request is not read."
         ),
         f"The service's resident memory was {before:.0f} MB before the rounds over HTTP and {after:.0f} MB after them.",
     ]
-    if any(bar.disturbed for bar in bars(results)):
+    if any(requirement.disturbed for requirement in requirements(results)):
         notes.append(
-            "DISTURBED: a server had less than 85 % of its core in some round. Other programs ran, and the figures so "
-            "marked prove nothing; measure again."
+            "DISTURBED: a server had less than 85 % of its core in some round. Other programs ran, and the figures "
+            "marked as disturbed are not valid; measure again."
         )
     if CERBOS in traffic.results:
         notes += [
             (
-                f"{cerbos.PACKAGE} from npm has the conditions of the newest release as its policy, is asked with the "
-                "same facts, and says which conditions hold."
+                f"{cerbos.PACKAGE} from npm has the conditions of the newest release as its policy, gets the same "
+                "facts, and returns the conditions that hold."
             ),
             "It has neither audit log nor telemetry, and GOMAXPROCS=1.",
         ]
     for each in results.compared:
         notes += [
             (
-                f"zen-engine at {each.release} decides by {each.form}, the fastest of its forms: a loader with "
-                "compiled content, and facts made beforehand."
+                f"zen-engine at {each.release} evaluates {each.form}, the fastest of its forms, with a loader of "
+                "compiled content and prepared facts."
             ),
-            f"Its compiled expression by itself, without a decision around it, takes {each.bare:.1f} µs.",
+            f"Its compiled expression alone, without a decision, takes {each.bare:.1f} µs.",
         ]
     derived = results.derived
     notes.append(
@@ -226,12 +245,12 @@ def _notes(results: Results) -> list[str]:
     )
     notes.append(
         f"Each command is started {results.commands.starts} times, in turn with an interpreter that imports json, "
-        "argparse, asyncio, typing, dataclasses, re and pathlib; medians. The checks are timed once, by the clock."
+        "argparse, asyncio, typing, dataclasses, re and pathlib; medians. The checks are timed once."
     )
-    return notes + [f"{word}." for word in results.skipped]
+    return notes + [f"{note}." for note in results.skipped]
 
 
-def _rates(traffic: Traffic) -> list[tuple[str, ...]]:
+def _rate_rows(traffic: Traffic) -> list[tuple[str, ...]]:
     return [
         (
             name,
@@ -246,17 +265,17 @@ def _rates(traffic: Traffic) -> list[tuple[str, ...]]:
     ]
 
 
-def _derived(figures: Derived) -> list[tuple[str, ...]]:
-    rows = (("new", figures.new, figures.whole_new), ("seen before", figures.seen, figures.whole_seen))
+def _derivation_rows(figures: DerivationTimes) -> list[tuple[str, ...]]:
+    rows = (("new", figures.new, figures.whole_new), ("repeated", figures.seen, figures.whole_seen))
     return [(name, f"{facts:.1f}", f"{whole:.1f}", f"{facts / whole:.0%}") for name, facts, whole in rows]
 
 
-def _commands(commands: CommandLine) -> list[tuple[str, ...]]:
+def _command_rows(commands: CommandLine) -> list[tuple[str, ...]]:
     rows = (("plain interpreter", commands.plain), ("--help", commands.help), ("decide FILE", commands.decide))
     return [(name, f"{1000 * seconds:.0f}", f"{seconds / commands.plain:.2f}") for name, seconds in rows]
 
 
-def _compared(each: Compared) -> tuple[str, ...]:
+def _comparison_row(each: EngineComparison) -> tuple[str, ...]:
     return (
         each.release,
         str(each.conditions),
@@ -299,7 +318,7 @@ def _commit() -> str:
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A Markdown table, aligned to be readable as plain text.
+    """A Markdown table, aligned so that it is readable as plain text.
 
     The first column is text; the others are figures unless there are only two columns.
     """

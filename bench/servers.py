@@ -31,7 +31,7 @@ TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class ServerFailed(Exception):
-    """A server did not start; the message has the end of what it printed."""
+    """A server did not start; the message has the end of its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ def resident(pid: int) -> int:
 
 @contextmanager
 def running(
-    command: Sequence[str], port: int, ready: str, settings: Mapping[str, str] | None = None
+    command: Sequence[str], port: int, ready_path: str, settings: Mapping[str, str] | None = None
 ) -> Iterator[Server]:
-    """The server that ``command`` starts, from when it answers 200 on the path ``ready`` to the end of the block.
+    """The server that ``command`` starts, once it answers 200 on ``ready_path``; it ends with the block.
 
     Raises:
-        ServerFailed: it ended, or did not answer in time.
+        ServerFailed: it exited, or did not answer in time.
     """
     with TemporaryFile() as output:
         with cores.pinned(cores.SERVER):
@@ -80,7 +80,7 @@ def running(
                 stderr=output,
             )
         try:
-            while not _answers(port, ready):
+            while not _answers(port, ready_path):
                 if process.poll() is not None or time.perf_counter() - began > START_LIMIT:
                     output.seek(0)
                     printed = output.read()[-2000:].decode(errors="replace").strip()
@@ -88,7 +88,7 @@ def running(
                 time.sleep(PAUSE)
             ready_after = time.perf_counter() - began
             for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-                os.sched_setaffinity(int(child), {cores.LOAD})  # what keeps the log of decisions is not what answers
+                os.sched_setaffinity(int(child), {cores.LOAD})  # log workers, which do not answer requests
             yield Server(process, port, ready_after)
         finally:
             process.terminate()
@@ -102,7 +102,7 @@ def running(
 def service(settings: Mapping[str, str] | None = None) -> tuple[list[str], int, str, Mapping[str, str]]:
     """The command that starts the service with one worker, by default without a decision log.
 
-    Gives the command, the port, the path that reports readiness, and the environment.
+    Returns the command, the port, the path that reports readiness, and the environment.
     """
     port = free_port()
     return (
@@ -116,7 +116,7 @@ def service(settings: Mapping[str, str] | None = None) -> tuple[list[str], int, 
 def constant(answer_size: int) -> tuple[list[str], int, str, Mapping[str, str]]:
     """The command that starts the constant-answer application.
 
-    It runs under the same server with the same protocol parts as the service.
+    It runs on the same server, event loop and HTTP parser as the service.
     """
     port = free_port()
     flags = [

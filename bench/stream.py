@@ -1,6 +1,6 @@
 """The generator of a stream: all documents as lines of one chunked request, answers read while it is being sent.
 
-Runs as a process of its own like ``load``. Every document must come back as a decision.
+Runs as a separate process, like ``load``. Every document must be answered with a decision.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import uvloop
 from httptools import HttpResponseParser
 from msgspec import json
 
-from bench.job import Job, LoadFailed, Measured, head, lines
+from bench.job import Job, LoadFailed, Measurement, head, lines
 from bench.servers import HOST
 
 CHUNK_SIZE: Final = 64 * 1024
@@ -23,7 +23,7 @@ OK: Final = 200
 
 
 class Stream(asyncio.Protocol):
-    """The connection: a writer that waits when the server is behind, and a reader that keeps the answers."""
+    """The connection: a writer that waits for a slow server, and a reader that collects the answers."""
 
     transport: asyncio.Transport
 
@@ -35,7 +35,7 @@ class Stream(asyncio.Protocol):
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's own, which is none by inheritance
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's transport is not a subclass
 
     def pause_writing(self) -> None:
         self.writable.clear()
@@ -58,8 +58,8 @@ class Stream(asyncio.Protocol):
             self.ended.set_exception(LoadFailed(f"the server closed the connection: {exc}"))
 
 
-async def run(job: Job) -> Measured:
-    """Send the job's documents as one stream, and return the measurements."""
+async def run(job: Job) -> Measurement:
+    """Send the job's documents as one stream, and return the measurement."""
     body = b"".join(line + b"\n" for line in lines(job, Path(job.file)))
     pieces = [body[start : start + CHUNK_SIZE] for start in range(0, len(body), CHUNK_SIZE)]
     chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces] + [b"0\r\n\r\n"]
@@ -77,7 +77,7 @@ async def run(job: Job) -> Measured:
     decided = sum(answer.startswith(b'{"decision_id":') for answer in answers)
     if stream.parser.get_status_code() != OK or decided != job.count:
         raise LoadFailed(f"answered {stream.parser.get_status_code()}, {decided} decisions for {job.count} documents")
-    return Measured(decided, seconds, 0.0, 0.0, busy)
+    return Measurement(decided, seconds, 0.0, 0.0, busy)
 
 
 if __name__ == "__main__":

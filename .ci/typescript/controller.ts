@@ -1,4 +1,4 @@
-// A controller in TypeScript, which is compiled and not run: every field that it reads has to be in the document.
+// A controller that is compiled but not run: every field that it reads must be in the OpenAPI document.
 import createClient from "openapi-fetch";
 
 import type { components, operations, paths } from "./schema.js";

@@ -1,4 +1,4 @@
-"""What the service withstands: load while rules change, killed processes, lost stores, hostile input.
+"""Checks of the service under stress: load while rules change, killed processes, unavailable stores, hostile input.
 
-Each is a command that prints its figures.
+Each check is a command that prints its figures.
 """

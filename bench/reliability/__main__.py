@@ -1,4 +1,4 @@
-"""Run one of the checks: ``python -m bench.reliability NAME``; exits with 1 if a result is not as promised."""
+"""Run one of the checks: ``python -m bench.reliability NAME``; exits with 1 if an expectation fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.reliability.verdict import failed
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m bench.reliability", description="Check what the service stands; each check prints its figures."
+        prog="python -m bench.reliability", description="Check the service under stress; each check prints its figures."
     )
     commands = parser.add_subparsers(dest="name", required=True)
     for name, check, flag, default in (
@@ -28,8 +28,8 @@ def main() -> None:
         command = commands.add_parser(name, help=(check.__doc__ or "").splitlines()[0].replace("%", "%%"))
         command.add_argument(flag, dest="value", type=type(default), default=default)
         command.set_defaults(check=check)
-    asked = parser.parse_args()
-    asked.check(asked.value)
+    options = parser.parse_args()
+    options.check(options.value)
     sys.exit(1 if failed else 0)
 
 

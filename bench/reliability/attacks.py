@@ -1,7 +1,7 @@
 """Requests within the limits that cause as much work as possible, by name.
 
-Owns their texts, and ``python -m bench.reliability.attacks PORT NAME``, which sends one until it is ended. ``hostile``
-has each sent while others are answered, and the tests see that each gets an answer that is no 5xx.
+Owns the requests, and ``python -m bench.reliability.attacks PORT NAME``, which sends one until it is terminated.
+``hostile`` sends each of them along with normal requests, and the tests check that none is answered with a 5xx.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LINES: Final = {"content-type": "application/x-ndjson"}
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A request: its path, its headers, and its body, which is made when it is needed."""
+    """A request: its path, its headers, and its body, which is built on demand."""
 
     path: str
     body: Callable[[], bytes]
@@ -41,8 +41,8 @@ def _engines(number: int, args: str = "--model m", name: str = "c") -> dict[str,
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, "spec": spec}
 
 
-def _manifest(*of: Any, **members: Any) -> bytes:
-    return json.dumps({"manifest": _engines(*of), "model_configs": {"m": CONFIG}, **members}).encode()
+def _manifest(*engines: Any, **members: Any) -> bytes:
+    return json.dumps({"manifest": _engines(*engines), "model_configs": {"m": CONFIG}, **members}).encode()
 
 
 def _deployment(args: object, **members: Any) -> bytes:
@@ -53,7 +53,7 @@ def _batch(item: Callable[[int], Any], number: int) -> bytes:
     return json.dumps({"items": [item(n) for n in range(number)]}).encode()
 
 
-def _one_of(number: int, **members: Any) -> dict[str, Any]:
+def _item(number: int, **members: Any) -> dict[str, Any]:
     return {
         "deployment": {"args": ["--model", "m"], "env": {"N": str(number)}, "model_configs": {"m": CONFIG}},
         **members,
@@ -85,8 +85,8 @@ ATTACKS: Final[dict[str, Attack]] = {
     "a long shell": Attack(DECIDE, lambda: _deployment("vllm serve m " + "-tp '1' " * 2000 + "# " + "x" * 900_000)),
     "YAML values": Attack(DECIDE, lambda: b"facts:\n" + b"".join(b" a%d: 1\n" % n for n in range(19_000)), YAML),
     "a batch of facts": Attack(BATCHES, lambda: _batch(lambda _: FACTS, 10_000)),
-    "a batch of deployments": Attack(BATCHES, lambda: _batch(_one_of, 10_000)),
-    "a batch of explained deployments": Attack(BATCHES, lambda: _batch(lambda n: _one_of(n, explain=True), 10_000)),
+    "a batch of deployments": Attack(BATCHES, lambda: _batch(_item, 10_000)),
+    "a batch of explained deployments": Attack(BATCHES, lambda: _batch(lambda n: _item(n, explain=True), 10_000)),
     "a batch of manifests": Attack(BATCHES, lambda: _batch(lambda _: json.loads(_manifest(100)), 400)),
     "a manifest": Attack(DECIDE, lambda: _manifest(1024)),
     "a manifest as text": Attack(DECIDE, lambda: _manifest(1024), TEXT),
@@ -94,14 +94,14 @@ ATTACKS: Final[dict[str, Attack]] = {
     "an explained manifest": Attack(DRY, lambda: _manifest(1024)),
     "a stream of empty lines": Attack(BATCHES, lambda: b"\n" * BATCH, LINES),
     "a stream of deployments": Attack(
-        BATCHES, lambda: b"\n".join(json.dumps(_one_of(n)).encode() for n in range(2_000)), LINES
+        BATCHES, lambda: b"\n".join(json.dumps(_item(n)).encode() for n in range(2_000)), LINES
     ),
     "a review": Attack("/v1/admission", _review),
 }
 
 
 def main() -> None:
-    """Send an attack, by its name, to a local port again and again, and print the status of each answer."""
+    """Send the named attack to a local port repeatedly, and print the status of each answer."""
     port, name = sys.argv[1:]
     attack = ATTACKS[name]
     body = attack.body()

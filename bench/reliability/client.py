@@ -1,7 +1,7 @@
 """A client that sends at a fixed rate, whatever the answers, and records their latencies and faults.
 
-Owns the pacing and the connections, which come back when they are lost. A latency counts from when a request
-was due, so that a server that stands still is not spared those that it kept from being sent.
+Owns the pacing and the connections, which are reopened when they are lost. A latency is measured from the time when the
+request was due, so that a server that stalls is also charged for requests that it delayed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ OK: Final = 200
 
 
 @dataclass(slots=True)
-class Heard:
+class ClientResults:
     """The results of a run.
 
-    They are the latencies of good answers in seconds, the number of other answers by status or fault, and what ``look``
-    kept of the good ones.
+    ``latencies`` are those of 200s, in seconds; ``faults`` is the number of other answers by status or fault, and
+    ``late`` how often no connection was free.
     """
 
     latencies: array[float] = field(default_factory=lambda: array("d"))
     faults: dict[str, int] = field(default_factory=dict)
     late: int = 0
 
-    def fault(self, what: str) -> None:
+    def fault(self, name: str) -> None:
         """Count a fault."""
-        self.faults[what] = self.faults.get(what, 0) + 1
+        self.faults[name] = self.faults.get(name, 0) + 1
 
     def percentile(self, share: float) -> float:
         """A percentile of the latencies, in milliseconds."""
@@ -71,40 +71,44 @@ class _Connection(asyncio.Protocol):
         self.body.append(body)
 
     def on_message_complete(self) -> None:
-        heard = self.client.heard
+        results = self.client.results
         status = self.parser.get_status_code()
         if status == OK:
-            heard.latencies.append(perf_counter() - self.due)
-            if self.client.look is not None:
-                self.client.look(b"".join(self.body))
+            results.latencies.append(perf_counter() - self.due)
+            if self.client.on_answer is not None:
+                self.client.on_answer(b"".join(self.body))
         else:
-            heard.fault(str(status))
+            results.fault(str(status))
         self.busy = False
         self.parser = HttpResponseParser(self)
         self.client.idle.append(self)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         if self.busy:
-            self.client.heard.fault("connection lost")
+            self.client.results.fault("connection lost")
         self.transport = None
         with suppress(ValueError):
             self.client.idle.remove(self)
-        self.client.lost()
+        self.client.replace_connection()
 
 
 class Client:
     """A number of connections to a port, which together send requests at a rate."""
 
     def __init__(
-        self, port: int, requests: Iterator[bytes], connections: int = 32, look: Callable[[bytes], None] | None = None
+        self,
+        port: int,
+        requests: Iterator[bytes],
+        connections: int = 32,
+        on_answer: Callable[[bytes], None] | None = None,
     ) -> None:
-        self.port, self.requests, self.wanted, self.look = port, requests, connections, look
-        self.heard = Heard()
+        self.port, self.requests, self.wanted, self.on_answer = port, requests, connections, on_answer
+        self.results = ClientResults()
         self.idle: deque[_Connection] = deque()
         self._open = 0
         self._ended = False
 
-    def lost(self) -> None:
+    def replace_connection(self) -> None:
         """Replace a connection that was closed."""
         self._open -= 1
         if not self._ended:
@@ -117,17 +121,17 @@ class Client:
         try:
             await asyncio.get_running_loop().create_connection(lambda: _Connection(self), HOST, self.port)
         except OSError:
-            self.lost()
+            self.replace_connection()
 
     async def send(self, rate: float, seconds: float) -> None:
-        """Send ``rate`` requests a second for ``seconds``."""
+        """Send ``rate`` requests per second for ``seconds``."""
         for _ in range(self.wanted - self._open):
             await self._connect()
         began, sent = perf_counter(), 0
         while (now := perf_counter()) < began + seconds:
             while sent < (now - began) * rate:
                 if not self.idle:
-                    self.heard.late += 1
+                    self.results.late += 1
                     break
                 self.idle.popleft().send(next(self.requests), began + sent / rate)
                 sent += 1
@@ -136,7 +140,7 @@ class Client:
     async def close(self) -> None:
         """Wait briefly for requests in progress, and close all connections."""
         ends = perf_counter() + 5
-        while len(self.idle) < self._open and perf_counter() < ends:  # noqa: ASYNC110  # a client that is measured waits for nothing else
+        while len(self.idle) < self._open and perf_counter() < ends:  # noqa: ASYNC110  # polling is enough here
             await asyncio.sleep(0.01)
         self._ended = True
         for connection in list(self.idle):

@@ -1,4 +1,4 @@
-"""A full disk: decisions continue, and records that are not kept are counted."""
+"""A full disk: decisions continue, and dropped records are counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from bench.reliability.service import service
-from bench.reliability.traffic import sent
+from bench.reliability.traffic import send
 from bench.reliability.verdict import expect
 
 if TYPE_CHECKING:
@@ -21,45 +21,45 @@ if TYPE_CHECKING:
 
 
 def check(megabytes: int) -> None:
-    """Fill the disk: decisions continue, and dropped records are counted; needs root, to make a small disk."""
-    with _small_disk(megabytes) as small:
+    """Fill the disk: decisions continue, and dropped records are counted; needs root, to mount a small disk."""
+    with _small_disk(megabytes) as disk:
         with service(
-            log=f"sqlite:///{small}/decisions.db", log_spill=str(small / "spill"), log_retention_bytes="1073741824"
-        ) as made:
-            heard = uvloop.run(sent(made.port, 2000, 30))
-            answers = len(heard.latencies)
+            log=f"sqlite:///{disk}/decisions.db", log_spill=str(disk / "spill"), log_retention_bytes="1073741824"
+        ) as server:
+            results = uvloop.run(send(server.port, 2000, 30))
+            answers = len(results.latencies)
             expect(
-                not heard.faults,
+                not results.faults,
                 (
-                    f"the disk full: no error in {answers:,} answers, p99 {heard.percentile(0.99):.2f} ms "
-                    f"{heard.faults or ''}"
+                    f"full disk: no error in {answers:,} answers, p99 {results.percentile(0.99):.2f} ms "
+                    f"{results.faults or ''}"
                 ),
             )
             time.sleep(3)
             dropped, spilled = (
-                made.metric("runner_policy_log_dropped_total"),
-                made.metric("runner_policy_log_spilled_total"),
+                server.metric("runner_policy_log_dropped_total"),
+                server.metric("runner_policy_log_spilled_total"),
             )
-        with closing(sqlite3.connect(f"file:{small}/decisions.db?mode=ro", uri=True)) as connection:
+        with closing(sqlite3.connect(f"file:{disk}/decisions.db?mode=ro", uri=True)) as connection:
             kept = connection.execute("SELECT count(*) FROM decisions").fetchone()[0]
-        lying = (
-            sum(len(path.read_bytes().splitlines()) for path in (small / "spill").glob("*.jsonl"))
-            if (small / "spill").is_dir()
+        on_disk = (
+            sum(len(path.read_bytes().splitlines()) for path in (disk / "spill").glob("*.jsonl"))
+            if (disk / "spill").is_dir()
             else 0
         )
-        known = kept + lying + dropped
-        where = (
-            f"{kept:,} in the log, {lying:,} of {spilled:,.0f} spilled still lie on the disk, {dropped:,.0f} dropped"
+        known = kept + on_disk + dropped
+        counts = (
+            f"{kept:,} in the log, {on_disk:,} of {spilled:,.0f} spilled are still on the disk, {dropped:,.0f} dropped"
         )
-        expect(known == answers, f"{where}: {known:,.0f} of {answers:,}")
+        expect(known == answers, f"{counts}: {known:,.0f} of {answers:,}")
 
 
 @contextmanager
 def _small_disk(megabytes: int) -> Iterator[Path]:
-    """A folder on a disk of this size, for the length of the block."""
-    with TemporaryDirectory(prefix="reliability-disk-") as place:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", place], check=True)
+    """A folder on a disk of this size, for the duration of the block."""
+    with TemporaryDirectory(prefix="reliability-disk-") as folder:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", folder], check=True)
         try:
-            yield Path(place)
+            yield Path(folder)
         finally:
-            subprocess.run(["umount", place], check=False)
+            subprocess.run(["umount", folder], check=False)

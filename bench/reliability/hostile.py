@@ -1,4 +1,4 @@
-"""One request that causes as much work as possible, again and again: others are answered as before."""
+"""A request that causes as much work as possible, sent repeatedly, does not delay others."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bench.reliability.service import service
 from bench.reliability.verdict import expect
 
 if TYPE_CHECKING:
-    from bench.reliability.client import Heard
+    from bench.reliability.client import ClientResults
 
 RATE: Final = 100
-"""Requests a second to ``/livez``, and as many decisions."""
+"""Requests per second to ``/livez``, and as many decisions."""
 CONNECTIONS: Final = 8
 MAX_P99: Final = 100.0
 """The maximum p99 in milliseconds."""
@@ -27,10 +27,10 @@ PLAIN: Final = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM
 
 
 def check(seconds: float) -> None:
-    """Send requests that take long, each together with plain decisions and ``/livez``."""
-    with service() as made:
+    """Send each expensive request along with plain decisions and ``/livez``."""
+    with service() as server:
         for name in attacks.ATTACKS:
-            uvloop.run(_beside(made.port, name, seconds))
+            uvloop.run(_beside(server.port, name, seconds))
 
 
 async def _beside(port: int, name: str, seconds: float) -> None:
@@ -42,27 +42,27 @@ async def _beside(port: int, name: str, seconds: float) -> None:
         attacks.__name__,
         str(port),
         name,
-    )  # another process: it must not hold up the one that measures
+    )  # a separate process, so that it does not delay the measurement
     attacking = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert attacking.stdout is not None
-    await attacking.stdout.readline()  # it is ready
+    await attacking.stdout.readline()  # until it is ready
     await asyncio.gather(*(client.send(RATE, seconds) for client in clients))
     attacking.terminate()
     statuses = [int(line) for line in (await attacking.stdout.read()).split()]
     await attacking.wait()
     for client in clients:
         await client.close()
-    lives, decides = (client.heard for client in clients)
-    ended = f"ended {len(statuses)} times with {sorted(set(statuses))}" if statuses else "not ended yet"
+    livez, decisions = (client.results for client in clients)
+    ended = f"answered {len(statuses)} times with {sorted(set(statuses))}" if statuses else "not answered yet"
     expect(
-        all(map(_is_prompt, (lives, decides))) and all(status < FAILED for status in statuses),
+        all(map(_is_prompt, (livez, decisions))) and all(status < FAILED for status in statuses),
         (
-            f"{name}, {ended}: p99 of /livez {lives.percentile(0.99):.1f} ms, of a decision "
-            f"{decides.percentile(0.99):.1f} ms"
+            f"{name}, {ended}: p99 of /livez {livez.percentile(0.99):.1f} ms, of a decision "
+            f"{decisions.percentile(0.99):.1f} ms"
         )
-        + "".join(f", {heard.faults}" for heard in (lives, decides) if heard.faults),
+        + "".join(f", {results.faults}" for results in (livez, decisions) if results.faults),
     )
 
 
-def _is_prompt(heard: Heard) -> bool:
-    return not heard.faults and heard.percentile(0.99) < MAX_P99
+def _is_prompt(results: ClientResults) -> bool:
+    return not results.faults and results.percentile(0.99) < MAX_P99

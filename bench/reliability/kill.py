@@ -15,7 +15,7 @@ import uvloop
 
 from bench.reliability.client import Client
 from bench.reliability.service import service
-from bench.reliability.traffic import read, requests
+from bench.reliability.traffic import decode, requests
 from bench.reliability.verdict import expect
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ REQUIRED: Final = {"workers": str(WORKERS), "log_required": "true", "log_timeout
 def check(rounds: int) -> None:
     """Kill a worker, or all processes, with kill -9 under load: every acknowledged decision is in the log exactly once.
 
-    The service runs in required mode.
+    The log is required.
     """
     _workers(rounds)
     _all_processes(rounds)
@@ -41,75 +41,77 @@ def check(rounds: int) -> None:
 def _workers(rounds: int) -> None:
     acknowledged: set[str] = set()
     lost = 0
-    with service(**REQUIRED) as made:
+    with service(**REQUIRED) as server:
         for number in range(rounds):
-            made.all_workers(WORKERS)
+            server.wait_for_workers(WORKERS)
             client = uvloop.run(
-                _struck(made, 1.0, acknowledged, lambda: os.kill(random.choice(made.workers()), signal.SIGKILL))
+                _send_and_kill(
+                    server, 1.0, acknowledged, lambda: os.kill(random.choice(server.workers()), signal.SIGKILL)
+                )
             )
-            lost += client.heard.faults.get("connection lost", 0)
-            _say(number, acknowledged)
-        _compare(made, acknowledged, f"{rounds} workers killed", f"; {lost} connections were lost")
-        expect(len(made.all_workers(WORKERS)) == WORKERS, "each was replaced")
+            lost += client.results.faults.get("connection lost", 0)
+            _print_progress(number, acknowledged)
+        _compare(server, acknowledged, f"{rounds} workers killed", f"; {lost} connections were lost")
+        expect(len(server.wait_for_workers(WORKERS)) == WORKERS, "each was replaced")
 
 
 def _all_processes(rounds: int) -> None:
     acknowledged: set[str] = set()
-    with service(**REQUIRED) as made:
+    with service(**REQUIRED) as server:
         for number in range(rounds):
-            acknowledged.add(_id(made.decide()))  # those that are sent first wait for the log's process
-            uvloop.run(_struck(made, 0.8, acknowledged, made.kill))
-            made.start()
-            _say(number, acknowledged)
-        _compare(made, acknowledged, f"killed whole {rounds} times", "")
+            acknowledged.add(_id(server.decide()))  # answered when the log worker is ready
+            uvloop.run(_send_and_kill(server, 0.8, acknowledged, server.kill))
+            server.start()
+            _print_progress(number, acknowledged)
+        _compare(server, acknowledged, f"all processes killed {rounds} times", "")
 
 
-def _say(number: int, acknowledged: set[str]) -> None:
+def _print_progress(number: int, acknowledged: set[str]) -> None:
     """Print the progress every ten rounds."""
     if number % 10 == 9:
         print(f"      round {number + 1}: {len(acknowledged):,} acknowledged", flush=True)
 
 
-async def _struck(made: Service, seconds: float, acknowledged: set[str], strike: Callable[[], None]) -> Client:
-    """A client that sends for a given time, with a kill in between.
+async def _send_and_kill(server: Service, seconds: float, acknowledged: set[str], kill: Callable[[], None]) -> Client:
+    """The client, after it has sent for a given time with a kill in between.
 
-    The ids of the decisions in its answers are ``acknowledged``.
+    The ids of the decisions in its answers are added to ``acknowledged``.
     """
-    client = Client(made.port, requests(made.port), CONNECTIONS, look=lambda body: acknowledged.add(_id(body)))
+    client = Client(server.port, requests(server.port), CONNECTIONS, on_answer=lambda body: acknowledged.add(_id(body)))
     sending = asyncio.create_task(client.send(RATE, seconds))
     await asyncio.sleep(seconds * random.uniform(0.3, 0.9))
-    strike()
+    kill()
     await sending
     await client.close()
     return client
 
 
 def _id(answer: bytes) -> str:
-    """A decision's id as SQLite has it."""
-    return read(answer).decision_id.replace("-", "")
+    """A decision's id as it is stored in SQLite."""
+    return decode(answer).decision_id.replace("-", "")
 
 
-def _compare(made: Service, acknowledged: set[str], what: str, besides: str) -> None:
+def _compare(server: Service, acknowledged: set[str], name: str, suffix: str) -> None:
     """Compare the log with the acknowledged decisions, once spilled records are replayed."""
-    ends = time.monotonic() + 60
-    while time.monotonic() < ends and not acknowledged <= set(_logged(made)):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not acknowledged <= set(_logged_ids(server)):
         time.sleep(0.5)
-    ids = _logged(made)
+    ids = _logged_ids(server)
     expect(
         acknowledged <= set(ids),
-        f"{what}: {len(acknowledged):,} acknowledged, {len(acknowledged - set(ids))} missing in the log",
+        f"{name}: {len(acknowledged):,} acknowledged, {len(acknowledged - set(ids))} missing from the log",
     )
     expect(
         len(ids) == len(set(ids)),
-        f"none twice; {len(ids) - len(acknowledged):,} more were logged and not answered{besides}",
+        f"none twice; {len(ids) - len(acknowledged):,} more were logged but not answered{suffix}",
     )
 
 
-def _logged(made: Service) -> list[str]:
+def _logged_ids(server: Service) -> list[str]:
     with closing(
-        sqlite3.connect(made.log, timeout=30)
-    ) as connection:  # not read-only: after a kill -9 somebody has to recover the WAL
+        sqlite3.connect(server.log, timeout=30)
+    ) as connection:  # not read-only: after a kill -9 the WAL has to be recovered
         try:
             return [row[0] for row in connection.execute("SELECT decision_id FROM decisions")]
-        except sqlite3.OperationalError:  # the first keeper is yet to make the table
+        except sqlite3.OperationalError:  # the log worker has not created the table yet
             return []

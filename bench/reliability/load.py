@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from bench.reliability.client import Client
-from bench.reliability.editing import WORDS, rewriting
+from bench.reliability.editing import TEXTS, rewrite_rule
 from bench.reliability.service import service
-from bench.reliability.traffic import SHARE, maximum, read, requests
+from bench.reliability.traffic import SHARE, decode, maximum_rate, requests
 from bench.reliability.verdict import expect
 
 if TYPE_CHECKING:
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class Revisions:
-    """The texts in each revision's answers; ``mixed`` counts the answers that had those of another."""
+    """The texts in the answers of each revision; ``mixed`` counts answers with a text of another revision."""
 
     def __init__(self) -> None:
-        self.spoken: dict[str, set[str]] = {}
+        self.texts: dict[str, set[str]] = {}
         self.mixed = 0
 
-    def look(self, body: bytes) -> None:
-        """Record an answer."""
-        answer = read(body)
-        words = next((word for word in WORDS if word in answer.summary), None)
-        if words is not None:
-            said = self.spoken.setdefault(answer.policy["revision"], set())
-            said.add(words)
-            self.mixed += len(said) > 1
+    def on_answer(self, body: bytes) -> None:
+        """Record the text of an answer."""
+        answer = decode(body)
+        text = next((text for text in TEXTS if text in answer.summary), None)
+        if text is not None:
+            seen = self.texts.setdefault(answer.policy["revision"], set())
+            seen.add(text)
+            self.mixed += len(seen) > 1
 
 
 def check(minutes: float) -> None:
@@ -40,36 +40,36 @@ def check(minutes: float) -> None:
 
     The rules are reloaded every second, and every tenth rule set is broken.
     """
-    with service() as made:
-        uvloop.run(_loaded(made, minutes))
+    with service() as server:
+        uvloop.run(_run(server, minutes))
 
 
-async def _loaded(made: Service, minutes: float) -> None:
-    best = await maximum(made.port)
-    rate = SHARE * best
+async def _run(server: Service, minutes: float) -> None:
+    max_rate = await maximum_rate(server.port)
+    rate = SHARE * max_rate
     revisions = Revisions()
-    client = Client(made.port, requests(made.port), look=revisions.look)
+    client = Client(server.port, requests(server.port), on_answer=revisions.on_answer)
     stop = asyncio.Event()
-    edits = asyncio.create_task(rewriting(made.rules, 1.0, 10, stop))
+    edits = asyncio.create_task(rewrite_rule(server.rules, 1.0, 10, stop))
     memory = []
     parts = max(2, round(minutes))
     for number in range(parts):
         await client.send(rate, 60 * minutes / parts)
-        memory.append(made.resident())
-        print(f"      minute {number + 1}: {len(client.heard.latencies):,} answers, {memory[-1]:.0f} MB", flush=True)
+        memory.append(server.resident())
+        print(f"      minute {number + 1}: {len(client.results.latencies):,} answers, {memory[-1]:.0f} MB", flush=True)
     stop.set()
-    done = await edits
+    written = await edits
     await client.close()
-    heard = client.heard
+    results = client.results
     accepted = [
-        line for line in str(made.get("/metrics")).splitlines() if line.startswith("runner_policy_reloads_total")
+        line for line in str(server.get("/metrics")).splitlines() if line.startswith("runner_policy_reloads_total")
     ]
     print(
-        f"      {best:,.0f}/s at most, {rate:,.0f}/s sent for {minutes:g} min, {done}, {len(revisions.spoken)} "
+        f"      {max_rate:,.0f}/s maximum, {rate:,.0f}/s sent for {minutes:g} min, {written}, {len(revisions.texts)} "
         f"revisions answered, {accepted}"
     )
-    print(f"      p50 {heard.percentile(0.5):.2f} ms, p99 {heard.percentile(0.99):.2f} ms, late {heard.late}")
-    expect(not heard.faults, f"no error in {len(heard.latencies):,} answers {heard.faults or ''}")
-    expect(revisions.mixed == 0, f"each revision has its own words alone ({len(revisions.spoken)} revisions)")
+    print(f"      p50 {results.percentile(0.5):.2f} ms, p99 {results.percentile(0.99):.2f} ms, late {results.late}")
+    expect(not results.faults, f"no error in {len(results.latencies):,} answers {results.faults or ''}")
+    expect(revisions.mixed == 0, f"no answer mixes texts of two revisions ({len(revisions.texts)} revisions)")
     early, late = median(memory[1 : 1 + len(memory) // 3] or memory), median(memory[-(len(memory) // 3) or -1 :])
     expect(late <= early * 1.05, f"memory {early:.0f} MB early, {late:.0f} MB late")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import uvloop
 
-from bench.reliability.editing import rewriting
+from bench.reliability.editing import rewrite_rule
 from bench.reliability.service import service
-from bench.reliability.traffic import SHARE, maximum, sent
+from bench.reliability.traffic import SHARE, maximum_rate, send
 from bench.reliability.verdict import expect
 
 if TYPE_CHECKING:
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 def check(seconds: float) -> None:
     """Compare the p99 with a reload every 10 s and without, in turns: the median of three runs each."""
-    with service() as made:
-        uvloop.run(_compared(made, seconds))
+    with service() as server:
+        uvloop.run(_compare(server, seconds))
 
 
 TURNS: Final = 3
 
 
-async def _compared(made: Service, seconds: float) -> None:
-    rate = SHARE * await maximum(made.port)
+async def _compare(server: Service, seconds: float) -> None:
+    rate = SHARE * await maximum_rate(server.port)
     found: dict[bool, list[float]] = {False: [], True: []}
     for number in range(2 * TURNS):
         editing = number % 2 == 1
         stop = asyncio.Event()
-        edits = asyncio.create_task(rewriting(made.rules, 10.0, 0, stop)) if editing else None
-        heard = await sent(made.port, rate, seconds)
+        edits = asyncio.create_task(rewrite_rule(server.rules, 10.0, 0, stop)) if editing else None
+        results = await send(server.port, rate, seconds)
         stop.set()
         if edits is not None:
             await edits
-        found[editing].append(heard.percentile(0.99))
+        found[editing].append(results.percentile(0.99))
         print(
-            f"      {'with' if editing else 'without'} reloads: p99 {found[editing][-1]:.2f} ms {heard.faults or ''}",
+            f"      {'with' if editing else 'without'} reloads: p99 {found[editing][-1]:.2f} ms {results.faults or ''}",
             flush=True,
         )
-    with_them, without = median(found[True]), median(found[False])
+    with_reloads, without = median(found[True]), median(found[False])
     expect(
-        with_them <= 2 * without,
-        f"p99 {with_them:.2f} ms with a reload every 10 s, {without:.2f} ms without, {rate:,.0f}/s",
+        with_reloads <= 2 * without,
+        f"p99 {with_reloads:.2f} ms with a reload every 10 s, {without:.2f} ms without, {rate:,.0f}/s",
     )

@@ -1,7 +1,7 @@
 """The service is restarted under load: a client that follows HTTP loses no request.
 
-Such a client may send again what it could not send, because nobody listened or because the answer before announced the
-end of the connection. It may not send again a request that it sent and got no answer to: that one is lost.
+Such a client may retry a request that it could not send, because nothing listened or the previous answer announced the
+end of the connection. It may not retry a request that was sent and not answered: that one is lost.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Count:
     """Answers that were not 200."""
     lost: int = 0
     announced: int = 0
-    """Connections whose last answer said that they end."""
+    """Connections whose last answer had ``connection: close``."""
     refused: int = 0
     """Attempts to connect while nothing listened."""
 
 
 @dataclass(slots=True)
 class Answer:
-    """What is known of a response while it is parsed."""
+    """The state of a response while it is parsed."""
 
     closes: bool = False
     complete: bool = False
@@ -57,53 +57,54 @@ class Answer:
         self.closes |= name.lower() == b"connection" and value.lower() == b"close"
 
     def on_message_complete(self) -> None:
-        """Note that the response is complete."""
+        """Record that the response is complete."""
         self.complete = True
 
 
 def check(number: int) -> None:
     """Send a number of requests on 32 connections while the service is restarted ten times: none is lost."""
-    with service() as made:
-        count = uvloop.run(_through(made, number))
-        made.stop()
-        with closing(sqlite3.connect(f"file:{made.log}?mode=ro", uri=True)) as log:
-            kept = log.execute("SELECT count(*) FROM decisions").fetchone()[0]
+    with service() as server:
+        count = uvloop.run(_send_through_restarts(server, number))
+        server.stop()
+        with closing(sqlite3.connect(f"file:{server.log}?mode=ro", uri=True)) as log:
+            logged = log.execute("SELECT count(*) FROM decisions").fetchone()[0]
     reconnected = (
-        f"{count.announced} connections ended after an answer that said so, {count.refused} tries to connect were "
-        "refused"
+        f"{count.announced} connections ended after an answer with `connection: close`, {count.refused} attempts to "
+        "connect were refused"
     )
     expect(
         count.lost == 0 and count.other == 0,
         f"{RESTARTS} restarts: {count.lost} of {count.answered:,} requests lost, {count.other} not 200; {reconnected}",
     )
-    expect(kept == count.answered, f"{kept:,} of {count.answered:,} decisions are in the log")
+    expect(logged == count.answered, f"{logged:,} of {count.answered:,} decisions are in the log")
 
 
-async def _through(made: Service, number: int) -> Count:
-    """Count the results of ``number`` requests while the service is restarted each time a share of them is answered."""
+async def _send_through_restarts(server: Service, number: int) -> Count:
+    """Count the results of ``number`` requests while the service is restarted at regular intervals."""
     count = Count()
     sent = iter(range(number))
     clients = [
-        asyncio.create_task(_client(made.port, requests(made.port, seed), sent, count)) for seed in range(CONNECTIONS)
+        asyncio.create_task(_client(server.port, requests(server.port, seed), sent, count))
+        for seed in range(CONNECTIONS)
     ]
     for restart in range(1, RESTARTS + 1):
-        while count.answered < number * restart // (RESTARTS + 1):  # noqa: ASYNC110  # a client that is measured does nothing else for it
+        while count.answered < number * restart // (RESTARTS + 1):  # noqa: ASYNC110  # polling is enough here
             await asyncio.sleep(PAUSE)
-        await asyncio.to_thread(made.stop)
-        await asyncio.to_thread(made.start)
+        await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(server.start)
         print(f"      restart {restart}: {count.answered:,} answered, {count.lost} lost", flush=True)
     await asyncio.gather(*clients)
     return count
 
 
-async def _client(port: int, bodies: Iterator[bytes], left: Iterator[int], count: Count) -> None:
-    """Send one request after the other, on one connection as long as it lasts."""
+async def _client(port: int, bodies: Iterator[bytes], remaining: Iterator[int], count: Count) -> None:
+    """Send one request after another, on the same connection as long as it lasts."""
     streams = None
-    for _ in left:
-        while streams is None or streams[0].at_eof():  # an idle connection that has been closed is seen to be
+    for _ in remaining:
+        while streams is None or streams[0].at_eof():  # detects that an idle connection was closed
             if streams is not None:
                 streams[1].close()
-            streams = await _connected(port, count)
+            streams = await _connect(port, count)
         streams[1].write(next(bodies))
         answer = Answer()
         parser = HttpResponseParser(answer)
@@ -126,7 +127,7 @@ async def _client(port: int, bodies: Iterator[bytes], left: Iterator[int], count
         streams[1].close()
 
 
-async def _connected(port: int, count: Count) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect(port: int, count: Count) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection, as soon as the port accepts one."""
     while True:
         try:

@@ -23,7 +23,7 @@ from bench.servers import BIN, ROOT, free_port, resident
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @dataclass(slots=True)
@@ -63,8 +63,8 @@ class Service:
             stderr=output,
             start_new_session=True,
         )
-        ends = time.monotonic() + PATIENCE
-        while time.monotonic() < ends:
+        deadline = time.monotonic() + TIMEOUT
+        while time.monotonic() < deadline:
             with suppress(OSError):
                 self.get("/readyz")
                 return
@@ -81,7 +81,7 @@ class Service:
 
     def decide(self) -> bytes:
         """The answer to a request."""
-        with urlopen(f"http://127.0.0.1:{self.port}/v1/decisions", b'{"facts": {}}', timeout=PATIENCE) as answer:
+        with urlopen(f"http://127.0.0.1:{self.port}/v1/decisions", b'{"facts": {}}', timeout=TIMEOUT) as answer:
             data: bytes = answer.read()
         return data
 
@@ -97,37 +97,37 @@ class Service:
         """Stop the service with SIGTERM, and wait until it has ended."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(PATIENCE)
+            self.process.wait(TIMEOUT)
 
     def kill(self) -> None:
         """Kill all processes of the service at once."""
         assert self.process is not None
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
 
     def processes(self) -> dict[int, str]:
         """Every process of the service, with its command line."""
         assert self.process is not None
         found = {}
-        for place in Path("/proc").iterdir():
-            if place.name.isdecimal():
+        for path in Path("/proc").iterdir():
+            if path.name.isdecimal():
                 with suppress(OSError, ValueError):
-                    fields = (place / "stat").read_text().rpartition(")")[2].split()
+                    fields = (path / "stat").read_text().rpartition(")")[2].split()
                     if int(fields[2]) == self.process.pid and fields[0] != "Z":
-                        found[int(place.name)] = (place / "cmdline").read_text().replace("\0", " ").strip()
+                        found[int(path.name)] = (path / "cmdline").read_text().replace("\0", " ").strip()
         return found
 
     def workers(self) -> list[int]:
-        """The processes that answer: with one worker the service's own, else the children that uvicorn spawned."""
+        """The processes that answer requests: uvicorn's children, or with one worker the service's own process."""
         assert self.process is not None
         spawned = [pid for pid, command in self.processes().items() if "spawn_main" in command]
         return spawned or [self.process.pid]
 
-    def all_workers(self, number: int) -> list[int]:
-        """The workers once there are ``number`` of them, or those that there are after ``PATIENCE`` seconds."""
-        ends = time.monotonic() + PATIENCE
-        while len(self.workers()) != number and time.monotonic() < ends:
+    def wait_for_workers(self, number: int) -> list[int]:
+        """The workers, once there are ``number`` of them or ``TIMEOUT`` seconds have passed."""
+        deadline = time.monotonic() + TIMEOUT
+        while len(self.workers()) != number and time.monotonic() < deadline:
             time.sleep(0.05)
         return self.workers()
 
@@ -138,15 +138,15 @@ class Service:
 
 @contextmanager
 def service(**settings: str) -> Iterator[Service]:
-    """A service for the length of the block, in its own folder with a copy of the shipped rules."""
-    with TemporaryDirectory(prefix="reliability-") as place:
-        folder = Path(place)
+    """A service for the duration of the block, in its own folder with a copy of the shipped rules."""
+    with TemporaryDirectory(prefix="reliability-") as path:
+        folder = Path(path)
         shutil.copytree(ROOT / "rules", folder / "rules")
-        made = Service(
+        server = Service(
             folder, free_port(), {f"RUNNER_POLICY_{name.upper()}": value for name, value in settings.items()}
         )
-        made.start()
+        server.start()
         try:
-            yield made
+            yield server
         finally:
-            made.stop()
+            server.stop()

@@ -1,6 +1,6 @@
 """The requests sent to the service, and their rate.
 
-Owns the requests and the share of the maximum at which the checks of load send.
+Owns the requests, and the share of the maximum rate at which the load checks send.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.reliability.client import Client, post
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench.reliability.client import Heard
+    from bench.reliability.client import ClientResults
 
 SHARE: Final = 0.7
 
@@ -30,32 +30,32 @@ class Answer(msgspec.Struct):
     policy: dict[str, str]
 
 
-read = msgspec.json.Decoder(Answer).decode
+decode = msgspec.json.Decoder(Answer).decode
 
 
 def requests(port: int, seed: int = 1) -> Iterator[bytes]:
     """An endless sequence of requests of 5,000 kinds, each with its own id."""
-    drawn = [
+    bodies = [
         encode(document) for document, _ in zip(documents(seed, (None, "0.22.1", "0.33.0")), range(5000), strict=False)
     ]
     for number in count():
-        body = drawn[number % len(drawn)]
-        yield post(port, body[:-1] + b',"beyond_verified":"nearest"}' if number // len(drawn) % 2 else body)
+        body = bodies[number % len(bodies)]
+        yield post(port, body[:-1] + b',"beyond_verified":"nearest"}' if number // len(bodies) % 2 else body)
 
 
-async def sent(port: int, rate: float, seconds: float) -> Heard:
-    """Send ``rate`` requests a second for ``seconds``, and return the answers' latencies and faults."""
+async def send(port: int, rate: float, seconds: float) -> ClientResults:
+    """Send ``rate`` requests per second for ``seconds``, and return the answers' latencies and faults."""
     client = Client(port, requests(port))
     await client.send(rate, seconds)
     await client.close()
-    return client.heard
+    return client.results
 
 
-async def maximum(port: int, seconds: float = 10) -> float:
-    """Answers a second when each request is sent as soon as the last one is answered."""
+async def maximum_rate(port: int, seconds: float = 10) -> float:
+    """Answers per second when each request is sent as soon as the last one is answered."""
     client = Client(port, requests(port))
     began = time.perf_counter()
     await client.send(1e6, seconds)
-    rate = len(client.heard.latencies) / (time.perf_counter() - began)
+    rate = len(client.results.latencies) / (time.perf_counter() - began)
     await client.close()
     return rate

@@ -8,8 +8,8 @@ from __future__ import annotations
 failed: list[str] = []
 
 
-def expect(holds: bool, what: str) -> None:  # noqa: FBT001
-    """Print whether an expectation holds, and remember it if it does not."""
-    print(f"{'ok  ' if holds else 'FAIL'}  {what}", flush=True)
+def expect(holds: bool, expectation: str) -> None:  # noqa: FBT001
+    """Print whether an expectation holds, and record it if it does not."""
+    print(f"{'ok  ' if holds else 'FAIL'}  {expectation}", flush=True)
     if not holds:
-        failed.append(what)
+        failed.append(expectation)

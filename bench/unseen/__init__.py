@@ -1,4 +1,4 @@
-"""How many generated deployments are decided as vLLM itself decides them.
+"""Count how many random deployments are decided as vLLM itself decides them.
 
-The deployments are new: nobody wrote them down before. Both sides decide each, and the agreements are counted.
+The deployments are newly generated: no test or recording contains them.
 """

@@ -1,7 +1,7 @@
-"""Newly generated deployments: a model, flags in one of their spellings, variables, an environment.
+"""Generate random deployments: a model, flags in one of their spellings, variables, an environment.
 
-Owns which deployments there can be. A draw is decided by its seed and by the configurations of the release alone. It
-may draw what nobody would deploy, and what the release refuses.
+Owns the possible deployments. A draw depends only on its seed and on the configurations of the release. It may be
+unrealistic, or one that the release refuses.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ POPULAR: Final = (
     "Qwen3_5ForConditionalGeneration",
     "Qwen3_5MoeForConditionalGeneration",
 )
-"""A third of the draws is of these, the others of any architecture."""
+"""The architectures of a third of the draws; the others use any."""
 NAMES: Final = ("org/target", "acme/model-7b", "x/Y-Instruct")
 QUANTISATIONS: Final[tuple[Json | None, ...]] = (
     {"quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemm", "zero_point": True},
@@ -123,7 +123,7 @@ SWITCHES: Final = (
     (1, "--disable-cascade-attn"),
     (1, "--trust-remote-code"),
 )
-MADE: Final = (
+GENERATED: Final = (
     (7, "compilation"),
     (9, "speculation"),
     (5, "transfer"),
@@ -132,9 +132,9 @@ MADE: Final = (
     (3, "level"),
     (2, "overlap"),
 )
-OFTEN: Final = [(weight, "value", index) for index, (weight, _, _) in enumerate(VALUES)] + [
+WEIGHTED: Final = [(weight, "value", index) for index, (weight, _, _) in enumerate(VALUES)] + [
     *((weight, "switch", index) for index, (weight, _) in enumerate(SWITCHES)),
-    *((weight, name, 0) for weight, name in MADE),
+    *((weight, name, 0) for weight, name in GENERATED),
 ]
 COMPILATION: Final = (
     ("mode", (0, 1, 2, 3, "NONE", "VLLM_COMPILE", "STOCK_TORCH_COMPILE")),
@@ -155,7 +155,7 @@ OVERRIDES: Final[tuple[Json, ...]] = (
     {"is_encoder_decoder": False},
     {"canvas_length": 64},
 )
-SMALL: Final[Json] = {
+SMALL_CONFIG: Final[Json] = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
     "hidden_size": 2048,
@@ -166,7 +166,7 @@ SMALL: Final[Json] = {
     "intermediate_size": 8192,
     "max_position_embeddings": 131072,
 }
-QWEN: Final[Json] = {**SMALL, "model_type": "qwen3", "num_hidden_layers": 5, "head_dim": 128}
+QWEN_CONFIG: Final[Json] = {**SMALL_CONFIG, "model_type": "qwen3", "num_hidden_layers": 5, "head_dim": 128}
 SPECULATOR: Final[Json] = {
     "architectures": ["Eagle3Speculator"],
     "speculators_model_type": "eagle3",
@@ -180,15 +180,18 @@ SPECULATOR: Final[Json] = {
         ],
         "verifier": {"name_or_path": NAMES[0], "architectures": ["LlamaForCausalLM"]},
     },
-    "transformer_layer_config": {key: value for key, value in SMALL.items() if key != "architectures"},
+    "transformer_layer_config": {key: value for key, value in SMALL_CONFIG.items() if key != "architectures"},
 }
-FLASH: Final[Json] = {
+DFLASH_FIELDS: Final[Json] = {
     "dflash_config": {"mask_token_id": 31999, "target_layer_ids": [1, 9, 17]},
     "block_size": 16,
     "num_target_layers": 36,
 }
-SPARK: Final[Json] = {"dspark_config": {"mask_token_id": 31999, "target_layer_ids": [1, 9, 17]}, "block_size": 7}
-MLP: Final[Json] = {
+DSPARK_FIELDS: Final[Json] = {
+    "dspark_config": {"mask_token_id": 31999, "target_layer_ids": [1, 9, 17]},
+    "block_size": 7,
+}
+MLP_FIELDS: Final[Json] = {
     "model_type": "mlp_speculator",
     "emb_dim": 4096,
     "inner_dim": 4096,
@@ -197,34 +200,39 @@ MLP: Final[Json] = {
     "top_k_tokens_per_head": [4, 3, 2, 2],
 }
 DRAFTS: Final[tuple[tuple[str, str, Json], ...]] = (
-    ("draft_model", "org/tiny-1b", SMALL),
-    ("draft_model", "org/tiny-assistant", SMALL),
-    ("eagle", "org/EAGLE-x", {**SMALL, "num_hidden_layers": 1}),
-    ("eagle", "org/plainhead", {**SMALL, "architectures": ["EagleLlamaForCausalLM"], "num_hidden_layers": 1}),
+    ("draft_model", "org/tiny-1b", SMALL_CONFIG),
+    ("draft_model", "org/tiny-assistant", SMALL_CONFIG),
+    ("eagle", "org/EAGLE-x", {**SMALL_CONFIG, "num_hidden_layers": 1}),
+    ("eagle", "org/plainhead", {**SMALL_CONFIG, "architectures": ["EagleLlamaForCausalLM"], "num_hidden_layers": 1}),
     (
         "eagle3",
         "org/x-EAGLE3",
-        {**SMALL, "architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1, "draft_vocab_size": 32000},
+        {
+            **SMALL_CONFIG,
+            "architectures": ["LlamaForCausalLMEagle3"],
+            "num_hidden_layers": 1,
+            "draft_vocab_size": 32000,
+        },
     ),
-    ("eagle3", "org/head3", {**SMALL, "num_hidden_layers": 1, "draft_vocab_size": 32000}),
-    ("dflash", "org/x-DFlash", {**QWEN, "architectures": ["DFlashDraftModel"], **FLASH}),
+    ("eagle3", "org/head3", {**SMALL_CONFIG, "num_hidden_layers": 1, "draft_vocab_size": 32000}),
+    ("dflash", "org/x-DFlash", {**QWEN_CONFIG, "architectures": ["DFlashDraftModel"], **DFLASH_FIELDS}),
     (
         "dflash",
         "org/blockhead",
-        {**QWEN, "architectures": ["DFlashDraftModel"], **FLASH, "layer_types": ["full_attention"] * 5},
+        {**QWEN_CONFIG, "architectures": ["DFlashDraftModel"], **DFLASH_FIELDS, "layer_types": ["full_attention"] * 5},
     ),
     (
         "dflash",
         "org/windows",
         {
-            **QWEN,
+            **QWEN_CONFIG,
             "architectures": ["DFlashDraftModel"],
-            **FLASH,
+            **DFLASH_FIELDS,
             "layer_types": ["sliding_attention"] * 4 + ["full_attention"],
             "sliding_window": 4096,
         },
     ),
-    ("dspark", "org/dspark-x", {**QWEN, "architectures": ["Qwen3DSparkModel"], **SPARK}),
+    ("dspark", "org/dspark-x", {**QWEN_CONFIG, "architectures": ["Qwen3DSparkModel"], **DSPARK_FIELDS}),
     (
         "medusa",
         "org/medusa-x",
@@ -236,7 +244,7 @@ DRAFTS: Final[tuple[tuple[str, str, Json], ...]] = (
             "num_heads": 4,
         },
     ),
-    ("mlp_speculator", "org/accelerator", {"architectures": ["MLPSpeculatorPreTrainedModel"], **MLP}),
+    ("mlp_speculator", "org/accelerator", {"architectures": ["MLPSpeculatorPreTrainedModel"], **MLP_FIELDS}),
     ("eagle3", "org/spec-x", SPECULATOR),
 )
 
@@ -244,31 +252,31 @@ DRAFTS: Final[tuple[tuple[str, str, Json], ...]] = (
 def draw(release: str, seed: int, count: int, pool: Mapping[str, Json], platform: str) -> Iterator[Json]:
     """``count`` lines ``{"id", "request"}`` of a release.
 
-    ``pool`` is its configurations by ``model_type.architecture.way``.
+    ``pool`` has its configurations by ``model_type.architecture.method``.
     """
-    drawing = Drawing(Random(f"{release}/{seed}/{platform}"), int(release.split(".")[1]))
+    generator = DeploymentGenerator(Random(f"{release}/{seed}/{platform}"), int(release.split(".")[1]))
     named: dict[str, list[str]] = {}
     for name in sorted(pool):
         named.setdefault(name.split(".")[1], []).append(name)
     popular = [name for name in POPULAR if name in named]
-    everything = list(named)
+    architectures = list(named)
     for number in range(count):
-        architecture = drawing.random.choice(popular if drawing.happens(0.35) else everything)
-        name = drawing.random.choice(named[architecture])
+        architecture = generator.random.choice(popular if generator.chance(0.35) else architectures)
+        name = generator.random.choice(named[architecture])
         yield {
             "id": f"{release}:drawn-{seed}-{number}:{name}",
-            "request": {"vllm_version": release, "deployment": drawing.deployment(pool[name], platform)},
+            "request": {"vllm_version": release, "deployment": generator.deployment(pool[name], platform)},
         }
 
 
-class Drawing:
-    """Draws one deployment after the other from one random generator."""
+class DeploymentGenerator:
+    """Generates deployments from one random generator."""
 
     def __init__(self, random: Random, minor: int) -> None:
         self.random, self.minor = random, minor
         self.drafts: dict[str, Json] = {}
 
-    def happens(self, share: float) -> bool:
+    def chance(self, share: float) -> bool:
         return self.random.random() < share
 
     def deployment(self, config: Json, platform: str) -> Json:
@@ -277,7 +285,7 @@ class Drawing:
         name = self.random.choice(NAMES)
         config = self._quantised(config)
         kinds = self.random.choices(
-            OFTEN, [weight for weight, _, _ in OFTEN], k=self.random.choice((0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6))
+            WEIGHTED, [weight for weight, _, _ in WEIGHTED], k=self.random.choice((0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6))
         )
         words = [word for _, kind, index in kinds for word in self._words(kind, index)]
         args = self.random.choice(
@@ -289,33 +297,33 @@ class Drawing:
             )
         )
         files: dict[str, str] = {}
-        if self.happens(0.04):
+        if self.chance(0.04):
             files = {
                 f"{name}/modules.json": json.dumps(POOLING),
                 f"{name}/1_Pooling/config.json": json.dumps({"pooling_mode_mean_tokens": True}),
             }
         return {
-            "args": args if self.happens(0.8) else shlex.join(args),
+            "args": args if self.chance(0.8) else shlex.join(args),
             "env": {
-                variable: self.random.choice(values) for variable, values, share in VARIABLES if self.happens(share)
+                variable: self.random.choice(values) for variable, values, share in VARIABLES if self.chance(share)
             },
             "environment": {
                 "platform": platform,
-                "has_triton": platform != "cpu" and self.happens(0.96),
-                "plugins": {"logits_processors": ["plugin"] if self.happens(0.03) else []},
+                "has_triton": platform != "cpu" and self.chance(0.96),
+                "plugins": {"logits_processors": ["plugin"] if self.chance(0.03) else []},
             },
-            "model_configs": {name: config, **self._with_the_vocabulary_of(config)},
+            "model_configs": {name: config, **self._drafts_with_vocabulary_of(config)},
             **({"files": files} if files else {}),
         }
 
     def _quantised(self, config: Json) -> Json:
-        if self.happens(0.15):
+        if self.chance(0.15):
             config = {**config, "quantization_config": self.random.choice(QUANTISATIONS)}
-        if isinstance(text := config.get("text_config"), dict) and self.happens(0.05):
+        if isinstance(text := config.get("text_config"), dict) and self.chance(0.05):
             config = {**config, "text_config": {**text, "quantization_config": self.random.choice(QUANTISATIONS)}}
         return config
 
-    def _with_the_vocabulary_of(self, config: Json) -> dict[str, Json]:
+    def _drafts_with_vocabulary_of(self, config: Json) -> dict[str, Json]:
         text = config.get("text_config")
         size = (text if isinstance(text, dict) else config).get("vocab_size")
         return {name: draft if size is None else _with_vocabulary(draft, size) for name, draft in self.drafts.items()}
@@ -324,15 +332,15 @@ class Drawing:
         match kind:
             case "value":
                 _, flags, values = VALUES[index]
-                return self._spelled(self.random.choice(flags.split()), self.random.choice(values))
+                return self._flag_words(self.random.choice(flags.split()), self.random.choice(values))
             case "switch":
                 flag = SWITCHES[index][1]
-                return self._spelled(flag if self.happens(0.75) else f"--no-{flag[2:]}")
+                return self._flag_words(flag if self.chance(0.75) else f"--no-{flag[2:]}")
             case "level":
                 return [f"-O{self.random.randrange(4)}"]
             case "overlap":
                 backend = self.random.choice(("deepep_low_latency", "deepep_high_throughput"))
-                return [*self._spelled("--enable-dbo"), *self._spelled("--all2all-backend", backend)]
+                return [*self._flag_words("--enable-dbo"), *self._flag_words("--all2all-backend", backend)]
             case "encoder":
                 return self._object(
                     ("--ec-transfer-config",),
@@ -351,37 +359,37 @@ class Drawing:
             ("--speculative-config", "-sc") if self.minor >= 22 else ("--speculative-config",), self._speculation()
         )
 
-    def _spelled(self, flag: str, value: Any = None) -> list[str]:
-        if flag.startswith("--") and self.happens(0.25):
+    def _flag_words(self, flag: str, value: Any = None) -> list[str]:
+        if flag.startswith("--") and self.chance(0.25):
             flag = "--" + flag[2:].replace("-", "_")
         if value is None:
             return [flag]
-        return [flag, str(value)] if self.happens(0.5) else [f"{flag}={value}"]
+        return [flag, str(value)] if self.chance(0.5) else [f"{flag}={value}"]
 
     def _object(self, flags: tuple[str, ...], members: Json) -> list[str]:
-        """An object as one JSON argument, or as a flag with dots for each field.
+        """An object as one JSON argument, or as one dotted flag for each field.
 
-        A field's name has underscores or, from the first release that reads those, dashes.
+        Field names have underscores or, in releases that accept them, dashes.
         """
         flag = self.random.choice(flags)
-        if self.happens(0.5) or any(isinstance(value, dict | list) for value in members.values()):
-            return self._spelled(flag, json.dumps(members)) if flag.startswith("--") else [flag, json.dumps(members)]
+        if self.chance(0.5) or any(isinstance(value, dict | list) for value in members.values()):
+            return self._flag_words(flag, json.dumps(members)) if flag.startswith("--") else [flag, json.dumps(members)]
         words = []
         for key, value in members.items():
-            member = key.replace("_", "-") if self.minor >= 26 and self.happens(0.3) else key
+            member = key.replace("_", "-") if self.minor >= 26 and self.chance(0.3) else key
             text = value if isinstance(value, str) else json.dumps(value)
-            words += [f"{flag}.{member}", text] if self.happens(0.5) else [f"{flag}.{member}={text}"]
+            words += [f"{flag}.{member}", text] if self.chance(0.5) else [f"{flag}.{member}={text}"]
         return words
 
     def _compilation(self) -> Json:
-        members: Json = {name: self.random.choice(values) for name, values in COMPILATION if self.happens(0.6)}
-        if self.happens(0.35):
+        members: Json = {name: self.random.choice(values) for name, values in COMPILATION if self.chance(0.6)}
+        if self.chance(0.35):
             members["pass_config"] = {
-                self.random.choice(("enable_sp", "enable_sp", "fuse_norm_quant", "fuse_allreduce_rms")): self.happens(
+                self.random.choice(("enable_sp", "enable_sp", "fuse_norm_quant", "fuse_allreduce_rms")): self.chance(
                     0.7
                 )
             }
-        if self.happens(0.2):
+        if self.chance(0.2):
             members["cudagraph_capture_sizes"] = [1, 2, 4, 8]
         return members or {"mode": 3}
 
@@ -418,7 +426,7 @@ class Drawing:
                 "draft",
                 "mtp",
                 "mtp",
-                "unsaid",
+                "unset",
             )
         )
         members: Json = {"num_speculative_tokens": self.random.choice((1, 2, 3, 5))}
@@ -426,8 +434,8 @@ class Drawing:
             members |= self._draft()
         elif method == "mtp":
             members["method"] = self.random.choice(("mtp", "mtp", "deepseek_mtp", "qwen3_next_mtp"))
-        elif method != "unsaid":
-            members |= {"model": "[ngram]"} if method == "ngram" and self.happens(0.2) else {"method": method}
+        elif method != "unset":
+            members |= {"model": "[ngram]"} if method == "ngram" and self.chance(0.2) else {"method": method}
             if method.startswith("ngram"):
                 members["prompt_lookup_max"] = 3
         for key, value, since, share in (
@@ -435,7 +443,7 @@ class Drawing:
             ("enable_adaptive_verification", True, 28, 0.08),
             ("disable_padded_drafter_batch", True, 20, 0.1),
         ):
-            if self.minor >= since and self.happens(share):
+            if self.minor >= since and self.chance(share):
                 members[key] = value
         return members
 
@@ -443,11 +451,11 @@ class Drawing:
         method, name, config = self.random.choice(DRAFTS)
         self.drafts[name] = config
         members: Json = {"model": name}
-        if self.happens(0.5):
+        if self.chance(0.5):
             members["method"] = method
-        if self.minor >= 22 and self.happens(0.15):
-            members["parallel_drafting"] = self.happens(0.7)
-        if self.minor >= 25 and self.happens(0.1):
+        if self.minor >= 22 and self.chance(0.15):
+            members["parallel_drafting"] = self.chance(0.7)
+        if self.minor >= 25 and self.chance(0.1):
             members["use_heterogeneous_vocab"] = True
         return members
 

@@ -1,12 +1,12 @@
 """vLLM's side: run by the Python of a release's own environment, on a stand-in for an H100 or on the CPU platform.
 
-Owns the models that are drawn from (every configuration class that Transformers and the release have, with the
+Owns the models that deployments use (every configuration class of Transformers and of the release, with the
 architectures of the release's registry), and the release's result for a deployment: the facts of its configuration,
-the runner, or its refusal. It imports nothing of this project and needs no accelerator: what would ask one is told what
-an H100 says.
+the runner, or its refusal. It imports nothing from this project and needs no accelerator: queries of the device return
+the values of an H100.
 
     python inside.py models FOLDER                           writes models.json and classes.pickle
-    python inside.py ask PLATFORM FOLDER IN OUT PART PARTS   answers each line of IN that is the part's
+    python inside.py ask PLATFORM FOLDER IN OUT PART PARTS   evaluates the lines of IN that belong to PART
 """
 
 import contextlib
@@ -40,18 +40,18 @@ EXTENSIONS = frozenset(
     ]
     + ["vllm.vllm_flash_attn._vllm_fa2_C", "vllm.vllm_flash_attn._vllm_fa3_C"]
 )
-"""Compiled for CUDA, and not to be had here; nothing of a configuration comes from them."""
-ABSENT = "lmcache"
-"""A package that images have and an environment made by pip has not; vLLM asks only whether it is there."""
+"""Modules compiled for CUDA, which are not available here; no configuration depends on their content."""
+STUBBED = "lmcache"
+"""A package that images contain and pip environments do not; vLLM only checks whether it is installed."""
 PARSERS = (
     "vllm.entrypoints.openai.cli_args",
     "vllm.entrypoints.launchers.cli_args",
     "vllm.entrypoints.common.cli_args",
 )
-"""Where `vllm serve` has its flags: up to 0.28, up to 0.32, from 0.33 on."""
-BY_PLATFORM = "vllm.models."
-"""Classes that are others on another platform; what the CPU's say is not what an H100's would."""
-SECONDS = 60
+"""The modules that define the flags of `vllm serve`: up to 0.28, up to 0.32, from 0.33 on."""
+PLATFORM_SPECIFIC = "vllm.models."
+"""Modules whose classes depend on the platform, so that the CPU's differ from an H100's."""
+TIME_LIMIT = 60
 IMPORTS = (
     "vllm.",
     "transformers.",
@@ -66,31 +66,31 @@ IMPORTS = (
 
 
 class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Modules that can be imported although they are not installed."""
+    """Imports stand-ins for modules that are not installed."""
 
     def find_spec(self, name, path, target=None):
-        if name in EXTENSIONS or name.split(".")[0] == ABSENT:
-            return importlib.machinery.ModuleSpec(name, self, is_package=name.startswith(ABSENT))
+        if name in EXTENSIONS or name.split(".")[0] == STUBBED:
+            return importlib.machinery.ModuleSpec(name, self, is_package=name.startswith(STUBBED))
         return None
 
     def create_module(self, spec):
         return None
 
     def exec_module(self, module):
-        if module.__name__.startswith(ABSENT):
-            module.__getattr__ = _anything
+        if module.__name__.startswith(STUBBED):
+            module.__getattr__ = _mock
 
 
-def _anything(name):
+def _mock(name):
     if name.startswith("__"):
         raise AttributeError(name)
     return MagicMock()
 
 
 def stand_in(platform):
-    """Replace vLLM's platform by ``platform`` from here on.
+    """Replace vLLM's platform by ``platform``.
 
-    For CUDA this is an H100 of 80 GB, eight of them, with its extensions reported as present.
+    For CUDA this is eight H100s of 80 GB, with the compiled extensions reported as present.
     """
     import torch
     from vllm import platforms
@@ -129,17 +129,17 @@ def stand_in(platform):
 
     platforms._current_platform = H100()
     torch.cuda.device_count = torch.accelerator.device_count = lambda: 8
-    _say_yes_to_kernels()
+    _report_kernels_as_supported()
 
 
-def _say_yes_to_kernels():
+def _report_kernels_as_supported():
     from torch._ops import _OpNamespace
 
-    asked = _OpNamespace.__getattr__
+    original = _OpNamespace.__getattr__
 
     def answer(self, name):
         try:
-            return asked(self, name)
+            return original(self, name)
         except AttributeError:
             if self.name.startswith(("_C", "_moe_C")) and "supports" in name:
                 return lambda *_, **__: True
@@ -157,7 +157,7 @@ def models(folder):
     for architecture, model in registry.ModelRegistry.models.items():
         with contextlib.suppress(Exception):
             cls = model.load_model_cls()
-            if not cls.__module__.startswith(BY_PLATFORM):
+            if not cls.__module__.startswith(PLATFORM_SPECIFIC):
                 classes[architecture] = registry._ModelInfo.from_model_cls(cls)
     (folder / "classes.pickle").write_bytes(pickle.dumps(classes))
     pool = dict(_transformers_models(set(classes))) | dict(_own_models(set(classes)))
@@ -173,13 +173,15 @@ def _transformers_models(architectures):
 
     mappings = [getattr(modeling_auto, name) for name in dir(modeling_auto) if name.endswith("_MAPPING_NAMES")]
     for model_type in configuration_auto.CONFIG_MAPPING_NAMES:
-        names = {name for mapping in mappings for name in _several(mapping.get(model_type)) if name in architectures}
+        names = {
+            name for mapping in mappings for name in _as_sequence(mapping.get(model_type)) if name in architectures
+        }
         if names:
             with contextlib.suppress(Exception):
                 yield from _configurations(model_type, configuration_auto.CONFIG_MAPPING[model_type], names)
 
 
-def _several(names):
+def _as_sequence(names):
     return (names,) if isinstance(names, str) else names or ()
 
 
@@ -200,19 +202,19 @@ def _letters(name):
 
 
 def _configurations(model_type, cls, architectures):
-    for way in ("to_dict", "to_diff_dict"):
-        written = json.loads(json.dumps(getattr(cls(), way)(), default=str))
+    for method in ("to_dict", "to_diff_dict"):
+        written = json.loads(json.dumps(getattr(cls(), method)(), default=str))
         for name in ("transformers_version", "_name_or_path", "_attn_implementation_autoset"):
             written.pop(name, None)
         for architecture in sorted(architectures):
             yield (
-                f"{model_type}.{architecture}.{way}",
+                f"{model_type}.{architecture}.{method}",
                 {"model_type": model_type, **written, "architectures": [architecture]},
             )
 
 
-class Asked:
-    """A release that evaluates deployments one after the other, each in a separate process."""
+class ReleaseEvaluator:
+    """Evaluates deployments with a release, one after another."""
 
     def __init__(self, platform, folder):
         stand_in(platform)
@@ -229,41 +231,41 @@ class Asked:
         registry._LazyRegisteredModel.inspect_model_cls = lambda model: known.get(id(model)) or inspect(model)
         post_init = self.config.VllmConfig.__post_init__
 
-        def watched(config, *args, **keywords):
+        def record_config(config, *args, **keywords):
             self.made.append(config)
             return post_init(config, *args, **keywords)
 
-        self.config.VllmConfig.__post_init__ = watched
+        self.config.VllmConfig.__post_init__ = record_config
 
     def answer(self, line):
         """Evaluate a line's deployment with the release's own code.
 
-        That is its facts and runner, or the place where it stopped and the message.
+        Returns its facts and runner, or the stage at which it stopped and the message.
         """
         deployment = line["request"]["deployment"]
-        stage, said = "arguments", {"id": line["id"]}
+        stage, result = "arguments", {"id": line["id"]}
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
-            self._lay_out(deployment)
+            self._write_files(deployment)
             try:
-                arguments = self._parsed(deployment["args"])
+                arguments = self._parse(deployment["args"])
                 stage = "configuration"
                 config = self.arguments.AsyncEngineArgs.from_cli_args(arguments).create_engine_config(_context())
-                said |= {"starts": True, "facts": self._facts_of(config), "runner": _runner(config)}
+                result |= {"starts": True, "facts": self._facts_of(config), "runner": _runner(config)}
                 if hasattr(config, "_get_v2_model_runner_unsupported_features"):
-                    said["unsupported_features"] = config._get_v2_model_runner_unsupported_features()
-            except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it is, it is the answer
+                    result["unsupported_features"] = config._get_v2_model_runner_unsupported_features()
+            except (Exception, SystemExit) as error:  # noqa: BLE001  any error is a result
                 stage = "runner" if self.made else stage
-                said |= {
+                result |= {
                     "starts": False,
                     "stage": stage,
                     "error": f"{type(error).__name__}: {error}"[:600],
                     "trace": traceback.format_exc()[-1500:],
                 }
             os.chdir("/")
-        return said
+        return result
 
-    def _lay_out(self, deployment):
+    def _write_files(self, deployment):
         files = {f"{name}/config.json": json.dumps(config) for name, config in deployment["model_configs"].items()}
         for name, text in {**files, **deployment.get("files", {})}.items():
             Path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -274,9 +276,9 @@ class Asked:
             for name, module in list(sys.modules.items()):
                 if name.startswith("vllm.config") and hasattr(module, "HAS_TRITON"):
                     module.HAS_TRITON = True
-        _install(environment["plugins"]["logits_processors"])
+        _install_plugins(environment["plugins"]["logits_processors"])
 
-    def _parsed(self, args):
+    def _parse(self, args):
         from vllm.utils.argparse_utils import FlexibleArgumentParser
 
         words = shlex.split(args) if isinstance(args, str) else list(args)
@@ -315,7 +317,7 @@ def _runner(config):
     return "v2" if (vllm.envs.VLLM_USE_V2_MODEL_RUNNER if runs_on_v2 is None else runs_on_v2) else "v1"
 
 
-def _install(plugins):
+def _install_plugins(plugins):
     from importlib import metadata
 
     found = metadata.entry_points
@@ -323,8 +325,8 @@ def _install(plugins):
         metadata.EntryPoint(name=name, value="module:Class", group="vllm.logits_processors") for name in plugins
     ]
 
-    def entry_points(**asked):
-        return installed if asked.get("group") == "vllm.logits_processors" else found(**asked)
+    def entry_points(**query):
+        return installed if query.get("group") == "vllm.logits_processors" else found(**query)
 
     metadata.entry_points = entry_points
     for name, module in list(sys.modules.items()):
@@ -346,24 +348,24 @@ def _value(name, kind, config):
 
 
 def ask(platform, folder, source, target, part, parts):
-    """Answer the lines of ``source`` that belong to ``part``, each in a child process.
+    """Evaluate the lines of ``source`` that belong to ``part``, each in a child process.
 
-    What a child imports is available to the next one.
+    Modules that a child imported are then imported here, so that the next child has them.
     """
-    release = Asked(platform, folder)
+    release = ReleaseEvaluator(platform, folder)
     lines = [json.loads(line) for line in source.read_text().splitlines()]
     with target.open("w") as out:
         for line in lines[part::parts]:
-            said = _in_a_child(release, line)
-            for name in said.pop("modules", ()):
+            result = _in_child_process(release, line)
+            for name in result.pop("modules", ()):
                 if name not in sys.modules:
                     with contextlib.suppress(Exception):
                         importlib.import_module(name)
-            out.write(json.dumps(said) + "\n")
+            out.write(json.dumps(result) + "\n")
             out.flush()
 
 
-def _in_a_child(release, line):
+def _in_child_process(release, line):
     before = set(sys.modules)
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
@@ -371,17 +373,17 @@ def _in_a_child(release, line):
         silent = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silent, 1)
         os.dup2(silent, 2)
-        signal.alarm(SECONDS)
-        said = release.answer(line)
-        said["modules"] = [name for name in sys.modules if name.startswith(IMPORTS) and name not in before]
+        signal.alarm(TIME_LIMIT)
+        result = release.answer(line)
+        result["modules"] = [name for name in sys.modules if name.startswith(IMPORTS) and name not in before]
         with os.fdopen(writer, "wb") as pipe:
-            pipe.write(json.dumps(said).encode())
+            pipe.write(json.dumps(result).encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        told = pipe.read()
+        output = pipe.read()
     os.waitpid(child, 0)
-    return json.loads(told) if told else {"id": line["id"], "starts": False, "stage": "died", "error": "no answer"}
+    return json.loads(output) if output else {"id": line["id"], "starts": False, "stage": "died", "error": "no answer"}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command line as far as it needs no server; ``service.cli.app`` adds ``serve`` and others."""
+"""The commands that need no server; ``service.cli.app`` adds ``serve`` and others."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ app = typer.Typer(
 )
 
 
-def _show_version(value: bool) -> None:  # noqa: FBT001  # typer's flags
+def _show_version(value: bool) -> None:  # noqa: FBT001  # a typer flag
     if value:
-        from importlib.metadata import version  # noqa: PLC0415  # the other commands need no metadata
+        from importlib.metadata import version  # noqa: PLC0415  # only this option needs metadata
 
         typer.echo(f"runner-policy {version('runner-policy')}")
         raise typer.Exit
@@ -28,7 +28,7 @@ def _show_version(value: bool) -> None:  # noqa: FBT001  # typer's flags
 
 @app.callback()
 def runner_policy(
-    version: Annotated[  # noqa: FBT002  # the callback shows it; typer's flags
+    version: Annotated[  # noqa: FBT002  # a typer flag, which the callback reads
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:

@@ -1,6 +1,6 @@
-"""Commands that are imported when they run: the list of commands starts without them, and so does every other command.
+"""Commands whose modules are imported only when they run, so that the other commands start quickly.
 
-Owns the loading. The tables of commands are in ``policy.cli.app`` and ``service.cli.app``.
+Owns the loading. ``policy.cli.app`` and ``service.cli.app`` list the commands.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class LazyCommand(TyperCommand):
-    """A command in the list, with its summary; its module is imported when the command runs.
+    """A listed command with its summary; its module is imported when the command runs.
 
-    The module's ``app`` is a Typer that has the command, or is the group itself.
+    The module's ``app`` is a Typer that contains the command, or the group itself.
     """
 
     def __init__(self, name: str, module: str, summary: str) -> None:
@@ -31,17 +31,17 @@ class LazyCommand(TyperCommand):
         self.module = module
 
     def load(self) -> Any:
-        """The command or group.
+        """Import the command or group.
 
         Raises:
-            ImportError: the rule engine cannot be used; then no command runs.
+            ImportError: the rule engine cannot be imported; no command runs without it.
         """
         import_module("policy.engine.rete")
         group = get_group(import_module(self.module).app)
         return group if group.name == self.name else group.commands[str(self.name)]
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the loaded command, which parses the arguments and runs."""
+        """Import the command and create its context, which parses the arguments."""
         command = self.load()
         for parameter in command.get_params(parent):
             convert_lazily(parameter)
@@ -51,16 +51,16 @@ class LazyCommand(TyperCommand):
 
 
 class LazyConversion:
-    """A parameter's conversion, built when there is something to convert.
+    """The type conversion of a parameter, built when a value has to be converted.
 
-    Typer builds it with pydantic, and importing that takes longer than everything else that Typer does.
+    Typer builds it with pydantic, whose import takes longer than the rest of Typer.
     """
 
     def __init__(self, build: Callable[[], Any]) -> None:
         self._build = build
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value as Typer converts it."""
+        """Convert a value as Typer does."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         if isinstance(value, str) and param.type_descriptor.annotation is str:
@@ -69,14 +69,14 @@ class LazyConversion:
 
 
 def hide_flag_types(parameters: Iterable[Any]) -> None:
-    """Let the help show no ``<bool>`` after flags, as if a value followed."""
+    """Remove ``<bool>`` after flags in the help, which suggests that they take a value."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
 
 
 def convert_lazily(parameter: Any) -> None:
-    """Let a parameter of a command build its conversion when it is needed."""
+    """Make a parameter build its conversion only when it is needed."""
     conversion = LazyConversion(parameter.get_runtime_param)
     parameter.get_runtime_param = lambda: conversion
 
@@ -92,14 +92,14 @@ class CommandList(TyperGroup):
         self.commands = {**COMMANDS}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the options of the list itself."""
+        """Parse the top-level options."""
         for parameter in self.get_params(ctx):
             convert_lazily(parameter)
         hide_flag_types(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the list, which parses the arguments."""
+        """Create the top-level context, which parses the arguments."""
         with escaped_messages():
             return super().make_context(info_name, args, parent, **extra)
 
@@ -111,7 +111,7 @@ class CommandList(TyperGroup):
 
 @contextmanager
 def escaped_messages() -> Iterator[None]:
-    """Escape control characters of arguments in the usage errors of the block, which typer prints itself."""
+    """Escape control characters in the usage errors of the block: Typer prints them, and they quote arguments."""
     try:
         yield
     except TyperException as error:
@@ -125,7 +125,7 @@ def add_command(name: str, module: str, summary: str) -> None:
 
 
 def command_app(name: str | None = None, summary: str | None = None) -> typer.Typer:
-    """The Typer of a module: a group of this name, or without one, commands of the top level."""
+    """The Typer of a module: a group of this name, or top-level commands without a name."""
     return typer.Typer(
         name=name, help=summary, no_args_is_help=name is not None, rich_markup_mode="markdown", add_completion=False
     )

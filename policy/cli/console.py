@@ -1,4 +1,4 @@
-"""Shared by all commands: exit codes, output and the options for rules.
+"""Exit codes, output and options that all commands share.
 
 Results go to standard output, as a table on a terminal and as JSON in a pipe. Diagnostics go to standard error, with
 control characters of user input escaped.
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 FOUND, USAGE, INVALID = 1, 2, 3
 
 DELAY: Final = 0.5
-"""Seconds of one step after which a command shows what it does: with what comes before it, less than two seconds."""
-FORCING: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
-"""Variables by which rich treats a pipe as a terminal."""
+"""Seconds after which a command shows what it is doing: less than two seconds after its start."""
+TERMINAL_VARIABLES: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
+"""Variables that make rich treat a pipe as a terminal."""
 
 
 class Output:
-    """Standard output or standard error; rich is imported when something is printed, which JSON in a pipe is not."""
+    """Standard output or standard error; rich is imported on first use, so JSON in a pipe does not need it."""
 
     def __init__(self, *, is_error: bool = False) -> None:
         self._is_error = is_error
 
     @cached_property
     def console(self) -> Console:
-        """The console of rich."""
-        from policy.render import EscapingConsole  # noqa: PLC0415  # commands with JSON in a pipe start without rich
+        """The rich console."""
+        from policy.render import EscapingConsole  # noqa: PLC0415  # JSON in a pipe needs no rich
 
         return (
             EscapingConsole(stderr=True, soft_wrap=True, highlight=False)
@@ -54,12 +54,12 @@ class Output:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it is a terminal, or variables say that it is."""
+        """Whether it is a terminal, or a variable makes rich treat it as one."""
         stream = sys.stderr if self._is_error else sys.stdout
-        return (stream.isatty() or any(name in os.environ for name in FORCING)) and self.console.is_terminal
+        return (stream.isatty() or any(name in os.environ for name in TERMINAL_VARIABLES)) and self.console.is_terminal
 
     def print(self, *objects: Any, markup: bool | None = None) -> None:
-        """Print, as ``Console.print`` does; long lines are not wrapped."""
+        """Print as ``Console.print`` does, without wrapping long lines."""
         self.console.print(*objects, markup=markup)
 
     def status(self, text: str) -> Status:
@@ -70,7 +70,7 @@ class Output:
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Show on a terminal what the block does, if it takes more than ``DELAY`` seconds."""
+        """Show a status on a terminal if the block takes more than ``DELAY`` seconds."""
         if not (self.is_terminal and self.console.is_interactive):
             yield
             return
@@ -105,14 +105,14 @@ DefaultOption = Annotated[
         "--default-release",
         metavar="VERSION",
         envvar="RUNNER_POLICY_DEFAULT_RELEASE",
-        help="The release that decides if a request names none.",
+        help="The release for a request without a version.",
     ),
 ]
 
 
 def show_answer(answer: Any, table: Callable[[], RenderableType], *, as_json: bool) -> None:
     """Print a table on a terminal, JSON in a pipe or with ``as_json``."""
-    from policy.decision.decision import encode  # noqa: PLC0415  # commands without an answer start without it
+    from policy.decision.decision import encode  # noqa: PLC0415  # only commands with an answer need it
 
     if as_json or not out.is_terminal:
         typer.echo(encode(answer).decode())
@@ -121,14 +121,14 @@ def show_answer(answer: Any, table: Callable[[], RenderableType], *, as_json: bo
 
 
 def show(table: RenderableType) -> None:
-    """Print a table on the terminal; its columns fit the width."""
+    """Print a table on the terminal, fitted to its width."""
     from policy.render import EscapingConsole  # noqa: PLC0415  # as above
 
     EscapingConsole().print(table)
 
 
 def show_text(text: RenderableType) -> None:
-    """Print a text: in the width of a terminal, else in 120 columns."""
+    """Print a text, wrapped to the width of the terminal, or else to 120 columns."""
     from policy.render import as_text  # noqa: PLC0415  # as above
 
     if out.is_terminal:
@@ -154,12 +154,12 @@ def fail(code: int, *lines: str) -> NoReturn:
 
 
 def annotation(level: str, fault: Fault) -> str:
-    """A fault as a workflow command of GitHub, on one line."""
+    """A fault as a GitHub workflow command, on one line."""
     column = f",col={fault.column}" if fault.column else ""
     path = _command_text(fault.path).replace(":", "%3A").replace(",", "%2C")
     return f"::{level} file={path},line={fault.line}{column}::{_command_text(fault.message)}"
 
 
 def _command_text(text: str) -> str:
-    """A text in a workflow command, with the escapes that GitHub decodes for what would end it."""
+    """A text escaped for a workflow command, so that it cannot end the command."""
     return escape_line(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))

@@ -1,6 +1,6 @@
 """The command ``decide``: one deployment, or each container of a manifest.
 
-Owns its options, and how they are added to the input.
+Owns its options and how they are merged into the input.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from policy.cli.requests import (
     VersionOption,
     decide_request,
     fail_request,
-    loaded,
+    load_policy,
     models_of,
     read_document,
     read_request,
     today,
-    warned,
     with_version,
+    with_warnings,
 )
 from policy.decision.decision import Decision, encode
 from policy.errors import RequestInvalid
@@ -72,12 +72,12 @@ def decide(
     vllm_version: VersionOption = None,
     platform: PlatformOption = None,
     model_configs: ModelOption = None,
-    hub: HubOption = False,  # noqa: FBT002  # typer's flags
-    explain: Annotated[  # noqa: FBT002  # typer's flags
+    hub: HubOption = False,  # noqa: FBT002  # a typer flag
+    explain: Annotated[  # noqa: FBT002  # a typer flag
         bool,
         typer.Option("--explain", help="Show every rule with its first failed condition, and the assumptions."),
     ] = False,
-    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+    as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:
     """Decide one deployment, or each vLLM container of a manifest.
 
@@ -85,12 +85,12 @@ def decide(
     `kubectl get deploy -A -o yaml | runner-policy decide -`
     """
     models = models_of(model_configs or [], hub=hub)
-    _, policy = loaded(rules or default_folder(), default_release, models.find, compile_all=False)
+    _, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
     document, warnings = with_version(policy, read_document(file), vllm_version)
-    document = _on_platform(document, platform)
+    document = _with_platform(document, platform)
     request = read_request(policy, document, explain=explain, overrides=vllm_version is not None)
     if isinstance(request, Request):
-        answer = warned(decide_request(policy, request, today()), warnings)
+        answer = with_warnings(decide_request(policy, request, today()), warnings)
         show_answer(answer, lambda: decision_table(answer), as_json=as_json)
         return
     rows = _decide_each(policy, request, warnings)
@@ -98,7 +98,7 @@ def decide(
         for path, found in rows:
             typer.echo(encode(item_of(request, path, found)).decode())
     else:
-        from policy import render  # noqa: PLC0415  # commands with JSON in a pipe start without rich
+        from policy import render  # noqa: PLC0415  # JSON in a pipe needs no rich
 
         show(render.engines([(name_of(request.document, path), found) for path, found in rows]))
     if not rows:
@@ -106,52 +106,52 @@ def decide(
     raise typer.Exit(FOUND if any(isinstance(found, Problem) for _, found in rows) else 0)
 
 
-def _on_platform(document: Any, platform: Platform | None) -> Any:
-    """The document of a request or a bare manifest, with the platform of a flag if it has none."""
+def _with_platform(document: Any, platform: Platform | None) -> Any:
+    """The document with the platform of the flag, unless it states one; a bare manifest becomes a request."""
     if platform is None:
         return document
     whole = {"manifest": document} if is_manifest(document) else document
     if type(whole) is not dict:
         return document
     if type(whole.get("deployment")) is dict:
-        return {**whole, "deployment": _on(platform, whole["deployment"])}
-    return _on(platform, whole)
+        return {**whole, "deployment": _with_environment(platform, whole["deployment"])}
+    return _with_environment(platform, whole)
 
 
-def _on(platform: Platform, holder: dict[str, Any]) -> dict[str, Any]:
-    """A deployment, or a request with a manifest, with the platform if it has none; an invalid environment is kept."""
+def _with_environment(platform: Platform, holder: dict[str, Any]) -> dict[str, Any]:
+    """A deployment or request with the platform, unless it states one or its environment is invalid."""
     environment = holder.get("environment", {})
     return (
-        {**holder, "environment": {"platform": platform.value} | _stated(environment or {})}
+        {**holder, "environment": {"platform": platform.value} | _without_null_platform(environment or {})}
         if isinstance(environment, dict | None)
         else holder
     )
 
 
-def _stated(environment: dict[str, Any]) -> dict[str, Any]:
-    """The environment without a platform that is null."""
+def _without_null_platform(environment: dict[str, Any]) -> dict[str, Any]:
+    """The environment without a null platform."""
     return {name: value for name, value in environment.items() if name != "platform" or value is not None}
 
 
 def _decide_each(policy: Policy, manifest: Manifest, warnings: list[str]) -> list[tuple[str, Decision | Problem]]:
-    """Each container's path, with its decision, which has the ``warnings`` too, or the problem with it."""
+    """The path of each container with its decision, to which ``warnings`` are added, or its problem."""
     try:
         requests = requests_of(manifest, policy.releases, REMEDIES)
     except RequestInvalid as error:
         fail_request(error)
     day = today()
     rows: list[tuple[str, Decision | Problem]] = []
-    for path, request in _tracked(requests) if err.is_terminal else requests:
+    for path, request in _track(requests) if err.is_terminal else requests:
         try:
             if isinstance(request, RequestInvalid):
                 raise request
-            rows.append((path, warned(policy.decide(request, day), warnings)))
+            rows.append((path, with_warnings(policy.decide(request, day), warnings)))
         except RequestInvalid as error:
             rows.append((path, request_problem(error, remedies=REMEDIES)))
     return rows
 
 
-def _tracked(
+def _track(
     requests: Iterable[tuple[str, Request | RequestInvalid]],
 ) -> Iterable[tuple[str, Request | RequestInvalid]]:
     from rich.progress import track  # noqa: PLC0415  # as above

@@ -1,4 +1,4 @@
-"""The command ``dry-run``: a decision explained, or what candidate rules would change in it."""
+"""The command ``dry-run``: explains a decision, or shows what candidate rules would change in it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from policy.cli.requests import (
     ModelOption,
     VersionOption,
     decide_request,
-    loaded,
+    load_policy,
     models_of,
     read_document,
     read_request,
     read_text,
     today,
-    warned,
     with_version,
+    with_warnings,
 )
 from policy.errors import RequestInvalid, RulesInvalid
 from policy.parser.yamltree import MAX_BYTES as MAX_RULE_FILE
@@ -59,7 +59,7 @@ def dry_run(
     default_release: DefaultOption = None,
     vllm_version: VersionOption = None,
     model_configs: ModelOption = None,
-    hub: HubOption = False,  # noqa: FBT002  # typer's flags
+    hub: HubOption = False,  # noqa: FBT002  # a typer flag
     candidates: Annotated[
         list[Path] | None,
         typer.Option("--candidate", metavar="FILE", help="A rule file to overlay on the rules; may be repeated."),
@@ -67,10 +67,12 @@ def dry_run(
     remove: Annotated[
         list[str] | None, typer.Option("--remove", metavar="ID", help="The id of a rule to remove; may be repeated.")
     ] = None,
-    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+    as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:
     """Explain a decision, or show what candidate rules would change."""
-    sources, policy = loaded(rules or default_folder(), default_release, models_of(model_configs or [], hub=hub).find)
+    sources, policy = load_policy(
+        rules or default_folder(), default_release, models_of(model_configs or [], hub=hub).find
+    )
     document, warnings = with_version(policy, read_document(file), vllm_version)
     request = read_request(policy, document, explain=True)
     if isinstance(request, Manifest):
@@ -78,7 +80,7 @@ def dry_run(
     day = today()
     current = decide_request(policy, request, day)
     if not candidates and not remove:
-        explained = warned(current, warnings)
+        explained = with_warnings(current, warnings)
         show_answer(explained, lambda: decision_table(explained), as_json=as_json)
         return
     if request.deployment is not None:
@@ -94,7 +96,7 @@ def dry_run(
         int(CANDIDATE_SECONDS),
     )
     try:
-        with err.working("trying the candidate rules"):
+        with err.working("evaluating the candidate rules"):
             done = subprocess.run(  # noqa: S603  # our own module, by our own interpreter
                 candidate.COMMAND,
                 input=candidate.encode(job),
@@ -117,6 +119,8 @@ def dry_run(
     # INVARIANT: only a request to the service can compare for all deployments; on the command line `rules diff` does.
     assert isinstance(compared, DryRunComparison)
     compared = structs.replace(
-        compared, current=warned(compared.current, warnings), candidate=warned(compared.candidate, warnings)
+        compared,
+        current=with_warnings(compared.current, warnings),
+        candidate=with_warnings(compared.candidate, warnings),
     )
     show_answer(compared, lambda: report.comparison(compared), as_json=as_json)

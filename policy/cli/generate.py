@@ -1,4 +1,4 @@
-"""The generated files, made from the vocabulary: schemas for editors and ``docs/facts.md``.
+"""The files generated from the vocabulary and the rule language: schemas for editors, and two pages of ``docs``.
 
 Owns the list of files and their content. ``make generate`` writes them, and ``--check`` fails if one is out of date.
 """
@@ -43,13 +43,13 @@ def generated(catalogue: Catalogue) -> dict[str, str]:
 
 
 def facts_page(catalogue: Catalogue) -> str:
-    """The vocabulary as a page."""
+    """The page of the vocabulary."""
     readers = read_by(catalogue)
     lines = [
         "# Facts",
         "",
         (
-            "What the rules read, under vLLM's own names. In a request the dots are nesting: "
+            "The facts that rules read, under vLLM's own names. In a request the names are nested: "
             '`model_config.is_moe` is `{"model_config": {"is_moe": true}}`.'
         ),
         "An object is absent if it is `null` or missing; `{}` is present. A fact that is not stated has its default.",
@@ -73,7 +73,7 @@ def facts_page(catalogue: Catalogue) -> str:
 
 
 def language_page() -> str:
-    """The rule language as a page: operators, effects and the fields of house rules."""
+    """The page of the rule language: operators, effects and the fields of house rules."""
     lines = [
         "# The rule language",
         "",
@@ -91,7 +91,7 @@ def language_page() -> str:
         "",
         (
             "`all`, `any` and `not` nest; `uses` names a condition that several rules share. "
-            "Below an absent object every condition is false, also a negated one."
+            "Below an absent object every condition is false, even a negated one."
         ),
         "",
         "## Effects, in the order in which they decide",
@@ -111,8 +111,8 @@ def language_page() -> str:
         "",
         (
             "A rule with `until: 2027-03-01` holds up to and including that day. From 2027-03-02 on (UTC) every "
-            f"decision is made as if the rule were not there. From {NOTICE} days before that day on each decision that "
-            "the rule is part of has a warning, and afterwards each decision that it would be part of."
+            f"decision is made as if the rule did not exist. From {NOTICE} days before its last day, each decision "
+            "that the rule is part of has a warning; after that day, each decision that it would be part of."
         ),
     ]
     return "\n".join(lines) + "\n"
@@ -125,7 +125,7 @@ def main() -> None:
 
 
 def check() -> None:
-    """Exit with 1 and their names if files are not as ``main`` would write them."""
+    """Exit with 1, naming the files that differ from what ``main`` would write."""
     files = generated(load(read_folder(ROOT / "rules")))
     stale = [path for path, text in files.items() if not (ROOT / path).is_file() or (ROOT / path).read_text() != text]
     if stale:

@@ -1,4 +1,4 @@
-"""Texts of users in Markdown for a pull request: as code, which no content of theirs can end."""
+"""User input as code in the Markdown of a pull request; it cannot end the code span."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def code_span(text: str) -> str:
     """
     text = escape_line(text)
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
-    # a blank at both ends is removed again, and a backtick at an end would belong to the fence
+    # Markdown strips a space at both ends, and a backtick at an end would become part of the fence
     pad = " " if not text or text[0] in " `" or text[-1] in " `" else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def code_cell(json_text: str) -> str:
-    """JSON text as a code span in a cell of a table, which an unescaped pipe would end, also in code.
+    """JSON text as a code span in a table cell, which an unescaped pipe would end even inside code.
 
-    In JSON text backslashes before a pipe come in pairs, so that the one before it here escapes it.
+    In JSON text backslashes before a pipe come in pairs, so the one added here escapes the pipe.
     """
     return code_span(json_text).replace("|", "\\|")

@@ -1,7 +1,6 @@
-"""The commands ``rules prove`` and ``rules diff``: what holds for the rules, and what an edit of them changes.
+"""The commands ``rules prove`` and ``rules diff``: properties of the rules, and what an edit of them changes.
 
-Owns their options, and how names and files become rules and fleets; ``proof_report`` and
-``edit_report`` format their output.
+Owns their options and the loading of rules and fleets; ``proof_report`` and ``edit_report`` format their output.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import typer
 from policy.cli import edit_report
 from policy.cli import proof_report as report
 from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail, show_text
-from policy.cli.requests import REMEDIES, HubOption, ModelOption, loaded, models_of, parsed, read_text, today
+from policy.cli.requests import REMEDIES, HubOption, ModelOption, load_policy, models_of, parse_text, read_text, today
 from policy.errors import EngineFailed, Remedy, RequestInvalid, RulesInvalid
 from policy.messages import counted
 from policy.parser.jsontext import NotJson, read_json
@@ -45,11 +44,11 @@ FLEET_REMEDIES: Final[Remedies] = {
     Remedy.KNOWN_RELEASE: "name one of them in the file",
     Remedy.VERSION: "state it in the file",
 }
-"""The remedies in the words of ``rules diff``, which has no ``--vllm-version``."""
+"""The remedies as ``rules diff`` words them; it has no ``--vllm-version``."""
 
 
 class ProofFormat(StrEnum):
-    """How a proof is reported."""
+    """The output formats of ``rules prove``."""
 
     TEXT = "text"
     JSON = "json"
@@ -57,7 +56,7 @@ class ProofFormat(StrEnum):
 
 
 class EditFormat(StrEnum):
-    """How an edit is reported."""
+    """The output formats of ``rules diff``."""
 
     TEXT = "text"
     JSON = "json"
@@ -72,18 +71,18 @@ def prove(
         ProofFormat, typer.Option("--format", help="Text, JSON, or GitHub annotations.")
     ] = ProofFormat.TEXT,
 ) -> None:
-    """Prove over all facts, for each release: no unreachable or redundant rule, a decision for every deployment.
+    """Prove, for each release and all facts, that no rule is unreachable or redundant and that some rule decides.
 
-    Also shows which releases are equivalent. For neighbours that differ, a smallest deployment is shown for each
-    difference, decided by the engine as well.
+    Also shows which releases are equivalent, and for adjacent releases that differ, a smallest deployment for each
+    difference, which the engine decides as well.
     """
     from policy.proof.claims import prove as proof_of  # noqa: PLC0415  # the solver takes a third of a second to import
 
-    place = folder or rules or default_folder()
-    _, policy = loaded(place, None)
+    rules_folder = folder or rules or default_folder()
+    _, policy = load_policy(rules_folder, None)
     with _proving("proving") as progress:
         proof = proof_of(policy, progress)
-    faults = RulesInvalid(proof.faults).under(place).faults
+    faults = RulesInvalid(proof.faults).under(rules_folder).faults
     match form:
         case ProofFormat.TEXT:
             for fault in faults:
@@ -106,7 +105,7 @@ def diff(
         str, typer.Argument(metavar="BASE", help="The rules before: a git revision, or a folder such as `./rules`.")
     ],
     head: Annotated[
-        str | None, typer.Argument(metavar="HEAD", help="The rules after; defaults to the folder as it is.")
+        str | None, typer.Argument(metavar="HEAD", help="The rules after; defaults to the current rules folder.")
     ] = None,
     rules: RulesOption = None,
     form: Annotated[
@@ -129,29 +128,29 @@ def diff(
         ),
     ] = None,
     model_configs: ModelOption = None,
-    hub: HubOption = False,  # noqa: FBT002  # typer's flags
-    full: Annotated[  # noqa: FBT002  # typer's flags
+    hub: HubOption = False,  # noqa: FBT002  # a typer flag
+    full: Annotated[  # noqa: FBT002  # a typer flag
         bool, typer.Option("--full", help="List every class of deployments by release, and every value of a list.")
     ] = False,
-    exit_code: Annotated[  # noqa: FBT002  # typer's flags
+    exit_code: Annotated[  # noqa: FBT002  # a typer flag
         bool,
         typer.Option(
             "--exit-code",
-            help="Exit with 1 if a deployment is affected, a release goes, or the default release changes.",
+            help="Exit with 1 if a deployment is affected, a release is removed, or the default release changes.",
         ),
     ] = False,
 ) -> None:
-    """Show what an edit changes: the rules in words, then the deployments with another start, runner or reasons.
+    """Show what an edit changes: the rules in words, then the deployments whose start, runner or reasons change.
 
-    Deployments are grouped by rule and transition, each group with a smallest one and its releases. If no deployment is
-    affected, that is proved.
+    Deployments are grouped by rule and transition, each group with a smallest example and its releases. If no
+    deployment is affected, that is proved.
     Examples: `runner-policy rules diff main`, `runner-policy rules diff v1.4 HEAD --format markdown`
     """
     from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import
 
-    place = rules or default_folder()
+    rules_folder = rules or default_folder()
     find = models_of(model_configs or [], hub=hub).find
-    before, after = _policy(base, place, find), _policy(head, place, find)
+    before, after = _policy(base, rules_folder, find), _policy(head, rules_folder, find)
     with _proving("comparing") as progress:
         day = today()
         edit = edit_of(before, after, progress, day)
@@ -166,7 +165,7 @@ def diff(
         case EditFormat.MARKDOWN:
             typer.echo("\n".join(edit_report.markdown(edit, count, full=full)))
         case EditFormat.GITHUB:
-            for line in edit_report.notices(edit, place, after.catalogue, before.catalogue):
+            for line in edit_report.notices(edit, rules_folder, after.catalogue, before.catalogue):
                 typer.echo(line)
     if count is not None and count.undecided == count.deployments > 0:
         fail(FOUND, f"{fleet}: no deployment could be decided, so none was compared")
@@ -186,30 +185,32 @@ def _append(file: Path, lines: Iterator[str]) -> None:
 
 
 @contextmanager
-def _proving(doing: str) -> Iterator[Callable[[str], None]]:
-    """Show the progress on a terminal; the command fails if the solver and the engine disagree."""
+def _proving(task: str) -> Iterator[Callable[[str], None]]:
+    """Show progress on a terminal; the command fails if the solver and the engine disagree."""
     from policy.proof.difference import ProofFailed  # noqa: PLC0415  # as above
 
     try:
-        with err.status(doing) as status:
-            yield lambda what: status.update(f"{doing} {what}")
+        with err.status(task) as status:
+            yield lambda what: status.update(f"{task} {what}")
     except ProofFailed as error:
         fail(FOUND, str(error))
 
 
-def _policy(name: str | None, place: Path, find: Find) -> Policy:
+def _policy(name: str | None, rules_folder: Path, find: Find) -> Policy:
     """The rules that a name refers to; the command fails if they cannot be read or are invalid."""
     from policy.rules.git import AmbiguousRevision, RevisionNotFound, read_revision  # noqa: PLC0415  # only this command needs git
 
     try:
-        with err.working(f"loading the rules of {name or place}"):
-            return Policy(load(read_folder(place) if name is None else read_revision(name, place)), find=find)
+        with err.working(f"loading the rules of {name or rules_folder}"):
+            return Policy(
+                load(read_folder(rules_folder) if name is None else read_revision(name, rules_folder)), find=find
+            )
     except (AmbiguousRevision, RevisionNotFound) as error:
         fail(USAGE, str(error))
     except RulesInvalid as error:
-        fail(INVALID, f"the rules of {name or place}:", str(error))
+        fail(INVALID, f"the rules of {name or rules_folder}:", str(error))
     except EngineFailed as error:
-        fail(INVALID, f"the rules of {name or place}: {error}")
+        fail(INVALID, f"the rules of {name or rules_folder}: {error}")
 
 
 def _fleet_count(file: str, before: Policy, after: Policy, day: date) -> FleetCount:
@@ -217,7 +218,7 @@ def _fleet_count(file: str, before: Policy, after: Policy, day: date) -> FleetCo
 
     pairs = [
         pair
-        for number, document in enumerate(_fleet(file), 1)
+        for number, document in enumerate(_fleet_documents(file), 1)
         for pair in _pairs(document, f"{file}:{number}", before.releases, after.releases)
     ]
     with err.working("deciding the fleet"):
@@ -227,7 +228,7 @@ def _fleet_count(file: str, before: Policy, after: Policy, day: date) -> FleetCo
 def _pairs(
     document: Any, name: str, before: Releases, after: Releases
 ) -> Iterator[tuple[str, Request | RequestInvalid | None, Request | RequestInvalid | None]]:
-    """The deployments of a document, as read for each side."""
+    """The name of each deployment in a document, with its request before and after the edit."""
     sides = _requests(document, name, before), _requests(document, name, after)
     names = dict.fromkeys(each for side in sides if isinstance(side, dict) for each in side)
     for each in names or [name]:
@@ -235,13 +236,13 @@ def _pairs(
         yield each, base, head
 
 
-def _fleet(file: str) -> list[Any]:
-    """The documents of a file: a JSON value on each line, or a list, or one document or manifest."""
+def _fleet_documents(file: str) -> list[Any]:
+    """The documents of a file: a JSON value on each line, a list, or a single document or manifest."""
     text = read_text(file)
     try:
         return [read_json(line.encode()) for line in StringIO(text) if line.strip()]
     except NotJson:
-        document = parsed(text, file)
+        document = parse_text(text, file)
         return document if isinstance(document, list) else [document]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def steps(proof: Proof) -> RenderableType:
-    """The steps from release to release with their differences, and the equivalent releases."""
+    """The differences from each release to the next, and the equivalent releases."""
     lines: list[RenderableType] = []
     for step in proof.steps:
         if step.changes:
@@ -38,16 +38,16 @@ def steps(proof: Proof) -> RenderableType:
 
 
 def class_lines(change: Difference) -> list[RenderableType]:
-    """A change in three lines: the rule and what it does, the reasons, the smallest deployment."""
+    """A difference in three lines: the rule and the transition, the reasons, the smallest deployment."""
     return [
-        indented(Text.assemble((change.rule, STRONG), f": {transition(change)}"), 2),
-        indented(Text(", ".join(reasons(change)) or "the same reasons with other texts", QUIET), 4),
-        indented(escape_control(json.dumps(change.facts, ensure_ascii=False)), 4),
+        indent(Text.assemble((change.rule, STRONG), f": {transition(change)}"), 2),
+        indent(Text(", ".join(reasons(change)) or "the same reasons with other texts", QUIET), 4),
+        indent(escape_control(json.dumps(change.facts, ensure_ascii=False)), 4),
     ]
 
 
-def indented(text: Text, by: int) -> RenderableType:
-    """A text all lines of which are indented, also those that it is wrapped to."""
+def indent(text: Text, by: int) -> RenderableType:
+    """Indent all lines of a text, including wrapped ones."""
     return Padding(text, (0, 0, 0, by))
 
 
@@ -67,11 +67,11 @@ def transition(change: Difference) -> str:
 
 
 def outcome(answer: ProofOutcome) -> str:
-    """The runner and whether it starts, as ``state`` writes them."""
+    """The runner and whether it starts, as ``state`` formats them."""
     return state(answer.runner, answer.starts)
 
 
-def state(runner: str | None, starts: bool) -> str:  # noqa: FBT001  # the text of two values
+def state(runner: str | None, starts: bool) -> str:  # noqa: FBT001  # formats two values
     """A runner and whether it starts: ``V2``, ``V1 (fails to start)``, ``no runner``."""
     if runner is None:
         return "no runner"

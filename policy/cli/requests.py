@@ -1,4 +1,4 @@
-"""What commands read: a policy from its rules, a document from a file, a request from a document, the date.
+"""The inputs of commands: rules, documents, requests, models and the date.
 
 Owns the options for models. The command fails with a message if something cannot be read.
 """
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 MAX_FILE: Final = 32 << 20
 MAX_VALUES: Final = 1_000_000
-"""Values of a YAML file. Reading as many takes 12 s of a processor and about 400 MB; JSON takes far less."""
-SMALLER: Final = " in YAML; write the file as JSON, which has no such limit, or in parts"
+"""The maximum number of values in a YAML file; reading them takes 12 s of processor time and 400 MB, JSON far less."""
+YAML_LIMIT_REMEDY: Final = " in YAML; write the file as JSON, which has no such limit, or in parts"
 GIVE_MODEL: Final = "give it with `--model-config NAME=FILE`, or download it with `--hub`"
 REMEDIES: Final[Remedies] = {
     Remedy.MODEL_CONFIG: GIVE_MODEL,
@@ -50,7 +50,7 @@ REMEDIES: Final[Remedies] = {
     Remedy.KNOWN_RELEASE: "name one of them with `--vllm-version`",
     Remedy.VERSION: "state it with `--vllm-version`",
 }
-"""The remedies in the words of the command line."""
+"""The remedies as the command line words them."""
 
 ModelOption = Annotated[
     list[str] | None,
@@ -79,14 +79,14 @@ HubOption = Annotated[
 
 
 def today() -> date:
-    """The date in UTC, by which rules are overdue for review. A command reads it once."""
+    """The date in UTC, which determines overdue and ended rules; a command reads it once."""
     return datetime.now(UTC).date()
 
 
-def loaded(
+def load_policy(
     folder: Path, default_release: str | None, find: Find = no_models, *, compile_all: bool = True
 ) -> tuple[Sources, Policy]:
-    """The rules of a folder, ready to decide; without ``compile_all`` as ``Policy`` has it."""
+    """Load the rules of a folder; ``Policy`` describes ``compile_all``."""
     try:
         with err.working(f"loading the rules of {folder}"):
             sources = read_folder(folder)
@@ -99,16 +99,18 @@ def loaded(
         fail(USAGE, f"--default-release: {error}")
 
 
-def read_text(path: Path | str, most: int = MAX_FILE, *, pipes: bool = True) -> str:
-    """The text of a file, with ``pipes`` also of a pipe, or of standard input for ``-``.
+def read_text(path: Path | str, limit: int = MAX_FILE, *, pipes: bool = True) -> str:
+    """Read a file, standard input for ``-``, or with ``pipes`` also a pipe.
 
-    The command fails if it cannot be read, or has more than ``most`` bytes.
+    The command fails if it cannot be read or has more than ``limit`` bytes.
     """
     name = escape_line(str(path))
     try:
-        data = sys.stdin.buffer.read(most + 1) if str(path) == "-" else read_at_most(Path(path), most + 1, pipes=pipes)
-        if len(data) > most:
-            fail(USAGE, f"{name}: cannot be read: more than {most:,} bytes")
+        data = (
+            sys.stdin.buffer.read(limit + 1) if str(path) == "-" else read_at_most(Path(path), limit + 1, pipes=pipes)
+        )
+        if len(data) > limit:
+            fail(USAGE, f"{name}: cannot be read: more than {limit:,} bytes")
         return data.decode()
     except (OSError, UnicodeDecodeError) as error:
         fail(USAGE, f"{name}: cannot be read: {error}")
@@ -116,11 +118,11 @@ def read_text(path: Path | str, most: int = MAX_FILE, *, pipes: bool = True) -> 
 
 def read_document(file: str) -> Any:
     """The document of a JSON or YAML file; several YAML documents are returned as a list."""
-    return parsed(read_text(file), file)
+    return parse_text(read_text(file), file)
 
 
-def parsed(text: str, file: str) -> Any:
-    """The document in a file's text; YAML is tried if it is not JSON, since the YAML reader has lower limits."""
+def parse_text(text: str, file: str) -> Any:
+    """The document in a file's text, read as JSON if possible: the YAML reader has lower limits."""
     file = escape_line(file)
     try:
         return read_json(text.encode())
@@ -131,12 +133,15 @@ def parsed(text: str, file: str) -> Any:
         with err.working(f"reading {file}"):
             documents = read_documents(text, file, MAX_FILE, MAX_VALUES, resolve_variables)
     except RulesInvalid as error:
-        fail(USAGE, *(f"{fault}{SMALLER if fault.message == too_many(MAX_VALUES) else ''}" for fault in error.faults))
+        fail(
+            USAGE,
+            *(f"{fault}{YAML_LIMIT_REMEDY if fault.message == too_many(MAX_VALUES) else ''}" for fault in error.faults),
+        )
     return documents[0] if len(documents) == 1 else documents
 
 
 def models_of(named: list[str], *, hub: bool) -> ModelFinder:
-    """Where models are looked up: in what the flags name, in local folders, and on the hub if enabled."""
+    """Where models are looked up: in the files of the flags, in local folders, and on the hub if it is enabled."""
     faults = [f"--model-config {quoted(each)}: write NAME=FILE" for each in named if "=" not in each.strip("=")]
     if faults:
         fail(USAGE, *faults)
@@ -148,7 +153,7 @@ def models_of(named: list[str], *, hub: bool) -> ModelFinder:
 
 
 def with_version(policy: Policy, document: Any, version: str | None) -> tuple[Any, list[str]]:
-    """The document with the version of a flag, and the warning if it overrides that of the document.
+    """The document with the version of the flag, and a warning if that overrides the document's own.
 
     The command fails if the version is invalid or unknown.
     """
@@ -171,7 +176,7 @@ def with_version(policy: Policy, document: Any, version: str | None) -> tuple[An
 def read_request(policy: Policy, document: Any, *, explain: bool, overrides: bool = False) -> Request | Manifest:
     """The request or manifest in a document; with ``explain``, the decision will be explained.
 
-    With ``overrides``, its version decides also for images that have another.
+    With ``overrides``, its version also overrides the tags of images.
     """
     try:
         request = read_request_or_manifest(document, policy.releases)
@@ -183,7 +188,7 @@ def read_request(policy: Policy, document: Any, *, explain: bool, overrides: boo
 
 
 def decide_request(policy: Policy, request: Request, on: date) -> Decision:
-    """The decision on a day."""
+    """The decision for a request on a given day; the command fails if the request is invalid."""
     try:
         with err.working("deciding"):
             return policy.decide(request, on)
@@ -191,7 +196,7 @@ def decide_request(policy: Policy, request: Request, on: date) -> Decision:
         fail_request(error)
 
 
-def warned(decision: Decision, warnings: list[str]) -> Decision:
+def with_warnings(decision: Decision, warnings: list[str]) -> Decision:
     """The decision with further warnings."""
     return structs.replace(decision, warnings=[*warnings, *decision.warnings]) if warnings else decision
 

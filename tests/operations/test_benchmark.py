@@ -10,9 +10,9 @@ import pytest
 
 from bench import __main__ as benchmark
 from bench.command_line import CommandLine
-from bench.deployments import Derived
-from bench.inprocess import Compared
-from bench.job import Measured
+from bench.deployments import DerivationTimes
+from bench.inprocess import EngineComparison
+from bench.job import Measurement
 from bench.memory import Growth
 from bench.report import Results
 from bench.traffic import BATCH, CONSTANT, DIFFERENT, LOGGED, REPEATED, Corpus, Load, Traffic
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 LOAD = Load(seed=1, rounds=1, single=1_000, stream=1_000, cerbos=0)
 CORPUS = Corpus(Path(), Path(), count=1_000, size=1_000.0, answer_size=1_000, fired=2.0, kinds=500)
-FAST = Measured(count=25_000, seconds=1.0, p50=1.0, p99=2.0, busy=0.5, cpu=1.0)
+FAST = Measurement(count=25_000, seconds=1.0, p50=1.0, p99=2.0, busy=0.5, cpu=1.0)
 HALF = replace(FAST, count=12_500)
 MEASURED = {CONSTANT: FAST, DIFFERENT: HALF, REPEATED: FAST, LOGGED: HALF, BATCH: FAST}
 TRAFFIC = Traffic(CORPUS, {name: [one] for name, one in MEASURED.items()}, MEASURED, (90_000_000, 90_000_000), [])
-DERIVED = Derived(count=5_000, size=900.0, new=100.0, seen=5.0, whole_new=200.0, whole_seen=100.0)
-COMPARED = Compared("0.23.0", 28, 10_000, 2.5, 10.0, 20.0, ratio=2.0, form="one list", bare=9.0)
+DERIVED = DerivationTimes(count=5_000, size=900.0, new=100.0, seen=5.0, whole_new=200.0, whole_seen=100.0)
+COMPARED = EngineComparison("0.23.0", 28, 10_000, 2.5, 10.0, 20.0, ratio=2.0, form="one list", bare=9.0)
 GROWTH = Growth(decisions=1_000, before=90_000_000, after=91_000_000)
 COMMANDS = CommandLine(starts=7, plain=0.1, help=0.3, decide=0.5, prove=15.0, diff=3.0, dry_run=2.0, checks=60.0)
 ALL_MET = Results(LOAD, TRAFFIC, [COMPARED], DERIVED, GROWTH, ready=1.0, commands=COMMANDS, skipped=[])
@@ -67,15 +67,20 @@ def test_the_report_has_the_number_of_starts(bench: Callable[..., tuple[object, 
 @pytest.mark.parametrize(
     ("results", "missed"),
     [
-        (replace(ALL_MET, ready=2.5), "ready after, s"),
-        (replace(ALL_MET, compared=[replace(COMPARED, ratio=1.2)]), "fired rules of 0.23.0, times zen-engine"),
+        (replace(ALL_MET, ready=2.5), "start until ready, s"),
+        (
+            replace(ALL_MET, compared=[replace(COMPARED, ratio=1.2)]),
+            "fired rules of 0.23.0: times as fast as zen-engine",
+        ),
         (
             replace(ALL_MET, derived=replace(DERIVED, new=151, seen=41)),
-            "facts of a new deployment, µs; facts of a deployment that was seen, µs",
+            "facts of a new deployment, µs; facts of a repeated deployment, µs",
         ),
         (
             replace(ALL_MET, commands=replace(COMMANDS, help=0.31, decide=0.51)),
-            "; ".join(f"processor time of `{name}`, of a plain interpreter's" for name in ("--help", "decide")),
+            "; ".join(
+                f"processor time of `{name}`: multiple of a plain interpreter's" for name in ("--help", "decide")
+            ),
         ),
         (
             replace(ALL_MET, commands=replace(COMMANDS, prove=15.1, diff=3.1, dry_run=2.1, checks=60.1)),

@@ -18,11 +18,11 @@ PARSERS = (
     "vllm.entrypoints.launchers.cli_args",
     "vllm.entrypoints.openai.cli_args",
 )
-"""Where `make_arg_parser` is defined, the newest place first."""
+"""The modules that define `make_arg_parser`, newest first."""
 
 ENGINE = "vllm.engine.arg_utils"
 PARSER_CLASS = "vllm.utils.argparse_utils"
-PLAIN = {
+SIMPLE_TYPES = {
     "int": "int",
     "float": "float",
     "str": "text",
@@ -30,7 +30,7 @@ PLAIN = {
     "parse_reasoning_parser": "text-none-unsets",
 }
 WRAPPERS = ("Annotated", "SkipValidation", "Optional", "Union")
-DEPTH = 2
+MAX_DEPTH = 2
 """The maximum depth of an object's fields: `compilation_config.pass_config.enable_sp` is two deep."""
 
 Kwargs = dict[str, Any]
@@ -47,7 +47,7 @@ class Hint:
 
 
 def arguments(world: World) -> dict[str, object]:
-    """The flags of a release by the names under which it stores them."""
+    """The flags of a release, by the attribute in which each is stored."""
     reader = _OptionReader(world)
     parser = next((module for name in PARSERS if (module := world.module(name)) is not None), None)
     if parser is None:
@@ -64,7 +64,7 @@ def arguments(world: World) -> dict[str, object]:
 
 
 class _OptionReader:
-    """Interprets the functions that add flags; `rows` has what they added."""
+    """Interprets the functions that add flags; `rows` has the flags added so far."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -73,7 +73,7 @@ class _OptionReader:
         engine, parser = world.module(ENGINE), world.module(PARSER_CLASS)
         compute = engine.bound.get("_compute_kwargs") if engine else None
         text = ast.unparse(compute) if isinstance(compute, ast.stmt) else ""
-        self.human = _human(compute)
+        self.suffixed = _suffixed_fields(compute)
         self.optional_valued = "'const'" in text
         self.null_choice = "append(None)" in text
         self.dict_subclasses = "is_dict_subclass" in text
@@ -95,7 +95,7 @@ class _OptionReader:
     # functions
 
     def function(self, module: Module, name: str, owner: str | None) -> None:
-        """Run a module's function, or a class's method, that adds flags."""
+        """Interpret a module's function, or a class's method, that adds flags."""
         body = module.tree.body
         if owner is not None:
             body = next((node.body for node in body if isinstance(node, ast.ClassDef) and node.name == owner), [])
@@ -103,9 +103,9 @@ class _OptionReader:
         if found is not None:
             self.run(module, found.body, {})
 
-    def frontend(self, found: SourceDefinition) -> None:
-        """Add a flag for each field of the frontend's dataclass, as its own methods change them."""
-        classes = list(self.lineage(found))
+    def frontend(self, definition: SourceDefinition) -> None:
+        """Add a flag for each field of the frontend's dataclass, as its own methods customize it."""
+        classes = list(self.lineage(definition))
         kwargs = {name: given for klass in reversed(classes) for name, given in self.kwargs(klass).items()}
         for klass in reversed(classes):
             assert isinstance(klass.node, ast.ClassDef)
@@ -126,7 +126,7 @@ class _OptionReader:
                     value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=class_name)]),
                 ):
                     if class_name != "cls":
-                        local[name] = self.of_class(module, class_name)
+                        local[name] = self.fields_of(module, class_name)
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() as source):
                     local[name] = self.pick(module, source, local)
                 case ast.Assign(targets=[ast.Subscript(value=target, slice=ast.Constant(value=str(key)))], value=given):
@@ -148,10 +148,10 @@ class _OptionReader:
                         word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)
                     ]
                     if flags and flags[0].startswith("-"):
-                        self.add(flags, self.called(module, keywords, local))
+                        self.add(flags, self.call_keywords(module, keywords, local))
 
-    def called(self, module: Module, keywords: list[ast.keyword], local: Mapping[str, Any]) -> Kwargs:
-        """The keywords of a call, those spread into it first."""
+    def call_keywords(self, module: Module, keywords: list[ast.keyword], local: Mapping[str, Any]) -> Kwargs:
+        """The keywords of a call, with those of spread dicts."""
         found: Kwargs = {}
         for keyword in keywords:
             if keyword.arg is not None:
@@ -172,7 +172,7 @@ class _OptionReader:
                 value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=class_name)]),
                 slice=ast.Constant(value=str(key)),
             ):
-                return dict_of(self.of_class(module, class_name).get(key))
+                return dict_of(self.fields_of(module, class_name).get(key))
             case ast.Subscript(value=inner, slice=ast.Constant(value=str(key))):
                 return dict_of(self.pick(module, inner, local).get(key))
         return {}
@@ -181,13 +181,13 @@ class _OptionReader:
         """One keyword as the rows store it; keywords that do not change a flag's values are left out."""
         match key, node:
             case "type", ast.Call(func=ast.Name(id="optional_type"), args=[inner]):
-                return {"type": PLAIN[ast.unparse(inner)], "optional": True}
+                return {"type": SIMPLE_TYPES[ast.unparse(inner)], "optional": True}
             case "type", ast.Lambda(body=ast.Call(func=ast.Attribute(attr="replace"))):
                 return {"type": "dashed"}
             case "type", ast.Lambda():
                 return {"type": "devices"}
             case "type", _:
-                return {"type": PLAIN[ast.unparse(node)], "optional": False}
+                return {"type": SIMPLE_TYPES[ast.unparse(node)], "optional": False}
             case "action", ast.Constant(value=str(action)):
                 return {"action": action}
             case "action", ast.Attribute(attr="BooleanOptionalAction"):
@@ -227,12 +227,12 @@ class _OptionReader:
                     row["dashes"] = True
                 if action == "append":
                     row["repeats"] = True
-        assert dest not in self.rows, dest  # INVARIANT: of two flags with one name, one would hide the other
+        assert dest not in self.rows, dest  # INVARIANT: a second flag with this name would hide the first
         self.rows[dest] = row
 
     # types
 
-    def of_class(self, module: Module, name: str) -> dict[str, Kwargs]:
+    def fields_of(self, module: Module, name: str) -> dict[str, Kwargs]:
         found = self.world.find(module, name)
         if not isinstance(found, SourceDefinition):
             return {}
@@ -245,16 +245,16 @@ class _OptionReader:
             }
         return {field: dict(given) for field, given in self.fields[key].items()}
 
-    def lineage(self, found: SourceDefinition) -> Iterator[SourceDefinition]:
-        """A class and those it inherits fields from, itself first."""
-        yield found
-        assert isinstance(found.node, ast.ClassDef)
-        for base in found.node.bases:
-            above = self.world.find(found.module, base.id) if isinstance(base, ast.Name) else None
-            if isinstance(above, SourceDefinition) and isinstance(above.node, ast.ClassDef):
-                yield from self.lineage(above)
+    def lineage(self, definition: SourceDefinition) -> Iterator[SourceDefinition]:
+        """A class and the classes that it inherits fields from, itself first."""
+        yield definition
+        assert isinstance(definition.node, ast.ClassDef)
+        for base in definition.node.bases:
+            parent = self.world.find(definition.module, base.id) if isinstance(base, ast.Name) else None
+            if isinstance(parent, SourceDefinition) and isinstance(parent.node, ast.ClassDef):
+                yield from self.lineage(parent)
 
-    def annotated(self, klass: SourceDefinition) -> Iterator[tuple[str, ast.AnnAssign]]:
+    def own_fields(self, klass: SourceDefinition) -> Iterator[tuple[str, ast.AnnAssign]]:
         """The fields in a dataclass's own body."""
         assert isinstance(klass.node, ast.ClassDef)
         for node in klass.node.body:
@@ -266,7 +266,7 @@ class _OptionReader:
     def kwargs(self, klass: SourceDefinition) -> dict[str, Kwargs]:
         """The row properties of each field's flag."""
         return {
-            name: self.field(name, self.hints(klass.module, node.annotation)) for name, node in self.annotated(klass)
+            name: self.field(name, self.hints(klass.module, node.annotation)) for name, node in self.own_fields(klass)
         }
 
     def field(self, name: str, hints: list[Hint]) -> Kwargs:
@@ -278,7 +278,7 @@ class _OptionReader:
         if "dataclass" in names:
             found = by_name["dataclass"].definition
             assert found is not None
-            kwargs = {"type": "object", "members": self.members(found, DEPTH)}
+            kwargs = {"type": "object", "members": self.members(found, MAX_DEPTH)}
         elif names == {"bool", "str", "None"} and self.optional_valued:
             kwargs = {"type": "text", "nargs": "?"}
         elif "bool" in names:
@@ -288,7 +288,9 @@ class _OptionReader:
         elif kind := next((kind for kind in ("tuple", "list", "set") if kind in names), None):
             kwargs = self.collection(kind, by_name[kind].arguments)
         elif "int" in names:
-            kwargs = {"type": "human-or-auto" if name == "max_model_len" else "human" if name in self.human else "int"}
+            kwargs = {
+                "type": "human-or-auto" if name == "max_model_len" else "human" if name in self.suffixed else "int"
+            }
         elif "float" in names:
             kwargs = {"type": "float"}
         elif "dict" in names:
@@ -304,7 +306,7 @@ class _OptionReader:
         return kwargs
 
     def collection(self, kind: str, arguments: tuple[object, ...]) -> Kwargs:
-        """A list takes one word or more, a tuple of known length that many."""
+        """The row properties of a collection's flag: one or more words, or as many as a tuple has elements."""
         elements = [item for item in arguments if isinstance(item, list)]
         open_end = len(elements) < len(arguments)
         nargs: object = "+" if kind != "tuple" or open_end else len(elements)
@@ -312,20 +314,20 @@ class _OptionReader:
         if len(hints) == 1 and hints[0].name == "Literal":
             return {**_choices(hints[0].arguments, closed=True), "nargs": nargs}
         element = hints[0].name if len(hints) == 1 else "str"
-        return {"type": PLAIN.get(element, "text"), "nargs": nargs}
+        return {"type": SIMPLE_TYPES.get(element, "text"), "nargs": nargs}
 
     def members(self, klass: SourceDefinition, depth: int) -> dict[str, object] | None:
         """An object's legal fields; None if any field is legal.
 
-        Each field has its kind, its choices, its own fields in turn, or None if that is not known.
+        The value of a field is its kind, its choices, its own fields, or None if that is unknown.
         """
         found: dict[str, object] = {}
         for part in reversed(list(self.lineage(klass))):
             assert isinstance(part.node, ast.ClassDef)
             marked = _validators(part.node)
-            if None in marked or not any(_mark(mark) == "config" for mark in part.node.decorator_list):
+            if None in marked or not any(_decorator_name(mark) == "config" for mark in part.node.decorator_list):
                 return None
-            for name, node in self.annotated(part):
+            for name, node in self.own_fields(part):
                 if node.value is not None and "init=False" in ast.unparse(node.value):
                     found.pop(name, None)
                     continue
@@ -396,25 +398,27 @@ class _OptionReader:
                     return self.hints(found_name.module, found_name.node)
         return [Hint("other")]
 
-    def klass(self, found: SourceDefinition) -> Hint:
-        assert isinstance(found.node, ast.ClassDef)
-        if any(_mark(mark) in {"config", "dataclass"} for mark in found.node.decorator_list):
-            return Hint("dataclass", definition=found)
-        if self.dict_subclasses and any(isinstance(base, ast.Name) and base.id == "dict" for base in found.node.bases):
+    def klass(self, definition: SourceDefinition) -> Hint:
+        assert isinstance(definition.node, ast.ClassDef)
+        if any(_decorator_name(mark) in {"config", "dataclass"} for mark in definition.node.decorator_list):
+            return Hint("dataclass", definition=definition)
+        if self.dict_subclasses and any(
+            isinstance(base, ast.Name) and base.id == "dict" for base in definition.node.bases
+        ):
             return Hint("dict")
-        if any(isinstance(base, ast.Name) and base.id == "IntEnum" for base in found.node.bases):
-            members = [node.value for node in found.node.body if isinstance(node, ast.Assign)]
+        if any(isinstance(base, ast.Name) and base.id == "IntEnum" for base in definition.node.bases):
+            members = [node.value for node in definition.node.body if isinstance(node, ast.Assign)]
             return Hint("IntEnum", tuple(member.value for member in members if isinstance(member, ast.Constant)))
-        return Hint("other", (found.module.name, found.name))
+        return Hint("other", (definition.module.name, definition.name))
 
 
-def dict_of(found: object) -> Kwargs:
-    """A dict that is changed in place; an empty one if the sources do not show it."""
-    return found if isinstance(found, dict) else {}
+def dict_of(local: object) -> Kwargs:
+    """The dict itself, to be changed in place; an empty one if the sources do not show it."""
+    return local if isinstance(local, dict) else {}
 
 
-def _mark(decorator: ast.expr) -> str:
-    """A decorator's name. With `config` an object refuses unknown fields, with `dataclass` it does not."""
+def _decorator_name(decorator: ast.expr) -> str:
+    """A decorator's name: a `config` refuses unknown fields, a `dataclass` does not."""
     return ast.unparse(decorator).partition("(")[0].rpartition(".")[2]
 
 
@@ -431,7 +435,7 @@ def _rank(word: object) -> tuple[int, str]:
     return (word if isinstance(word, int) else 0, str(word))
 
 
-def _human(compute: object) -> frozenset[str]:
+def _suffixed_fields(compute: object) -> frozenset[str]:
     """The names of the fields whose flags accept `1k` and `2M`."""
     for node in ast.walk(compute) if isinstance(compute, ast.AST) else ():
         if isinstance(node, ast.Tuple | ast.Set):
@@ -442,10 +446,10 @@ def _human(compute: object) -> frozenset[str]:
 
 
 def _validators(klass: ast.ClassDef) -> dict[str | None, str]:
-    """The mode of the validator that runs before a field's own type, by field.
+    """The mode of the validator that runs before a field's type is checked, by field.
 
-    The key None is for a validator of the whole object. A field validator of the mode `wrap` is assumed to accept null
-    and to check the type otherwise: these releases have no other.
+    The key None is for a validator of the whole object. A field validator of mode `wrap` is assumed to accept null and
+    to check the type otherwise, as all of them do in these releases.
     """
     found: dict[str | None, str] = {}
     for node in klass.body:

@@ -1,4 +1,4 @@
-"""Transformers' own classes: which can run under vLLM's backend, and the base architecture of each model type.
+"""Transformers' own classes: those that can run under vLLM, and the base architecture of each model type.
 
 Reads `modeling_*.py` and `modeling_auto.py`.
 """
@@ -25,7 +25,7 @@ def auto_models(world: World) -> Table:
 
 def backend_models(world: World) -> Table:
     """Architecture → which of `is_backend_compatible` and `can_set_attn_implementation` are true; no row if neither."""
-    can_set = _source_test(world)
+    can_set = _SourceTest(world)
     table: Table = {}
     for path in world.reading.under("transformers/models/"):
         if not path.rpartition("/")[2].startswith("modeling_") or "/auto/" in path:
@@ -75,8 +75,8 @@ def _public(world: World, module: str) -> list[str]:
     return [str(name) for name in found] if isinstance(found, list | tuple) else []
 
 
-class _source_test:  # noqa: N801 called like a function
-    """The test of `_can_set_attn_implementation` on a model's source, with that release's own patterns."""
+class _SourceTest:
+    """The test that `_can_set_attn_implementation` makes on a model's source, with the release's own patterns."""
 
     def __init__(self, world: World) -> None:
         module = world.module("transformers.modeling_utils")

@@ -1,4 +1,4 @@
-"""Convert a method's branches to formulas: the value of each path that it assigns to, and under which tests.
+"""Convert a method's branches to formulas: the value of each path that it assigns, with the tests for it.
 
 Runs statements symbolically over dotted paths (`cache_config.mamba_cache_mode`). A path that is never assigned is a key
 of the formula, whose value is provided by the code that computes it. `configs` reads constructors with `formulas`; this
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from policy.vllm.tablegen.classes import Klass, klass_of
-from policy.vllm.tablegen.formulas import OPERATIONS, UNREADABLE, leaves, literal, raises
+from policy.vllm.tablegen.formulas import OPERATIONS, UNREADABLE, ends_in_raise, has_return, literal
 from policy.vllm.tablegen.modules import SourceDefinition
 from policy.vllm.tablegen.values import Name, SourceUnreadable, value
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from policy.vllm.tablegen.modules import Module, World
 
 RETURNED = "return"
-"""The path of a method's own result; True if it returns nothing."""
+"""The path of a method's result, which is True for a bare `return`."""
 
 FILE = "file "
-"""The prefix of a key that says whether the model has a file, before the file's name."""
+"""The prefix of a key that is true if the model has a file; the file's name follows."""
 
 TEXT_TESTS = {"startswith": "starts", "endswith": "ends"}
 ROOTS = {"current_platform": "platform", "self": "", "vllm_config": ""}
-"""Names that are left out of paths, or replaced by another one."""
+"""Names that are omitted from paths, or replaced in them."""
 
 
-class Place(str):
-    """The dotted path of an object that is not itself a value."""
+class ObjectPath(str):
+    """The dotted path of an object, as distinct from a value."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True)
 class Branches:
-    """One run of a method.
+    """One symbolic run of a method.
 
     `written` has the formula of each assigned path, `local` the paths and formulas of local names. `roots` are the
-    arguments whose fields have paths without the argument's name. `opaque` are local names that stay keys, whatever the
-    method assigns. `calls` has replacements for calls, by name.
+    arguments whose names are omitted from the paths of their fields. `opaque` are local names that stay keys, even if
+    the method assigns to them. `calls` has replacements for calls, by name.
     """
 
     world: World
@@ -64,7 +64,7 @@ class Branches:
             match statement:
                 case ast.If(test=test, body=then, orelse=otherwise):
                     rest = statements[index + 1 :]
-                    if leaves(then) or leaves(otherwise):
+                    if has_return(then) or has_return(otherwise):
                         self._branch(test, then, otherwise, rest)
                         return
                     self._branch(test, then, otherwise, [])
@@ -85,7 +85,7 @@ class Branches:
                     pass
 
     def method(self, klass: Klass, name: str) -> None:
-        """Run a method of a class, its bases' included."""
+        """Run a method of a class, or of its nearest base that has it."""
         self._method_of([part for part in klass.order() if isinstance(part, Klass)], name)
 
     def formula(self, node: ast.expr) -> Any:
@@ -109,20 +109,20 @@ class Branches:
 
     def _branch(self, test: ast.expr, then: list[ast.stmt], otherwise: list[ast.stmt], rest: list[ast.stmt]) -> None:
         condition = self.formula(test)
-        if raises(then) or raises(otherwise):
-            self.run([*(otherwise if raises(then) else then), *rest])
+        if ends_in_raise(then) or ends_in_raise(otherwise):
+            self.run([*(otherwise if ends_in_raise(then) else then), *rest])
             return
         branch, other = self._copy(), self._copy()
         branch.run([*then, *rest])
         other.run([*otherwise, *rest])
         self.written = {
-            name: _chosen(
+            name: _choice(
                 condition, branch.written.get(name, unwritten(name)), other.written.get(name, unwritten(name))
             )
             for name in sorted(branch.written.keys() | other.written.keys())
         }
         self.local = {
-            name: _chosen(condition, branch.local.get(name, UNREADABLE), other.local.get(name, UNREADABLE))
+            name: _choice(condition, branch.local.get(name, UNREADABLE), other.local.get(name, UNREADABLE))
             for name in sorted(branch.local.keys() | other.local.keys())
         }
 
@@ -135,19 +135,19 @@ class Branches:
             return
         if isinstance(target, ast.Name):
             if target.id in self.roots:
-                self.written["part"] = str(self._place(assigned))
+                self.written["part"] = str(self._object_path(assigned))
             elif target.id not in self.opaque:
                 self._name(target.id, assigned)
             return
-        place = self._target(target)
-        if place is not None:
-            self.written[place] = self.formula(assigned)
+        path = self._target(target)
+        if path is not None:
+            self.written[path] = self.formula(assigned)
 
     def _name(self, name: str, assigned: ast.expr) -> None:
-        place = self._place(assigned)
-        self.local[name] = self.formula(assigned) if place is None else place
+        path = self._object_path(assigned)
+        self.local[name] = self.formula(assigned) if path is None else path
         if isinstance(assigned, ast.Dict):
-            self.local[name] = Place(name)
+            self.local[name] = ObjectPath(name)
             self._update(name, assigned)
 
     def _call(self, call: ast.Call) -> None:
@@ -160,11 +160,11 @@ class Branches:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=holder), attr="update"), args=[ast.Dict() as updated]):
                 self._update(self._prefix(holder), updated)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=holder), attr="update"), args=[ast.Name(id=name)]) if (
-                self.local.get(name) == Place(name)
+                self.local.get(name) == ObjectPath(name)
             ):
-                for place in [place for place in self.written if place.startswith(f"{name}.")]:
-                    into = _below(self._prefix(holder), place.removeprefix(f"{name}."))
-                    self.written[into] = substituted(self.written[place], ["key", place], ["key", into])
+                for path in [path for path in self.written if path.startswith(f"{name}.")]:
+                    into = _joined_path(self._prefix(holder), path.removeprefix(f"{name}."))
+                    self.written[into] = substitute(self.written[path], ["key", path], ["key", into])
             case ast.Call(func=ast.Attribute(value=ast.Name(id=holder), attr=name)):
                 klass = klass_of(self.world, self.module, ast.Name(holder))
                 if isinstance(klass, Klass):
@@ -181,31 +181,31 @@ class Branches:
     def _update(self, prefix: str, updated: ast.Dict) -> None:
         for key, item in zip(updated.keys, updated.values, strict=True):
             if isinstance(key, ast.Constant):
-                self.written[self._resolve_alias(_below(prefix, str(key.value)))] = self.formula(item)
+                self.written[self._resolve_alias(_joined_path(prefix, str(key.value)))] = self.formula(item)
 
     def _prefix(self, name: str) -> str:
         return self.roots.get(name, str(self.local.get(name, name)))
 
     def _target(self, target: ast.expr) -> str | None:
-        """The path that an assignment writes to; fields of a root are its own, even if the root was replaced."""
+        """The path that an assignment writes to; a root's field keeps its path, even if the root was reassigned."""
         match target:
             case ast.Attribute(value=ast.Name(id=root), attr=attr) if root in self.roots:
-                return self._resolve_alias(_below(self.roots[root], attr))
+                return self._resolve_alias(_joined_path(self.roots[root], attr))
             case ast.Attribute() | ast.Subscript(slice=ast.Constant(value=str())):
-                place = self._place(target)
-                return str(place) if place is not None else None
+                path = self._object_path(target)
+                return str(path) if path is not None else None
         return None
 
-    def _place(self, node: ast.expr | None) -> Place | None:
+    def _object_path(self, node: ast.expr | None) -> ObjectPath | None:
         """The path of an object: attributes, constant keys, and `getattr` with a default that is not an object."""
         match node:
             case ast.Name(id=name) if name in self.roots:
-                return Place(_below(self.roots[name], self.written.get("part", "")))
+                return ObjectPath(_joined_path(self.roots[name], self.written.get("part", "")))
             case ast.Name(id=name) if name in self.local:
-                return self.local[name] if isinstance(self.local[name], Place) else None
+                return self.local[name] if isinstance(self.local[name], ObjectPath) else None
             case ast.Name(id=name):
                 return (
-                    Place(name)
+                    ObjectPath(name)
                     if name in self.opaque or not isinstance(self.world.find(self.module, name), SourceDefinition)
                     else None
                 )
@@ -214,32 +214,32 @@ class Branches:
             ):
                 return self._member(owner, name)
             case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *default]) if (
-                not default or self._no_value(default[0])
+                not default or self._is_empty_default(default[0])
             ):
                 return self._member(owner, name)
             case ast.Call(func=ast.Name(id="set") | ast.Attribute(attr="deepcopy"), args=[inner]):
-                return self._place(inner)
+                return self._object_path(inner)
         return None
 
-    def _no_value(self, default: ast.expr) -> bool:
+    def _is_empty_default(self, default: ast.expr) -> bool:
         return (
             isinstance(default, ast.Name)
             or (isinstance(default, ast.Constant) and default.value is None)
             or self.formula(default) in ([], ["items"])
         )
 
-    def _member(self, owner: ast.expr, name: str) -> Place | None:
-        place = self._place(owner)
-        return Place(self._resolve_alias(_below(place, name))) if place is not None else None
+    def _member(self, owner: ast.expr, name: str) -> ObjectPath | None:
+        path = self._object_path(owner)
+        return ObjectPath(self._resolve_alias(_joined_path(path, name))) if path is not None else None
 
-    def _resolve_alias(self, place: str) -> str:
-        return self.aliases.get(place, place)
+    def _resolve_alias(self, path: str) -> str:
+        return self.aliases.get(path, path)
 
     def _formula(self, node: ast.expr) -> Any:
         match node:
             case ast.Constant(value=None | bool() | int() | float() | str() as constant):
                 return constant
-            case ast.Name(id=name) if name in self.local and not isinstance(self.local[name], Place):
+            case ast.Name(id=name) if name in self.local and not isinstance(self.local[name], ObjectPath):
                 return _readable(self.local[name])
             case ast.BoolOp(op=op, values=values):
                 return [OPERATIONS[type(op)], *(self._formula(part) for part in values)]
@@ -257,7 +257,7 @@ class Branches:
             case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
                 return self._items(elements)
             case ast.JoinedStr(values=values):
-                return self._text(values)
+                return self._joined_text(values)
             case ast.ListComp(
                 elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items, ifs=tests)]
             ):
@@ -269,33 +269,33 @@ class Branches:
                 return ["for each", found, inner.formula(element)] if UNREADABLE not in found else UNREADABLE
             case ast.Subscript(value=items, slice=ast.Constant(value=int(index))):
                 return ["at", self._formula(items), index]
-            case ast.Subscript(value=ast.Name(id=table), slice=ast.Name() as key) if self.local.get(table) == Place(
+            case ast.Subscript(value=ast.Name(id=table), slice=ast.Name() as key) if self.local.get(
                 table
-            ):
-                return self._looked_up(table, self._formula(key))
+            ) == ObjectPath(table):
+                return self._lookup(table, self._formula(key))
             case ast.Call():
-                return self._called(node)
-        place = self._place(node)
-        if place is not None:
-            return _readable(self.written.get(place, ["key", str(place)]))
+                return self._call_formula(node)
+        path = self._object_path(node)
+        if path is not None:
+            return _readable(self.written.get(path, ["key", str(path)]))
         found = value(self.world, self.module, node)
         if isinstance(found, Name):
             raise SourceUnreadable(found)
         return literal(found)
 
-    def _called(self, node: ast.Call) -> Any:
+    def _call_formula(self, node: ast.Call) -> Any:
         match node:
             case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *default]):
-                return self._given(node, owner, name, default)
+                return self._field_or_default(node, owner, name, default)
             case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str(name)), *default]):
-                return self._given(node, owner, name, default)
+                return self._field_or_default(node, owner, name, default)
             case ast.Call(func=ast.Name(id="hasattr"), args=[owner, ast.Constant(value=str(name))]):
-                return ["!=", self._given(node, owner, name, []), None]
+                return ["!=", self._field_or_default(node, owner, name, []), None]
             case ast.Call(func=ast.Name(id="isinstance"), args=[owner, kinds]) if (
-                place := self._place(owner)
+                path := self._object_path(owner)
             ) is not None:
                 names = [kind.id for kind in ast.walk(kinds) if isinstance(kind, ast.Name)]
-                return ["in", ["key", f"{place}.class"], ["items", *names]]
+                return ["in", ["key", f"{path}.class"], ["items", *names]]
             case ast.Call(func=ast.Name(id="file_or_path_exists"), args=[_, ast.Constant(value=str(file)), *_]):
                 return ["key", f"{FILE}{file}"]
             case ast.Call(func=ast.Attribute(value=ast.Set(elts=elements), attr="intersection"), args=[other]):
@@ -307,25 +307,25 @@ class Branches:
             case ast.Call(func=ast.Attribute(value=text, attr="lower"), args=[]):
                 return ["lower", self._formula(text)]
             case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[], keywords=[]) if (
-                place := self._member(owner, name)
+                path := self._member(owner, name)
             ) is not None:
-                return ["key", str(place)]
+                return ["key", str(path)]
         return literal(value(self.world, self.module, node))
 
-    def _given(self, node: ast.Call, owner: ast.expr, name: str, default: list[ast.expr]) -> Any:
+    def _field_or_default(self, node: ast.Call, owner: ast.expr, name: str, default: list[ast.expr]) -> Any:
         """A field, or its default if it is null or missing."""
-        place = self._member(owner, name)
-        if place is None:
+        path = self._member(owner, name)
+        if path is None:
             raise SourceUnreadable(ast.unparse(node))
-        key = self.written.get(place, ["key", str(place)])
+        key = self.written.get(path, ["key", str(path)])
         return (
             key
-            if not default or self._no_value(default[0])
+            if not default or self._is_empty_default(default[0])
             else ["if", ["!=", key, None], key, self._formula(default[0])]
         )
 
     def _items(self, elements: list[ast.expr]) -> Any:
-        """A list; with other lists spread into it, the sum of its parts."""
+        """A list, or the sum of its parts if other lists are spread into it."""
         runs: list[Any] = []
         for element in elements:
             if isinstance(element, ast.Starred):
@@ -339,7 +339,7 @@ class Branches:
             joined = ["+", joined, one]
         return joined
 
-    def _text(self, values: list[ast.expr]) -> Any:
+    def _joined_text(self, values: list[ast.expr]) -> Any:
         parts = [
             self._formula(part.value) if isinstance(part, ast.FormattedValue) else self._formula(part)
             for part in values
@@ -349,10 +349,10 @@ class Branches:
             joined = ["+", joined, part]
         return joined
 
-    def _looked_up(self, table: str, key: Any) -> Any:
+    def _lookup(self, table: str, key: Any) -> Any:
         found: Any = None
-        for place in reversed([place for place in self.written if place.startswith(f"{table}.")]):
-            found = ["if", ["==", key, place.removeprefix(f"{table}.")], self.written[place], found]
+        for path in reversed([path for path in self.written if path.startswith(f"{table}.")]):
+            found = ["if", ["==", key, path.removeprefix(f"{table}.")], self.written[path], found]
         return found
 
 
@@ -364,7 +364,7 @@ def method_of(world: World, module_name: str, klass_name: str, method: str) -> t
     return (found[0], copy.deepcopy(found[1])) if found is not None and isinstance(found[1], ast.FunctionDef) else None
 
 
-def _below(prefix: str, name: str) -> str:
+def _joined_path(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix and name else prefix or name
 
 
@@ -373,7 +373,7 @@ def unwritten(name: str) -> Any:
     return False if name == RETURNED else "" if name == "part" else ["key", name]
 
 
-def _chosen(condition: Any, then: Any, otherwise: Any) -> Any:
+def _choice(condition: Any, then: Any, otherwise: Any) -> Any:
     if then == otherwise and type(then) is type(otherwise):
         return then
     if UNREADABLE in (condition, then, otherwise):
@@ -381,18 +381,18 @@ def _chosen(condition: Any, then: Any, otherwise: Any) -> Any:
     return ["if", condition, _as_formula(then), _as_formula(otherwise)]
 
 
-def _as_formula(found: Any) -> Any:
-    return ["key", str(found)] if isinstance(found, Place) else found
+def _as_formula(local: Any) -> Any:
+    return ["key", str(local)] if isinstance(local, ObjectPath) else local
 
 
-def substituted(formula: Any, old: Any, new: Any) -> Any:
-    """A formula with every occurrence of one formula replaced by another."""
+def substitute(formula: Any, old: Any, new: Any) -> Any:
+    """Replace every occurrence of one formula in another."""
     if formula == old:
         return new
-    return [substituted(part, old, new) for part in formula] if isinstance(formula, list) else formula
+    return [substitute(part, old, new) for part in formula] if isinstance(formula, list) else formula
 
 
 def _readable(formula: Any) -> Any:
     if formula == UNREADABLE:
-        raise SourceUnreadable("a place that could not be followed")
+        raise SourceUnreadable("a path with an unreadable value")
     return formula

@@ -1,6 +1,6 @@
 """Classes as Python would build them: bases across modules, resolution order, resolved attributes.
 
-Handles inheritance by text. Not here: what an attribute means to vLLM (`flags`).
+Resolves inheritance from source text. Not here: what an attribute means to vLLM (`flags`).
 """
 
 import ast
@@ -37,19 +37,19 @@ class Klass:
     def order(self) -> "tuple[Klass | Outside, ...]":
         """The method resolution order, this class first."""
         if self._order is None:
-            self._order = (self,)  # a class that inherits from itself ends here
+            self._order = (self,)  # ends the recursion of a class that inherits from itself
             bases = [
                 found
                 for base in self.node.bases
                 if (found := klass_of(self.world, self.module, base, self.local)) is not None
             ]
-            self._order = (self, *_merged(bases))
+            self._order = (self, *_resolution_order(bases))
         return self._order
 
     def namespace(self) -> dict[str, ast.stmt | ast.expr]:
-        """What the class's own body, its decorators and later assignments define."""
+        """The attributes that the class's own body, its decorators and later assignments define."""
         if self._namespace is None:
-            self._namespace = dict(self._defined())
+            self._namespace = dict(self._definitions())
         return self._namespace
 
     def attribute(self, name: str) -> "tuple[Klass, ast.stmt | ast.expr] | None":
@@ -59,7 +59,7 @@ class Klass:
                 return klass, klass.namespace()[name]
         return None
 
-    def _defined(self) -> Iterator[tuple[str, ast.stmt | ast.expr]]:
+    def _definitions(self) -> Iterator[tuple[str, ast.stmt | ast.expr]]:
         for statement, typing_only in self.world.statements(self.node.body):
             if typing_only:
                 continue
@@ -71,7 +71,7 @@ class Klass:
                 case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as assigned):
                     yield name, assigned
         for decorator in reversed(self.node.decorator_list):
-            yield from _decorated(decorator)
+            yield from _decorator_attributes(decorator)
         yield from self.module.attributes.get(self.name, {}).items()
 
 
@@ -84,7 +84,7 @@ def klass_of(
         case ast.Name(id=name) if name in local:
             return local[name]
         case ast.Name(id=name):
-            return _found(world, world.find(module, name), name)
+            return _defined_class(world, world.find(module, name), name)
         case ast.Attribute(value=ast.Name(id=owner), attr=name):
             holder = world.find(module, owner)
             if (
@@ -92,17 +92,19 @@ def klass_of(
                 and holder.name is None
                 and (inner := world.module(holder.module)) is not None
             ):
-                return _found(world, world.find(inner, name), name)
+                return _defined_class(world, world.find(inner, name), name)
             return Outside(ast.unparse(node))
         case ast.Subscript(value=generic):
             return klass_of(world, module, generic, local)
         case ast.Call(func=ast.Name(id=factory), args=arguments):
-            return _made(world, module, factory, [klass_of(world, module, argument, local) for argument in arguments])
+            return _factory_class(
+                world, module, factory, [klass_of(world, module, argument, local) for argument in arguments]
+            )
     return Outside(ast.unparse(node)[:60])
 
 
-def _found(world: World, found: SourceDefinition | Imported | None, name: str) -> Klass | Outside | None:
-    match found:
+def _defined_class(world: World, definition: SourceDefinition | Imported | None, name: str) -> Klass | Outside | None:
+    match definition:
         case SourceDefinition(module=module, node=ast.ClassDef() as node):
             return world_klass(world, module, node)
         case SourceDefinition(module=module, node=ast.expr() as node):
@@ -113,12 +115,14 @@ def _found(world: World, found: SourceDefinition | Imported | None, name: str) -
 
 
 def world_klass(world: World, module: Module, node: ast.ClassDef) -> Klass:
-    """The only `Klass` of a class statement, so that orders of bases can be compared."""
+    """The one `Klass` of a class statement, so that resolution orders can be compared."""
     known: dict[int, Klass] = world.__dict__.setdefault("_klasses", {})
     return known.setdefault(id(node), Klass(world, module, node))
 
 
-def _made(world: World, module: Module, factory: str, arguments: list[Klass | Outside | None]) -> Klass | Outside:
+def _factory_class(
+    world: World, module: Module, factory: str, arguments: list[Klass | Outside | None]
+) -> Klass | Outside:
     """The class that `as_embedding_model(Base)` returns: the nested class that its last `return` names."""
     found = world.find(module, factory)
     if not isinstance(found, SourceDefinition) or not isinstance(found.node, ast.FunctionDef):
@@ -132,14 +136,14 @@ def _made(world: World, module: Module, factory: str, arguments: list[Klass | Ou
     return Outside(factory)
 
 
-def _merged(bases: list[Klass | Outside]) -> tuple[Klass | Outside, ...]:
+def _resolution_order(bases: list[Klass | Outside]) -> tuple[Klass | Outside, ...]:
     """Python's C3 order; classes outside the sources have no order of their own and go last if they conflict."""
     lists = [list(base.order()) if isinstance(base, Klass) else [base] for base in bases] + [list(bases)]
     merged: list[Klass | Outside] = []
     while lists := [items for items in lists if items]:
         head = next((items[0] for items in lists if not any(items[0] in other[1:] for other in lists)), None)
         if head is None:
-            head = lists[0][0]  # Python refuses such a class; it only occurs if one outside base replaces two
+            head = lists[0][0]  # Python refuses such a class; here it means that two bases became one `Outside`
             lists = [[item for item in items if item is not head] for items in lists]
         else:
             lists = [[item for item in items if item != head] for items in lists]
@@ -147,7 +151,7 @@ def _merged(bases: list[Klass | Outside]) -> tuple[Klass | Outside, ...]:
     return tuple(merged)
 
 
-def _decorated(decorator: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+def _decorator_attributes(decorator: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     """The class attributes that vLLM's two decorators set."""
     match decorator:
         case ast.Call(func=ast.Name(id="attn_type"), args=[kind]):
@@ -159,7 +163,11 @@ def _decorated(decorator: ast.expr) -> Iterator[tuple[str, ast.expr]]:
 
 
 def constant(klass: Klass, name: str) -> object:
-    """The value of a class attribute; None if it is missing, True for a method or property. Raises Unreadable."""
+    """The value of a class attribute; None if it is missing, True for a method or property.
+
+    Raises:
+        SourceUnreadable: it is more than a literal value.
+    """
     found = klass.attribute(name)
     if found is None:
         return None

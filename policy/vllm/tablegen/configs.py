@@ -1,6 +1,6 @@
 """Configuration classes: model type → the defaults and formulas for what `config.json` leaves out.
 
-Keeps only what facts are derived from. Classes are Transformers', or vLLM's own that replace them.
+Only fields from which facts are derived. The classes are Transformers', or vLLM's own in their place.
 """
 
 import ast
@@ -10,7 +10,7 @@ from policy.vllm.tablegen.formulas import BASES, UNREADABLE, Run, keys_of
 from policy.vllm.tablegen.modules import Module, World
 from policy.vllm.tablegen.values import Name, SourceUnreadable, named_value, value
 
-WANTED = (
+FIELDS = (
     "block_configs", "canvas_length", "compress_rates", "compress_ratios", "hidden_size", "is_causal",
     "is_encoder_decoder", "kv_lora_rank", "layer_types", "layers_block_type", "moe_num_experts", "n_routed_experts",
     "num_experts", "num_hidden_layers", "num_local_experts",
@@ -33,10 +33,10 @@ Row = dict[str, object]
 def transformers_configs(world: World) -> dict[str, Row]:
     """Model type → row, for every model type that `AutoConfig` knows."""
     names = named_value(world, "transformers.models.auto.configuration_auto", "CONFIG_MAPPING_NAMES")
-    places = _places(world, "transformers/models/")
+    paths = _class_paths(world, "transformers/models/")
     return _rows(
         world,
-        {str(model_type): places[str(name)] for model_type, name in names.items() if str(name) in places}
+        {str(model_type): paths[str(name)] for model_type, name in names.items() if str(name) in paths}
         if isinstance(names, dict)
         else {},
     )
@@ -45,10 +45,10 @@ def transformers_configs(world: World) -> dict[str, Row]:
 def vllm_configs(world: World) -> dict[str, Row]:
     """Model type → row, for the model types whose configuration class is in vLLM."""
     names = named_value(world, "vllm.transformers_utils.config", "_CONFIG_REGISTRY")
-    places = _places(world, "vllm/transformers_utils/configs/")
+    paths = _class_paths(world, "vllm/transformers_utils/configs/")
     return _rows(
         world,
-        {str(model_type): places[str(name)] for model_type, name in names.items() if str(name) in places}
+        {str(model_type): paths[str(name)] for model_type, name in names.items() if str(name) in paths}
         if isinstance(names, dict)
         else {},
     )
@@ -65,9 +65,9 @@ def _rows(world: World, classes: dict[str, str]) -> dict[str, Row]:
     return rows
 
 
-def _places(world: World, folder: str) -> dict[str, str]:
-    """Class name → `module:Class`, over the configuration files of a folder."""
-    places: dict[str, str] = {}
+def _class_paths(world: World, folder: str) -> dict[str, str]:
+    """Class name → `module:Class`, for the configuration files of a folder."""
+    paths: dict[str, str] = {}
     for path in world.reading.under(folder):
         file = path.rpartition("/")[2]
         if not (file.startswith("configuration_") or folder.startswith("vllm/")):
@@ -76,24 +76,24 @@ def _places(world: World, folder: str) -> dict[str, str]:
         module = world.module(name)
         for bound, node in module.bound.items() if module is not None else ():
             if isinstance(node, ast.ClassDef):
-                places.setdefault(bound, f"{name}:{bound}")
-    return places
+                paths.setdefault(bound, f"{name}:{bound}")
+    return paths
 
 
 def _row(klass: Klass) -> Row:
     aliases = _aliases(klass)
     run = Run(klass, aliases)
-    maker = _maker(klass)
-    parameters = _defaults(maker) if maker is not None else {}
-    if maker is not None:
-        run.method(maker.name)
+    constructor = _constructor(klass)
+    parameters = _defaults(constructor) if constructor is not None else {}
+    if constructor is not None:
+        run.method(constructor.name)
     formulas = {
         name: run.attributes[name]
-        for name in WANTED
+        for name in FIELDS
         if name in run.attributes and run.attributes[name] != ["key", name]
     }
     formulas |= _properties(klass, run)
-    read = {key for formula in formulas.values() for key in keys_of(formula)} | {*WANTED, *DEFAULT_ONLY}
+    read = {key for formula in formulas.values() for key in keys_of(formula)} | {*FIELDS, *DEFAULT_ONLY}
     defaults = {name: default for name in sorted(read) if (default := _default(klass, parameters, name)) is not None}
     row: Row = {"class": klass.name}
     for name, part in (
@@ -104,11 +104,13 @@ def _row(klass: Klass) -> Row:
     ):
         if part:
             row[name] = part
-    row |= {name: part for name, part in (("text", _text_part(klass)), ("flattens", _flattened(maker))) if part}
+    row |= {
+        name: part for name, part in (("text", _text_part(klass)), ("flattens", _flattened_part(constructor))) if part
+    }
     return row
 
 
-def _maker(klass: Klass) -> ast.FunctionDef | None:
+def _constructor(klass: Klass) -> ast.FunctionDef | None:
     """The method that sets the attributes: the nearest `__post_init__` or `__init__` below the common base."""
     for part in klass.order():
         if not isinstance(part, Klass) or part.name in BASES:
@@ -120,9 +122,9 @@ def _maker(klass: Klass) -> ast.FunctionDef | None:
     return None
 
 
-def _flattened(maker: ast.FunctionDef | None) -> str | None:
-    """The part whose fields a constructor copies to itself one by one."""
-    for node in ast.walk(maker) if maker is not None else ():
+def _flattened_part(constructor: ast.FunctionDef | None) -> str | None:
+    """The part whose fields the constructor copies to the object one by one."""
+    for node in ast.walk(constructor) if constructor is not None else ():
         match node:
             case ast.For(
                 target=ast.Tuple(elts=[ast.Name(id=key), ast.Name()]),
@@ -146,7 +148,7 @@ def _defaults(method: ast.FunctionDef) -> dict[str, ast.expr]:
 
 
 def _default(klass: Klass, parameters: dict[str, ast.expr], name: str) -> object:
-    """The value of an attribute that is not stated; None for absent, null and unreadable."""
+    """The default of an attribute; None if it is missing, null or unreadable."""
     found = klass.attribute(name)
     node: ast.AST | None = parameters.get(name, found[1] if found is not None else None)
     owner = found[0] if found is not None and name not in parameters else klass
@@ -161,7 +163,7 @@ def _default(klass: Klass, parameters: dict[str, ast.expr], name: str) -> object
     return list(default) if isinstance(default, tuple) else default
 
 
-def _properties(klass: Klass, made: Run) -> dict[str, object]:
+def _properties(klass: Klass, constructed: Run) -> dict[str, object]:
     formulas: dict[str, object] = {}
     for name in (
         "layers_block_type",
@@ -173,14 +175,14 @@ def _properties(klass: Klass, made: Run) -> dict[str, object]:
     ):
         found = klass.attribute(name)
         if found is not None and isinstance(found[1], ast.FunctionDef):
-            run = Run(klass, made.aliases, dict(made.attributes) | formulas)
+            run = Run(klass, constructed.aliases, dict(constructed.attributes) | formulas)
             run.body(found[1].body, found[0])
             formulas[name] = run.returned if run.returned is not None else UNREADABLE
     return formulas
 
 
 def _aliases(klass: Klass) -> dict[str, str]:
-    """The names of `config.json` that the class stores under another name."""
+    """Name in `config.json` → the attribute in which the class stores it, if the two differ."""
     found = klass.attribute("attribute_map")
     try:
         mapping = (
@@ -194,7 +196,7 @@ def _aliases(klass: Klass) -> dict[str, str]:
 
 
 def _parts(klass: Klass) -> dict[str, str | None]:
-    """The parts that can hold the language model → the model type of their class; None if the part states it."""
+    """Part that can contain the language model → the model type of its class; None if the part states it."""
     parts: dict[str, str | None] = {}
     found = klass.attribute("sub_configs")
     if found is not None and isinstance(found[1], ast.Dict):
@@ -202,21 +204,26 @@ def _parts(klass: Klass) -> dict[str, str | None]:
             if isinstance(key, ast.Constant) and key.value in TEXT_PARTS:
                 parts[str(key.value)] = _model_type(found[0].world, found[0].module, node)
     for method in ("__post_init__", "__init__"):
-        made = klass.attribute(method)
-        if made is None:
+        constructed = klass.attribute(method)
+        if constructed is None:
             continue
-        for statement in ast.walk(made[1]):
+        for statement in ast.walk(constructed[1]):
             match statement:
                 case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=part)], value=assigned) if (
                     part in TEXT_PARTS and parts.get(part) is None
                 ):
                     parts[part] = next(
-                        (kind for inner in ast.walk(assigned) if (kind := _made_type(made[0], inner)) is not None), None
+                        (
+                            kind
+                            for inner in ast.walk(assigned)
+                            if (kind := _constructed_type(constructed[0], inner)) is not None
+                        ),
+                        None,
                     )
     return dict(sorted(parts.items()))
 
 
-def _made_type(owner: Klass, node: ast.AST) -> str | None:
+def _constructed_type(owner: Klass, node: ast.AST) -> str | None:
     """The model type of `SomeConfig(…)` or of `CONFIG_MAPPING["…"]`."""
     match node:
         case ast.Subscript(value=ast.Name(id="CONFIG_MAPPING"), slice=ast.Constant(value=str(model_type))):

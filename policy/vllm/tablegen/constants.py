@@ -1,6 +1,6 @@
-"""Named constants of one vLLM release that the derivation of facts reads: lists, literals, small dicts.
+"""The constants of one vLLM release that the derivation of facts needs: lists, literals, small dicts.
 
-Knows where each is defined. Not here: the registry (`registry`) and configuration classes (`configs`).
+Owns where each is defined. Not here: the registry (`registry`) and configuration classes (`configs`).
 """
 
 import ast
@@ -16,7 +16,7 @@ CONFIG = "vllm.transformers_utils.config"
 SPECULATIVE = "vllm.config.speculative"
 Table = dict[str, object]
 
-WRITTEN_OUT = {
+ORDERED_CONSTANTS = {
     "architecture_to_model_type": (CONFIG, "_ARCHITECTURE_TO_MODEL_TYPE"),
     "config_attribute_renames": (CONFIG, "_CONFIG_ATTRS_MAPPING"),
     "runner_converts": (MODEL, "_RUNNER_CONVERTS"),
@@ -24,15 +24,15 @@ WRITTEN_OUT = {
 }
 """Name in the table → module and name in vLLM."""
 
-WRITTEN_SETS = {
+UNORDERED_CONSTANTS = {
     "eagle_model_types": (SPECULATIVE, "EagleModelTypes"),
     "mtp_model_types": (SPECULATIVE, "MTPModelTypes"),
     "speculative_methods": (SPECULATIVE, "SpeculativeMethod"),
     "xpress_architectures": (SPECULATIVE, "XPRESS_ARCHITECTURES"),
 }
-"""The same for literals and sets of texts, whose order has no meaning."""
+"""The same for sets and `Literal`s of strings, whose order has no meaning."""
 
-ASKED = {
+CONDITION_MARKS = {
     "backend_asks": (
         ("vllm.model_executor.models.registry", "_ModelRegistry", "_try_resolve_transformers"),
         ("is_backend_compatible", "_can_set_attn_implementation"),
@@ -45,22 +45,24 @@ ASKED = {
 
 
 def constants(world: World) -> Table:
-    """Name → value, for those that the release has."""
+    """Name → value, for the constants that the release has."""
     table: Table = {
         name: found
-        for name, (module, constant) in WRITTEN_OUT.items()
+        for name, (module, constant) in ORDERED_CONSTANTS.items()
         if (found := _readable(world, module, constant)) is not None
     }
     table |= {
-        name: _unordered(found)
-        for name, (module, constant) in WRITTEN_SETS.items()
+        name: _sorted_names(found)
+        for name, (module, constant) in UNORDERED_CONSTANTS.items()
         if isinstance(found := _readable(world, module, constant), tuple)
     }
     table |= _expert_names(world)
     table |= _mla(world)
     table |= _hybrid_attention_layers(world)
     table |= {
-        name: identifiers for name, (place, words) in ASKED.items() if (identifiers := _asked(world, place, words))
+        name: identifiers
+        for name, (method, words) in CONDITION_MARKS.items()
+        if (identifiers := _marks_in(world, method, words))
     }
     return table
 
@@ -103,8 +105,8 @@ def _readable(world: World, module: str, name: str) -> object:
         return None
 
 
-def _unordered(found: tuple[object, ...]) -> list[str]:
-    return sorted({str(item) for item in found})
+def _sorted_names(values: tuple[object, ...]) -> list[str]:
+    return sorted({str(item) for item in values})
 
 
 def _method(world: World, module_name: str, klass_name: str, method: str) -> ast.FunctionDef | None:
@@ -132,7 +134,7 @@ def _mla(world: World) -> Table:
     """The model types of `is_deepseek_mla`: those of a model, then those below an EAGLE draft."""
     method = _method(world, CONVERTORS, "ModelArchConfigConvertorBase", "is_deepseek_mla")
     lists = (
-        [names for node in ast.walk(method) if (names := _compared(node, "model_type")) and len(names) > 1]
+        [names for node in ast.walk(method) if (names := _compared_strings(node, "model_type")) and len(names) > 1]
         if method is not None
         else []
     )
@@ -142,18 +144,20 @@ def _mla(world: World) -> Table:
 def _hybrid_attention_layers(world: World) -> Table:
     """The layer types that do not make a model hybrid if all of its layers have one of them."""
     method = _method(world, MODEL, "ModelConfig", "is_hybrid")
-    names = [name for node in ast.walk(method) for name in _compared(node, "layer")] if method is not None else []
+    names = (
+        [name for node in ast.walk(method) for name in _compared_strings(node, "layer")] if method is not None else []
+    )
     return {"attention_only_layer_types": sorted(names)} if names else {}
 
 
-def _asked(world: World, place: tuple[str, str, str], words: tuple[str, ...]) -> list[str]:
-    method = _method(world, *place)
-    text = ast.unparse(method) if method is not None else ""
+def _marks_in(world: World, method: tuple[str, str, str], words: tuple[str, ...]) -> list[str]:
+    node = _method(world, *method)
+    text = ast.unparse(node) if node is not None else ""
     return sorted(word.strip("_") for word in words if word in text)
 
 
-def _compared(node: ast.AST, left: str) -> list[str]:
-    """The texts that an expression ending in a name is compared with."""
+def _compared_strings(node: ast.AST, left: str) -> list[str]:
+    """The strings that a name, or an attribute of that name, is compared with."""
     match node:
         case ast.Compare(
             left=ast.Name(id=name) | ast.Attribute(attr=name), ops=[ast.Eq() | ast.In()], comparators=[right]

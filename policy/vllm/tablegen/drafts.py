@@ -1,4 +1,4 @@
-"""How a release treats a draft: its MTP rewriting, its choice of the method, and the names that drafts get.
+"""How a release treats a draft model: MTP rewriting, the choice of the method, and the draft's architectures.
 
 Reads `SpeculativeConfig`, `EAGLEConfig` and the speculators formats. All results are formulas;
 `policy.intake.model.tables` lists their keys.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from policy.vllm.tablegen.branches import RETURNED, Branches, method_of, substituted, unwritten
+from policy.vllm.tablegen.branches import RETURNED, Branches, method_of, substitute, unwritten
 from policy.vllm.tablegen.formulas import keys_of
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ ALGORITHMS = "vllm.transformers_utils.configs.speculators.algos"
 SPECULATORS = "vllm.transformers_utils.configs.speculators.base"
 DRAFT_ARCHITECTURES = "draft_model_config.architectures"
 DRAFT_TYPE = "draft_model_config.hf_config.model_type"
-REWRITTEN = ("model_type", "architectures", "layer_types", "part", RETURNED)
-DRAFTED = (DRAFT_ARCHITECTURES, DRAFT_TYPE, "parallel_drafting")
+REWRITTEN_PATHS = ("model_type", "architectures", "layer_types", "part", RETURNED)
+DRAFT_PATHS = (DRAFT_ARCHITECTURES, DRAFT_TYPE, "parallel_drafting")
 Table = dict[str, Any]
 
 
@@ -56,25 +56,27 @@ def mtp_overrides(world: World) -> list[Table]:
                 rows.append({name: run.local[name]})
                 named[name] = ["key", name]
             case ast.If():
-                rows.append(_row({place: formula for place, formula in run.written.items() if place in REWRITTEN}))
+                rows.append(_row({path: formula for path, formula in run.written.items() if path in REWRITTEN_PATHS}))
     return [
-        row for index, row in enumerate(rows) if row.keys() & set(REWRITTEN) or row.keys() & _read(rows[index + 1 :])
+        row
+        for index, row in enumerate(rows)
+        if row.keys() & set(REWRITTEN_PATHS) or row.keys() & _keys_read(rows[index + 1 :])
     ]
 
 
 def _row(written: Table) -> Table:
-    """The assignments of a statement; if one test controls all of them, that test once, as `when`."""
-    tests = {str(formula[1]) if _is_choice(place, formula) else None for place, formula in written.items()}
+    """The assignments of a statement; a test that all of them share is stated once, as `when`."""
+    tests = {str(formula[1]) if _is_choice(path, formula) else None for path, formula in written.items()}
     if len(tests) != 1 or None in tests:
         return written
-    return {"when": next(iter(written.values()))[1], **{place: formula[2] for place, formula in written.items()}}
+    return {"when": next(iter(written.values()))[1], **{path: formula[2] for path, formula in written.items()}}
 
 
-def _is_choice(place: str, formula: Any) -> bool:
-    return isinstance(formula, list) and formula[:1] == ["if"] and formula[3] == unwritten(place)
+def _is_choice(path: str, formula: Any) -> bool:
+    return isinstance(formula, list) and formula[:1] == ["if"] and formula[3] == unwritten(path)
 
 
-def _read(rows: list[Table]) -> set[str]:
+def _keys_read(rows: list[Table]) -> set[str]:
     return {key for row in rows for formula in row.values() for key in keys_of(formula)}
 
 
@@ -98,7 +100,7 @@ def _draft_method(world: World) -> Table:
         return branches
 
     rows = [
-        _row({place: formula for place, formula in run(statement).written.items() if place in DRAFTED})
+        _row({path: formula for path, formula in run(statement).written.items() if path in DRAFT_PATHS})
         for statement in block[index + 1 :]
     ]
     method = run(block[index]).written.get("method")
@@ -106,45 +108,45 @@ def _draft_method(world: World) -> Table:
     return {
         "draft_method": method,
         "draft_overrides": overrides,
-        "draft_architecture_methods": dict(sorted(_by_architecture(method))),
-        "dspark_architectures": sorted({name for row in overrides for name in _kept(row)}),
+        "draft_architecture_methods": dict(sorted(_architecture_methods(method))),
+        "dspark_architectures": sorted({name for row in overrides for name in _dspark_names(row)}),
     }
 
 
-def _by_architecture(formula: Any) -> Iterator[tuple[str, str]]:
-    """The architectures that alone decide the method."""
+def _architecture_methods(formula: Any) -> Iterator[tuple[str, str]]:
+    """The architectures that determine the method alone, each with its method."""
     match formula:
         case ["if", ["or", *tests], str(method), otherwise]:
             yield from (
                 (str(test[1]), method) for test in tests if test[0] == "in" and test[2] == ["key", DRAFT_ARCHITECTURES]
             )
-            yield from _by_architecture(otherwise)
+            yield from _architecture_methods(otherwise)
         case ["if", _, _, otherwise]:
-            yield from _by_architecture(otherwise)
+            yield from _architecture_methods(otherwise)
 
 
-def _kept(formula: Any) -> Iterator[str]:
+def _dspark_names(formula: Any) -> Iterator[str]:
     """The architectures of DSpark drafts that keep their names: those compared with `not in`."""
     match formula:
-        case ["not in", str(name), ["key", str(place)]] if place == DRAFT_ARCHITECTURES:
+        case ["not in", str(name), ["key", str(path)]] if path == DRAFT_ARCHITECTURES:
             yield name
         case dict():
-            yield from _kept(list(formula.values()))
+            yield from _dspark_names(list(formula.values()))
         case list():
             for part in formula:
-                yield from _kept(part)
+                yield from _dspark_names(part)
 
 
 def _detection(method: ast.FunctionDef) -> tuple[list[ast.stmt], int]:
-    """The block that contains the detection, and its position in the block."""
+    """The block that contains the detection of the method, and the index of the statement."""
     for block in _blocks(method):
         for index, statement in enumerate(block):
-            if isinstance(statement, ast.If) and _looks_for(statement.orelse) and not _looks_for(statement.body):
+            if isinstance(statement, ast.If) and _mentions(statement.orelse) and not _mentions(statement.body):
                 return block, index
     return [], 0
 
 
-def _looks_for(statements: list[ast.stmt], text: str = "eagle-") -> bool:
+def _mentions(statements: list[ast.stmt], text: str = "eagle-") -> bool:
     return any(
         isinstance(node, ast.Constant) and node.value == text
         for statement in statements
@@ -184,7 +186,7 @@ def _eagle_names(world: World) -> Any:
 
 
 def _speculators(world: World) -> Table:
-    """Speculators format → its changes to the draft's configuration; `speculative_config` → those for a target."""
+    """`formats`: the changes of each speculators format to a draft; `speculative_config`: those for a target."""
     module = world.module(ALGORITHMS)
     if module is None:
         return {}
@@ -197,9 +199,9 @@ def _speculators(world: World) -> Table:
                 run = Branches(world, module, {"pre_trained_config": ""})
                 run.run(node.body)
                 formats[name] = {
-                    place: run.written[place]
-                    for place in ("architectures", "model_type", "layer_types")
-                    if place in run.written
+                    path: run.written[path]
+                    for path in ("architectures", "model_type", "layer_types")
+                    if path in run.written
                 }
     found = method_of(world, SPECULATORS, "SpeculatorsConfig", "build_vllm_speculative_config")
     if found is None:
@@ -208,8 +210,8 @@ def _speculators(world: World) -> Table:
     run.run([statement for statement in found[1].body if not isinstance(statement, ast.Return)])
     members = ("method", "parallel_drafting")
     sets = {
-        name: substituted(run.written[place], ["key", place], None)
+        name: substitute(run.written[path], ["key", path], None)
         for name in members
-        if (place := f"result.{name}") in run.written
+        if (path := f"result.{name}") in run.written
     }
     return {"formats": formats, "speculative_config": sets}

@@ -1,7 +1,7 @@
-"""The flags of vLLM's `_ModelInfo` for a model class, read by text.
+"""The flags of vLLM's `_ModelInfo` for a model class, read from source text.
 
-Knows the attributes and their defaults; sources are `interfaces.py`, `interfaces_base.py` and `registry.py` of each
-release, read 0.20 to 0.33.
+Owns the attributes and their defaults, as in `interfaces.py`, `interfaces_base.py` and `registry.py` of releases 0.20
+to 0.33.
 """
 
 import ast
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from policy.vllm.tablegen.classes import Klass, Outside, constant
 
-MARKS: Mapping[str, str] = {
+FLAG_ATTRIBUTES: Mapping[str, str] = {
     "has_inner_state": "has_inner_state",
     "has_noops": "has_noops",
     "is_attention_free": "is_attention_free",
@@ -26,24 +26,24 @@ MARKS: Mapping[str, str] = {
 }
 """Class attribute → the registry's name of the flag. A flag is set if the attribute is true."""
 
-TEXTS: Mapping[str, tuple[str, str]] = {
+TEXT_ATTRIBUTES: Mapping[str, tuple[str, str]] = {
     "attn_type": ("attn_type", "decoder"),
     "default_seq_pooling_type": ("seq_pooling_type", "LAST"),
     "default_tok_pooling_type": ("tok_pooling_type", "ALL"),
 }
-"""Class attribute → its name in the table, and the default value, which is not written there."""
+"""Class attribute → its name in the table, and its default, which the table omits."""
 
 
 def flags_of(klass: Klass) -> dict[str, object]:
     """The flags that are set, sorted, and the texts that differ from their defaults."""
-    flags = [flag for attribute, flag in MARKS.items() if constant(klass, attribute)]
+    flags = [flag for attribute, flag in FLAG_ATTRIBUTES.items() if constant(klass, attribute)]
     if _is_vllm_model(klass):
         if klass.attribute("compute_logits") is not None:
             flags.append("is_text_generation_model")
         if constant(klass, "is_pooling_model"):
             flags.append("is_pooling_model")
     row: dict[str, object] = {"flags": sorted(flags)}
-    for attribute, (name, default) in TEXTS.items():
+    for attribute, (name, default) in TEXT_ATTRIBUTES.items():
         text = constant(klass, attribute)
         if text is not None and text != default:
             row[name] = text
@@ -56,13 +56,13 @@ def flags_of(klass: Klass) -> dict[str, object]:
 def _is_vllm_model(klass: Klass) -> bool:
     """Whether a class has the three methods that vLLM checks for, with their parameters."""
     return (
-        _takes(klass, "__init__", ("vllm_config",))
+        _accepts(klass, "__init__", ("vllm_config",))
         and klass.attribute("embed_input_ids") is not None
-        and _takes(klass, "forward", ("input_ids", "positions"))
+        and _accepts(klass, "forward", ("input_ids", "positions"))
     )
 
 
-def _takes(klass: Klass, method: str, parameters: tuple[str, ...]) -> bool:
+def _accepts(klass: Klass, method: str, parameters: tuple[str, ...]) -> bool:
     found = klass.attribute(method)
     if found is None:
         return method == "__init__"  # those of torch.nn.Module and Protocol accept any keyword
@@ -75,7 +75,7 @@ def _takes(klass: Klass, method: str, parameters: tuple[str, ...]) -> bool:
 
 
 def _score_type(klass: Klass) -> object:
-    """The one score type in the resolution order that is not the default."""
+    """The first score type in the resolution order that is not the default; None if there is none."""
     for part in klass.order():
         if isinstance(part, Outside):
             continue

@@ -1,6 +1,6 @@
 """Convert what a configuration class computes on construction to formulas over the keys of `config.json`.
 
-Runs `__post_init__` or `__init__` symbolically: assignments, branches, comprehensions. What it does not support becomes
+Runs `__post_init__` or `__init__` symbolically: assignments, branches, comprehensions. Unsupported code becomes
 unreadable. A formula is JSON: a constant, or a list whose first item is the operation; `policy.intake.model.formula`
 computes it.
 """
@@ -13,8 +13,8 @@ from policy.vllm.tablegen.values import Name, SourceUnreadable, value
 
 BASES = frozenset({"PreTrainedConfig", "PretrainedConfig"})
 UNREADABLE = ["unreadable"]
-DEEPEST = 5
-"""The maximum nesting of calls of helper methods."""
+MAX_DEPTH = 5
+"""The maximum nesting of helper method calls."""
 
 OPERATIONS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Mod: "%", ast.FloorDiv: "//",
@@ -47,7 +47,7 @@ class Run:
     depth: int = 0
 
     def method(self, name: str, after: Klass | None = None) -> bool:
-        """Run a method of the class, or of the next class after one of its own bases; false if there is none."""
+        """Run the first method of this name in the resolution order, or after ``after``; false if there is none."""
         order = [klass for klass in self.klass.order() if isinstance(klass, Klass)]
         rest = order[order.index(after) + 1 :] if after is not None else order
         for klass in rest:
@@ -71,7 +71,7 @@ class Run:
                 case ast.AnnAssign(target=target, value=ast.expr() as assigned):
                     self._assign(target, self.formula(assigned, owner))
                 case ast.If(test=test, body=then, orelse=otherwise):
-                    rest = statements[index + 1 :] if leaves(then) or leaves(otherwise) else []
+                    rest = statements[index + 1 :] if has_return(then) or has_return(otherwise) else []
                     self._branch(test, then, otherwise, rest, owner)
                     if rest:
                         return
@@ -89,7 +89,7 @@ class Run:
                 case ast.Expr() | ast.Pass() | ast.Assert():
                     pass
                 case _:
-                    self._lose(statement)
+                    self._mark_unreadable(statement)
 
     def formula(self, node: ast.expr, owner: Klass) -> object:
         """The formula of an expression, or `UNREADABLE` if a part of it is not supported."""
@@ -105,14 +105,14 @@ class Run:
             self.method("__post_init__", owner)
         self.names = before
         for argument, result in given.items():
-            self.attributes[self._stored(argument)] = result
+            self.attributes[self._stored_name(argument)] = result
 
     def _assign(self, target: ast.expr, result: object) -> None:
         match target:
             case ast.Name(id=name):
                 self.names[name] = result
             case ast.Attribute(value=ast.Name(id="self"), attr=attr):
-                self.attributes[self._stored(attr)] = result
+                self.attributes[self._stored_name(attr)] = result
             case ast.Subscript(value=ast.Name(id=name)):
                 self.names[name] = UNREADABLE
             case ast.Tuple(elts=elements):
@@ -126,8 +126,8 @@ class Run:
         branch, other = self._copy(), self._copy()
         branch.body([*then, *rest], owner)
         other.body([*otherwise, *rest], owner)
-        if raises(then) or raises(otherwise):
-            branch = other = other if raises(then) else branch
+        if ends_in_raise(then) or ends_in_raise(otherwise):
+            branch = other = other if ends_in_raise(then) else branch
         for mine, one, two, missing in (
             (self.attributes, branch.attributes, other.attributes, True),
             (self.names, branch.names, other.names, False),
@@ -150,7 +150,7 @@ class Run:
     def _copy(self) -> "Run":
         return Run(self.klass, self.aliases, dict(self.attributes), dict(self.names), depth=self.depth)
 
-    def _lose(self, statement: ast.stmt) -> None:
+    def _mark_unreadable(self, statement: ast.stmt) -> None:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
                 self._assign(node, UNREADABLE)
@@ -160,14 +160,14 @@ class Run:
             case ast.Constant(value=None | bool() | int() | float() | str() as constant):
                 return constant
             case ast.Name(id=name) if name in self.names:
-                return self._known(self.names[name])
+                return self._readable(self.names[name])
             case ast.Name():
                 found = value(owner.world, owner.module, node)
                 if isinstance(found, Name):
                     raise SourceUnreadable(found)
                 return literal(found)
             case ast.Attribute(value=ast.Name(id="self"), attr=attr):
-                return self._read(attr)
+                return self._attribute(attr)
             case ast.BoolOp(op=op, values=values):
                 return [OPERATIONS[type(op)], *(self._formula(part, owner) for part in values)]
             case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -203,18 +203,18 @@ class Run:
             ):
                 return self._comprehension(element, name, items, tests, owner)
             case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=part), attr=attr):
-                return ["get", ["key", self._stored(part)], attr, None]
+                return ["get", ["key", self._stored_name(part)], attr, None]
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id="kwargs"), attr="pop" | "get"),
                 args=[ast.Constant(value=str(key)), *default],
             ):
                 return ["given", key, self._formula(default[0], owner) if default else None]
             case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id="self"), ast.Constant(value=str(attr)), *_]):
-                return self._read(attr)
+                return self._attribute(attr)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in PLAIN_CALLS:
                 return [PLAIN_CALLS[name], *(self._formula(argument, owner) for argument in arguments)]
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name), args=arguments, keywords=[]):
-                return self._inlined(name, arguments, owner)
+                return self._inline(name, arguments, owner)
             case ast.Call(func=ast.Attribute(value=holder, attr="get"), args=[ast.Constant(value=str(key)), *default]):
                 return ["get", self._formula(holder, owner), key, self._formula(default[0], owner) if default else None]
         raise SourceUnreadable(ast.unparse(node)[:60])
@@ -230,10 +230,10 @@ class Run:
         made = inner._formula(element, owner)  # noqa: SLF001 the same class
         return source if made == ["each"] else ["for each", source, made]
 
-    def _inlined(self, name: str, arguments: list[ast.expr], owner: Klass) -> object:
+    def _inline(self, name: str, arguments: list[ast.expr], owner: Klass) -> object:
         """The result of a helper method of the class for its arguments."""
         found = self.klass.attribute(name)
-        if found is None or not isinstance(found[1], ast.FunctionDef) or self.depth > DEEPEST:
+        if found is None or not isinstance(found[1], ast.FunctionDef) or self.depth > MAX_DEPTH:
             raise SourceUnreadable(name)
         static = any(
             isinstance(decorator, ast.Name) and decorator.id == "staticmethod" for decorator in found[1].decorator_list
@@ -244,48 +244,48 @@ class Run:
         run.body(found[1].body, found[0])
         if run.returned is None:
             raise SourceUnreadable(name)
-        return self._known(run.returned)
+        return self._readable(run.returned)
 
-    def _stored(self, attr: str) -> str:
+    def _stored_name(self, attr: str) -> str:
         """The name under which the class stores an attribute: its `attribute_map` applies to reads and writes."""
         return self.aliases.get(attr, attr)
 
-    def _read(self, attr: str) -> object:
-        stored = self._stored(attr)
-        return self._known(self.attributes.get(stored, ["key", stored]))
+    def _attribute(self, attr: str) -> object:
+        stored = self._stored_name(attr)
+        return self._readable(self.attributes.get(stored, ["key", stored]))
 
     @staticmethod
-    def _known(formula: object) -> object:
+    def _readable(formula: object) -> object:
         if formula == UNREADABLE:
-            raise SourceUnreadable("an attribute that could not be followed")
+            raise SourceUnreadable("an attribute with an unreadable value")
         return formula
 
 
-def leaves(statements: list[ast.stmt]) -> bool:
-    """Whether a branch contains a `return`. If so, what runs after it depends on which branch was taken."""
+def has_return(statements: list[ast.stmt]) -> bool:
+    """Whether a branch contains a `return`; what runs afterwards then depends on the branch taken."""
     return any(isinstance(node, ast.Return) for statement in statements for node in ast.walk(statement))
 
 
-def raises(statements: list[ast.stmt]) -> bool:
+def ends_in_raise(statements: list[ast.stmt]) -> bool:
     """Whether a branch ends in an error: a refused configuration has no facts."""
     return bool(statements) and isinstance(statements[-1], ast.Raise)
 
 
-def literal(found: object) -> object:
+def literal(constant: object) -> object:
     """A literal value as a formula: lists are marked, so that their first item is not read as an operation.
 
     Raises:
-        Unreadable: the value is not a JSON value.
+        SourceUnreadable: the value is not a JSON value.
     """
-    if isinstance(found, tuple | list):
-        return ["items", *(literal(item) for item in found)]
-    if isinstance(found, dict):
-        if all(isinstance(key, str) for key in found):
-            return {str(key): literal(item) for key, item in found.items()}
-        return ["mapping", *([key, literal(item)] for key, item in found.items())]  # JSON has no other keys
-    if found is None or isinstance(found, bool | int | float | str):
-        return found
-    raise SourceUnreadable("a value that formulas do not have")
+    if isinstance(constant, tuple | list):
+        return ["items", *(literal(item) for item in constant)]
+    if isinstance(constant, dict):
+        if all(isinstance(key, str) for key in constant):
+            return {str(key): literal(item) for key, item in constant.items()}
+        return ["mapping", *([key, literal(item)] for key, item in constant.items())]  # JSON keys are strings
+    if constant is None or isinstance(constant, bool | int | float | str):
+        return constant
+    raise SourceUnreadable("a value that is not JSON")
 
 
 def keys_of(formula: object) -> set[str]:

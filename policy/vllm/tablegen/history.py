@@ -1,6 +1,6 @@
-"""Tables over releases as files: one line per key, with the value from each release on that changed it.
+"""The tables of all releases in one file: a line for each key, with its value under each release that changed it.
 
-Defines the format on disk. A release that changes nothing adds nothing to a line; null says that the key is removed.
+Owns the format on disk. A release that changes nothing adds nothing to a line; null means that the key was removed.
 """
 
 import json
@@ -35,11 +35,11 @@ def write_history(path: Path, tables: Mapping[str, Table]) -> None:
         current: object = None
         for release in ordered:
             found = tables[release].get(key)
-            if _text(found) != _text(current):
+            if _to_json(found) != _to_json(current):
                 since[release] = current = found
-        lines.append(_text([key, since]) + "\n")
+        lines.append(_to_json([key, since]) + "\n")
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def _text(found: object) -> str:
-    return json.dumps(found, ensure_ascii=False)
+def _to_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

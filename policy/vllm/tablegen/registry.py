@@ -40,14 +40,14 @@ def architectures(worlds: list[World]) -> Table:
 
 
 def named_table(world: World, name: str) -> Table:
-    """A registry dict of texts, such as `_PREVIOUSLY_SUPPORTED_MODELS`; empty if the release has none."""
+    """A registry dict of strings, such as `_PREVIOUSLY_SUPPORTED_MODELS`; empty if the release has none."""
     found = named_value(world, REGISTRY, name)
     return {str(key): text for key, text in found.items()} if isinstance(found, dict) else {}
 
 
 def _row(world: World, module_name: str, name: str) -> Table:
-    where = module_name if module_name.startswith("vllm.") else f"vllm.model_executor.models.{module_name}"
-    module = world.module(where)
+    path = module_name if module_name.startswith("vllm.") else f"vllm.model_executor.models.{module_name}"
+    module = world.module(path)
     klass = klass_of(world, module, ast.Name(name)) if module is not None else None
     if not isinstance(klass, Klass):
         return {"class": name, "flags": None}
@@ -55,7 +55,7 @@ def _row(world: World, module_name: str, name: str) -> Table:
 
 
 def _groups(world: World) -> dict[str, str]:
-    """Architecture → the group of the registry that it is from: `text_generation`, `multimodal` and so on."""
+    """Architecture → the group of the registry that lists it: `text_generation`, `multimodal` and so on."""
     module = world.module(REGISTRY)
     found = world.find(module, "_VLLM_MODELS") if module is not None else None
     if not isinstance(found, SourceDefinition) or not isinstance(found.node, ast.Dict):

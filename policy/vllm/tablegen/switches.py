@@ -1,4 +1,4 @@
-"""What a release changes in its configuration by default: through hooks, CUDA graphs, scheduling and prefix caching.
+"""The configuration defaults of a release: model hooks, CUDA graphs, async scheduling and prefix caching.
 
 Reads `VllmConfig` and the hooks of `models/config.py`. All results are formulas or lists; `policy.intake.model.tables`
 lists their keys.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from policy.vllm.tablegen.branches import RETURNED, Branches, Place, method_of, substituted
+from policy.vllm.tablegen.branches import RETURNED, Branches, ObjectPath, method_of, substitute
 from policy.vllm.tablegen.classes import Klass, klass_of
 from policy.vllm.tablegen.modules import SourceDefinition
 from policy.vllm.tablegen.values import SourceUnreadable, value
@@ -26,13 +26,13 @@ SUPPORTED = "model_config.is_prefix_caching_supported"
 HOOKS = "vllm.model_executor.models.config"
 BREAKABLE = "VLLM_USE_BREAKABLE_CUDAGRAPH"
 ASYNC = "scheduler_config.async_scheduling"
-HOOKED = ("cache_config.mamba_cache_mode", "compilation_config.mode", "compilation_config.cudagraph_mode")
+HOOK_PATHS = ("cache_config.mamba_cache_mode", "compilation_config.mode", "compilation_config.cudagraph_mode")
 ENUMS = ("CompilationMode", "CUDAGraphMode")
 Table = dict[str, Any]
 
 
 def switches(worlds: Sequence[World]) -> Table:
-    """The constants about these defaults that the release has."""
+    """The release's constants for these defaults."""
     world = worlds[0]
     found = {
         "async_scheduling": _async_scheduling(world),
@@ -86,8 +86,10 @@ def _prefix_caching(world: World) -> Any:
     run = Branches(world, default[0].module)
     run.run([statement for statement in default[1].body if isinstance(statement, ast.Assign)])
     made = run.local.get("default_prefix_caching")
-    return substituted(
-        ["key", str(made)] if isinstance(made, Place) else made, ["key", SUPPORTED], supported.written.get(RETURNED)
+    return substitute(
+        ["key", str(made)] if isinstance(made, ObjectPath) else made,
+        ["key", SUPPORTED],
+        supported.written.get(RETURNED),
     )
 
 
@@ -102,19 +104,19 @@ def _hook_changes(world: World) -> Table:
         if isinstance(klass, Klass) and module is not None:
             run = Branches(world, module)
             run.method(klass, "verify_and_update_config")
-            changed = {place: _named(run.written[place]) for place in HOOKED if place in run.written}
+            changed = {path: _with_enum_names(run.written[path]) for path in HOOK_PATHS if path in run.written}
             if changed:
                 changes[name] = changed
     return changes
 
 
-def _named(formula: Any) -> Any:
+def _with_enum_names(formula: Any) -> Any:
     """A formula with the members of vLLM's enums replaced by their names."""
     match formula:
         case ["key", str(key)] if key.partition(".")[0] in ENUMS:
             return key.partition(".")[2]
         case list():
-            return [_named(part) for part in formula]
+            return [_with_enum_names(part) for part in formula]
     return formula
 
 
@@ -138,28 +140,28 @@ def _breakable(world: World) -> set[str]:
                 return _names(world, found, statement.value)
     method = method_of(world, VLLM, "VllmConfig", "__post_init__")
     return (
-        {name for node in ast.walk(method[1]) if _enables(node) for name in _compared(node)}
+        {name for node in ast.walk(method[1]) if _enables(node) for name in _compared_names(node)}
         if method is not None
         else set()
     )
 
 
-def _names(world: World, found: SourceDefinition, node: ast.expr) -> set[str]:
-    """A set of names, minus another one."""
+def _names(world: World, definition: SourceDefinition, node: ast.expr) -> set[str]:
+    """The names of a set expression, which may subtract another set."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-        return _names(world, found, node.left) - _names(world, found, node.right)
-    names = value(world, found.module, node)
+        return _names(world, definition, node.left) - _names(world, definition, node.right)
+    names = value(world, definition.module, node)
     if not isinstance(names, tuple | list):
         raise SourceUnreadable(ast.unparse(node))
     return {str(name) for name in names}
 
 
 def _enables(node: ast.AST) -> bool:
-    """Whether a statement enables breakable CUDA graphs: up to 0.28 the architectures are in its test."""
+    """Whether a statement enables breakable CUDA graphs; up to 0.28 its test has the architectures."""
     return isinstance(node, ast.If) and f"'{BREAKABLE}' not in os.environ" in ast.unparse(node.test)
 
 
-def _compared(node: ast.AST) -> Iterator[str]:
+def _compared_names(node: ast.AST) -> Iterator[str]:
     for test in ast.walk(node.test) if isinstance(node, ast.If) else ():
         match test:
             case ast.Compare(

@@ -1,6 +1,6 @@
-"""Values written in the sources: literals, dicts spread into dicts, unions, filtered copies.
+"""Evaluate constant expressions of the sources: literals, dicts spread into dicts, unions, filtered copies.
 
-A small evaluator without side effects. What it does not support is `Unreadable`, never a guess.
+Evaluation has no side effects. An unsupported expression raises `SourceUnreadable`; nothing is guessed.
 """
 
 import ast
@@ -14,7 +14,7 @@ class SourceUnreadable(Exception):
 
 
 class Name(str):
-    """The name of a class or function in the place of a value."""
+    """The name of a class or function, used as its value."""
 
     __slots__ = ()
 
@@ -26,7 +26,8 @@ MAPPINGS = ("dict", "OrderedDict", "LazyConfigDict")
 def value(world: World, module: Module, node: ast.expr, local: Mapping[str, object] | None = None) -> object:
     """The value of an expression: JSON's types, tuples for sets and `Literal`s, `Name` for classes.
 
-    Raises Unreadable.
+    Raises:
+        SourceUnreadable: it is more than a literal value.
     """
     local = local or {}
     match node:
@@ -35,7 +36,7 @@ def value(world: World, module: Module, node: ast.expr, local: Mapping[str, obje
         case ast.Name(id=name) if name in local:
             return local[name]
         case ast.Name(id=name):
-            return _named(world, module, name)
+            return _resolve(world, module, name)
         case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
             items = _items(world, module, elements, local)
             return items if isinstance(node, ast.List) else tuple(items)
@@ -58,7 +59,7 @@ def value(world: World, module: Module, node: ast.expr, local: Mapping[str, obje
             members = inner.elts if isinstance(inner, ast.Tuple) else [inner]
             return tuple(_flat([value(world, module, member, local) for member in members]))
         case ast.BinOp(left=left, op=ast.BitOr() | ast.Add(), right=right):
-            return _joined(value(world, module, left, local), value(world, module, right, local))
+            return _join(value(world, module, left, local), value(world, module, right, local))
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
         case ast.DictComp():
@@ -67,14 +68,18 @@ def value(world: World, module: Module, node: ast.expr, local: Mapping[str, obje
 
 
 def named_value(world: World, module_name: str, name: str) -> object:
-    """The value of a module's name; None if the module or the name does not exist. Raises Unreadable."""
+    """The value of a module's name; None if the module or the name does not exist.
+
+    Raises:
+        SourceUnreadable: it is more than a literal value.
+    """
     module = world.module(module_name)
     if module is None or name not in module.bound:
         return None
-    return _named(world, module, name)
+    return _resolve(world, module, name)
 
 
-def _named(world: World, module: Module, name: str) -> object:
+def _resolve(world: World, module: Module, name: str) -> object:
     found = world.find(module, name)
     if not isinstance(found, SourceDefinition):
         return Name(name)
@@ -137,7 +142,7 @@ def _called_mapping(
     return mapping
 
 
-def _joined(left: object, right: object) -> object:
+def _join(left: object, right: object) -> object:
     if isinstance(left, dict) and isinstance(right, dict):
         return {**left, **right}
     if isinstance(left, tuple) and isinstance(right, tuple):
@@ -146,7 +151,7 @@ def _joined(left: object, right: object) -> object:
         return left + right
     if isinstance(left, str) and isinstance(right, str):
         return left + right
-    raise SourceUnreadable("a union of different things")
+    raise SourceUnreadable("a union of different types")
 
 
 def _comprehension(
@@ -164,14 +169,14 @@ def _comprehension(
                 raise SourceUnreadable(ast.unparse(source))
             rows: dict[object, object] = {}
             for pair in table.items():
-                inner = {**local, **_unpacked(target, pair)}
+                inner = {**local, **_unpack(target, pair)}
                 if all(_holds(world, module, test, inner) for test in tests):
                     rows[value(world, module, node.key, inner)] = value(world, module, node.value, inner)
             return rows
     raise SourceUnreadable(ast.unparse(node)[:80])
 
 
-def _unpacked(target: ast.expr, item: object) -> dict[str, object]:
+def _unpack(target: ast.expr, item: object) -> dict[str, object]:
     match target:
         case ast.Name(id=name):
             return {name: item}
@@ -179,7 +184,7 @@ def _unpacked(target: ast.expr, item: object) -> dict[str, object]:
             return {
                 name: found
                 for element, inner in zip(elements, item, strict=True)
-                for name, found in _unpacked(element, inner).items()
+                for name, found in _unpack(element, inner).items()
             }
     raise SourceUnreadable(ast.unparse(target))
 

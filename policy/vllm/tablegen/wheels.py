@@ -1,6 +1,6 @@
-"""Sources of a release: a wheel that pip downloads, or an unpacked folder; read as text, file by file.
+"""The sources of a release: a wheel, a source archive or an unpacked folder, read as text, file by file.
 
-Reads them and records what was read, as evidence. Not here: what the text means (`modules`).
+Reads them and records what was read. Not here: what the text means (`modules`).
 """
 
 import ast
@@ -49,7 +49,7 @@ class InvalidSource(PolicyError):
 
 
 class BoundedReader:
-    """Reads the files of a source, up to a size for each and for all of them."""
+    """Reads the files of a source, up to a maximum size for each and in total."""
 
     def __init__(self) -> None:
         self._left = MAX_READ
@@ -58,7 +58,7 @@ class BoundedReader:
         """The content of a file.
 
         Raises:
-            InvalidSource: there is more of it, or of all files.
+            InvalidSource: it is too large, or all files together are.
         """
         data = file.read(MAX_FILE + 1)
         self._left -= len(data)
@@ -76,7 +76,7 @@ def open_archive(path: Path) -> IO[bytes]:
         InvalidSource: it is not a file, or is too large.
         OSError: it cannot be opened.
     """
-    # Without O_NONBLOCK, opening a pipe without a writer would wait.
+    # Without O_NONBLOCK, opening a pipe without a writer would block.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     found = os.fstat(descriptor)
     if stat.S_ISREG(found.st_mode) and found.st_size <= MAX_ARCHIVE:
@@ -146,7 +146,7 @@ class ArchiveSource:
         unpacked = 0
         with open_archive(archive) as opened, tarfile.open(fileobj=opened) as members:
             for number, member in enumerate(members):
-                unpacked += member.size  # reading on unpacks it, also if it is not read
+                unpacked += member.size  # iterating unpacks every member, even if it is not read
                 if number == MAX_FILES:
                     raise too_many_files()
                 if unpacked > MAX_UNPACKED:
@@ -178,7 +178,7 @@ class SourceReader:
         return path in self._where
 
     def text(self, path: str) -> str:
-        """The text of a file, which is then recorded as read."""
+        """The text of a file, which is recorded as read."""
         if path not in self._texts:
             self._texts[path] = self._where[path].text(path)
             self._read[path] = hashlib.sha256(self._texts[path].encode()).hexdigest()
@@ -208,7 +208,7 @@ def downloaded(distributions: tuple[str, ...], version: str, cache: Path) -> Pat
     """
     cache.mkdir(parents=True, exist_ok=True)
     for distribution in distributions:
-        found = _cached(distribution, version, cache)
+        found = _cached_wheel(distribution, version, cache)
         if found is not None:
             return found
     faults = []
@@ -227,8 +227,8 @@ def downloaded(distributions: tuple[str, ...], version: str, cache: Path) -> Pat
             requirement,
         ]
         command = [sys.executable, *pip]
-        run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 the arguments are ours
-        found = _cached(distribution, version, cache)
+        run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 our own arguments
+        found = _cached_wheel(distribution, version, cache)
         if run.returncode == 0 and found is not None:
             return found
         faults.append(f"{requirement}: {run.stderr.strip().splitlines()[-1:]}")
@@ -236,11 +236,11 @@ def downloaded(distributions: tuple[str, ...], version: str, cache: Path) -> Pat
 
 
 def sha256(path: Path) -> str:
-    """The digest of a file, as package indexes print it."""
+    """The SHA-256 of a file, as package indexes show it."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _cached(distribution: str, version: str, cache: Path) -> Path | None:
+def _cached_wheel(distribution: str, version: str, cache: Path) -> Path | None:
     wheels = sorted(cache.glob(f"{distribution.replace('-', '_')}-{version}-*.whl"))
     return wheels[0] if wheels else None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from policy.vllm.verify.verification import VerificationResult
 
-ROUNDS: Final = 6
+MAX_ROUNDS: Final = 6
 LISTS: Final = {"unsupported_features": "exclude-v2", "v1_unsupported_features": "exclude-v1"}
 FOLDERS: Final = {"exclude-v2": "v2", "exclude-v1": "v1"}
 
@@ -37,8 +37,8 @@ class RulesDraft:
     """The changes of a release since the newest known one below it.
 
     ``changed`` has a diff for each function and constant of the decision. ``new_reasons`` and ``removed_reasons`` are
-    texts. ``before`` and ``after`` compare the release with the rules without and with the draft; their ``beyond`` are
-    places that read something that is not a fact yet. ``patch`` is a unified diff.
+    texts. ``before`` and ``after`` compare the release with the rules without and with the draft; their ``beyond`` is
+    code that reads something that is not a fact yet. ``patch`` is a unified diff.
     """
 
     release: str
@@ -69,30 +69,31 @@ def draft(
     texts = dict(sources.rules)
     texts[RELEASES_FILE] = _with_release(texts[RELEASES_FILE], release)
     before = after = verify(Policy(load(Sources(texts))), release, source, cases, seed)
-    for _ in range(ROUNDS):
-        better = next(
-            _better(texts, after, release, reasons, lambda policy: verify(policy, release, source, cases, seed)), None
+    for _ in range(MAX_ROUNDS):
+        improvement = next(
+            _improvements(texts, after, release, reasons, lambda policy: verify(policy, release, source, cases, seed)),
+            None,
         )
-        if better is None:
+        if improvement is None:
             break
-        texts, after = better
+        texts, after = improvement
     return RulesDraft(
         release, known, changed, new_reasons, removed_reasons, before, after, _patch(sources.rules, texts)
     )
 
 
-def _better(
+def _improvements(
     texts: dict[str, str],
     verified: VerificationResult,
     release: str,
     reasons: Sequence[str],
-    again: Callable[[Policy], VerificationResult],
+    verify_again: Callable[[Policy], VerificationResult],
 ) -> Iterator[tuple[dict[str, str], VerificationResult]]:
-    """Rule files closer to the release: with new and removed reasons, or else without a rule that alone differs."""
+    """Rule files with fewer differences: edited for new and removed reasons, or without rules that are wrong alone."""
     for drop_alone in (False, True):
-        edited = _edited(texts, verified, release, reasons, drop_alone=drop_alone)
+        edited = _edited_rules(texts, verified, release, reasons, drop_alone=drop_alone)
         if edited != texts:
-            found = again(Policy(load(Sources(edited))))
+            found = verify_again(Policy(load(Sources(edited))))
             if found.different < verified.different:
                 yield edited, found
 
@@ -115,7 +116,7 @@ def _with_release(text: str, release: str) -> str:
     return text.replace(line, line.replace(quoted, f"{quoted}, {quoted.replace(last, release)}", 1), 1)
 
 
-def _edited(
+def _edited_rules(
     texts: dict[str, str], verified: VerificationResult, release: str, reasons: Sequence[str], *, drop_alone: bool
 ) -> dict[str, str]:
     """The rule files edited for the mismatches: ended ranges, and new reasons in the order of ``reasons``."""
@@ -127,7 +128,7 @@ def _edited(
                 edited[paths[rule]] = _with_end(edited[paths[rule]], release)
         for path, document in _new_rules(mismatch, release):
             document["order"] = _order(document, edited, reasons)
-            edited[path] = yaml.safe_dump(_merged(edited.get(path), document), sort_keys=False, width=120)
+            edited[path] = yaml.safe_dump(_merged_rule(edited.get(path), document), sort_keys=False, width=120)
     try:
         load(Sources(edited))
     except PolicyError:
@@ -136,7 +137,7 @@ def _edited(
 
 
 def _is_gone(mismatch: Mismatch, text: str, *, drop_alone: bool) -> bool:
-    """Whether vLLM no longer has the rule's text, or with ``drop_alone`` whether the rule alone decides differently."""
+    """Whether vLLM no longer has the rule's text, or with ``drop_alone``, the rule alone causes the mismatch."""
     document = yaml.safe_load(text)
     words = {part.get("feature", document.get("feature")) for part in document["releases"]} | {
         part.get("text", document.get("text")) for part in document["releases"]
@@ -164,43 +165,43 @@ def _with_end(text: str, release: str) -> str:
     return re.sub(r'(vllm: ["\x27])(>=[\d.]+)(["\x27])', rf"\g<1>\g<2>,<{major}.{minor}\g<3>", text)
 
 
-def _merged(there: str | None, document: dict[str, Any]) -> dict[str, Any]:
+def _merged_rule(earlier_text: str | None, document: dict[str, Any]) -> dict[str, Any]:
     """A drafted rule, merged with an earlier draft of it as an alternative condition."""
-    if there is None:
+    if earlier_text is None:
         return document
-    earlier = yaml.safe_load(there)
+    earlier = yaml.safe_load(earlier_text)
     (old,), (new,) = earlier["releases"], document["releases"]
-    ways = old["when"]["any"] if list(old["when"]) == ["any"] else [old["when"]]
-    if new["when"] not in ways:
-        old["when"] = {"any": [*ways, new["when"]]}
+    alternatives = old["when"]["any"] if list(old["when"]) == ["any"] else [old["when"]]
+    if new["when"] not in alternatives:
+        old["when"] = {"any": [*alternatives, new["when"]]}
     return {**earlier, "releases": [old]}
 
 
 def _order(document: dict[str, Any], texts: dict[str, str], reasons: Sequence[str]) -> int:
-    """The position in vLLM's list: after the rule whose reason precedes this one in the release's code."""
+    """The rule's position in vLLM's list: after the rule whose reason precedes its own in the release's code."""
     own = document["releases"][0]["feature"]
-    places = {"'" + own + "'", '"' + own + '"'}
+    literals = {"'" + own + "'", '"' + own + '"'}
     before = reasons[
-        : next((n for n, reason in enumerate(reasons) if reason in places or _matches(_plain(reason), own)), 0)
+        : next((n for n, reason in enumerate(reasons) if reason in literals or _matches(_plain(reason), own)), 0)
     ]
     rules = [
         rule
         for rule in (yaml.safe_load(text) for text in texts.values())
         if isinstance(rule, dict) and rule.get("effect") == document["effect"]
     ]
-    taken = {rule["order"] for rule in rules if rule["id"] != document["id"]}
+    used = {rule["order"] for rule in rules if rule["id"] != document["id"]}
     for reason in reversed(before):
         for rule in rules:
             if rule["id"] != document["id"] and any(
                 _plain(reason) == re.sub(r"\{[^}]*\}", "{}", str(part.get("feature", rule.get("feature"))))
                 for part in rule["releases"]
             ):
-                return next(order for order in range(rule["order"] + 1, MAX_ORDER) if order not in taken)
-    return next(order for order in range(1, MAX_ORDER) if order not in taken)
+                return next(order for order in range(rule["order"] + 1, MAX_ORDER) if order not in used)
+    return next(order for order in range(1, MAX_ORDER) if order not in used)
 
 
 def _plain(reason: str) -> str:
-    """The text that a piece of code appends, with ``{}`` for each value in it."""
+    """The text that an expression appends, with ``{}`` for each value in it."""
     return re.sub(r"\{[^}]*\}", "{}", reason.removeprefix("f").strip("'\""))
 
 

@@ -1,12 +1,12 @@
-"""Extract the decision from a release's source as code that runs alone.
+"""Extract the decision from a release's source as code that runs on its own.
 
-The decision is the property, its lists, its refusals, and all that they call.
+The decision is the property, its lists, its refusals, and everything that they call.
 
 Owns what is extracted, by syntax tree. Methods and constants that the decision uses are extracted as well, from
 anywhere in the package; the rest of vLLM is replaced by stand-ins (``standins``). vLLM is never imported, and no code
 of it is stored.
 
-What runs here is the release's code, so it runs in a process of its own (``worker``).
+The extracted code runs in a separate process (``worker``).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.vllm.verify.standins import DERIVED, Machine, stand_ins
 from policy.vllm.verify.syntax import (
-    asks_for,
     imports,
     is_bound,
     is_property,
-    leading_to,
-    needed,
     refuses,
+    statements_leading_to,
     targets,
+    tests_any,
     without_imports,
+    without_unread_assignments,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ UNKNOWN: Final = object()
 
 
 class SourceNotFound(Exception):
-    """Something that the decision needs was not found in the source."""
+    """A definition that the decision needs was not found in the source."""
 
 
 class Extraction:
@@ -67,7 +67,7 @@ class Extraction:
         self._stand_ins = stand_ins(self.machine, self.variable)
         self._variables: dict[str, Callable[[], Any]] = {}
         self._namespaces: dict[str, dict[str, Any]] = {}
-        self._taken: dict[str, ast.AST] = {}
+        self._extracted: dict[str, ast.AST] = {}
         self._members: dict[tuple[str, str], tuple[Any, bool] | None] = {}
         self._config = self._class(CONFIG, CLASS)
         self._methods = {node.name: node for node in self._config.body if isinstance(node, ast.FunctionDef)}
@@ -76,7 +76,7 @@ class Extraction:
             if name not in self._methods:
                 raise SourceNotFound(f"`{CLASS}` in {CONFIG} has no `{name}`; its methods: {_names(self._methods)}")
         self._extract([name for name in (PROPERTY, V2_LIST, V1_LIST, GATE) if name in self._methods])
-        self._variables[VARIABLE] = self._evaluated(ENVS, self._entry(VARIABLE))
+        self._variables[VARIABLE] = self._evaluate(ENVS, self._entry(VARIABLE))
         self.guards = list(self._guards())
         self.messages = [
             each.value
@@ -86,18 +86,18 @@ class Extraction:
 
     def _extract(self, names: Sequence[str]) -> None:
         """Extract these methods, and all methods of the class that they use."""
-        left = [name for name in names if ("", name) not in self._members]
-        while left:
-            name = left.pop()
+        remaining = [name for name in names if ("", name) not in self._members]
+        while remaining:
+            name = remaining.pop()
             self._method("", name)
             called = (
                 each.attr
                 for each in ast.walk(self._methods[name])
                 if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self"
             )
-            left += [other for other in called if other in self._methods and ("", other) not in self._members]
+            remaining += [other for other in called if other in self._methods and ("", other) not in self._members]
 
-    # The parts of the source.
+    # Source files.
 
     def _tree(self, path: str) -> ast.Module:
         if path not in self._source:
@@ -117,7 +117,7 @@ class Extraction:
             SourceNotFound: the release has no such entry.
         """
         if name not in self._variables:
-            self._variables[name] = self._evaluated(ENVS, self._entry(name))
+            self._variables[name] = self._evaluate(ENVS, self._entry(name))
         return self._variables[name]()
 
     def _entry(self, name: str) -> ast.expr:
@@ -125,14 +125,14 @@ class Extraction:
             if isinstance(node, ast.Dict):
                 for key, value in zip(node.keys, node.values, strict=True):
                     if isinstance(key, ast.Constant) and key.value == name:
-                        self._note(ENVS, name, value)
+                        self._record(ENVS, name, value)
                         return value
         raise SourceNotFound(f"{ENVS} has no entry `{name}`")
 
     def constants(self) -> tuple[set[str], set[int]]:
-        """Every text and whole number in the extracted code."""
+        """All strings and integers in the extracted code."""
         texts, numbers = set[str](), set[int]()
-        for node in self._taken.values():
+        for node in self._extracted.values():
             for each in ast.walk(node):
                 if isinstance(each, ast.Constant) and isinstance(each.value, str):
                     texts.add(each.value)
@@ -142,22 +142,22 @@ class Extraction:
 
     def code(self) -> dict[str, str]:
         """The extracted code by name, without comments and layout, for comparison with a later release."""
-        return {name: ast.unparse(node) for name, node in sorted(self._taken.items())}
+        return {name: ast.unparse(node) for name, node in sorted(self._extracted.items())}
 
-    def _note(self, path: str, name: str, node: ast.AST) -> None:
-        self._taken[f"{path}:{name}"] = node
+    def _record(self, path: str, name: str, node: ast.AST) -> None:
+        self._extracted[f"{path}:{name}"] = node
 
-    # Names → their values.
+    # Evaluation of names.
 
     def _namespace(self, path: str) -> dict[str, Any]:
         return self._namespaces.setdefault(path, {"__name__": path, "__builtins__": builtins})
 
-    def _evaluated(self, path: str, node: ast.expr) -> Any:
+    def _evaluate(self, path: str, node: ast.expr) -> Any:
         self._provide(path, node)
-        return eval(compile(ast.Expression(node), path, "eval"), self._namespace(path))  # noqa: S307  # in a process of its own
+        return eval(compile(ast.Expression(node), path, "eval"), self._namespace(path))  # noqa: S307  # in a separate process
 
     def _provide(self, path: str, node: ast.AST) -> None:
-        """Put every name that a piece of code reads into its module's namespace."""
+        """Define every name that a piece of code reads in its module's namespace."""
         namespace = self._namespace(path)
         inner = dict(imports(node))
         for name in sorted(
@@ -166,9 +166,9 @@ class Extraction:
         ):
             if name not in namespace and not hasattr(builtins, name) and not is_bound(name, node):
                 namespace[name] = UNKNOWN  # so that a recursive name is already bound
-                namespace[name] = self._named(path, name, inner)
+                namespace[name] = self._resolve(path, name, inner)
 
-    def _named(self, path: str, name: str, inner: Mapping[str, tuple[str, str | None]]) -> Any:
+    def _resolve(self, path: str, name: str, inner: Mapping[str, tuple[str, str | None]]) -> Any:
         found = self._namespace(path).get(name, UNKNOWN)
         if found is not UNKNOWN:
             return found
@@ -176,10 +176,10 @@ class Extraction:
             return self._stand_ins[name]
         for node in self._tree(path).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-                return self._defined(path, node)
+                return self._define(path, node)
             if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and name in targets(node):
-                self._note(path, name, node)
-                found = self._namespace(path)[name] = self._evaluated(path, node.value)
+                self._record(path, name, node)
+                found = self._namespace(path)[name] = self._evaluate(path, node.value)
                 return found
         module, member = inner.get(name) or dict(imports(self._tree(path))).get(name) or (None, None)
         if module is None:
@@ -187,22 +187,22 @@ class Extraction:
         if module.split(".")[0] in STANDARD:
             imported = importlib.import_module(module)
             return getattr(imported, member) if member else imported
-        for place in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
-            if member and place in self._source:
-                return self._named(place, member, {})
+        for file in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
+            if member and file in self._source:
+                return self._resolve(file, member, {})
         raise SourceNotFound(f"{path} imports `{name}` from {module}, which the source does not have")
 
-    def _defined(self, path: str, node: ast.FunctionDef | ast.ClassDef) -> Any:
-        self._note(path, node.name, node)
+    def _define(self, path: str, node: ast.FunctionDef | ast.ClassDef) -> Any:
+        self._record(path, node.name, node)
         bare = without_imports(node)
         self._provide(path, node)
         namespace = self._namespace(path)
-        exec(compile(ast.Module([bare], []), path, "exec"), namespace)  # noqa: S102  # in a process of its own
+        exec(compile(ast.Module([bare], []), path, "exec"), namespace)  # noqa: S102  # in a separate process
         return namespace[node.name]
 
     @property
     def reasons(self) -> list[str]:
-        """The texts of the lists, in their order."""
+        """The expressions that the lists append, in their order."""
         nodes = [
             each for name in (V2_LIST, V1_LIST, GATE) if name in self._methods for each in ast.walk(self._methods[name])
         ]
@@ -257,19 +257,19 @@ class Extraction:
         )
 
     def _function(self, path: str, name: str, node: ast.FunctionDef) -> Any:
-        self._note(path, name, node)
+        self._record(path, name, node)
         bare = without_imports(node)
         bare.decorator_list = []
         self._provide(path, bare)
         self._provide(path, node)
         scope: dict[str, Any] = {}
-        exec(compile(ast.Module([bare], []), path, "exec"), self._namespace(path), scope)  # noqa: S102  # in a process of its own
+        exec(compile(ast.Module([bare], []), path, "exec"), self._namespace(path), scope)  # noqa: S102  # in a separate process
         return scope[node.name]
 
     def is_method(self, path: str, name: str) -> bool:
         """Whether the object's class in the release has a method with a fact's name.
 
-        Such a method is called instead of read.
+        Such a method is called instead of being read.
         """
         _, klass = self._class_of(path)
         return klass is not None and any(
@@ -287,18 +287,22 @@ class Extraction:
         path, node = self._classes[name.lower()]
         namespace = self._namespace(path)
         if name not in namespace:
-            namespace[name] = self._defined(path, node)
+            namespace[name] = self._define(path, node)
         return namespace[name]
 
     def _guards(self) -> Iterator[tuple[str, Any]]:
-        """The checks that refuse a configuration because of the runner: each place in the class that raises for it."""
+        """The checks that refuse a configuration because of the runner: each statement of the class that does so."""
         for method in self._methods.values():
             if method.name in {PROPERTY, V2_LIST, V1_LIST}:
                 continue
-            places = (node for node in ast.walk(method) if asks_for({PROPERTY, VARIABLE}, node) and refuses(node))
-            for number, node in enumerate(places, 1):
+            checks = (node for node in ast.walk(method) if tests_any({PROPERTY, VARIABLE}, node) and refuses(node))
+            for number, node in enumerate(checks, 1):
                 if isinstance(node, ast.stmt):
-                    body: list[Any] = [node] if method.name == POST_INIT else needed(leading_to(method.body, node))
+                    body: list[Any] = (
+                        [node]
+                        if method.name == POST_INIT
+                        else without_unread_assignments(statements_leading_to(method.body, node))
+                    )
                     name = f"{method.name}:{getattr(node, 'lineno', 0)}"
                     function = ast.parse("def guard(self): ...").body[0]
                     assert isinstance(function, ast.FunctionDef)

@@ -1,4 +1,4 @@
-"""Stand-ins for vLLM in a release's decision: objects that hold facts, the platform and Triton, and a silent log.
+"""Stand-ins for vLLM in a release's decision: objects that hold facts, the platform and Triton, and a silent logger.
 
 Owns the stand-ins, by the names under which vLLM's modules use them. ``extraction`` finds the release's own code.
 """
@@ -33,8 +33,8 @@ class Object:
         return self.__dict__["_member"](self, self.__dict__["_path"], name)
 
 
-class _Silent:
-    """A logger that drops everything."""
+class _SilentLogger:
+    """A logger that discards everything."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_, **__: None
@@ -66,7 +66,7 @@ class _PlatformStandIn:
         return lambda: known.get(name, False)
 
 
-class _Triton:
+class _TritonFlag:
     """``HAS_TRITON``: a fact."""
 
     def __init__(self, machine: Machine) -> None:
@@ -76,16 +76,16 @@ class _Triton:
         return self._machine.has_triton
 
 
-def _uncached(*found: Any, **_: Any) -> Any:
-    """Replaces a cache decorator: the platform changes from case to case."""
-    return found[0] if found and callable(found[0]) else lambda function: function
+def _no_cache(*arguments: Any, **_: Any) -> Any:
+    """A cache decorator that caches nothing, because the platform changes from case to case."""
+    return arguments[0] if arguments and callable(arguments[0]) else lambda function: function
 
 
 class _Functools:
     """``functools`` without its caches."""
 
-    cache = staticmethod(_uncached)
-    lru_cache = staticmethod(_uncached)
+    cache = staticmethod(_no_cache)
+    lru_cache = staticmethod(_no_cache)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(functools, name)
@@ -95,14 +95,14 @@ def stand_ins(machine: Machine, variable: Callable[[str], Any]) -> dict[str, Any
     """The stand-ins by their names in vLLM's modules; ``variable`` reads an environment variable."""
     return {
         "envs": _Variables(variable),
-        "logger": _Silent(),
-        "init_logger": lambda _: _Silent(),
+        "logger": _SilentLogger(),
+        "init_logger": lambda _: _SilentLogger(),
         "current_platform": _PlatformStandIn(machine),
-        "HAS_TRITON": _Triton(machine),
-        "entry_points": lambda **asked: machine.plugins if asked == {"group": "vllm.logits_processors"} else (),
-        "config": lambda *found, **_: found[0] if found else lambda each: each,
-        "cache": _uncached,
-        "lru_cache": _uncached,
+        "HAS_TRITON": _TritonFlag(machine),
+        "entry_points": lambda **query: machine.plugins if query == {"group": "vllm.logits_processors"} else (),
+        "config": lambda *classes, **_: classes[0] if classes else lambda klass: klass,
+        "cache": _no_cache,
+        "lru_cache": _no_cache,
         "functools": _Functools(),
     }
 
@@ -110,7 +110,7 @@ def stand_ins(machine: Machine, variable: Callable[[str], Any]) -> dict[str, Any
 DERIVED: Final[dict[str, Callable[[Object], Any]]] = {
     "model_config.architecture": lambda model: model.architectures[0] if model.architectures else None,
 }
-"""Attributes that a release reads and that cannot be computed by its code here.
+"""Attributes that the release's code cannot compute here.
 
-The class that a model resolves to is the first of its architectures.
+A model is assumed to resolve to the first of its architectures.
 """

@@ -1,4 +1,4 @@
-"""Analyse syntax trees: what a piece of code imports, reads and assigns, and which statements lead to another one.
+"""Analyse syntax trees: the names that code imports, reads and assigns, and the statements that lead to another one.
 
 It is independent of any release: its functions take trees, and return trees and names.
 """
@@ -38,8 +38,8 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, tuple[str, str | None]]]:
 
 def targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
     """The names that an assignment binds."""
-    places = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return {place.id for place in places if isinstance(place, ast.Name)}
+    assigned = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {target.id for target in assigned if isinstance(target, ast.Name)}
 
 
 def is_bound(name: str, node: ast.AST) -> bool:
@@ -51,8 +51,8 @@ def is_bound(name: str, node: ast.AST) -> bool:
     )
 
 
-class _Bare(ast.NodeTransformer):
-    """Removes imports inside functions; the imported names are provided from outside."""
+class _ImportRemover(ast.NodeTransformer):
+    """Removes imports inside functions, whose names the caller provides."""
 
     def visit_Import(self, node: ast.Import) -> ast.Pass:
         return ast.copy_location(ast.Pass(), node)
@@ -62,12 +62,12 @@ class _Bare(ast.NodeTransformer):
 
 
 def without_imports(node: Any) -> Any:
-    """The same definition without its imports, whose names are to be provided from outside."""
-    return _Bare().visit(ast.parse(ast.unparse(node)).body[0])
+    """The definition without its imports, whose names the caller provides."""
+    return _ImportRemover().visit(ast.parse(ast.unparse(node)).body[0])
 
 
-def asks_for(names: Collection[str], node: ast.AST) -> bool:
-    """Whether a statement's test reads an attribute of one of these names."""
+def tests_any(names: Collection[str], node: ast.AST) -> bool:
+    """Whether a statement tests an attribute with one of these names."""
     test = node.test if isinstance(node, ast.If | ast.Assert) else None
     return test is not None and any(isinstance(each, ast.Attribute) and each.attr in names for each in ast.walk(test))
 
@@ -81,7 +81,7 @@ def refuses(node: ast.AST) -> bool:
     )
 
 
-def leading_to(body: Sequence[ast.stmt], target: ast.AST) -> list[Any]:
+def statements_leading_to(body: Sequence[ast.stmt], target: ast.AST) -> list[Any]:
     """The statements of a body that lead to a statement: assignments, early returns, and the branches around it."""
     kept: list[Any] = []
     for statement in body:
@@ -91,26 +91,29 @@ def leading_to(body: Sequence[ast.stmt], target: ast.AST) -> list[Any]:
             if isinstance(statement, ast.If):
                 inside = any(each is target for part in statement.body for each in ast.walk(part))
                 test = statement.test if inside else ast.UnaryOp(ast.Not(), statement.test)
-                return [*kept, ast.If(test, leading_to(statement.body if inside else statement.orelse, target), [])]
+                return [
+                    *kept,
+                    ast.If(test, statements_leading_to(statement.body if inside else statement.orelse, target), []),
+                ]
             return [*kept, statement]
-        gives = isinstance(statement, ast.Assign | ast.AnnAssign) and bool(targets(statement))
-        leaves = (
+        assigns = isinstance(statement, ast.Assign | ast.AnnAssign) and bool(targets(statement))
+        returns = (
             isinstance(statement, ast.If)
             and not statement.orelse
             and all(isinstance(each, ast.Return) for each in statement.body)
         )
-        if gives or leaves or isinstance(statement, ast.Import | ast.ImportFrom):
+        if assigns or returns or isinstance(statement, ast.Import | ast.ImportFrom):
             kept.append(statement)
     return kept
 
 
-def needed(body: list[Any]) -> list[Any]:
-    """The same statements without assignments that are not read afterwards."""
+def without_unread_assignments(body: list[Any]) -> list[Any]:
+    """The statements without assignments to names that are not read afterwards."""
     kept: list[Any] = []
     read: set[str] = set()
     for statement in reversed(body):
-        gives = isinstance(statement, ast.Assign | ast.AnnAssign)
-        if gives and not targets(statement) & read:
+        assigns = isinstance(statement, ast.Assign | ast.AnnAssign)
+        if assigns and not targets(statement) & read:
             continue
         kept.append(statement)
         read |= {

@@ -1,6 +1,6 @@
 """Compare a release of vLLM with the catalogue's upstream layer.
 
-The result is where they differ, with the fewest facts and the rules.
+The result is the differences, each with the fewest facts that cause it and the rules involved.
 
 Owns the comparison and the minimization of differences. The release's code runs in a separate process.
 """
@@ -20,7 +20,7 @@ from policy.request.request import read_request
 from policy.rules.conditions import leaves
 from policy.rules.effects import Layer
 from policy.rules.rule import LONG_AGO
-from policy.vllm.verify.drawing import cases, overlaid, targeted, values_of, whole
+from policy.vllm.verify.drawing import cases, overlay, targeted_facts, values_of, with_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from policy.vllm.verify.drawing import Facts
 
 COMMAND: Final = (sys.executable, "-m", "policy.vllm.verify.worker")
-PATIENCE: Final = 10
-"""Seconds until a process that does not end is killed."""
+EXIT_TIMEOUT: Final = 10
+"""Seconds that the process gets to exit before it is killed."""
 MAX_SHOWN: Final = 10
 PROGRESS_INTERVAL: Final = 500
 COMPARED: Final = ("runner", "startup_errors", "unsupported_features", "v1_unsupported_features")
@@ -47,7 +47,7 @@ class NotExtracted(PolicyError):
 class Mismatch:
     """Facts for which a release and the rules disagree.
 
-    They are the fewest of their kind, with the rules that may be wrong.
+    ``facts`` are as few as possible, and ``rules`` are those that may be wrong.
     """
 
     facts: dict[str, Any]
@@ -60,7 +60,8 @@ class Mismatch:
 class VerificationResult:
     """The result of verifying a release.
 
-    ``elsewhere`` are refusals that other files of vLLM make; ``beyond`` are places that read what is not a fact.
+    ``elsewhere`` has rules whose refusals are in other files of vLLM, ``beyond`` code that reads something that is not
+    a fact.
     """
 
     release: str
@@ -72,7 +73,7 @@ class VerificationResult:
 
 
 class ReleaseProcess:
-    """A release's decision in its process, and what was read from its source."""
+    """The process that runs a release's decision, and what it found in the source."""
 
     def __init__(self, process: subprocess.Popen[str], source: Path) -> None:
         self._process, self._source = process, source
@@ -91,7 +92,7 @@ class ReleaseProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            self._process.stdin.write(json.dumps(whole(facts)) + "\n")
+            self._process.stdin.write(json.dumps(with_objects(facts)) + "\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
         except BrokenPipeError:
@@ -99,7 +100,7 @@ class ReleaseProcess:
         answer: dict[str, Any] = json.loads(line) if line else {"fault": "its process ended"}
         if "fault" in answer:
             raise NotExtracted(
-                f"the code of {self._source} failed on {json.dumps(nested(whole(facts)))}: {answer['fault']}"
+                f"the code of {self._source} failed on {json.dumps(nested(with_objects(facts)))}: {answer['fault']}"
             )
         return answer
 
@@ -123,7 +124,7 @@ def release_process(source: Path) -> Iterator[ReleaseProcess]:
 def _end(process: subprocess.Popen[str]) -> None:
     """End the process by closing its input; kill it if it does not exit in time."""
     with suppress(BrokenPipeError, subprocess.TimeoutExpired):
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=EXIT_TIMEOUT)
         return
     process.kill()
     process.wait()
@@ -132,9 +133,9 @@ def _end(process: subprocess.Popen[str]) -> None:
 def verify(
     policy: Policy, release: str, source: Path, count: int, seed: int, progress: Callable[[int], None] = lambda _: None
 ) -> VerificationResult:
-    """Decide ``count`` facts by a known release's source and by the catalogue's upstream layer.
+    """Decide ``count`` sets of facts by a known release's source and by the catalogue's upstream layer.
 
-    ``progress`` is called with the number of facts done.
+    ``progress`` is called with the number of sets done.
 
     Raises:
         NotExtracted: the decision was not found in the source.
@@ -144,7 +145,7 @@ def verify(
 
 
 class _ReleaseComparison:
-    """A release and the rules, side by side."""
+    """Compares the decisions of a release with those of the rules."""
 
     def __init__(self, policy: Policy, release: str, vllm: ReleaseProcess) -> None:
         self._policy, self._release, self._vllm = policy, release, vllm
@@ -165,13 +166,13 @@ class _ReleaseComparison:
                 condition for item in items for condition in (item.when, item.cleared) if condition is not None
             )
         )
-        asked = [leaf for condition in conditions for leaf in leaves(condition)]
+        all_leaves = [leaf for condition in conditions for leaf in leaves(condition)]
         code = "\n".join(found["code"].values())
-        values = values_of(asked, found["texts"], found["numbers"], code)
+        values = values_of(all_leaves, found["texts"], found["numbers"], code)
         different = 0
         mismatches: dict[Any, Mismatch] = {}
-        targets = targeted(conditions, values)
-        for number, facts in enumerate(cases(values, targets, self._usual(), count, seed)):
+        targets = targeted_facts(conditions, values)
+        for number, facts in enumerate(cases(values, targets, self._bases(), count, seed)):
             if number % PROGRESS_INTERVAL == 0:
                 progress(number)
             mismatch = self._mismatch(facts)
@@ -187,7 +188,7 @@ class _ReleaseComparison:
             self._release, count, different, tuple(distinct.values()), elsewhere, tuple(sorted(self._beyond))
         )
 
-    def _usual(self) -> list[Facts]:
+    def _bases(self) -> list[Facts]:
         """The bases for other facts: no model, a model that may get V2 by default, the variable set."""
         listed = sorted(
             text
@@ -204,19 +205,23 @@ class _ReleaseComparison:
         vllm = self._vllm.answer(facts)
         self._beyond.update(vllm.pop("beyond", ()))
         decision = self._decision(facts)
-        compared = self._compared(decision)
+        compared = self._compared_fields(decision)
         known: dict[str, Any] = {name: vllm[name] for name in COMPARED if name in vllm}
         if all(_sorted_errors(name, compared[name]) == _sorted_errors(name, value) for name, value in known.items()):
             return None
         return Mismatch(
-            nested(whole(facts)), known, {name: compared[name] for name in known}, _suspects(decision, known)
+            nested(with_objects(facts)), known, {name: compared[name] for name in known}, _suspects(decision, known)
         )
 
     def _decision(self, facts: Facts) -> Decision:
-        request = {"vllm_version": self._release, "layers": [Layer.UPSTREAM.value], "facts": nested(whole(facts))}
+        request = {
+            "vllm_version": self._release,
+            "layers": [Layer.UPSTREAM.value],
+            "facts": nested(with_objects(facts)),
+        }
         return self._policy.decide(read_request(request, self._policy.releases), LONG_AGO)
 
-    def _compared(self, decision: Decision) -> dict[str, Any]:
+    def _compared_fields(self, decision: Decision) -> dict[str, Any]:
         """The compared fields of the decision, without refusals that other files of vLLM make."""
         elsewhere = {item.rule.id for item in self._elsewhere}
         texts = [reason.message for reason in decision.reasons if reason.rule in elsewhere]
@@ -229,10 +234,10 @@ class _ReleaseComparison:
         while is_smaller:
             is_smaller = False
             for name in sorted(facts, key=lambda name: -name.count(".")):
-                fewer = overlaid({other: value for other, value in facts.items() if other != name}, {})
-                left = self._mismatch(fewer)
-                if left is not None:
-                    facts, mismatch, is_smaller = fewer, left, True
+                fewer = overlay({other: value for other, value in facts.items() if other != name}, {})
+                smaller = self._mismatch(fewer)
+                if smaller is not None:
+                    facts, mismatch, is_smaller = fewer, smaller, True
                     break
         return mismatch
 
@@ -243,7 +248,7 @@ def _sorted_errors(name: str, value: Any) -> Any:
 
 
 def _suspects(decision: Decision, vllm: dict[str, Any]) -> tuple[str, ...]:
-    """The rules that decided, if the runner differs, and those whose text vLLM does not have."""
+    """The rules that decided, if the runner differs, and those whose text vLLM does not give."""
     texts = {*vllm.get("unsupported_features", ()), *vllm.get("v1_unsupported_features", ()), *vllm["startup_errors"]}
     decided = [reason.rule for reason in decision.reasons if reason.decisive and decision.runner != vllm["runner"]]
     listed = [

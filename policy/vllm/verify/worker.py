@@ -1,4 +1,4 @@
-"""The process that runs a release's decision: it reads facts, one document a line, and writes results.
+"""The process that runs a release's decision: it reads facts, one document per line, and writes results.
 
 Owns how facts become configuration objects, and what is read from the release. It is started by
 ``python -m policy.vllm.verify.worker SOURCE``.
@@ -27,18 +27,18 @@ from policy.vllm.verify.standins import Object
 
 MEMORY_LIMIT: Final = 1 << 30
 """Bytes of address space; a wheel of vLLM takes 50 MB."""
-SECONDS: Final = 600
+TIME_LIMIT: Final = 600
 ENUMS: Final = {"compilation_config.mode": "CompilationMode", "compilation_config.cudagraph_mode": "CUDAGraphMode"}
-SAYS: Final = "support: "
+LIST_PREFIX: Final = "support: "
 REFUSALS: Final = (ValueError, AssertionError, NotImplementedError)
-"""How vLLM's code refuses a configuration."""
+"""The exceptions by which vLLM's code refuses a configuration."""
 
 
-def open_source(place: Path) -> ReleaseSource:
-    """A wheel, a source archive, or the folder that holds ``vllm/``."""
-    if place.is_dir():
-        return FolderSource(place)
-    return WheelSource(place) if place.suffix == ".whl" else ArchiveSource(place)
+def open_source(path: Path) -> ReleaseSource:
+    """Open a wheel, a source archive, or the folder that contains ``vllm/``."""
+    if path.is_dir():
+        return FolderSource(path)
+    return WheelSource(path) if path.suffix == ".whl" else ArchiveSource(path)
 
 
 class Configurations:
@@ -53,12 +53,12 @@ class Configurations:
             above, _, last = name.rpartition(".")
             if name.startswith(("env.", "platform.", "plugins.")):
                 continue
-            paths |= {*_above(above), *([name] if fact.kind is FactKind.PRESENCE else [])}
+            paths |= {*_prefixes(above), *([name] if fact.kind is FactKind.PRESENCE else [])}
             if fact.kind is not FactKind.PRESENCE:
                 made = (
                     release.enumeration(ENUMS[name]).__getitem__
                     if name in ENUMS
-                    else _called
+                    else _as_method
                     if release.is_method(above, last)
                     else None
                 )
@@ -67,7 +67,7 @@ class Configurations:
             above, _, last = path.rpartition(".")
             self._objects.append((path, above, last, path in FACTS))
 
-    def made(self, facts: dict[str, Any]) -> Object:
+    def make(self, facts: dict[str, Any]) -> Object:
         """The configuration with these facts, by flat names, and defaults for all others."""
         members: dict[str, dict[str, Any]] = {"": {}, **{path: {} for path, *_ in self._objects}}
         for name, above, last, default, make in self._leaves:
@@ -80,17 +80,17 @@ class Configurations:
         return Object("", members[""], self._release.member)
 
 
-def _above(path: str) -> list[str]:
+def _prefixes(path: str) -> list[str]:
     parts = path.split(".") if path else []
     return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
 
 
-def _called(value: Any) -> Any:
+def _as_method(value: Any) -> Any:
     return lambda: value
 
 
 def evaluate(release: Extraction, configurations: Configurations, facts: dict[str, Any]) -> dict[str, Any]:
-    """The release's decision on a configuration: runner, lists, refusals, and checks that could not run."""
+    """The release's decision on a configuration: the runner, lists, refusals, and checks that could not run."""
     variable = facts.get(f"env.{VARIABLE}")
     os.environ.pop(VARIABLE, None)
     if variable is not None:
@@ -100,7 +100,7 @@ def evaluate(release: Extraction, configurations: Configurations, facts: dict[st
     release.machine.has_triton = facts.get("platform.has_triton", True)
     release.machine.plugins = facts.get("plugins.logits_processors", [])
     try:
-        asked = release.variable(VARIABLE)
+        requests_v2 = release.variable(VARIABLE)
     except ValueError as error:
         return {
             "runner": None,
@@ -109,13 +109,13 @@ def evaluate(release: Extraction, configurations: Configurations, facts: dict[st
             "v1_unsupported_features": [],
         }
     try:
-        runner = getattr(configurations.made(facts), PROPERTY) if release.has_property else bool(asked)
+        runner = getattr(configurations.make(facts), PROPERTY) if release.has_property else bool(requests_v2)
     except ValueError as error:
-        return {"runner": None, "startup_errors": [str(error)], **_lists(release, configurations.made(facts), [])}
+        return {"runner": None, "startup_errors": [str(error)], **_lists(release, configurations.make(facts), [])}
     errors, beyond = [], []
     for name, guard in release.guards:
         try:
-            guard(configurations.made(facts))
+            guard(configurations.make(facts))
         except REFUSALS as error:
             errors.append(str(error))
         except AttributeError as error:
@@ -124,14 +124,16 @@ def evaluate(release: Extraction, configurations: Configurations, facts: dict[st
         "runner": "v2" if runner else "v1",
         "startup_errors": errors,
         "beyond": beyond,
-        **_lists(release, configurations.made(facts), errors),
+        **_lists(release, configurations.make(facts), errors),
     }
 
 
 def _lists(release: Extraction, config: Object, errors: list[str]) -> dict[str, list[str]]:
     if not release.has_property:
         return {"v1_unsupported_features": []} | (
-            {"unsupported_features": errors[0].partition(SAYS)[2].split(", ")} if errors and SAYS in errors[0] else {}
+            {"unsupported_features": errors[0].partition(LIST_PREFIX)[2].split(", ")}
+            if errors and LIST_PREFIX in errors[0]
+            else {}
         )
     lists = {"unsupported_features": getattr(config, V2_LIST)(), "v1_unsupported_features": []}
     return lists | ({"v1_unsupported_features": getattr(config, V1_LIST)()} if release.has_v1_list else {})
@@ -151,7 +153,7 @@ def _fault(error: Exception) -> dict[str, str]:
 
 def main() -> None:
     """Write what was found in the source, then a result for each line of facts."""
-    limit_process(MEMORY_LIMIT, SECONDS)
+    limit_process(MEMORY_LIMIT, TIME_LIMIT)
     for name in [name for name in os.environ if name.startswith("VLLM_")]:
         del os.environ[name]  # the user's own variables are not facts
     try:
