@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Authority:
-    """Makes certificates."""
+    """A certificate authority."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name

@@ -1,4 +1,4 @@
-"""Fixtures and scheduling for all tests, among them the shipped rules, loaded once a process."""
+"""Fixtures and scheduling for all tests, among them the shipped rules, loaded once per process."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ REPEATING: Final = (
     "api/test_mutated_requests.py",
     "api/test_schemathesis.py",
     "intake/test_deployment_recordings.py",
-    "proof/test_claims.py::test_the_shipped_rules",
+    "proof/test_claims.py::test_no_shipped_rule",
     "verify/test_vllm.py",
 )
-"""Tests that run the same code many thousand times, and reach few lines that no others reach.
+"""Tests that run the same code many thousands of times, and cover few lines that no other test covers.
 
 Measuring coverage would more than double their time.
 """
-# jsonschema imports it for the formats of IRIs, which no schema here has, and that takes more than a second.
+# jsonschema imports it for the IRI formats, which no schema here uses; the import takes more than a second.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # so that importing it fails
 
 
@@ -81,11 +81,11 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # as above
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let tests and the processes they start be interrupted, also in the background, where a shell ignores SIGINT.
+    """Make tests and their processes interruptible, also in the background, where a shell ignores SIGINT.
 
     Files that programs keep for their user, such as logs and downloads, go to a folder that is removed at the end.
     Compiled modules are kept, also where PYTHONDONTWRITEBYTECODE is set: compiling them in each of the several hundred
-    processes takes a fifth of all time.
+    processes would take a fifth of the total time.
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False

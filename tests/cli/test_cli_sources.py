@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 import pytest
-from vllmsource import ALIKE, OTHERS, written
+from vllmsource import EQUIVALENT, OTHERS, write_source
 
 from policy.vllm.tablegen.wheels import MAX_ARCHIVE, MAX_FILE, MAX_FILES, MAX_READ, MAX_UNPACKED
 from policy.vllm.verify.worker import MEMORY_LIMIT
@@ -75,7 +75,7 @@ def sparse(file: Path) -> Path:
 
 
 def folder_of(place: Path, make: Callable[[Path], Path]) -> Path:
-    make(written(place, ALIKE) / CONFIG)
+    make(write_source(place, EQUIVALENT) / CONFIG)
     return place
 
 
@@ -86,7 +86,7 @@ SOURCES: list[tuple[Callable[[Path], Path], str]] = [
     (lambda place: device(place / "vllm.tar"), "expected a file or a folder, got a device"),
     (lambda place: folder_of(place, pipe), "expected a file, got a named pipe"),
     (lambda place: folder_of(place, device), "expected a file, got a device"),
-    (lambda place: written(place, "#" * (MAX_FILE + 1)), f"`{CONFIG}` has more than {MAX_FILE:,} bytes"),
+    (lambda place: write_source(place, "#" * (MAX_FILE + 1)), f"`{CONFIG}` has more than {MAX_FILE:,} bytes"),
     (
         lambda place: sparse(place / "vllm.whl"),
         f"the file has {MAX_ARCHIVE + 1:,} bytes; expected at most {MAX_ARCHIVE:,}",
@@ -133,7 +133,7 @@ def test_a_pipe_is_not_waited_for(call: Callable[..., Done], tmp_path: Path) -> 
 def test_a_source_within_the_bounds_is_read(
     call: Callable[..., Done], tmp_path: Path, make: Callable[[Path, Iterable[tuple[str, bytes]]], Path]
 ) -> None:
-    texts = {CONFIG: ALIKE, **OTHERS, "vllm/large.so": "x" * (MAX_FILE + 1)}
+    texts = {CONFIG: EQUIVALENT, **OTHERS, "vllm/large.so": "x" * (MAX_FILE + 1)}
     source = make(tmp_path, [(name, text.encode()) for name, text in texts.items()])
     done = call("verify", "0.33.0", "--source", str(source), "--samples", "1")
     assert (done.code < 2, done.err) == (True, "")

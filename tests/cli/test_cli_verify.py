@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from vllmsource import ALIKE, rule_texts, written
+from vllmsource import EQUIVALENT, rule_texts, write_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ def verify(call: Callable[..., Done], tmp_path: Path) -> Callable[..., Done]:
         for name, text in rule_texts(**(changed or {})).items():
             (tmp_path / "rules" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "rules" / name).write_text(text)
-        source = written(tmp_path / "source", ALIKE)
+        source = write_source(tmp_path / "source", EQUIVALENT)
         return call(
             "verify", "0.33.0", "--rules", str(tmp_path / "rules"), "--source", str(source), "--samples", "600", *flags
         )
