@@ -47,7 +47,7 @@ REPEATING: Final = (
     "core/test_engine.py::test_decisions_keep_no_memory",
     "core/test_laws.py",
     "core/test_recordings.py",
-    "cli/test_cli_rules.py::test_every_change_of_a_shipped_rule",
+    "cli/test_cli_rules.py::test_every_mutant_of_a_shipped_rule",
     "api/test_mutated_requests.py",
     "api/test_schemathesis.py",
     "intake/test_deployment_recordings.py",
