@@ -44,7 +44,7 @@ LONG: Final = ("hostile", "operations", "log", "verify", "proof")
 They run first, so that the last tests are short and all processes end at about the same time.
 """
 REPEATING: Final = (
-    "core/test_engine.py::test_decisions_keep_no_memory",
+    "core/test_engine.py::test_decisions_leak_no_memory",
     "core/test_laws.py",
     "core/test_recordings.py",
     "cli/test_cli_rules.py::test_every_mutant_of_a_shipped_rule",

@@ -206,5 +206,5 @@ HEAD, HOUSE_HEAD, ADVICE_HEAD = (
         ),
     ],
 )
-def test_an_edit_is_said_in_words(before: Catalogue, after: Catalogue, expected: list[str]) -> None:
+def test_an_edit_is_described_in_words(before: Catalogue, after: Catalogue, expected: list[str]) -> None:
     assert lines(before, after) == expected

@@ -1,4 +1,4 @@
-"""Decisions recorded from vLLM itself, line by line."""
+"""Decisions compared with those recorded from vLLM."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def decided(policy: Policy, request: dict[str, Any], *layers: str) -> Decision:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def lines(request: pytest.FixtureRequest, root: Path) -> list[dict[str, Any]]:
-    """A release's recording, which is read once for all that is said of it."""
+    """The recording of a release, read once for all tests of it."""
     return recorded(root, request.param)
 
 
