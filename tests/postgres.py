@@ -138,7 +138,7 @@ class Postgres:
         self._signal(signal.SIGCONT)
 
     @contextmanager
-    def away(self) -> Iterator[None]:
+    def stopped(self) -> Iterator[None]:
         """Stop the server for the duration of the block."""
         self.stop()
         try:
