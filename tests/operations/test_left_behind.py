@@ -43,7 +43,7 @@ with postgres() as server:
 
 
 def left_by(code: str, *arguments: str) -> list[int]:
-    """The processes that a program says it has started, once it was killed."""
+    """The processes that a program has printed, after it was killed."""
     command = [sys.executable, "-c", code, *arguments]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
