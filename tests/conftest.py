@@ -37,7 +37,7 @@ TOGETHER: Final = {
 }
 """Files and folders whose tests run in one process, as they share expensive fixtures; one process for each name."""
 BY_PARAMETER: Final = ("core/test_recordings.py", "intake/test_deployment_recordings.py")
-"""Files whose tests with the same parameter run in one process, as they share what is built from it."""
+"""Files whose tests with the same parameter run in one process, as they share fixtures."""
 LONG: Final = ("hostile", "operations", "log", "verify", "proof")
 """Folders whose tests take seconds each.
 

@@ -74,7 +74,7 @@ class Asking:
         upstream: bool = True,
         **deployment: Any,
     ) -> Config:
-        """The request of a deployment; a field that is not given is not stated."""
+        """The request of a deployment, without the fields that are not given."""
         models = deployment.pop("models", {})
         words = str(args)
         configs = {
@@ -107,7 +107,7 @@ class Asking:
     def facts(
         self, above: str, args: list[str] | str, release: str = NEWEST, **fields: Any
     ) -> dict[str, tuple[Any, str]]:
-        """The facts below an object, by the rest of their names."""
+        """The facts below an object, by their names relative to it."""
         facts = self(args, release, **fields).facts
         assert facts
         return {

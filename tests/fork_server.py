@@ -18,7 +18,7 @@ from typing import Final
 from service.cli import main
 
 IMPORTED: Final = ("service.cli.serve", "service.run")
-"""What ``runner-policy serve`` imports when it starts."""
+"""The modules that ``runner-policy serve`` imports when it starts."""
 PR_SET_PDEATHSIG: Final = 1
 """The option of ``prctl`` in Linux for the signal that a process gets when its parent ends."""
 

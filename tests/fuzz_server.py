@@ -1,7 +1,7 @@
 """Check the answers to fuzzed requests.
 
-`python tests/fuzz_server.py PORT --count 1000000 --seed 7` sends them to a server on this machine. Its last line
-has the result.
+`python tests/fuzz_server.py PORT --count 1000000 --seed 7` sends them to a server on this machine. The last
+line of the output has the result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TYPES: Final = {"application/json", "application/problem+json", "text/plain", "a
 
 @dataclass(slots=True)
 class Answer:
-    """An answer; its status is 0 if there was none."""
+    """An answer; status 0 means that there was none."""
 
     status: int
     kind: str
@@ -108,7 +108,7 @@ def faults(sent: Sent, answer: Answer) -> list[str]:
 
 
 def _faults_of_text(answer: Answer, sent: Sent) -> list[str]:
-    """The faults of a problem as text, which only a request that accepts text gets."""
+    """The faults of a problem as text; only a request that accepts text may get one."""
     title, *lines = answer.body.decode(errors="surrogateescape").split("\n")
     is_wanted = b"text/plain" in sent.header(b"accept").lower()
     is_whole = re.fullmatch(rf".+ \({answer.status} [a-z-]+\)", title) is not None and len(lines) > 1 and not lines[-1]
@@ -180,7 +180,7 @@ def resolves(pointer: str, document: Any) -> bool:
 
 @dataclass(slots=True)
 class Report:
-    """The result of a run: how many answers of each status, and the faults with their requests."""
+    """The result of a run: the number of answers of each status, and the faults with their requests."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: list[tuple[list[str], bytes, bytes]] = field(default_factory=list)

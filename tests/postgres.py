@@ -123,7 +123,7 @@ class Postgres:
 
     def kill(self) -> None:
         """End the server as a power failure does."""
-        self.freeze()  # first, so that its children are known
+        self.freeze()  # first, so that it starts no more children
         self._signal(signal.SIGKILL)
         self._process.wait(TIMEOUT)
         (self._data / "postmaster.pid").unlink(missing_ok=True)

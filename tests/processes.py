@@ -50,7 +50,7 @@ class Process(Protocol):
 
 
 class ForkServer:
-    """A process that has imported the service, and forks for each start of it: see ``fork_server``."""
+    """The process of ``fork_server``, which has imported the service and forks for each start."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-P", str(ROOT / "tests" / "fork_server.py")]

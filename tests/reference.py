@@ -369,7 +369,7 @@ def range_for(file: Mapping[str, Any], release: str) -> dict[str, Any] | None:
 
 
 def names_of(rules: Iterable[Rule]) -> set[str]:
-    """The names by which other rules can refer to rules: their ids, and for upstream's their effects."""
+    """The names by which a rule can refer to these rules: ids, and effects of upstream rules."""
     return {name for rule in rules for name in (rule.id, rule.effect if rule.layer == "upstream" else rule.id)}
 
 
@@ -395,13 +395,13 @@ def invalid_result(invalid: list[Rule], deployment: Deployment) -> Scope:
     }
 
 
-def filled_in(words: str, deployment: Deployment, **lists: str) -> str:
-    def replacement(found: re.Match[str]) -> str:
-        if found[0] in {"{{", "}}"}:
-            return found[0][0]
-        return lists[found[1]] if found[1] in lists else as_text(deployment.value(found[1]))
+def filled_in(text: str, deployment: Deployment, **lists: str) -> str:
+    def replacement(match: re.Match[str]) -> str:
+        if match[0] in {"{{", "}}"}:
+            return match[0][0]
+        return lists[match[1]] if match[1] in lists else as_text(deployment.value(match[1]))
 
-    return re.sub(r"{{|}}|{([^{}]+)}", replacement, words)
+    return re.sub(r"{{|}}|{([^{}]+)}", replacement, text)
 
 
 def as_text(value: Any) -> str:

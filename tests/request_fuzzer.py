@@ -166,7 +166,7 @@ class Sent:
         return b"\r\n".join([f"{self.method} {self.path} HTTP/1.1".encode("latin-1"), *lines, b"", self.body])
 
     def header(self, name: bytes) -> bytes:
-        """The value of a header, the last of several."""
+        """The value of a header; of several, the last."""
         return next((value for key, value in reversed(self.headers) if key == name), b"")
 
 
@@ -235,7 +235,7 @@ class Bending:
         self.originals, self.candidates = originals(), candidates()
 
     def requests(self) -> Iterator[Sent]:
-        """Requests without end."""
+        """An endless sequence of requests."""
         mutations = (self.document, self.document, self.document, self.bytes, self.headers, self.address, self.product)
         while True:
             sent = self.rng.choice(self.candidates if self.rng.random() < CANDIDATES else self.originals)
@@ -282,7 +282,7 @@ class Bending:
             case _:
                 holder[key] = self.rng.choice(VALUES)
         if kind == YAML:
-            with suppress(RecursionError):  # too deep for the library that writes it; JSON is YAML as well
+            with suppress(RecursionError):  # too deep for PyYAML to write; JSON is YAML as well
                 return replace(
                     sent,
                     body=yaml.safe_dump(document, allow_unicode=self.rng.random() < 0.5).encode(

@@ -51,7 +51,7 @@ def request_text(*args: str, model: str = NAME, **members: Any) -> str:
 
 
 @pytest.fixture
-def named(tmp_path: Path) -> str:
+def model_config(tmp_path: Path) -> str:
     """The value of `--model-config` for the model."""
     file = tmp_path / "qwen.json"
     file.write_text(json.dumps(CONFIG))
@@ -75,8 +75,8 @@ def fact(done: Done, name: str) -> Any:
 # a manifest
 
 
-def test_in_a_pipe_a_list_gives_one_line_of_json_per_container(call: Call, named: str) -> None:
-    done = call("decide", "-", "--model-config", named, stdin=GOOD)
+def test_in_a_pipe_a_list_gives_one_line_of_json_per_container(call: Call, model_config: str) -> None:
+    done = call("decide", "-", "--model-config", model_config, stdin=GOOD)
     lines = [json.loads(line) for line in done.out.splitlines()]
     assert (done.code, done.err) == (0, "")
     assert [line["path"] for line in lines] == [f"items[1].{PATH}[0]", f"items[2].{PATH}[0]", f"items[2].{PATH}[1]"]
@@ -85,8 +85,8 @@ def test_in_a_pipe_a_list_gives_one_line_of_json_per_container(call: Call, named
     assert "\x1b" not in done.out
 
 
-def test_an_undecided_container_has_a_problem_and_the_exit_code_is_1(call: Call, named: str) -> None:
-    done = call("decide", "-", "--model-config", named, stdin=BAD)
+def test_an_undecided_container_has_a_problem_and_the_exit_code_is_1(call: Call, model_config: str) -> None:
+    done = call("decide", "-", "--model-config", model_config, stdin=BAD)
     *good, needed, unknown = (json.loads(line) for line in done.out.splitlines())
     assert (done.code, done.err, len(good)) == (1, "", 3)
     pointer, message = "/items/3/spec/template/spec/containers/0", f"{NEEDED.format('a/b')}; {GIVE}"
@@ -107,21 +107,23 @@ def test_an_undecided_container_has_a_problem_and_the_exit_code_is_1(call: Call,
 
 
 @pytest.mark.parametrize("form", ["kubectl's list", "documents", "a request"])
-def test_a_manifest_is_read_from_a_list_from_documents_or_from_a_request(call: Call, named: str, form: str) -> None:
+def test_a_manifest_is_read_from_a_list_from_documents_or_from_a_request(
+    call: Call, model_config: str, form: str
+) -> None:
     request = {"manifest": LIST, "model_configs": {NAME: CONFIG}}
     text = {"kubectl's list": GOOD, "documents": yaml.safe_dump_all(LIST["items"]), "a request": json.dumps(request)}[
         form
     ]
-    done = call("decide", "-", "--model-config", named, stdin=text)
+    done = call("decide", "-", "--model-config", model_config, stdin=text)
     assert (done.code, len(done.out.splitlines())) == (0, 3)
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
 def test_on_a_terminal_each_engine_of_a_list_has_its_name_and_its_reason(
-    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, named: str, width: int
+    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, model_config: str, width: int
 ) -> None:
     (tmp_path / "list.yaml").write_text(BAD)
-    code, out = on_terminal("decide", str(tmp_path / "list.yaml"), "--model-config", named, COLUMNS=str(width))
+    code, out = on_terminal("decide", str(tmp_path / "list.yaml"), "--model-config", model_config, COLUMNS=str(width))
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out).replace("\r", "\n")
     table, _, below = text[text.index("runner ") :].partition("\n\n")
     why = "V2:nothingkeepsthisdeploymentfromV2,thedefault"
@@ -139,10 +141,10 @@ def test_on_a_terminal_each_engine_of_a_list_has_its_name_and_its_reason(
 
 
 def test_json_on_a_terminal_is_the_same_as_in_a_pipe(
-    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, named: str
+    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, model_config: str
 ) -> None:
     (tmp_path / "list.yaml").write_text(GOOD)
-    code, out = on_terminal("decide", str(tmp_path / "list.yaml"), "--json", "--model-config", named)
+    code, out = on_terminal("decide", str(tmp_path / "list.yaml"), "--json", "--model-config", model_config)
     lines = [json.loads(line[line.index('{"path"') :]) for line in out.splitlines() if '{"path"' in line]
     assert (code, [line["decision"]["runner"] for line in lines]) == (0, ["v2"] * 3)
 
@@ -160,8 +162,8 @@ def test_a_manifest_without_vllm_is_reported(call: Call, text: str) -> None:
     assert (done.code, done.out, done.err) == (0, "", "no vLLM container found\n")
 
 
-def test_explain_explains_each_container(call: Call, named: str) -> None:
-    done = call("decide", "-", "--explain", "--model-config", named, stdin=GOOD)
+def test_the_explain_flag_applies_to_each_container(call: Call, model_config: str) -> None:
+    done = call("decide", "-", "--explain", "--model-config", model_config, stdin=GOOD)
     assert [
         ("trace" in line["decision"], "assumptions" in line["decision"])
         for line in map(json.loads, done.out.splitlines())
@@ -218,9 +220,9 @@ def test_unreadable_input_is_wrong_usage(call: Call, text: str, message: str, fl
     ],
 )
 def test_the_version_flag_overrides_the_input_and_the_image_with_a_warning(
-    call: Call, named: str, text: str, overridden: list[str]
+    call: Call, model_config: str, text: str, overridden: list[str]
 ) -> None:
-    done = call("decide", "-", "--vllm-version", "0.25.0", "--model-config", named, stdin=text)
+    done = call("decide", "-", "--vllm-version", "0.25.0", "--model-config", model_config, stdin=text)
     found = json.loads(done.out)
     answer = found.get("decision", found)
     warnings = [text for text in answer["warnings"] if "overrides" in text]
@@ -230,10 +232,12 @@ def test_the_version_flag_overrides_the_input_and_the_image_with_a_warning(
 
 @pytest.mark.parametrize("command", ["decide", "dry-run"])
 @pytest.mark.parametrize("flags", [[], ["--remove", "kv-connector-fallback"]])
-def test_the_version_flag_also_applies_to_dry_runs(call: Call, named: str, command: str, flags: list[str]) -> None:
+def test_the_version_flag_also_applies_to_dry_runs(
+    call: Call, model_config: str, command: str, flags: list[str]
+) -> None:
     if command == "decide" and flags:
         return
-    done = call(command, "-", "--vllm-version", "0.25.0", "--model-config", named, *flags, stdin=request_text())
+    done = call(command, "-", "--vllm-version", "0.25.0", "--model-config", model_config, *flags, stdin=request_text())
     found = json.loads(done.out)
     for answer in (found["current"], found["candidate"]) if flags else (found,):
         assert answer["vllm_version"] == "0.25.0"
@@ -265,8 +269,10 @@ def test_an_invalid_version_flag_is_refused_even_if_the_input_has_a_version(
         (json.dumps({"manifest": deployment(container()), "vllm_version": "0.24.0"}), True),
     ],
 )
-def test_the_platform_flag_applies_if_the_input_names_none(call: Call, named: str, text: str, *, rocm: bool) -> None:
-    done = call("decide", "-", "--platform", "rocm", "--model-config", named, stdin=text)
+def test_the_platform_flag_applies_if_the_input_names_none(
+    call: Call, model_config: str, text: str, *, rocm: bool
+) -> None:
+    done = call("decide", "-", "--platform", "rocm", "--model-config", model_config, stdin=text)
     answer = json.loads(done.out)
     assert (done.code, answer.get("decision", answer)["facts"]["platform.is_rocm"]["value"]) == (0, rocm)
 
@@ -335,10 +341,10 @@ HTTP_TERMS = re.compile(
     ],
 )
 def test_messages_name_options_and_not_request_fields(
-    call: Call, named: str, tmp_path: Path, command: str, text: str, message: str
+    call: Call, model_config: str, tmp_path: Path, command: str, text: str, message: str
 ) -> None:
     (tmp_path / "in").write_text(text)
-    words = command.replace("NAMED", named).split()
+    words = command.replace("NAMED", model_config).split()
     file = [str(tmp_path / "in")]
     done = call(*words, *file) if words[0] == "rules" else call(words[0], *file, *words[1:])
     shown = " ".join((done.out + done.err).split())
@@ -363,13 +369,17 @@ def test_an_invalid_log_filter_is_named_by_its_option(call: Call, filters: list[
 # model configurations
 
 
-def test_the_model_config_flag_names_a_file_or_a_folder(call: Call, named: str, folder: Path) -> None:
-    for value, runner in ((named, "generate"), (f"{NAME}={folder}", "pooling"), (f"{NAME}/={folder}", "pooling")):
+def test_the_model_config_flag_names_a_file_or_a_folder(call: Call, model_config: str, folder: Path) -> None:
+    for value, runner in (
+        (model_config, "generate"),
+        (f"{NAME}={folder}", "pooling"),
+        (f"{NAME}/={folder}", "pooling"),
+    ):
         done = call("decide", "-", "--model-config", value, stdin=request_text())
         assert (done.code, fact(done, "model_config.runner_type")) == (0, runner)
 
 
-def test_each_of_several_models_has_a_flag(call: Call, named: str, tmp_path: Path) -> None:
+def test_each_of_several_models_has_a_flag(call: Call, model_config: str, tmp_path: Path) -> None:
     (tmp_path / "draft.json").write_text(
         json.dumps({"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"})
     )
@@ -378,7 +388,7 @@ def test_each_of_several_models_has_a_flag(call: Call, named: str, tmp_path: Pat
         "decide",
         "-",
         "--model-config",
-        named,
+        model_config,
         "--model-config",
         f"a/draft={tmp_path / 'draft.json'}",
         stdin=request_text("-sc", draft),
@@ -392,9 +402,9 @@ def test_a_model_that_is_a_local_folder_is_read(call: Call, folder: Path) -> Non
         assert (done.code, fact(done, "model_config.runner_type")) == (0, "pooling")
 
 
-def test_a_configuration_in_the_request_takes_precedence(call: Call, named: str) -> None:
+def test_a_configuration_in_the_request_takes_precedence(call: Call, model_config: str) -> None:
     mamba = {"architectures": ["MambaForCausalLM"], "model_type": "mamba"}
-    done = call("decide", "-", "--model-config", named, stdin=request_text(model_configs={NAME: mamba}))
+    done = call("decide", "-", "--model-config", model_config, stdin=request_text(model_configs={NAME: mamba}))
     assert fact(done, "model_config.architectures") == ["MambaForCausalLM"]
 
 
@@ -444,22 +454,23 @@ def test_an_invalid_hub_address_is_wrong_usage(call: Call) -> None:
 # dry runs
 
 
-def test_a_dry_run_explains_a_deployment(call: Call, named: str) -> None:
-    done = call("dry-run", "-", "--model-config", named, stdin=request_text("--kv-transfer-config", NIXL))
+def test_a_dry_run_explains_a_deployment(call: Call, model_config: str) -> None:
+    done = call("dry-run", "-", "--model-config", model_config, stdin=request_text("--kv-transfer-config", NIXL))
     answer = json.loads(done.out)
     assert (done.code, answer["runner"], "trace" in answer, len(answer["assumptions"])) == (0, "v1", True, 4)
 
 
 @pytest.mark.parametrize("source", ["file", "folder"])
 def test_a_candidate_is_evaluated_with_local_models(
-    call: Call, root: Path, tmp_path: Path, named: str, folder: Path, source: str
+    call: Call, root: Path, tmp_path: Path, model_config: str, folder: Path, source: str
 ) -> None:
     text = (root / "rules" / "house" / "kv-connector-fallback.yaml").read_text()
     candidate = tmp_path / "kv-connector-fallback.yaml"
     candidate.write_text(text)
-    source, changed = {"file": (named, {"runner", "outcome", "set_env"}), "folder": (f"{NAME}={folder}", {"outcome"})}[
-        source
-    ]
+    source, changed = {
+        "file": (model_config, {"runner", "outcome", "set_env"}),
+        "folder": (f"{NAME}={folder}", {"outcome"}),
+    }[source]
     done = call(
         "dry-run",
         "-",
@@ -475,8 +486,8 @@ def test_a_candidate_is_evaluated_with_local_models(
     assert {change["member"] for change in json.loads(done.out)["changes"]} - {"warnings"} == changed
 
 
-def test_a_dry_run_refuses_a_manifest(call: Call, named: str) -> None:
-    done = call("dry-run", "-", "--model-config", named, stdin=GOOD)
+def test_a_dry_run_refuses_a_manifest(call: Call, model_config: str) -> None:
+    done = call("dry-run", "-", "--model-config", model_config, stdin=GOOD)
     assert (done.code, done.out, done.err) == (
         2,
         "",

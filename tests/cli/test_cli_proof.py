@@ -114,7 +114,7 @@ def test_the_summary_has_singular_and_plural(edit: Edit, fleet: FleetCount, sent
     assert list(summary(edit, fleet)) == sentences
 
 
-def test_in_full_each_class_has_releases_rule_runner_reasons_and_deployment(
+def test_the_full_report_has_each_class_with_releases_rule_runner_reasons_and_deployment(
     call: Callable[..., Done], folder: Path
 ) -> None:
     narrow(folder)
@@ -223,7 +223,7 @@ def group(number: int, *, starts: bool = True) -> EditEffect:
     return EditEffect(("0.22.0",), Difference(f"rule-{number}", (), {}, before, replace(V2, starts=starts)))
 
 
-def test_of_many_groups_the_worst_are_shown_and_the_others_counted() -> None:
+def test_only_the_worst_of_many_groups_are_shown_and_the_others_are_counted() -> None:
     found = Edit({"0.22.0": "0.22.0"}, (), (*map(group, range(11)), group(11, starts=False)))
     text = as_text(edit_report.edit(found, None)).splitlines()
     assert text[:2] == ["Deployments that no longer start", "  rule-11: V1 → V2 (fails to start), 0.22.0"]

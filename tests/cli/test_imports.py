@@ -58,7 +58,7 @@ def test_the_list_of_commands_needs_no_engine(run: Callable[..., Done], tmp_path
     assert (done.code, done.err, "decide" in done.out) == (0, "", True)
 
 
-def test_the_list_of_commands_has_the_first_line_of_the_help_of_each() -> None:
+def test_the_list_of_commands_has_the_first_line_of_each_help() -> None:
     import_module("service.cli.app")
     listed = {name: command.short_help for name, command in COMMANDS.items()}
     assert listed == {name: command.load().help.partition("\n")[0] for name, command in COMMANDS.items()}

@@ -40,7 +40,7 @@ HOSTILE = [
     "\U000e0041\U0001d173",
     "\nerror: forged",
 ]
-"""Commands of terminals in C0 and C1, bidirectional and zero-width characters, characters above U+FFFF, and lines."""
+"""Control sequences in C0 and C1, bidirectional and zero-width characters, characters above U+FFFF, line breaks."""
 RICH_OUTPUT = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\r\n]")
 """The control sequences that rich writes: colours and cursor movements."""
 

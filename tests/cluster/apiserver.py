@@ -96,9 +96,9 @@ class Cluster:
             base_url=self.url, timeout=PATIENCE, trust_env=False, verify=trusting(self.authority), headers=headers
         )
 
-    def kubectl(self, *arguments: str, given: Any = None, fails: bool = False) -> Done:
-        """Run the administrator's `kubectl`; ``given`` is a document on its standard input."""
-        done = self.shell([self.program, *arguments], json.dumps(given) if given is not None else "")
+    def kubectl(self, *arguments: str, document: Any = None, fails: bool = False) -> Done:
+        """Run the administrator's `kubectl`; ``document`` is its standard input as JSON."""
+        done = self.shell([self.program, *arguments], json.dumps(document) if document is not None else "")
         assert (done.code != 0) == fails, done
         return done
 
@@ -122,7 +122,7 @@ class Cluster:
             "create",
             "-f",
             "-",
-            given={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {NAME: name}}},
+            document={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {NAME: name}}},
         )
         trial = {
             "apiVersion": "v1",
@@ -139,11 +139,11 @@ class Cluster:
         return [json.loads(line) for line in (self.folder / "audit.log").read_text().rpartition("\n")[0].splitlines()]
 
 
-def until(found: Callable[[], Any], what: Callable[[], str] = str) -> Any:
-    """The value of ``found``, once it is true."""
+def until(probe: Callable[[], Any], describe: Callable[[], str] = str) -> Any:
+    """The value of ``probe``, once it is true."""
     ends = time.monotonic() + PATIENCE
-    while not (value := found()):
-        assert time.monotonic() < ends, f"the expected state was not reached {what()}"
+    while not (value := probe()):
+        assert time.monotonic() < ends, f"the expected state was not reached {describe()}"
         time.sleep(0.05)
     return value
 
@@ -305,6 +305,6 @@ def custom(api_version: str, kind: str, plural: str) -> Document:
 def define(cluster: Cluster, *definitions: Document) -> None:
     """Register kinds, and wait until they are served."""
     for definition in definitions:
-        cluster.kubectl("apply", "-f", "-", given=definition)
+        cluster.kubectl("apply", "-f", "-", document=definition)
     names = [f"crd/{definition['metadata']['name']}" for definition in definitions]
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)

@@ -105,7 +105,7 @@ class Admission:
         return DBO in self.cluster.shell(command, trial).err
 
     def apply(self, namespace: str, document: Document, *more: str, fails: bool = False) -> Done:
-        return self.cluster.kubectl("-n", namespace, "apply", "-f", "-", *more, given=document, fails=fails)
+        return self.cluster.kubectl("-n", namespace, "apply", "-f", "-", *more, document=document, fails=fails)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Installation:
             found = self.registrations(service.port)
             for document in found:
                 change(document)
-                self.cluster.kubectl("create", "-f", "-", given=document)
+                self.cluster.kubectl("create", "-f", "-", document=document)
             admission = Admission(self.cluster, service)
             try:
                 self.until_called(admission)
@@ -258,7 +258,7 @@ def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ins
         "metadata": {"name": NAMESPACE, "namespace": NAMESPACE},
         "spec": spec,
     }
-    cluster.kubectl("create", "-f", "-", given=service)
+    cluster.kubectl("create", "-f", "-", document=service)
     return Installation(cluster, folder)
 
 

@@ -144,7 +144,7 @@ def reviews(cluster: Cluster, recorder: Recorder, mutating: Recorder) -> Iterato
     """
 
     def apply(name: str, *more: str) -> None:
-        cluster.kubectl("apply", "-f", "-", *more, given=object_of(name))
+        cluster.kubectl("apply", "-f", "-", *more, document=object_of(name))
 
     def seen_by_its_controller() -> bool:
         found = cluster.get("-n", NAMESPACE, "deployment", "qwen3-8b")
@@ -168,7 +168,7 @@ def reviews(cluster: Cluster, recorder: Recorder, mutating: Recorder) -> Iterato
     yield "deployment-delete", recorder.one("DELETE", "Deployment", "qwen3-8b")
     apply("deployment-dry-run", "--dry-run=server", f"--kubeconfig={cluster.folder / EXTRA}.kubeconfig")
     yield "deployment-dry-run", recorder.one("CREATE", "Deployment", "llama")
-    cluster.kubectl("create", "-f", "-", given=object_of("pod-with-value-from"))
+    cluster.kubectl("create", "-f", "-", document=object_of("pod-with-value-from"))
     yield "pod-with-value-from", recorder.one("CREATE", "Pod", "try-qwen")
     for name, kind in (
         ("statefulset-with-sidecars", "StatefulSet"),
@@ -177,7 +177,7 @@ def reviews(cluster: Cluster, recorder: Recorder, mutating: Recorder) -> Iterato
     ):
         apply(name)
         yield name, recorder.one("CREATE", kind, object_of(name)["metadata"]["name"])
-    cluster.kubectl("create", "-f", "-", given=object_of("kafka-topic"))
+    cluster.kubectl("create", "-f", "-", document=object_of("kafka-topic"))
     yield "kafka-topic", recorder.one("CREATE", "KafkaTopic", "vllm-kv-events")
     apply("pod-of-replicaset")
     yield "pod-of-replicaset", mutating.one("CREATE", "Pod", "qwen3-8b-pods-")
@@ -202,10 +202,10 @@ def record(folder: Path) -> str:
             "scope": "Namespaced",
         }
         cluster.kubectl(
-            "create", "-f", "-", given=registration(cluster, recorder, "recorder", mutating=False, rule=everything)
+            "create", "-f", "-", document=registration(cluster, recorder, "recorder", mutating=False, rule=everything)
         )
         cluster.kubectl(
-            "create", "-f", "-", given=registration(cluster, mutating, "recorder", mutating=True, rule=everything)
+            "create", "-f", "-", document=registration(cluster, mutating, "recorder", mutating=True, rule=everything)
         )
 
         def is_called() -> bool:

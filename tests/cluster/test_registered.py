@@ -54,7 +54,7 @@ def failing(document: Document) -> None:
         webhook["failurePolicy"] = "Fail"
 
 
-def took(run: Callable[[], Any]) -> tuple[float, Any]:
+def timed(run: Callable[[], Any]) -> tuple[float, Any]:
     begins = time.monotonic()
     found = run()
     return time.monotonic() - begins, found
@@ -75,7 +75,7 @@ def test_while_the_service_hangs_an_object_waits_for_the_timeouts_of_both_calls(
         (pid,) = admission.service.workers()
         os.kill(pid, signal.SIGSTOP)
         try:
-            seconds, done = took(lambda: admission.apply(namespace, deployment("dbo", BROKEN)))
+            seconds, done = timed(lambda: admission.apply(namespace, deployment("dbo", BROKEN)))
         finally:
             os.kill(pid, signal.SIGCONT)
         assert done.err == ""
@@ -94,7 +94,7 @@ def test_with_failure_policy_fail_nothing_is_allowed_while_the_service_is_stoppe
 
 def test_the_registration_in_the_documentation_is_accepted(cluster: Cluster) -> None:
     [text] = [text for text in (ROOT / "docs/admission.md").read_text().split("```")[1::2] if text.startswith("yaml\n")]
-    cluster.kubectl("create", "--dry-run=server", "-f", "-", given=yaml.safe_load(text.removeprefix("yaml\n")))
+    cluster.kubectl("create", "--dry-run=server", "-f", "-", document=yaml.safe_load(text.removeprefix("yaml\n")))
 
 
 def test_the_authority_is_registered_with_the_commands_of_the_readme(
@@ -105,7 +105,7 @@ def test_the_authority_is_registered_with_the_commands_of_the_readme(
         for document in found:
             for webhook in document["webhooks"]:
                 del webhook["clientConfig"]["caBundle"]
-            cluster.kubectl("create", "-f", "-", given=document)
+            cluster.kubectl("create", "-f", "-", document=document)
         try:
             done = cluster.shell(["bash", "-euc", commands_with("clientConfig/caBundle")], W=str(installed.folder))
             assert (done.code, done.out.count(" patched\n")) == (0, 4)

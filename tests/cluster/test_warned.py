@@ -95,7 +95,7 @@ def test_pods_of_a_deployment_have_the_variable_once(admission: Admission, names
 
 def test_a_pod_with_a_given_or_a_generated_name_gets_the_variable(admission: Admission, namespace: str) -> None:
     for document in (pod("own", container(*NIXL)), pod("given-", container(*NIXL))):
-        done = admission.cluster.kubectl("-n", namespace, "create", "-f", "-", "-o", "name", given=document)
+        done = admission.cluster.kubectl("-n", namespace, "create", "-f", "-", "-o", "name", document=document)
         assert done.err == ""
         assert containers(admission.cluster.get("-n", namespace, done.out.strip()))[0]["env"] == [TO_V1]
 
@@ -106,7 +106,7 @@ def test_a_new_image_of_a_pod_has_a_warning_and_its_variables_are_unchanged(
     document = pod("own", container(*NIXL))
     run = admission.cluster.kubectl
     with admission.exempting(namespace):
-        assert run("-n", namespace, "create", "-f", "-", given=document).err == ""
+        assert run("-n", namespace, "create", "-f", "-", document=document).err == ""
     assert (
         run("-n", namespace, "set", "image", "pod/own", "vllm=vllm/vllm-openai:v0.24.0").err
         == f"Warning: spec.containers[0]: {SET}\n"
@@ -119,11 +119,13 @@ def test_a_value_from_a_configmap_is_replaced_by_the_decided_one(admission: Admi
         "name": TO_V1["name"],
         "valueFrom": {"configMapKeyRef": {"name": "vllm", "key": "v2", "optional": True}},
     }
-    admission.cluster.kubectl("-n", namespace, "create", "-f", "-", given=pod("own", container(*NIXL, env=[elsewhere])))
+    admission.cluster.kubectl(
+        "-n", namespace, "create", "-f", "-", document=pod("own", container(*NIXL, env=[elsewhere]))
+    )
     assert containers(admission.cluster.get("-n", namespace, "pod", "own"))[0]["env"] == [TO_V1]
 
 
-def test_a_dry_run_is_answered_and_leaves_nothing_behind(admission: Admission, namespace: str) -> None:
+def test_a_dry_run_is_answered_and_stores_nothing(admission: Admission, namespace: str) -> None:
     admission.settle()
     before, answered = admission.logged(), admission.answered("validate")
     done = admission.apply(namespace, deployment("dbo", container("--enable-dbo", env=[ON_V2])), "--dry-run=server")
@@ -194,7 +196,7 @@ def test_an_object_that_a_later_webhook_changes_is_reviewed_again(admission: Adm
         rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
         document = registration(cluster, recorder, "sidecar", mutating=True, rule=rule)
         document["webhooks"][0]["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
-        cluster.kubectl("create", "-f", "-", given=document)
+        cluster.kubectl("create", "-f", "-", document=document)
         try:
 
             def is_called() -> bool:
@@ -205,12 +207,12 @@ def test_an_object_that_a_later_webhook_changes_is_reviewed_again(admission: Adm
                     "--dry-run=server",
                     "-f",
                     "-",
-                    given=pod("trial", {"name": "trial", "image": "trial", "args": ["a"]}),
+                    document=pod("trial", {"name": "trial", "image": "trial", "args": ["a"]}),
                 )
                 return bool(recorder.received)
 
             until(is_called)
-            done = cluster.kubectl("-n", namespace, "create", "-f", "-", given=pod("own", container()))
+            done = cluster.kubectl("-n", namespace, "create", "-f", "-", document=pod("own", container()))
         finally:
             cluster.kubectl("delete", document["kind"], "sidecar")
     stored = containers(cluster.get("-n", namespace, "pod", "own"))[0]

@@ -82,7 +82,7 @@ def decide(policy: Policy) -> Callable[..., Any]:
 def ask(policy: Policy, decide: Callable[..., Any]) -> Callable[..., tuple[str, Document]]:
     """Review a document and return the outcome and the response.
 
-    The response is as the API server reads it, with its patch as a document and without what varies.
+    The response has its patch decoded, and lacks the values that vary.
     """
 
     def answer(
@@ -121,14 +121,14 @@ def review_of(name: str) -> Document:
 
 
 def deployment(**template: Any) -> Document:
-    """The creation of a Deployment, with fields of its one container changed."""
+    """The review of a new Deployment, with fields of its container changed."""
     document = review_of("deployment-create")
     document["request"]["object"]["spec"]["template"]["spec"]["containers"][0].update(template)
     return document
 
 
 def pod(*containers: Document, annotations: Document | None = None) -> Document:
-    """The creation of a Pod with these containers."""
+    """The review of a new Pod with these containers."""
     document = review_of("pod-of-replicaset")
     made = document["request"]["object"]
     made["metadata"]["annotations"].update(annotations or {})

@@ -271,7 +271,7 @@ def test_the_module_gets_only_integers(policy: Policy) -> None:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc fills fresh memory on demand")
-def test_deleting_a_state_that_never_dispatched_ends_the_process() -> None:
+def test_deleting_a_state_that_never_dispatched_crashes_the_process() -> None:
     code = (
         "handle = made({'x': 1}); rete.assert_fact(handle, '{\"id\": 1, \"x\": 1}'); rete.delete_state(handle, '0'); "
         "print('alive')"
@@ -378,7 +378,7 @@ print(mebibytes() - before)
     assert memory_growth(root, code) < 5
 
 
-def test_large_objects_in_lists_are_not_kept(root: Path) -> None:
+def test_large_objects_in_lists_leak_no_memory(root: Path) -> None:
     code = """
 def decide(n):
     facts = {"model_config": {"logits_processors": [{"n": [str(n) * 20_000]}]}}
@@ -765,7 +765,7 @@ def test_a_run_without_its_sentinel_is_an_error(policy: Policy) -> None:
 # Threads.
 
 
-def test_eight_threads_get_the_answers_of_one(policy: Policy) -> None:
+def test_eight_threads_get_the_same_answers_as_one(policy: Policy) -> None:
     documents: list[tuple[dict[str, Any], str]] = [
         (
             {

@@ -88,7 +88,7 @@ def test_the_reference_decides_as_vllm_did(reference: Reference, lines: list[dic
     assert mismatches[:3] == []
 
 
-def test_with_the_house_the_engine_and_the_reference_agree_on_every_recorded_deployment(
+def test_with_house_rules_the_engine_and_the_reference_agree_on_every_recorded_deployment(
     policy: Policy, reference: Reference, lines: list[dict[str, Any]]
 ) -> None:
     mismatches = []

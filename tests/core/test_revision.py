@@ -175,7 +175,7 @@ def test_damaged_objects_are_faults(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize(("mode", "kind"), [(LINK, "a symbolic link"), (SUBMODULE, "a submodule"), (FILE, "a file")])
-def test_a_rules_folder_that_is_something_else_is_a_fault(repository: Repository, mode: int, kind: str) -> None:
+def test_a_rules_folder_that_is_not_a_folder_is_a_fault(repository: Repository, mode: int, kind: str) -> None:
     repository.root.add(b"rules", mode, repository.blob(b"elsewhere"))
     repository.git.object_store.add_object(repository.root)
     assert faults_of(repository, repository.commit(repository.root.id)) == [

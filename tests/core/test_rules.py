@@ -79,7 +79,7 @@ def test_the_variable_alone_decides_only_where_it_has_a_default(rules: set[str],
 
 
 @pytest.mark.parametrize("variable", [None, True, False, "1", "0", "", "abc"])
-def test_where_the_variable_has_a_default_every_value_is_decided(variable: object) -> None:
+def test_if_the_variable_has_a_default_every_value_is_decided(variable: object) -> None:
     texts = {f"upstream/{name}.yaml": text for name, text in OPT_IN.items()}
     policy = Policy(load(Sources({"releases.yaml": "known: ['0.20.0', '0.21.0']\ndefault: '0.21.0'\n", **texts})))
     request = read_request({"facts": {"env": {"VLLM_USE_V2_MODEL_RUNNER": variable}}}, policy.releases)
@@ -208,7 +208,7 @@ def test_a_missing_folder_is_a_fault(tmp_path: Path) -> None:
         read_folder(tmp_path / "nowhere")
 
 
-def test_files_that_cannot_be_read_are_faults_all_at_once(tmp_path: Path) -> None:
+def test_all_unreadable_files_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "upstream").mkdir()
     (tmp_path / "upstream" / "latin.yaml").write_bytes(b"id: caf\xe9\n")
     (tmp_path / "upstream" / "other.yml").write_text("id: other\n")
@@ -266,7 +266,7 @@ def test_the_shipped_rules_have_no_fault(sources: Sources) -> None:
     assert faults_of(sources) == []
 
 
-def test_every_shipped_case_holds(sources: Sources, policy: Policy) -> None:
+def test_every_shipped_case_passes(sources: Sources, policy: Policy) -> None:
     found = list(run_cases(read_cases(sources.cases, policy.catalogue), policy))
     assert [
         (result.case.path, result.case.line, result.release, result.found) for result in found if not result.passed

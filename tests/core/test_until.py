@@ -48,10 +48,6 @@ def with_end(sources: Sources, until: str = "2027-03-01", **edits: str) -> Sourc
     return Sources({**sources.rules, PATH: text}, sources.cases)
 
 
-def without(sources: Sources, *paths: str) -> Sources:
-    return Sources({path: text for path, text in sources.rules.items() if path not in paths}, sources.cases)
-
-
 def ask(policy: Policy, facts: dict[str, Any], day: date, version: str = "0.23.0", **members: Any) -> Decision:
     return policy.decide(read_request({"facts": facts, "vllm_version": version, **members}, policy.releases), day)
 
@@ -67,11 +63,6 @@ def comparable(json_text: bytes) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def policy_with_end(sources: Sources) -> Policy:
     return Policy(load(with_end(sources)))
-
-
-@pytest.fixture(scope="module")
-def removed(sources: Sources) -> Policy:
-    return Policy(load(without(sources, PATH)))
 
 
 # The end.
@@ -146,7 +137,7 @@ HOUSE = {
 
 
 def extended(sources: Sources, day: date | None) -> Policy:
-    """The shipped rules and more of the house; with a day, only those that have not ended by then."""
+    """The shipped rules and more house rules; with a day, without those that have ended by then."""
     texts = overlay(with_end(sources).rules, list(HOUSE.values()), [])[0]
     if day is not None:
         ends = {path: yaml.safe_load(text).get("until") for path, text in texts.items()}

@@ -532,7 +532,7 @@ AUTHOR: Final = "jane@example.com"
 """A user who writes workloads."""
 
 
-def sent(
+def is_sent(
     document: Document,
     old: Document | None = None,
     *,
@@ -622,13 +622,13 @@ OTHER: Final = {"name": "web", "image": "nginx:1.27", "args": ["-g", "daemon off
     ],
 )
 def test_a_container_that_may_run_vllm_is_sent(container: Document, expected: bool) -> None:  # noqa: FBT001  # a table's value
-    assert sent(template(container)) is expected
+    assert is_sent(template(container)) is expected
     assert (
-        sent({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [OTHER, container]}})
+        is_sent({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [OTHER, container]}})
         is expected
     )
     assert (
-        sent(
+        is_sent(
             {
                 "apiVersion": "v1",
                 "kind": "Pod",
@@ -639,9 +639,9 @@ def test_a_container_that_may_run_vllm_is_sent(container: Document, expected: bo
         is expected
     )
     job = {"template": {"spec": {"containers": [container]}}}
-    assert sent({"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": job}) is expected
+    assert is_sent({"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": job}) is expected
     assert (
-        sent({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {}, "spec": {"jobTemplate": {"spec": job}}})
+        is_sent({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {}, "spec": {"jobTemplate": {"spec": job}}})
         is expected
     )
 
@@ -673,7 +673,7 @@ def test_every_object_that_the_service_would_decide_is_sent() -> None:
         if str(each.get("apiVersion")) in {"v1", "apps/v1", "batch/v1"} and read_manifest(each, "", [])
     ]
     assert len(engines) == 11
-    assert [each for each in engines if not sent({**each, "metadata": each.get("metadata", {})})] == []
+    assert [each for each in engines if not is_sent({**each, "metadata": each.get("metadata", {})})] == []
 
 
 @pytest.mark.parametrize(
@@ -686,12 +686,12 @@ def test_every_object_that_the_service_would_decide_is_sent() -> None:
     ],
 )
 def test_an_update_is_sent_if_it_can_change_the_answer(change: Document, expected: bool) -> None:  # noqa: FBT001  # a table's value
-    assert sent(template(VLLM, **change), template(VLLM)) is expected
-    assert sent(template(VLLM, **change), template(OTHER))
+    assert is_sent(template(VLLM, **change), template(VLLM)) is expected
+    assert is_sent(template(VLLM, **change), template(OTHER))
 
 
 def test_an_object_that_is_being_deleted_is_not_sent() -> None:
-    assert not sent(template(VLLM, deletionTimestamp="2026-01-01T00:00:00Z"), template(OTHER))
+    assert not is_sent(template(VLLM, deletionTimestamp="2026-01-01T00:00:00Z"), template(OTHER))
 
 
 @pytest.mark.parametrize("hook", hooks(admission()), ids=lambda hook: hook["name"])
@@ -767,8 +767,8 @@ def test_only_objects_that_kubernetes_controllers_create_for_a_reviewed_owner_ar
     for api_version, kind in REVIEWED_OWNERS + OTHER_OWNERS:
         document = template(VLLM, ownerReferences=[owner(api_version, kind)])
         exempt = user in CONTROLLERS and (api_version, kind) in REVIEWED_OWNERS
-        assert sent(document, hook=hook["name"], user=user) is not exempt, (api_version, kind)
-        assert sent(document, template(OTHER), hook=hook["name"], user=user) is not exempt, (api_version, kind)
+        assert is_sent(document, hook=hook["name"], user=user) is not exempt, (api_version, kind)
+        assert is_sent(document, template(OTHER), hook=hook["name"], user=user) is not exempt, (api_version, kind)
 
 
 @pytest.mark.parametrize("user", [*CONTROLLERS, *OTHER_USERS])
@@ -784,7 +784,7 @@ def test_only_objects_that_kubernetes_controllers_create_for_a_reviewed_owner_ar
 )
 def test_an_object_without_a_reviewed_controller_is_sent(owners: list[Document] | None, user: str) -> None:
     metadata = {} if owners is None else {"ownerReferences": owners}
-    assert sent(template(VLLM, **metadata), user=user)
+    assert is_sent(template(VLLM, **metadata), user=user)
 
 
 def test_every_owner_that_exempts_an_object_is_reviewed() -> None:

@@ -99,7 +99,7 @@ def parts(text: str) -> list[Any]:
 
 
 def selectors(text: str) -> list[Any]:
-    """Each selector; one over time has a plain one in it."""
+    """Each plain selector, also those within ranges."""
     return [part for part in parts(text) if isinstance(part, promql_parser.VectorSelector)]
 
 

@@ -184,7 +184,7 @@ def locked() -> dict[Requirement, set[str]]:
 
 
 @pytest.mark.slow
-def test_the_bill_of_materials_is_of_this_service(sbom: Document) -> None:
+def test_the_bill_of_materials_describes_this_service(sbom: Document) -> None:
     component = sbom["metadata"]["component"]
     assert (sbom["bomFormat"], sbom["specVersion"]) == ("CycloneDX", "1.6")
     assert (component["name"], component["type"], component["version"]) == (

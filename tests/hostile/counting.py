@@ -79,7 +79,7 @@ def count(module: str, seconds: int = MAX_SECONDS, names: Sequence[str] = ()) ->
         callgrind = (valgrind, "--tool=callgrind", "--quiet", "--dump-before=getppid", f"--callgrind-out-file={out}")
         environment = {
             name: text for name, text in os.environ.items() if not name.startswith("COV")
-        }  # its tracing would be counted
+        }  # coverage's tracing would be counted
         environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "PYTHONHASHSEED": "0"}
         environment["MALLOC_MMAP_THRESHOLD_"] = "65536"  # otherwise chance decides whether a growing block is copied
         command = (*callgrind, sys.executable, __file__, module, str(seconds), *names)

@@ -129,7 +129,7 @@ def nested(unit: str, size: int) -> str:
 
 
 def defined(size: int) -> str:
-    """A variable that is half of the text, and the other half of its uses."""
+    """A variable that is half of the text, and its uses in the other half."""
     return f"A={repeated('a ', size // 2)};" + repeated("$A ", size // 2)
 
 

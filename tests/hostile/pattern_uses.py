@@ -1,4 +1,4 @@
-"""Every regular expression of the packages, and the ways in which each is used."""
+"""Every regular expression of the packages, and the methods with which each is used."""
 
 from __future__ import annotations
 

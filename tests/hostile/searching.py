@@ -37,7 +37,7 @@ REPEATS: Final = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
 
 
 def _matches(leaf: tuple[Any, Any], character: str) -> bool:
-    """Whether a leaf of a pattern's tree takes a character."""
+    """Whether a leaf of a pattern's tree matches a character."""
     match leaf:
         case (op.LITERAL, code):
             return bool(ord(character) == code)

@@ -94,10 +94,10 @@ def test_a_store_that_is_down_at_the_start_gets_its_records_later(
 
         ids: list[str] = []
 
-        async def whole() -> None:
+        async def spill_all() -> None:
             ids.extend(await first())
 
-        run_loop(whole())
+        run_loop(spill_all())
     assert sorted(on_server.spilled()) == sorted(ids)
 
     async def again() -> None:

@@ -46,7 +46,7 @@ def lives(pid: int) -> bool:
 
 @contextmanager
 def service_in_a_group(target: LogTarget, **variables: str) -> Iterator[Server]:
-    """A service whose whole group of processes can be ended at once."""
+    """A service whose process group can be killed as a whole."""
     variables = {
         "RUNNER_POLICY_PORT": "0",
         "XDG_STATE_HOME": str(target.folder),

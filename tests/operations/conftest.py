@@ -36,12 +36,12 @@ QWEN: dict[str, Any] = {"facts": {"model_config": {"architectures": ["Qwen3ForCa
 JSON = {"content-type": "application/json"}
 
 
-def until(found: Callable[..., Any], *arguments: Any) -> Any:
-    """Wait until ``found`` returns something true for the arguments, and return it."""
+def until(probe: Callable[..., Any], *arguments: Any) -> Any:
+    """Wait until ``probe`` returns something true for the arguments, and return it."""
     ends = time.monotonic() + PATIENCE
     while True:
         try:
-            value = found(*arguments)
+            value = probe(*arguments)
         except httpx.TransportError:
             value = None
         if value:

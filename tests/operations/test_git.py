@@ -67,10 +67,10 @@ class Remote:
         found = self.repository.refs.read_ref(Ref(f"refs/heads/{branch}".encode()))
         return ObjectID(found) if found is not None else None
 
-    def move(self, to: ObjectID, branch: str = "main") -> str:
-        """Force a branch to another commit, and return the first twelve digits of its id."""
-        self.repository.refs[Ref(f"refs/heads/{branch}".encode())] = to
-        return to.decode()[:12]
+    def move(self, target: ObjectID, branch: str = "main") -> str:
+        """Force a branch target another commit, and return the first twelve digits of its id."""
+        self.repository.refs[Ref(f"refs/heads/{branch}".encode())] = target
+        return target.decode()[:12]
 
     def commit(
         self,
@@ -286,7 +286,7 @@ def test_each_branch_has_its_own_accepted_commit(
 
 
 def accepted_title(remote: Remote, branch: str = "main", **settings: Any) -> str:
-    """The title of the rules that a service would start with, which accepts them."""
+    """The title of the rules with which a service would start; they become the accepted ones."""
     origin = gitrules.Remote(Settings(rules_git=remote.url, rules_git_branch=branch, **settings))
     text = origin.read().rules[RULE]
     origin.accepted()
@@ -558,7 +558,7 @@ def test_credentials_of_the_remote_are_used_and_never_shown(tmp_path: Path, remo
         wrong = refused(RULES_GIT=f"http://reader:{SECRET}-no@127.0.0.1:{port}/remote.git")
     away = refused(RULES_GIT=f"http://reader:{SECRET}@127.0.0.1:1/remote.git")
     odd = refused(RULES_GIT=f"gopher://reader:{SECRET}@127.0.0.1:1/remote.git?token={SECRET}")
-    gc.collect()  # here, where its warning is expected
+    gc.collect()  # now, while its warning is expected
     assert [found[0] for found in (wrong, away, odd)] == [2, 2, 2]
     assert [found[1][0].startswith("--rules-git: ") for found in (wrong, away, odd)] == [True] * 3
     everything = answers + commands + files + repr([wrong, away, odd]).encode()

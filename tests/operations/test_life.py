@@ -248,7 +248,7 @@ def test_a_request_that_never_ends_is_waited_for_until_the_shutdown_timeout(serv
 
 
 def test_requests_in_progress_at_the_end_of_a_shutdown_get_a_problem(serve: Callable[..., Any]) -> None:
-    """Whatever they wait for: the rest of a body, a worker process, another line, the log's database."""
+    """They wait for the rest of a body, a worker process, another line, and the log's database."""
     silent = socket.create_server(("127.0.0.1", 0))
     log = f"postgresql://localhost:{silent.getsockname()[1]}/log?sslmode=disable"
     deciding = ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate")

@@ -42,8 +42,8 @@ def answer(connection: socket.socket) -> bytes:
     return found.partition(b"\r\n\r\n")[0]
 
 
-def length(found: bytes) -> int:
-    head, _, _ = found.partition(b"\r\n\r\n")
+def length(answer: bytes) -> int:
+    head, _, _ = answer.partition(b"\r\n\r\n")
     (line,) = [line for line in head.split(b"\r\n") if line.startswith(b"content-length:")]
     return len(head) + 4 + int(line.partition(b":")[2])
 

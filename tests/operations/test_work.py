@@ -410,7 +410,7 @@ def _order(shared: Slots, *waves: list[tuple[str, bool]]) -> list[list[str]]:
     return asyncio.run(found())
 
 
-def test_a_free_slot_goes_to_the_caller_with_the_fewest_and_then_the_least_recent_time(
+def test_a_free_slot_goes_to_the_caller_with_the_fewest_slots_and_then_the_least_recent_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
@@ -465,7 +465,7 @@ def test_a_request_that_stops_waiting_leaves_its_slot_to_the_next() -> None:
     assert asyncio.run(found()) == ["a", "c"]
 
 
-def test_requests_that_stop_waiting_while_a_slot_becomes_free_fail_no_other() -> None:
+def test_requests_that_stop_waiting_while_a_slot_becomes_free_do_not_fail_others() -> None:
     async def found() -> list[object]:
         shared, end = Slots(2, 8, "busy"), asyncio.Event()
 
@@ -476,7 +476,7 @@ def test_requests_that_stop_waiting_while_a_slot_becomes_free_fail_no_other() ->
 
         tasks = [asyncio.ensure_future(work(caller)) for caller in "abcde"]
         await asyncio.sleep(0)
-        end.set()  # in the turn in which a and b go on, c and d are cancelled
+        end.set()  # c and d are cancelled in the turn of the loop in which a and b continue
         for gone in tasks[2:4]:
             gone.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
