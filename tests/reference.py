@@ -171,11 +171,11 @@ class Reference:
         """The decision of ``layers``, and whether vLLM starts with the variable that it sets."""
         deployment = Deployment(facts, release)
         held = self._held(release, deployment)
-        alone = chosen = self._combine(release, deployment, [rule for rule in held if rule.layer == "upstream"])
+        upstream = chosen = self._combine(release, deployment, [rule for rule in held if rule.layer == "upstream"])
         if "house" in layers:
             chosen = self._combine(release, deployment, held)
-        final, set_env = alone, {}
-        if chosen["runner"] != alone["runner"]:
+        final, set_env = upstream, {}
+        if chosen["runner"] != upstream["runner"]:
             text = {"v1": "0", "v2": "1"}[chosen["runner"]]
             set_env = {VARIABLE.removeprefix("env."): text}
             with_variable = Deployment({**facts, "env": {**(facts.get("env") or {}), **set_env}}, release)
@@ -244,8 +244,8 @@ class Reference:
             and (not rule.names("decided_by") or set(rule.names("decided_by")) & names_of(decisive))
             and has_required(rule, names)
         ]
-        whole = {name: ", ".join(scope[name]) for name in ("unsupported_features", "v1_unsupported_features")}
-        scope["advice"] = [filled_in(rule.text, deployment, **whole) for rule in advisories]
+        features = {name: ", ".join(scope[name]) for name in ("unsupported_features", "v1_unsupported_features")}
+        scope["advice"] = [filled_in(rule.text, deployment, **features) for rule in advisories]
         return scope | {
             "starts": not refusals,
             "refusals": [rule.id for rule in refusals],

@@ -275,9 +275,9 @@ class Bending:
                 depth = self.rng.choice((3, 40, 150))
                 holder[key] = json.loads('{"a":[' * depth + "1" + "]}" * depth)
             case 6 if isinstance(holder[key], str) and holder[key]:
-                place = self.rng.randrange(len(holder[key]))
+                position = self.rng.randrange(len(holder[key]))
                 holder[key] = (
-                    holder[key][:place] + self.rng.choice(TEXTS) + holder[key][place + self.rng.randrange(2) :]
+                    holder[key][:position] + self.rng.choice(TEXTS) + holder[key][position + self.rng.randrange(2) :]
                 )
             case _:
                 holder[key] = self.rng.choice(VALUES)
@@ -319,16 +319,16 @@ class Bending:
     def bytes(self, sent: Sent) -> Sent:
         """Bytes changed, inserted, removed, doubled or cut off."""
         body, rng = sent.body, self.rng
-        place, end = sorted((rng.randint(0, len(body)), rng.randint(0, len(body))))
-        end = min(end, place + 40)
+        position, end = sorted((rng.randint(0, len(body)), rng.randint(0, len(body))))
+        end = min(end, position + 40)
         made = rng.choice(
             (
-                body[:place],
-                body[:place] + rng.randbytes(rng.randint(1, 4)) + body[place + 1 :],
-                body[:place] + rng.choice(RAW) + body[place:],
-                body[:place] + body[end:],
-                body[:end] + body[place:end] + body[end:],
-                body[:place] + b'"' + body[place:],
+                body[:position],
+                body[:position] + rng.randbytes(rng.randint(1, 4)) + body[position + 1 :],
+                body[:position] + rng.choice(RAW) + body[position:],
+                body[:position] + body[end:],
+                body[:end] + body[position:end] + body[end:],
+                body[:position] + b'"' + body[position:],
                 body.replace(b"{", b'{"a":1,"a":2,', 1),
                 body.decode("utf-8", "replace").encode("utf-16"),
                 b"",
@@ -339,26 +339,26 @@ class Bending:
     def headers(self, sent: Sent) -> Sent:
         """A header added or replaced."""
         name, value = self.rng.choice(HEADERS)
-        kept = (
+        headers = (
             sent.headers if self.rng.random() < 0.2 else tuple(header for header in sent.headers if header[0] != name)
         )
-        return replace(sent, headers=(*kept, (name, value)))
+        return replace(sent, headers=(*headers, (name, value)))
 
     def address(self, sent: Sent) -> Sent:
         """Another method or path."""
         rng, path = self.rng, sent.path
         if rng.random() < 0.4:
             return replace(sent, method=rng.choice(METHODS))
-        place = rng.randint(1, len(path))
+        position = rng.randint(1, len(path))
         made = rng.choice(
             (
                 path + "/",
                 path + rng.choice(QUERIES),
                 path.upper(),
-                path[:place],
-                path[:place]
+                path[:position],
+                path[:position]
                 + rng.choice(("%00", "%ff", "%2f", "..", "//", "%", "é", "'", "%F0%9F%98%80", "x" * 3000))
-                + path[place:],
+                + path[position:],
                 f"/v1/decisions/{rng.randbytes(16).hex()}",
                 "/v1/decisions/01a1fead-3b52-7415-a7da-62eefab0cd39",
                 rng.choice(READ_PATHS),

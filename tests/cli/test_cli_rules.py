@@ -163,11 +163,11 @@ def test_faults_for_github_are_annotations(
 
 
 def test_annotations_name_files_relative_to_the_working_directory(run: Callable[..., Done], folder: Path) -> None:
-    place = edit(folder / RULE, "effect: fallback-v1", "effect: none").partition(":")[0]
+    line = edit(folder / RULE, "effect: fallback-v1", "effect: none").partition(":")[0]
     done = run("rules", "check", "--format", "github", "--rules", folder.name, cwd=folder.parent)
     assert (done.code, done.out.partition("::unknown effect")[0]) == (
         3,
-        f"::error file=policy/{RULE},line={place},col=9",
+        f"::error file=policy/{RULE},line={line},col=9",
     )
 
 
@@ -393,11 +393,11 @@ cases:
     vllm: [0.23.0]
     given: {lora_config: {}}
     fires: true
-  - name: says [bold]another[/bold] thing
+  - name: expects [bold]another[/bold] text
     vllm: [0.23.0]
     given: {lora_config: {}}
     fires: true
-    message: another thing
+    message: another text
   - name: does not fire, 50%
     vllm: [0.23.0]
     given: {}
@@ -427,7 +427,7 @@ def small(tmp_path: Path) -> Path:
 
 
 FAILED = [
-    (7, "says [bold]another[/bold] thing", "0.23.0", "expected the text `another thing`, got `LoRA is on`"),
+    (7, "expects [bold]another[/bold] text", "0.23.0", "expected the text `another text`, got `LoRA is on`"),
     (12, "does not fire, 50%", "0.23.0", 'it does not fire: `lora_config` is "absent", expected "present"'),
     (16, "fires unexpectedly", "0.23.0", "it fires"),
 ]
@@ -479,7 +479,7 @@ def test_cases_as_junit_have_a_case_for_each_release(call: Callable[..., Done], 
         if case.get("classname") == "lora"
     ]
     failed = {f"{name} [{release}]": [found] for _, name, release, found in FAILED}
-    names = ["fires [red]100%[/red]", "says [bold]another[/bold] thing", "does not fire, 50%", "fires unexpectedly"]
+    names = ["fires [red]100%[/red]", "expects [bold]another[/bold] text", "does not fire, 50%", "fires unexpectedly"]
     assert (done.code, suite.get("failures"), suite.get("tests"), found) == (
         1,
         "3",

@@ -110,10 +110,12 @@ def test_the_authority_is_registered_with_the_commands_of_the_readme(
             done = cluster.shell(["bash", "-euc", commands_with("clientConfig/caBundle")], W=str(installed.folder))
             assert (done.code, done.out.count(" patched\n")) == (0, 4)
             installed.until_called(Admission(cluster, service))
-            tried = cluster.shell(["bash", "-euc", commands_with("create deployment try")])
+            created = cluster.shell(["bash", "-euc", commands_with("create deployment try")])
             assert (
-                tried.code,
-                tried.err.startswith(f"Warning: {TEMPLATE}: not decided: the config.json of `Qwen/Qwen3-8B` is needed"),
+                created.code,
+                created.err.startswith(
+                    f"Warning: {TEMPLATE}: not decided: the config.json of `Qwen/Qwen3-8B` is needed"
+                ),
             ) == (0, True)
         finally:
             for document in found:

@@ -101,9 +101,9 @@ def answer_of(
     policy: Policy, decide: Callable[..., Any], document: Document, options: AdmissionOptions, *, mutating: bool
 ) -> tuple[str, Document]:
     found = answer_review(read_review(document), policy.releases, decide, options, mutating=mutating)
-    whole = json.loads(encode(found.response))
-    response: Document = whole.pop("response")
-    assert whole == {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    document_of_answer = json.loads(encode(found.response))
+    response: Document = document_of_answer.pop("response")
+    assert document_of_answer == {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
     assert response.pop("uid") == document["request"]["uid"]
     if "patch" in response:
         response["patch"] = json.loads(base64.b64decode(response["patch"], validate=True))

@@ -353,8 +353,8 @@ def test_a_condition_has_no_failures_if_and_only_if_the_engine_fires_it(
 def test_with_set_env_vllm_alone_does_as_decided(extended: Policy, facts: dict[str, Any], release: str) -> None:
     decision = decided(extended, release, facts, BOTH)
     env = {**(facts.get("env") or {}), **decision.set_env}
-    alone = decided(extended, release, {**facts, "env": env}, UPSTREAM)
-    assert (alone.runner, alone.starts, alone.startup_errors) == (
+    upstream = decided(extended, release, {**facts, "env": env}, UPSTREAM)
+    assert (upstream.runner, upstream.starts, upstream.startup_errors) == (
         decision.runner,
         decision.starts,
         decision.startup_errors,
@@ -376,13 +376,13 @@ def test_the_field_upstream_is_the_decision_of_the_upstream_layer_alone(
     extended: Policy, facts: dict[str, Any], release: str
 ) -> None:
     found = decided(extended, release, facts, BOTH).upstream
-    alone = decided(extended, release, facts, UPSTREAM)
-    assert found == alone.upstream
+    upstream = decided(extended, release, facts, UPSTREAM)
+    assert found == upstream.upstream
     assert (found.runner, found.outcome, found.starts, found.startup_errors) == (
-        alone.runner,
-        alone.outcome,
-        alone.starts,
-        alone.startup_errors,
+        upstream.runner,
+        upstream.outcome,
+        upstream.starts,
+        upstream.startup_errors,
     )
 
 

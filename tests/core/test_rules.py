@@ -378,14 +378,14 @@ def with_ranges_split(texts: dict[str, str]) -> dict[str, str]:
         parts = []
         for part in file["releases"]:
             lower, _, upper = part["vllm"].partition(",")
-            whole = {**common, **part}
+            complete = {**common, **part}
             if lower < ">=0.24" and (not upper or upper > "<0.24"):
                 parts += [
-                    {**whole, "vllm": f"{lower},<0.24"},
-                    {**whole, "vllm": ",".join(filter(None, [">=0.24", upper]))},
+                    {**complete, "vllm": f"{lower},<0.24"},
+                    {**complete, "vllm": ",".join(filter(None, [">=0.24", upper]))},
                 ]
             else:
-                parts.append(whole)
+                parts.append(complete)
         return {**{name: value for name, value in file.items() if name not in shared}, "releases": parts}
 
     files = {path: yaml.safe_load(text) for path, text in texts.items()}

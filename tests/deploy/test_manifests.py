@@ -158,10 +158,10 @@ def test_custom_resources_have_the_fields_of_their_kind(name: str) -> None:
 
 
 def test_issuers_and_secrets_of_certificates_exist() -> None:
-    whole = tuple(complete_documents().values())
-    issuers = {issuer["metadata"]["name"]: issuer["spec"] for issuer in of_kind(whole, "Issuer")}
-    secrets = {certificate["spec"]["secretName"] for certificate in of_kind(whole, "Certificate")}
-    for certificate in of_kind(whole, "Certificate"):
+    documents = tuple(complete_documents().values())
+    issuers = {issuer["metadata"]["name"]: issuer["spec"] for issuer in of_kind(documents, "Issuer")}
+    secrets = {certificate["spec"]["secretName"] for certificate in of_kind(documents, "Certificate")}
+    for certificate in of_kind(documents, "Certificate"):
         assert certificate["spec"]["issuerRef"]["kind"] == "Issuer"
         assert certificate["spec"]["issuerRef"]["name"] in issuers
     assert {spec["ca"]["secretName"] for spec in issuers.values() if "ca" in spec} <= secrets

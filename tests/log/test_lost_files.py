@@ -388,8 +388,8 @@ def test_every_acknowledged_decision_is_in_the_log_or_counted(
         wait_for(lambda: log_metrics(client)["lost_files"] >= 5)
         time.sleep(2)  # what the other worker counted is published each second
         numbers = log_metrics(client)
-        kept = set(sqlite.ids()) | set(sqlite.spilled())
-        lost = set(acknowledged) - kept
+        recorded = set(sqlite.ids()) | set(sqlite.spilled())
+        lost = set(acknowledged) - recorded
         assert len(lost) <= numbers["lost_file_records"], numbers
         assert numbers["dropped"] == 0
         assert run_in(sqlite, "PRAGMA integrity_check") == [("ok",)]
@@ -422,15 +422,17 @@ def test_the_service_is_not_ready_while_its_required_log_accepts_nothing(
         }
         verbose = client.get("/readyz?verbose")
         assert (verbose.status_code, verbose.json()["status"], verbose.json()["log"]["can_record"]) == (503, 503, False)
-        text, whole = (client.get(path, headers={"accept": "text/plain"}) for path in ("/readyz", "/readyz?verbose"))
+        text, verbose_text = (
+            client.get(path, headers={"accept": "text/plain"}) for path in ("/readyz", "/readyz?verbose")
+        )
         assert (text.status_code, text.headers["retry-after"], text.headers["content-type"], text.text) == (
             503,
             "1",
             "text/plain; charset=utf-8",
             f"The decision could not be recorded (503 log-unavailable)\n{detail}\n",
         )
-        assert whole.text.startswith(f"{text.text}revision: sha256:")
-        assert '"can_record": false' in whole.text
+        assert verbose_text.text.startswith(f"{text.text}revision: sha256:")
+        assert '"can_record": false' in verbose_text.text
         assert client.get("/livez").status_code == 200
         resource.prlimit(log_process, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         wait_for(lambda: client.get("/readyz").status_code == 200)

@@ -51,24 +51,36 @@ START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 def decision(second: int, **members: Any) -> Row:
     """A record with a timestamp; every fifth differs from the others."""
     decision_id = first_id(START + timedelta(seconds=second))[:13] + str(uuid7())[13:]
-    odd = second % 5 == 0
+    differs = second % 5 == 0
     runner, outcome, release, caller = (
-        ("v1", "fallback", "0.24.0", "argo") if odd else ("v2", "default", "0.23.0", "flux")
+        ("v1", "fallback", "0.24.0", "argo") if differs else ("v2", "default", "0.23.0", "flux")
     )
     result = {
         "decision_id": decision_id,
         "runner": runner,
         "outcome": outcome,
-        "starts": not odd,
+        "starts": not differs,
         "summary": "why [it] is so",
-        "reasons": [{"rule": "kv-connector-fallback" if odd else "v2-by-default"}],
+        "reasons": [{"rule": "kv-connector-fallback" if differs else "v2-by-default"}],
         "release": {"decided_as": release},
     }
     text = json.dumps(result, separators=(",", ":"))
-    usual = Row(
-        decision_id, caller, "v1/decisions", runner, outcome, not odd, release, "sha256:0", 1, odd, "{}", "{}", text
+    row = Row(
+        decision_id,
+        caller,
+        "v1/decisions",
+        runner,
+        outcome,
+        not differs,
+        release,
+        "sha256:0",
+        1,
+        differs,
+        "{}",
+        "{}",
+        text,
     )
-    return replace(usual, **members)
+    return replace(row, **members)
 
 
 ROWS = [decision(second) for second in range(SECONDS)]

@@ -53,17 +53,17 @@ def until(probe: Callable[..., Any], *arguments: Any) -> Any:
 class PinnedTransport(httpx.HTTPTransport):
     """A transport that connects to one of several processes that listen on the same port.
 
-    While it connects, ``alone`` keeps the others from accepting the connection.
+    While it connects, ``isolate`` keeps the others from accepting the connection.
     """
 
-    def __init__(self, alone: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, isolate: Callable[[], AbstractContextManager[None]]) -> None:
         super().__init__(verify=False, trust_env=False)
-        self._alone = alone
+        self._isolate = isolate
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         # The server closes idle ones.
         is_kept = any(not connection.has_expired() for connection in self._pool.connections)
-        with nullcontext() if is_kept else self._alone():
+        with nullcontext() if is_kept else self._isolate():
             return super().handle_request(request)
 
 

@@ -106,8 +106,8 @@ def test_a_review_takes_work_in_proportion_to_its_size(form: str) -> None:
 
 def test_all_containers_of_a_review_share_the_limit_and_none_goes_unnoticed() -> None:
     hidden = container(f"X=vllm; $X serve {MODEL}", "example.org/other:1")
-    alone = run(JobKind.VALIDATE, review(pod(hidden)))[1]["response"]
-    assert alone["auditAnnotations"]["runner"] == "spec.containers[0]=v2"
+    single = run(JobKind.VALIDATE, review(pod(hidden)))[1]["response"]
+    assert single["auditAnnotations"]["runner"] == "spec.containers[0]=v2"
     attacked = review(pod(*[container(DOUBLING, "example.org/other:1")] * 100, hidden))
     assert run(JobKind.VALIDATE, attacked)[0].review == "undecided"
     found, answer = run(JobKind.VALIDATE, attacked, fail="closed")

@@ -472,7 +472,7 @@ class Backend(BaseHTTPRequestHandler):
     """``git http-backend`` behind a password."""
 
     root: ClassVar[Path]
-    asked: ClassVar[list[str]]
+    requested: ClassVar[list[str]]
     protocol_version = "HTTP/1.0"
 
     def do_GET(self) -> None:
@@ -482,7 +482,7 @@ class Backend(BaseHTTPRequestHandler):
             self.send_header("www-authenticate", "Basic")
             self.end_headers()
             return
-        self.asked.append(self.path)
+        self.requested.append(self.path)
         path, _, query = self.path.partition("?")
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         variables = {
@@ -517,12 +517,12 @@ class Backend(BaseHTTPRequestHandler):
 
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[int, list[str]]]:
-    handler = type("Handler", (Backend,), {"root": folder, "asked": []})
+    handler = type("Handler", (Backend,), {"root": folder, "requested": []})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
-            yield server.server_port, handler.asked  # type: ignore[attr-defined]  # it is made above
+            yield server.server_port, handler.requested  # type: ignore[attr-defined]  # it is made above
         finally:
             server.shutdown()
             thread.join()
@@ -534,7 +534,7 @@ def served(folder: Path) -> Iterator[tuple[int, list[str]]]:
 @pytest.mark.skipif(not HAS_GIT, reason="needs git http-backend")
 def test_credentials_of_the_remote_are_used_and_never_shown(tmp_path: Path, remote: Remote) -> None:
     remote.commit("Over HTTP")
-    with served(tmp_path) as (port, asked):
+    with served(tmp_path) as (port, requested):
         url = f"http://reader:{SECRET}@127.0.0.1:{port}/remote.git"
         with started(tmp_path, RULES_GIT=url, **GIT) as service:
             source = service.get("/v1/policy")["source"]
@@ -544,10 +544,10 @@ def test_credentials_of_the_remote_are_used_and_never_shown(tmp_path: Path, remo
             )
             remote.commit("Again")
             until(lambda: title(service) == "Again")
-            until(lambda: len(asked) > 6)
+            until(lambda: len(requested) > 6)
             del remote.repository.refs[MAIN]
             until(lambda: error(service))
-            remote.path.rename(remote.path.with_name("away.git"))
+            remote.path.rename(remote.path.with_name("unavailable.git"))
             until(lambda: "see RUNNER_POLICY_RULES_GIT" in error(service))
             with service.client() as client:
                 answers = b"".join(
@@ -556,12 +556,12 @@ def test_credentials_of_the_remote_are_used_and_never_shown(tmp_path: Path, remo
             commands = b"".join(read(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
             files = b"".join(read(path) for path in tmp_path.rglob("*") if path.is_file())
         wrong = refused(RULES_GIT=f"http://reader:{SECRET}-no@127.0.0.1:{port}/remote.git")
-    away = refused(RULES_GIT=f"http://reader:{SECRET}@127.0.0.1:1/remote.git")
-    odd = refused(RULES_GIT=f"gopher://reader:{SECRET}@127.0.0.1:1/remote.git?token={SECRET}")
+    unavailable = refused(RULES_GIT=f"http://reader:{SECRET}@127.0.0.1:1/remote.git")
+    unsupported = refused(RULES_GIT=f"gopher://reader:{SECRET}@127.0.0.1:1/remote.git?token={SECRET}")
     gc.collect()  # now, while its warning is expected
-    assert [found[0] for found in (wrong, away, odd)] == [2, 2, 2]
-    assert [found[1][0].startswith("--rules-git: ") for found in (wrong, away, odd)] == [True] * 3
-    everything = answers + commands + files + repr([wrong, away, odd]).encode()
+    assert [found[0] for found in (wrong, unavailable, unsupported)] == [2, 2, 2]
+    assert [found[1][0].startswith("--rules-git: ") for found in (wrong, unavailable, unsupported)] == [True] * 3
+    everything = answers + commands + files + repr([wrong, unavailable, unsupported]).encode()
     assert SECRET.encode() not in everything
     assert base64.b64encode(f"reader:{SECRET}".encode()) not in everything
 

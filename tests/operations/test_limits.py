@@ -159,18 +159,18 @@ def test_waiting_connections_are_closed_for_those_with_a_request(serve: Callable
 
     They have sent nothing or a part of a head, are idle after an answer, or have sent a part of the next head.
     """
-    half = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
-    whole = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    partial = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
+    complete = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with serve(MAX_CONNECTIONS="8", BODY_TIMEOUT="300") as service, ExitStack() as stack:
         waiting = [stack.enter_context(connected(service)) for _ in range(8)]
-        for connection, sent in zip(waiting, (b"", half, whole, whole) * 2, strict=True):
+        for connection, sent in zip(waiting, (b"", partial, complete, complete) * 2, strict=True):
             connection.sendall(sent)
         for number, connection in enumerate(waiting):
             if number % 4 > 1:
                 while not connection.recv(65536).endswith(b"ok\n"):
                     pass
             if number % 4 > 2:
-                connection.sendall(half)
+                connection.sendall(partial)
         time.sleep(1.5)  # longer than one may wait in a full process
         clients = [stack.enter_context(service.client()) for _ in range(8)]
         assert [client.post("/v1/decisions", json=QWEN).status_code for client in clients] == [200] * 8
@@ -271,15 +271,15 @@ def test_an_offer_of_another_protocol_is_ignored_and_the_body_is_read(shared: Ca
     body = json.dumps(QWEN).encode()
     with shared("open") as service:
         for offer in offers:
-            whole = post("/v1/decisions", body, len(body), *offer)
-            for at in (len(whole), len(whole) - len(body), len(whole) - 5, 60):
+            request = post("/v1/decisions", body, len(body), *offer)
+            for split in (len(request), len(request) - len(body), len(request) - 5, 60):
                 with connected(service) as connection:
-                    for part in filter(None, (whole[:at], whole[at:])):
+                    for part in filter(None, (request[:split], request[split:])):
                         connection.sendall(part)
                         time.sleep(0.05)
                     connection.sendall(post("/v1/decisions", body, len(body), b"Connection: close"))
                     found = everything(connection)
-                    assert (found.count(b"HTTP/1.1 200 OK"), found.count(b'"decision_id"')) == (2, 2), at
+                    assert (found.count(b"HTTP/1.1 200 OK"), found.count(b'"decision_id"')) == (2, 2), split
         with connected(service) as connection:
             connection.sendall(b"CONNECT x:80 HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert everything(connection).startswith(b"HTTP/1.1 4")

@@ -118,12 +118,12 @@ def test_every_worker_serves_a_renewed_certificate_and_none_a_broken_one(
     trust = trusting(authority)
     with serve("--tls-cert", str(cert), "--tls-key", str(key), "--workers", "2", tls=trust) as service:
         first = served_certificate(service, trust)
-        with service.client() as kept:
-            assert kept.get("/livez").text == "ok\n"
+        with service.client() as open_client:
+            assert open_client.get("/livez").text == "ok\n"
             authority.issue("service")
             until(lambda: len(service.messages("certificate loaded")) == 2)
             second = {served_certificate(service, trust) for _ in range(10)}
-            assert (len(second), first in second, kept.get("/livez").text) == (1, False, "ok\n")
+            assert (len(second), first in second, open_client.get("/livez").text) == (1, False, "ok\n")
         good = key.read_text()
         refused_before = len(service.messages(REFUSED))  # the certificate may have been read before its key was written
         replace_file(key, authority.issue("stranger")[1].read_text())

@@ -456,9 +456,9 @@ def test_a_request_that_stops_waiting_leaves_its_slot_to_the_next() -> None:
                 order.append(caller)
                 await asyncio.sleep(0.01)
 
-        first_one, gone, last = (asyncio.ensure_future(work(caller)) for caller in "abc")
+        first_one, cancelled, last = (asyncio.ensure_future(work(caller)) for caller in "abc")
         await asyncio.sleep(0)
-        gone.cancel()
+        cancelled.cancel()
         await asyncio.gather(first_one, last)
         return order
 
@@ -477,8 +477,8 @@ def test_requests_that_stop_waiting_while_a_slot_becomes_free_do_not_fail_others
         tasks = [asyncio.ensure_future(work(caller)) for caller in "abcde"]
         await asyncio.sleep(0)
         end.set()  # c and d are cancelled in the turn of the loop in which a and b continue
-        for gone in tasks[2:4]:
-            gone.cancel()
+        for task in tasks[2:4]:
+            task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         async with shared.slot("f"), shared.slot("g"):  # both slots are free
             return [result if isinstance(result, str) else type(result) for result in results]

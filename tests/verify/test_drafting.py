@@ -67,14 +67,14 @@ def without_releases(sources: Sources, first: str) -> Sources:
             known = "".join(f'  - "{release}"\n' for release in document["known"] if Version(release) < limit)
             texts[path] = f'known:\n{known}default: "{document["default"]}"\n'
             continue
-        kept = []
+        ranges = []
         for part in document["releases"]:
             lower, _, upper = part["vllm"].removeprefix(">=").partition(",<")
             if Version(lower) < limit:
-                kept.append({**part, "vllm": f">={lower}" if upper and Version(upper) >= limit else part["vllm"]})
-        if kept:
+                ranges.append({**part, "vllm": f">={lower}" if upper and Version(upper) >= limit else part["vllm"]})
+        if ranges:
             gaps = [gap for gap in document.pop("gaps", []) if Version(gap["vllm"].partition(",<")[2]) < limit]
-            texts[path] = yaml.safe_dump({**document, "releases": kept, **({"gaps": gaps} if gaps else {})})
+            texts[path] = yaml.safe_dump({**document, "releases": ranges, **({"gaps": gaps} if gaps else {})})
     return Sources(texts)
 
 
