@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["shared", "shared_services"]  # fixtures
 ROOT = Path(__file__).resolve().parent.parent
-TOGETHER: Final = {
+GROUPS: Final = {
     "cluster": "cluster",
     "deploy/test_supply.py": "supply",
     "api/test_hub.py": "hub",
@@ -38,12 +38,12 @@ TOGETHER: Final = {
 """Files and folders whose tests run in one process, as they share expensive fixtures; one process for each name."""
 BY_PARAMETER: Final = ("core/test_recordings.py", "intake/test_deployment_recordings.py")
 """Files whose tests with the same parameter run in one process, as they share fixtures."""
-LONG: Final = ("hostile", "operations", "log", "verify", "proof")
+SLOW_FOLDERS: Final = ("hostile", "operations", "log", "verify", "proof")
 """Folders whose tests take seconds each.
 
 They run first, so that the last tests are short and all processes end at about the same time.
 """
-REPEATING: Final = (
+REPETITIVE: Final = (
     "core/test_engine.py::test_decisions_leak_no_memory",
     "core/test_laws.py",
     "core/test_recordings.py",
@@ -77,7 +77,7 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # as above
         path = nodeid.partition("::")[0].removeprefix("tests/")
         if path in BY_PARAMETER and "[" in nodeid:
             return f"{path}[{nodeid.partition('[')[2]}"
-        return next((name for part, name in TOGETHER.items() if path == part or path.startswith(f"{part}/")), nodeid)
+        return next((name for part, name in GROUPS.items() if path == part or path.startswith(f"{part}/")), nodeid)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -104,12 +104,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the ``LONG`` folders first, and the ``REPEATING`` tests without coverage."""
+    """Run the ``SLOW_FOLDERS`` folders first, and the ``REPETITIVE`` tests without coverage."""
     paths = {item: item.path.relative_to(ROOT / "tests") for item in items}
     for item, path in paths.items():
-        if f"{path.as_posix()}::{item.name}".startswith(REPEATING):
+        if f"{path.as_posix()}::{item.name}".startswith(REPETITIVE):
             item.add_marker("no_cover")
-    items.sort(key=lambda item: paths[item].parts[0] not in LONG)
+    items.sort(key=lambda item: paths[item].parts[0] not in SLOW_FOLDERS)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -187,7 +187,7 @@ def test_these_texts_of_the_variable_are_false(text: str) -> None:
         ),
     ],
 )
-def test_these_texts_of_the_variable_stop_vllm_with_these_errors(text: str, error: str) -> None:
+def test_these_texts_of_the_variable_have_the_error_of_vllm(text: str, error: str) -> None:
     assert parse_variable(text) == Malformed(text, error)
 
 

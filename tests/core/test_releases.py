@@ -78,7 +78,7 @@ def test_with_nearest_the_closest_release_decides_unverified(version: str, decid
     assert RELEASES.resolve(version, nearest=True) == Resolution(decided_as, verified=False, defaulted=False)
 
 
-def test_a_known_release_is_verified_with_nearest_too() -> None:
+def test_a_known_release_is_verified_even_with_nearest() -> None:
     assert RELEASES.resolve("0.23.0", nearest=True) == Resolution("0.23.0", verified=True, defaulted=False)
 
 

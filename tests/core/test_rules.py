@@ -196,7 +196,7 @@ def test_a_fault_can_have_the_path_of_its_folder() -> None:
         ("---\n1\n...\n", 1),
     ],
 )
-def test_yaml_is_read_as_json_values(text: str, value: Any) -> None:
+def test_yaml_is_read_as_these_values(text: str, value: Any) -> None:
     assert read_yaml(text, "file").plain() == value
 
 

@@ -65,7 +65,7 @@ def policy_with_end(sources: Sources) -> Policy:
     return Policy(load(with_end(sources)))
 
 
-# The end.
+# The last day.
 
 
 @pytest.mark.parametrize("until", ["2027-03-01", '"2027-03-01"', "'2027-03-01'"])

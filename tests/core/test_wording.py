@@ -162,7 +162,7 @@ MOE = {"model_config.is_moe": True}
             {"lora_config": "present", "any": [MOE, {"platform.is_rocm": True}]},
             ["also if platform.is_rocm is true", f"no longer if {SIZE} is 2"],
         ),
-        # always, and nothing in common
+        # `always`, and conditions without a common part
         ("always", MOE, ["only if model_config.is_moe is true; before: always"]),
         (MOE, "always", ["always; before: only if model_config.is_moe is true"]),
         ("always", "always", []),

@@ -244,7 +244,7 @@ def serve(tmp_path: Path) -> Callable[..., Any]:
 
 
 KNOWN = ("0.22.0", "0.23.0", "0.24.0", "0.25.0", "0.29.0", "0.30.0")
-FEW = (
+FEW_RULES = (
     "house/kv-connector-fallback",
     "upstream/default/v2-by-default",
     "upstream/v2/dual-batch-overlap",
@@ -259,13 +259,17 @@ def few_rules(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     They load in a fraction of the time of all rules.
     """
     found = tmp_path_factory.mktemp("rules") / "few"
-    for name in FEW:
+    for name in FEW_RULES:
         for file in (f"{name}.yaml", f"{name}_test.yaml"):
             if (root / "rules" / file).exists():
                 (found / file).parent.mkdir(parents=True, exist_ok=True)
                 (found / file).write_text(_without_other_releases((root / "rules" / file).read_text()))
     # This folder has no rule for the variable.
-    edit(found / f"{FEW[1]}_test.yaml", 'env: {VLLM_USE_V2_MODEL_RUNNER: "0"}', "parallel_config: {enable_dbo: true}")
+    edit(
+        found / f"{FEW_RULES[1]}_test.yaml",
+        'env: {VLLM_USE_V2_MODEL_RUNNER: "0"}',
+        "parallel_config: {enable_dbo: true}",
+    )
     (found / "releases.yaml").write_text(f"known: {json.dumps(KNOWN)}\ndefault: '0.23.0'\n")
     return found
 

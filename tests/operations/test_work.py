@@ -245,8 +245,8 @@ def test_work_ends_when_its_client_disconnects(serve: Callable[..., Any], furthe
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
 
 
-LEFT_LINES = b'{"facts":{}}\n' * 4600
-CHUNK = b"%x\r\n%b\r\n" % (len(LEFT_LINES), LEFT_LINES)
+UNREAD_LINES = b'{"facts":{}}\n' * 4600
+CHUNK = b"%x\r\n%b\r\n" % (len(UNREAD_LINES), UNREAD_LINES)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_one_caller_s_work_leaves_room_for_others(serve: Callable[..., Any], tok
 
 
 def test_a_caller_gets_all_slots_but_one_and_waits_for_its_own() -> None:
-    async def found() -> list[str]:
+    async def run_jobs() -> list[str]:
         shared, order = Slots(3, 1, "busy"), []
         ready, go = asyncio.Event(), asyncio.Event()
 
@@ -373,7 +373,7 @@ def test_a_caller_gets_all_slots_but_one_and_waits_for_its_own() -> None:
         await asyncio.gather(*tasks)
         return order
 
-    assert asyncio.run(found()) == ["a", "a", "b", "a"]
+    assert asyncio.run(run_jobs()) == ["a", "a", "b", "a"]
 
 
 def _order(shared: Slots, *waves: list[tuple[str, bool]]) -> list[list[str]]:
@@ -382,7 +382,7 @@ def _order(shared: Slots, *waves: list[tuple[str, bool]]) -> list[list[str]]:
     A wave has callers, each with whether its job is short. The first wave holds slots while the others arrive.
     """
 
-    async def found() -> list[list[str]]:
+    async def run_jobs() -> list[list[str]]:
         ends: list[asyncio.Event] = []
         order: list[str] = []
 
@@ -407,7 +407,7 @@ def _order(shared: Slots, *waves: list[tuple[str, bool]]) -> list[list[str]]:
         await asyncio.gather(*tasks)
         return steps
 
-    return asyncio.run(found())
+    return asyncio.run(run_jobs())
 
 
 def test_a_free_slot_goes_to_the_caller_with_the_fewest_slots_and_then_the_least_recent_use(
@@ -448,7 +448,7 @@ def test_short_jobs_have_a_slot_while_long_ones_have_all_others() -> None:
 
 
 def test_a_request_that_stops_waiting_leaves_its_slot_to_the_next() -> None:
-    async def found() -> list[str]:
+    async def run_jobs() -> list[str]:
         shared, order = Slots(1, 8, "busy"), []
 
         async def work(caller: str) -> None:
@@ -462,11 +462,11 @@ def test_a_request_that_stops_waiting_leaves_its_slot_to_the_next() -> None:
         await asyncio.gather(first_one, last)
         return order
 
-    assert asyncio.run(found()) == ["a", "c"]
+    assert asyncio.run(run_jobs()) == ["a", "c"]
 
 
 def test_requests_that_stop_waiting_while_a_slot_becomes_free_do_not_fail_others() -> None:
-    async def found() -> list[object]:
+    async def run_jobs() -> list[object]:
         shared, end = Slots(2, 8, "busy"), asyncio.Event()
 
         async def work(caller: str) -> str:
@@ -484,7 +484,7 @@ def test_requests_that_stop_waiting_while_a_slot_becomes_free_do_not_fail_others
             return [result if isinstance(result, str) else type(result) for result in results]
 
     cancelled = asyncio.CancelledError
-    assert asyncio.run(found()) == ["a", "b", cancelled, cancelled, "e"]
+    assert asyncio.run(run_jobs()) == ["a", "b", cancelled, cancelled, "e"]
 
 
 def test_a_caller_that_had_slots_waits_no_longer_than_it_had_them_whichever_callers_follow(
@@ -493,7 +493,7 @@ def test_a_caller_that_had_slots_waits_no_longer_than_it_had_them_whichever_call
     now = [0.0]
     monkeypatch.setattr(slots, "monotonic", lambda: now[0])
 
-    async def found() -> int:
+    async def run_jobs() -> int:
         shared = Slots(1, 8, "busy")
         order: list[str] = []
 
@@ -512,7 +512,7 @@ def test_a_caller_that_had_slots_waits_no_longer_than_it_had_them_whichever_call
         await asyncio.gather(*tasks)
         return order.index("old", 1)
 
-    assert asyncio.run(found()) <= 7
+    assert asyncio.run(run_jobs()) <= 7
 
 
 def test_a_caller_with_a_long_job_has_the_reserved_slot_for_a_short_one() -> None:
