@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Authority:
-    """Makes certificates."""
+    """A certificate authority."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
@@ -56,10 +56,10 @@ class Authority:
             builder = builder.add_extension(usage, critical=True)
         return builder.sign(self.key, hashes.SHA256())
 
-    def issue(self, name: str, to: str = "") -> tuple[Path, Path]:
-        """A certificate and its key, as files."""
+    def issue(self, name: str, file_name: str = "") -> tuple[Path, Path]:
+        """Issue a certificate, and return its file and that of its key."""
         key = ec.generate_private_key(ec.SECP256R1())
-        cert, path = self.folder / f"{to or name}.crt", self.folder / f"{to or name}.key"
+        cert, path = self.folder / f"{file_name or name}.crt", self.folder / f"{file_name or name}.key"
         text = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )

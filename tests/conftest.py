@@ -1,4 +1,4 @@
-"""Fixtures and scheduling for all tests, among them the shipped rules, loaded once a process."""
+"""Fixtures and scheduling for all tests, among them the shipped rules, loaded once per process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["shared", "shared_services"]  # fixtures
 ROOT = Path(__file__).resolve().parent.parent
-TOGETHER: Final = {
+GROUPS: Final = {
     "cluster": "cluster",
     "deploy/test_supply.py": "supply",
     "api/test_hub.py": "hub",
@@ -37,28 +37,28 @@ TOGETHER: Final = {
 }
 """Files and folders whose tests run in one process, as they share expensive fixtures; one process for each name."""
 BY_PARAMETER: Final = ("core/test_recordings.py", "intake/test_deployment_recordings.py")
-"""Files whose tests with the same parameter run in one process, as they share what is built from it."""
-LONG: Final = ("hostile", "operations", "log", "verify", "proof")
+"""Files whose tests with the same parameter run in one process, as they share fixtures."""
+SLOW_FOLDERS: Final = ("hostile", "operations", "log", "verify", "proof")
 """Folders whose tests take seconds each.
 
 They run first, so that the last tests are short and all processes end at about the same time.
 """
-REPEATING: Final = (
-    "core/test_engine.py::test_decisions_keep_no_memory",
+REPETITIVE: Final = (
+    "core/test_engine.py::test_decisions_leak_no_memory",
     "core/test_laws.py",
     "core/test_recordings.py",
-    "cli/test_cli_rules.py::test_every_change_of_a_shipped_rule",
+    "cli/test_cli_rules.py::test_every_mutant_of_a_shipped_rule",
     "api/test_mutated_requests.py",
     "api/test_schemathesis.py",
     "intake/test_deployment_recordings.py",
-    "proof/test_claims.py::test_the_shipped_rules",
+    "proof/test_claims.py::test_no_shipped_rule",
     "verify/test_vllm.py",
 )
-"""Tests that run the same code many thousand times, and reach few lines that no others reach.
+"""Tests that run the same code many thousands of times, and cover few lines that no other test covers.
 
 Measuring coverage would more than double their time.
 """
-# jsonschema imports it for the formats of IRIs, which no schema here has, and that takes more than a second.
+# jsonschema imports it for the IRI formats, which no schema here uses; the import takes more than a second.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # so that importing it fails
 
 
@@ -77,15 +77,15 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # as above
         path = nodeid.partition("::")[0].removeprefix("tests/")
         if path in BY_PARAMETER and "[" in nodeid:
             return f"{path}[{nodeid.partition('[')[2]}"
-        return next((name for part, name in TOGETHER.items() if path == part or path.startswith(f"{part}/")), nodeid)
+        return next((name for part, name in GROUPS.items() if path == part or path.startswith(f"{part}/")), nodeid)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let tests and the processes they start be interrupted, also in the background, where a shell ignores SIGINT.
+    """Make tests and their processes interruptible, also in the background, where a shell ignores SIGINT.
 
     Files that programs keep for their user, such as logs and downloads, go to a folder that is removed at the end.
     Compiled modules are kept, also where PYTHONDONTWRITEBYTECODE is set: compiling them in each of the several hundred
-    processes takes a fifth of all time.
+    processes would take a fifth of the total time.
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
@@ -104,12 +104,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the ``LONG`` folders first, and the ``REPEATING`` tests without coverage."""
+    """Run the ``SLOW_FOLDERS`` folders first, and the ``REPETITIVE`` tests without coverage."""
     paths = {item: item.path.relative_to(ROOT / "tests") for item in items}
     for item, path in paths.items():
-        if f"{path.as_posix()}::{item.name}".startswith(REPEATING):
+        if f"{path.as_posix()}::{item.name}".startswith(REPETITIVE):
             item.add_marker("no_cover")
-    items.sort(key=lambda item: paths[item].parts[0] not in LONG)
+    items.sort(key=lambda item: paths[item].parts[0] not in SLOW_FOLDERS)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""Deployments as users send them: small models by name, and the whole public answer."""
+"""Deployments as users send them: small models by name, and the public answer."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ MODELS: dict[str, Config] = {
     "eagle3-draft": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", **HEADS},
     "medusa": {"architectures": ["MedusaModel"], "model_type": "medusa"},
 }
-"""Configurations as small as they may be, each under what it shows."""
+"""Minimal configurations, each by the property that it has."""
 
 
 class Asking:
-    """A deployment's public answer, or why it has none. Models that the arguments name are brought along."""
+    """The decision of a deployment, or its faults; requests include the models that the arguments name."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -74,15 +74,15 @@ class Asking:
         upstream: bool = True,
         **deployment: Any,
     ) -> Config:
-        """The request of a deployment; a field that is not given is not stated."""
+        """The request of a deployment, without the fields that are not given."""
         models = deployment.pop("models", {})
-        told = str(args)
-        brought = {
+        words = str(args)
+        configs = {
             name: config
             for name, config in MODELS.items()
-            if f"'{name}" in told or f'"{name}' in told or f" {name}" in told
+            if f"'{name}" in words or f'"{name}' in words or f" {name}" in words
         }
-        deployment = {"args": args, "model_configs": {**brought, **models}, **deployment}
+        deployment = {"args": args, "model_configs": {**configs, **models}, **deployment}
         return {
             "deployment": deployment,
             "vllm_version": release,
@@ -90,25 +90,25 @@ class Asking:
             **({"layers": ["upstream"]} if upstream else {}),
         }
 
-    def __call__(self, args: list[str] | str, release: str = NEWEST, **said: Any) -> Decision:
+    def __call__(self, args: list[str] | str, release: str = NEWEST, **fields: Any) -> Decision:
         """The decision."""
-        return self.document(self.request(args, release, **said))
+        return self.document(self.request(args, release, **fields))
 
     def document(self, document: Any) -> Decision:
-        """The decision of a request as it is."""
+        """The decision of a request."""
         return self.policy.decide(read_request(document, self.policy.releases), TODAY)
 
-    def fact(self, name: str, args: list[str] | str, release: str = NEWEST, **said: Any) -> tuple[Any, str] | None:
-        """One fact's value and origin; nothing for one that is not there."""
-        facts = self(args, release, **said).facts
+    def fact(self, name: str, args: list[str] | str, release: str = NEWEST, **fields: Any) -> tuple[Any, str] | None:
+        """One fact's value and origin, or ``None`` if the answer does not have it."""
+        facts = self(args, release, **fields).facts
         assert facts
         return (facts[name].value, facts[name].from_) if name in facts else None
 
     def facts(
-        self, above: str, args: list[str] | str, release: str = NEWEST, **said: Any
+        self, above: str, args: list[str] | str, release: str = NEWEST, **fields: Any
     ) -> dict[str, tuple[Any, str]]:
-        """The facts below an object, by the rest of their names."""
-        facts = self(args, release, **said).facts
+        """The facts below an object, by their names relative to it."""
+        facts = self(args, release, **fields).facts
         assert facts
         return {
             name.removeprefix(f"{above}."): (each.value, each.from_)
@@ -116,9 +116,9 @@ class Asking:
             if name.startswith(f"{above}.")
         }
 
-    def refusal(self, args: list[str] | str, release: str = NEWEST, **said: Any) -> tuple[str, list[tuple[str, str]]]:
+    def refusal(self, args: list[str] | str, release: str = NEWEST, **fields: Any) -> tuple[str, list[tuple[str, str]]]:
         """The kind of problem and every fault, as (pointer, message)."""
-        return self.problem(lambda: self(args, release, **said))
+        return self.problem(lambda: self(args, release, **fields))
 
     def problem(self, ask: Callable[[], object]) -> tuple[str, list[tuple[str, str]]]:
         """The kind of problem that a call raises, and every fault, as (pointer, message)."""

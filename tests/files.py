@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def replace_file(file: Path, text: str) -> None:
-    """Write a file as an editor does: a new one is renamed to it, so that no reader sees a part of it."""
+    """Write a file as an editor does: a new file is renamed to it, so no reader sees it half written."""
     part = file.with_name(f".{file.name}.swp")
     part.write_text(text)
     part.replace(file)

@@ -1,4 +1,4 @@
-"""The program that forks a process for each start of ``runner-policy``, as most of such a start is importing.
+"""A program that forks a process for each start of ``runner-policy``, because imports take most of a start.
 
 Each line of its input is a request in JSON, and the answer is a line of its output. It ends with its input, that is
 with the process of the tests, and all processes that it forked end with it. Started by ``processes.ForkServer``.
@@ -18,9 +18,9 @@ from typing import Final
 from service.cli import main
 
 IMPORTED: Final = ("service.cli.serve", "service.run")
-"""What ``runner-policy serve`` imports when it starts."""
+"""The modules that ``runner-policy serve`` imports when it starts."""
 PR_SET_PDEATHSIG: Final = 1
-"""Of Linux' ``prctl``: the signal that a process gets when its parent ends."""
+"""The option of ``prctl`` in Linux for the signal that a process gets when its parent ends."""
 
 
 def answer_requests() -> bool:
@@ -36,7 +36,7 @@ def answer_requests() -> bool:
             answer = os.fork()
         if answer == 0 and "command" in request:
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != own:  # it ended before
+            if os.getppid() != own:  # the fork server has already ended
                 os.kill(os.getpid(), signal.SIGKILL)
             become(**request)
             return True
@@ -46,7 +46,7 @@ def answer_requests() -> bool:
 
 
 def become(*, command: list[str], folder: str, environment: dict[str, str], output: str, session: bool) -> None:
-    """Set up this process as a new one that is started with the command: what ``Popen`` does with these options."""
+    """Set up this process as a new one that runs the command, as ``Popen`` does with these options."""
     if session:
         os.setsid()
     os.chdir(folder)

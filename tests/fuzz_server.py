@@ -1,7 +1,7 @@
 """Check the answers to fuzzed requests.
 
-`python tests/fuzz_server.py PORT --count 1000000 --seed 7` sends them to a server on this machine. Its last line
-has the result.
+`python tests/fuzz_server.py PORT --count 1000000 --seed 7` sends them to a server on this machine. The last
+line of the output has the result.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
     from request_fuzzer import Sent
 
-SECONDS: Final = 60.0
+TIMEOUT: Final = 60.0
 IDLE: Final = 60.0
-"""Seconds after which a connection is opened anew: the server lets one go on which nothing comes for 75."""
+"""Seconds after which an idle connection is replaced; the server closes it after 75."""
 PROBLEM: Final = ["type", "title", "status", "detail", "errors"]
 TYPES: Final = {"application/json", "application/problem+json", "text/plain", "application/x-ndjson", "text/html"}
 
 
 @dataclass(slots=True)
 class Answer:
-    """An answer; its status is 0 if there was none."""
+    """An answer; status 0 means that there was none."""
 
     status: int
     kind: str
@@ -44,21 +44,21 @@ class Answer:
 
 @dataclass(slots=True)
 class Connection:
-    """One connection that is kept, and opened again where the server said that it closes it, or may have."""
+    """A persistent connection, opened again if the server has closed it."""
 
     port: int
-    kept: socket.socket | None = field(default=None)
+    sock: socket.socket | None = field(default=None)
     used: float = 0.0
 
     def asked(self, sent: Sent) -> Answer:
         """The answer to a request."""
-        if self.kept is not None and time.monotonic() - self.used > IDLE:
+        if self.sock is not None and time.monotonic() - self.used > IDLE:
             self.close()
-        if self.kept is None:
-            self.kept = socket.create_connection(("127.0.0.1", self.port), SECONDS)
+        if self.sock is None:
+            self.sock = socket.create_connection(("127.0.0.1", self.port), TIMEOUT)
         try:
-            self.kept.sendall(sent.wire())
-            response = HTTPResponse(self.kept, method=sent.method)
+            self.sock.sendall(sent.wire())
+            response = HTTPResponse(self.sock, method=sent.method)
             response.begin()
             answer = Answer(response.status, response.headers.get_content_type(), response.read(), response.will_close)
         except (OSError, HTTPException):
@@ -70,10 +70,10 @@ class Connection:
         return answer
 
     def close(self) -> None:
-        """Let it go."""
-        if self.kept is not None:
-            self.kept.close()
-            self.kept = None
+        """Close the connection."""
+        if self.sock is not None:
+            self.sock.close()
+            self.sock = None
 
 
 def faults(sent: Sent, answer: Answer) -> list[str]:
@@ -83,17 +83,17 @@ def faults(sent: Sent, answer: Answer) -> list[str]:
     if answer.status >= 500:
         return [f"status {answer.status}"]
     if answer.status == 400 and answer.kind == "text/plain" and answer.closes:
-        return []  # the server could not read the head; nothing of ours has seen it
+        return []  # uvicorn could not parse the headers; no code of this project ran
     if sent.method == "HEAD" or answer.status == 304:
-        return [] if not answer.body else ["a body where there is none"]
+        return [] if not answer.body else ["an unexpected body"]
     if answer.status >= 400 and answer.kind == "text/plain":
-        return _wrong_text(answer, sent)
+        return _faults_of_text(answer, sent)
     if answer.kind not in TYPES:
         return [f"an answer of type {answer.kind!r}"]
     try:
         documents = _documents(answer)
     except ValueError as error:
-        return [f"no {answer.kind}: {error}"]
+        return [f"invalid {answer.kind}: {error}"]
     found = (
         []
         if (answer.kind == "application/problem+json") == (answer.status >= 400)
@@ -103,17 +103,17 @@ def faults(sent: Sent, answer: Answer) -> list[str]:
         if answer.status >= 400 and document.get("status") != answer.status:
             found.append(f"a problem of status {document.get('status')} with status {answer.status}")
         for problem in _problems(document):
-            found += _wrong(problem, sent)
+            found += _faults_of_problem(problem, sent)
     return found
 
 
-def _wrong_text(answer: Answer, sent: Sent) -> list[str]:
-    """The faults of a problem as text, which only a request that accepts text gets."""
+def _faults_of_text(answer: Answer, sent: Sent) -> list[str]:
+    """The faults of a problem as text; only a request that accepts text may get one."""
     title, *lines = answer.body.decode(errors="surrogateescape").split("\n")
     is_wanted = b"text/plain" in sent.header(b"accept").lower()
     is_whole = re.fullmatch(rf".+ \({answer.status} [a-z-]+\)", title) is not None and len(lines) > 1 and not lines[-1]
     is_printable = all(line.isprintable() for line in (title, *lines))
-    return [] if is_wanted and is_whole and is_printable else [f"no problem as text: {answer.body[:200]!r}"]
+    return [] if is_wanted and is_whole and is_printable else [f"invalid problem as text: {answer.body[:200]!r}"]
 
 
 def _documents(answer: Answer) -> list[Any]:
@@ -138,35 +138,35 @@ def _problems(document: Any) -> Iterator[dict[str, Any]]:
                 yield from _problems(item.get("problem"))
 
 
-def _wrong(problem: dict[str, Any], sent: Sent) -> list[str]:
+def _faults_of_problem(problem: dict[str, Any], sent: Sent) -> list[str]:
     if (
         list(problem) != PROBLEM
         or not problem["errors"]
         or not all(isinstance(problem[name], str) for name in ("type", "title", "detail"))
     ):
-        return [f"no problem of RFC 9457: {json.dumps(problem)[:200]}"]
+        return [f"invalid problem: {json.dumps(problem)[:200]}"]
     kind = sent.header(b"content-type").partition(b";")[0].strip().lower()
     try:
         document = json.loads(sent.body) if kind not in {YAML, NDJSON, b"multipart/form-data"} else None
     except (ValueError, RecursionError):
         document = None
     return [
-        f"the pointer {fault['pointer']!r} leads nowhere"
+        f"the pointer {fault['pointer']!r} cannot be resolved"
         for fault in problem["errors"]
         if not resolves(fault["pointer"], document)
     ]
 
 
 def resolves(pointer: str, document: Any) -> bool:
-    """Whether a JSON pointer leads to a place of the document, or to one that could be there.
+    """Whether a JSON pointer points to a value in the document, or to one that could be added.
 
-    One that leads through a text or beyond a list's end does not.
+    A pointer through a text or beyond the end of a list does not.
     """
     if pointer and not pointer.startswith("/"):
         return False
     here = document
     for step in pointer.split("/")[1:]:
-        step = step.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901  # the same step, as it is meant
+        step = step.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901  # the unescaped step
         if here is None:
             return True
         if isinstance(here, dict):
@@ -180,20 +180,20 @@ def resolves(pointer: str, document: Any) -> bool:
 
 @dataclass(slots=True)
 class Report:
-    """The result of a run: how many answers of each status, and the faults with their requests."""
+    """The result of a run: the number of answers of each status, and the faults with their requests."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: list[tuple[list[str], bytes, bytes]] = field(default_factory=list)
 
     def note(self, sent: Sent, answer: Answer) -> None:
-        """Note one answer."""
+        """Count one answer, and keep its faults."""
         self.statuses[answer.status] += 1
         if found := faults(sent, answer):
             self.wrong.append((found, sent.wire()[:4000], answer.body[:1000]))
 
 
 def run(port: int, count: int, seed: int) -> Report:
-    """Send ``count`` requests over one connection after the other."""
+    """Send ``count`` requests, one after the other."""
     report, connection = Report(), Connection(port)
     for sent in islice(Bending(seed).requests(), count):
         report.note(sent, connection.asked(sent))
@@ -202,7 +202,7 @@ def run(port: int, count: int, seed: int) -> Report:
 
 
 def main() -> int:
-    """Run from a shell: 1 where anything was wrong."""
+    """The exit code: 1 if any answer had a fault."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("port", type=int)
     parser.add_argument("--count", type=int, default=5000)

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks the hub's file route, for the tests alone."""
+"""A server on loopback with the hub's file route, for tests only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOKEN = "hf_this_is_nobodys_token"
 
 @dataclass
 class Reply:
-    """A reply: ``hold`` is waited for first, and ``drip`` sends a byte at a time."""
+    """A reply, sent once ``hold`` is set; with ``drip``, byte by byte."""
 
     body: bytes = TEXT
     status: int = 200

@@ -1,4 +1,4 @@
-"""Ports for servers that are started again on the same one."""
+"""Ports for servers that restart on the same port."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from random import sample
 def port_of_nobody() -> int:
     """A free port outside the range from which the system assigns ports.
 
-    So no other process gets it meanwhile by asking for any port.
+    No other process can be assigned it in the meantime.
     """
     for port in sample(range(20_000, 30_000), 100):
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):

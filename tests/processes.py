@@ -1,4 +1,4 @@
-"""Child processes that end when the process of the tests does, also where that is killed."""
+"""Child processes that end with the process of the tests, even if that is killed."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def bound(command: Sequence[str], signal: str = "KILL") -> list[str]:
-    """The command, which Linux sends this signal when the thread that starts it ends: start it in the main thread.
+    """The command, which gets this signal from Linux when the thread that started it ends: use the main thread.
 
-    Its process id is that of the command: `setpriv` sets the signal and becomes the command.
+    The process id is that of the command: `setpriv` sets the signal and becomes the command.
     """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", signal, "--", *command] if setpriv else list(command)
 
 
 class Process(Protocol):
-    """A child process: what tests use of a ``Popen``."""
+    """The interface of ``Popen`` that tests use."""
 
     @property
     def pid(self) -> int: ...
@@ -50,7 +50,7 @@ class Process(Protocol):
 
 
 class ForkServer:
-    """A process that has imported the service, and forks for each start of it: see ``fork_server``."""
+    """The process of ``fork_server``, which has imported the service and forks for each start."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-P", str(ROOT / "tests" / "fork_server.py")]
@@ -79,13 +79,13 @@ def fork_server() -> ForkServer:
 
 
 def end_fork_server() -> None:
-    """End the fork server if there is one, so that it writes what it measured of coverage."""
+    """End the fork server if there is one, so that it writes its coverage data."""
     if fork_server.cache_info().currsize:
         fork_server().close()
         fork_server.cache_clear()
 
 
-class Forked:
+class ForkedProcess:
     """A process that the fork server forked."""
 
     def __init__(self, pid: int) -> None:
@@ -93,7 +93,7 @@ class Forked:
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """The exit code; the negative signal that ended it; nothing while it runs."""
+        """The exit code, the negated number of the signal that ended it, or ``None`` while it runs."""
         if self.returncode is None:
             self.returncode = fork_server().ask(poll=self.pid)
         return self.returncode
@@ -102,7 +102,7 @@ class Forked:
         """Wait until it has ended.
 
         Raises:
-            TimeoutExpired: it has not after these seconds.
+            TimeoutExpired: it is still running after ``timeout`` seconds.
         """
         started = time.monotonic()
         while (code := self.poll()) is None:
@@ -123,7 +123,7 @@ class Forked:
 
 
 def forked(command: Sequence[str], environment: Mapping[str, str], output: Path, *, session: bool = False) -> Process:
-    """``runner-policy`` with these arguments in the project's folder, in a session of its own if that is wanted.
+    """``runner-policy`` with these arguments in the project's folder, optionally in a new session.
 
     It starts in a fraction of the time of a new interpreter. Use ``Popen`` if a test's claim is about the start, or if
     a variable is read when modules are imported.
@@ -136,4 +136,4 @@ def forked(command: Sequence[str], environment: Mapping[str, str], output: Path,
         "output": str(output),
         "session": session,
     }
-    return Forked(fork_server().ask(**request))
+    return ForkedProcess(fork_server().ask(**request))

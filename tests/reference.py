@@ -1,8 +1,7 @@
-"""A second way of computing every decision, for the tests alone: plain Python on the rule files as YAML has them.
+"""A second implementation of decisions, for tests only: plain Python on the parsed rule files.
 
-Written from what the words of a rule file mean, and without the code under test: it knows nothing of
-it but the vocabulary's names, kinds and defaults. A condition is looked at on the nested document of a
-request, by recursion; nothing is compiled, and negation is looked at where it stands.
+It shares no code with the implementation under test except the vocabulary's names, kinds and defaults. Conditions are
+evaluated recursively on the nested document of a request; nothing is compiled, and negations are not moved.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ OBJECTS_ABOVE: dict[str, list[str]] = {
     name: [above for above in FACTS if name.startswith(f"{above}.")] for name in FACTS
 }
 
-# Who decides, the first one first; then the runner and the outcome. "house" decides by what its rules say.
-DECIDES: dict[tuple[str, str], tuple[str | None, str | None]] = {
+# The layers and effects that decide, in order of precedence, each with its runner and outcome.
+DECIDING_EFFECTS: dict[tuple[str, str], tuple[str | None, str | None]] = {
     ("upstream", "invalid"): (None, None),
     ("upstream", "reject"): (None, None),
     ("upstream", "require-v2"): ("v2", "required"),
@@ -47,7 +46,7 @@ DECIDES: dict[tuple[str, str], tuple[str | None, str | None]] = {
     ("upstream", "default-v2"): ("v2", "default"),
 }
 ORDER = [
-    *DECIDES,
+    *DECIDING_EFFECTS,
     ("upstream", "exclude-v1"),
     ("upstream", "refuse-v1"),
     ("upstream", "refuse-v2"),
@@ -58,43 +57,43 @@ ORDER = [
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A variable's text that is no integer."""
+    """The text of a variable that is not an integer."""
 
     error: str
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule in one release: its own words over those that it says for all of its releases."""
+    """A rule in one release: the fields of its range, then those of the whole rule."""
 
     id: str
     layer: str
     effect: str
     order: int
-    said: dict[str, Any]
+    fields: dict[str, Any]
 
     @property
-    def words(self) -> str:
-        return str(next(self.said[name] for name in ("message", "feature", "text") if name in self.said))
+    def text(self) -> str:
+        return str(next(self.fields[name] for name in ("message", "feature", "text") if name in self.fields))
 
     def names(self, field: str) -> list[str]:
-        found = self.said.get(field, [])
+        found = self.fields.get(field, [])
         return [found] if isinstance(found, str) else list(found)
 
 
 class Deployment:
-    """The facts of one request in one release, looked up where the document has them."""
+    """The facts of one request in one release, read from its document."""
 
     def __init__(self, document: Mapping[str, Any], release: str) -> None:
         self.document = document
         self.opt_in = parsed(release) < (0, 22, 0)
-        self.seen: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}
 
     def value(self, name: str) -> Any:
-        """The value of a fact; of an object what the document has, or ``None`` where it is absent."""
-        if name not in self.seen:
-            self.seen[name] = self._value(FACTS[name])
-        return self.seen[name]
+        """The value of a fact, or its default; an absent object is ``None``."""
+        if name not in self.values:
+            self.values[name] = self._value(FACTS[name])
+        return self.values[name]
 
     def _value(self, fact: Fact) -> Any:
         found: Any = self.document
@@ -109,7 +108,7 @@ class Deployment:
 
 
 class Reference:
-    """The rules of a folder, given as the texts of its files by their paths."""
+    """The rules of a folder, read from the texts of its files by path."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         files = {path: yaml.safe_load(text) for path, text in texts.items()}
@@ -125,7 +124,7 @@ class Reference:
 
     def _rules_of(self, release: str) -> Iterator[Rule]:
         for layer, file in self.files:
-            own = said_for(file, release)
+            own = range_for(file, release)
             if own is not None:
                 yield Rule(file["id"], layer, file["effect"], file.get("order", 0), {**file, **own})
 
@@ -138,80 +137,82 @@ class Reference:
         return [rule.id for rule in self._held(release, Deployment(facts, release)) if rule.layer in layers]
 
     def _held(self, release: str, deployment: Deployment) -> list[Rule]:
-        return [rule for rule in self._rules[release] if self.holds(rule.said["when"], release, deployment)]
+        return [rule for rule in self._rules[release] if self.holds(rule.fields["when"], release, deployment)]
 
     def holds(self, condition: Any, release: str, deployment: Deployment, *, negated: bool = False) -> bool:
-        """Whether a condition holds; ``negated`` asks for its reverse and applies to every leaf."""
+        """Whether a condition holds, or its negation if ``negated``, which is applied to each leaf."""
         if condition == "always":
             return not negated
         every, some = (any, all) if negated else (all, any)
         parts = []
-        for key, asked in condition.items():
+        for key, content in condition.items():
             match key:
                 case "all":
-                    parts.append(every(self.holds(item, release, deployment, negated=negated) for item in asked))
+                    parts.append(every(self.holds(item, release, deployment, negated=negated) for item in content))
                 case "any":
-                    parts.append(some(self.holds(item, release, deployment, negated=negated) for item in asked))
+                    parts.append(some(self.holds(item, release, deployment, negated=negated) for item in content))
                 case "not":
-                    parts.append(self.holds(asked, release, deployment, negated=not negated))
+                    parts.append(self.holds(content, release, deployment, negated=not negated))
                 case "uses":
-                    named = said_for(self.conditions[asked], release)
+                    named = range_for(self.conditions[content], release)
                     assert named is not None
                     parts.append(self.holds(named["when"], release, deployment, negated=negated))
                 case fact:
-                    questions = asked if isinstance(asked, dict) else {"is": asked}
+                    operators = content if isinstance(content, dict) else {"is": content}
                     parts.append(
                         every(
-                            answer(fact, word, operand, deployment, negated=negated)
-                            for word, operand in questions.items()
+                            compare(fact, operator, operand, deployment, negated=negated)
+                            for operator, operand in operators.items()
                         )
                     )
         return every(parts)
 
     def decide(self, release: str, facts: Mapping[str, Any], layers: Collection[str]) -> dict[str, Any]:
-        """The decision: what ``layers`` want, and what vLLM does once the variable says so."""
+        """The decision of ``layers``, and whether vLLM starts with the variable that it sets."""
         deployment = Deployment(facts, release)
         held = self._held(release, deployment)
-        alone = wanted = self._settle(release, deployment, [rule for rule in held if rule.layer == "upstream"])
+        upstream = chosen = self._combine(release, deployment, [rule for rule in held if rule.layer == "upstream"])
         if "house" in layers:
-            wanted = self._settle(release, deployment, held)
-        final, set_env = alone, {}
-        if wanted["runner"] != alone["runner"]:
-            text = {"v1": "0", "v2": "1"}[wanted["runner"]]
+            chosen = self._combine(release, deployment, held)
+        final, set_env = upstream, {}
+        if chosen["runner"] != upstream["runner"]:
+            text = {"v1": "0", "v2": "1"}[chosen["runner"]]
             set_env = {VARIABLE.removeprefix("env."): text}
-            then = Deployment({**facts, "env": {**(facts.get("env") or {}), **set_env}}, release)
-            final = self._settle(
-                release, then, [rule for rule in self._held(release, then) if rule.layer == "upstream"]
+            with_variable = Deployment({**facts, "env": {**(facts.get("env") or {}), **set_env}}, release)
+            final = self._combine(
+                release,
+                with_variable,
+                [rule for rule in self._held(release, with_variable) if rule.layer == "upstream"],
             )
         return {
-            **{name: wanted[name] for name in ("runner", "outcome", "unsupported_features", "v1_unsupported_features")},
+            **{name: chosen[name] for name in ("runner", "outcome", "unsupported_features", "v1_unsupported_features")},
             **{name: final[name] for name in ("starts", "startup_errors")},
             "set_env": set_env,
-            "warnings": wanted["advice"],
-            "reasons": wanted["standing"] + final["refusals"] + wanted["advisories"],
-            "decisive": wanted["decisive"],
+            "warnings": chosen["advice"],
+            "reasons": chosen["listed"] + final["refusals"] + chosen["advisories"],
+            "decisive": chosen["decisive"],
         }
 
-    def _settle(self, release: str, deployment: Deployment, held: list[Rule]) -> Scope:
-        """The consequences of these rules, whose conditions hold, with the current value of the variable."""
+    def _combine(self, release: str, deployment: Deployment, held: list[Rule]) -> Scope:
+        """The result of the rules whose conditions hold, with the current value of the variable."""
         invalid = [rule for rule in held if rule.effect == "invalid"]
         if invalid:
-            return ending(invalid, deployment)
-        names = called(held)
-        stepping_back = [rule for rule in held if set(rule.names("unless")) & names]
-        asking = [rule for rule in held if rule not in stepping_back]
-        deciders = [rule for rule in asking if (rule.layer, rule.effect) in DECIDES]
+            return invalid_result(invalid, deployment)
+        names = names_of(held)
+        inactive = [rule for rule in held if set(rule.names("unless")) & names]
+        active = [rule for rule in held if rule not in inactive]
+        deciders = [rule for rule in active if (rule.layer, rule.effect) in DECIDING_EFFECTS]
         deciding = deciders[0]
         decisive = [rule for rule in deciders if (rule.layer, rule.effect) == (deciding.layer, deciding.effect)]
-        runner, outcome = DECIDES[deciding.layer, deciding.effect]
+        runner, outcome = DECIDING_EFFECTS[deciding.layer, deciding.effect]
         lists = {bar: [rule for rule in held if rule.effect == bar] for bar in ("exclude-v2", "exclude-v1")}
-        standing = [rule for rule in deciders if rule in decisive or rule.effect != "default-v2"] + lists["exclude-v1"]
+        listed = [rule for rule in deciders if rule in decisive or rule.effect != "default-v2"] + lists["exclude-v1"]
         scope: Scope = {
             "runner": runner,
             "outcome": outcome,
-            "unsupported_features": [filled(rule.words, deployment) for rule in lists["exclude-v2"]],
-            "v1_unsupported_features": [filled(rule.words, deployment) for rule in lists["exclude-v1"]],
-            "standing": [rule.id for rule in standing],
+            "unsupported_features": [filled_in(rule.text, deployment) for rule in lists["exclude-v2"]],
+            "v1_unsupported_features": [filled_in(rule.text, deployment) for rule in lists["exclude-v1"]],
+            "listed": [rule.id for rule in listed],
             "decisive": [rule.id for rule in decisive],
             "startup_errors": [],
             "refusals": [],
@@ -219,31 +220,32 @@ class Reference:
             "advisories": [],
         }
         if runner is None:
-            return scope | {"starts": False, "startup_errors": [filled(rule.words, deployment) for rule in decisive]}
+            return scope | {"starts": False, "startup_errors": [filled_in(rule.text, deployment) for rule in decisive]}
 
         own = lists["exclude-v2"] if runner == "v2" else lists["exclude-v1"]
         cleared = [
             rule
             for rule in own
-            if "cleared_at_startup" in rule.said and self.holds(rule.said["cleared_at_startup"], release, deployment)
+            if "cleared_at_startup" in rule.fields
+            and self.holds(rule.fields["cleared_at_startup"], release, deployment)
         ]
-        left = called([rule for rule in held if rule not in cleared])
-        refusals = [rule for rule in asking if rule.effect == f"refuse-{runner}" and needed(rule, left)]
-        shown = ", ".join(filled(rule.words, deployment) for rule in own if rule not in cleared)
+        left = names_of([rule for rule in held if rule not in cleared])
+        refusals = [rule for rule in active if rule.effect == f"refuse-{runner}" and has_required(rule, left)]
+        shown = ", ".join(filled_in(rule.text, deployment) for rule in own if rule not in cleared)
         scope["startup_errors"] = [
-            filled(rule.words, deployment, unsupported_features=shown, v1_unsupported_features=shown)
+            filled_in(rule.text, deployment, unsupported_features=shown, v1_unsupported_features=shown)
             for rule in refusals
         ]
         advisories = [
             rule
-            for rule in asking
+            for rule in active
             if rule.effect == "advise"
-            and rule.said.get("runner") in {None, runner}
-            and (not rule.names("decided_by") or set(rule.names("decided_by")) & called(decisive))
-            and needed(rule, names)
+            and rule.fields.get("runner") in {None, runner}
+            and (not rule.names("decided_by") or set(rule.names("decided_by")) & names_of(decisive))
+            and has_required(rule, names)
         ]
-        whole = {name: ", ".join(scope[name]) for name in ("unsupported_features", "v1_unsupported_features")}
-        scope["advice"] = [filled(rule.words, deployment, **whole) for rule in advisories]
+        features = {name: ", ".join(scope[name]) for name in ("unsupported_features", "v1_unsupported_features")}
+        scope["advice"] = [filled_in(rule.text, deployment, **features) for rule in advisories]
         return scope | {
             "starts": not refusals,
             "refusals": [rule.id for rule in refusals],
@@ -251,44 +253,44 @@ class Reference:
         }
 
     def mentioned(self) -> dict[str, list[Any]]:
-        """Every value that some rule compares a fact with."""
+        """For each fact, the values that rules compare it with."""
         found: dict[str, list[Any]] = {}
         for file in [*(file for _, file in self.files), *self.conditions.values()]:
             for part in [file, *file["releases"]]:
                 for field in ("when", "cleared_at_startup"):
-                    for fact, value in compared(part.get(field, {})):
+                    for fact, value in comparisons(part.get(field, {})):
                         if value not in found.setdefault(fact, []):
                             found[fact].append(value)
         return found
 
     def read(self, release: str) -> set[str]:
-        """The facts that a release's rules look at or show, with the objects above them."""
+        """The facts in the conditions and messages of a release's rules, with the objects above them."""
         names: set[str] = set()
         for rule in self.rules(release, ("upstream", "house")):
             names.update(
-                self._looked_at(rule.said["when"], release),
-                self._looked_at(rule.said.get("cleared_at_startup", {}), release),
+                self._facts_of(rule.fields["when"], release),
+                self._facts_of(rule.fields.get("cleared_at_startup", {}), release),
             )
-            names.update(name for name in re.findall(r"{([^{}]+)}", rule.words) if name in FACTS)
+            names.update(name for name in re.findall(r"{([^{}]+)}", rule.text) if name in FACTS)
         parts = [name.split(".") for name in names]
         return {".".join(path[:length]) for path in parts for length in range(1, len(path) + 1)} & FACTS.keys()
 
-    def _looked_at(self, condition: Any, release: str) -> Iterator[str]:
-        for key, asked in condition.items() if isinstance(condition, dict) else ():
+    def _facts_of(self, condition: Any, release: str) -> Iterator[str]:
+        for key, content in condition.items() if isinstance(condition, dict) else ():
             match key:
                 case "all" | "any":
-                    for item in asked:
-                        yield from self._looked_at(item, release)
+                    for item in content:
+                        yield from self._facts_of(item, release)
                 case "not":
-                    yield from self._looked_at(asked, release)
+                    yield from self._facts_of(content, release)
                 case "uses":
-                    yield from self._looked_at((said_for(self.conditions[asked], release) or {})["when"], release)
+                    yield from self._facts_of((range_for(self.conditions[content], release) or {})["when"], release)
                 case fact:
                     yield fact
 
 
-BARE = ("present", "absent", "not_empty", "malformed")
-QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {
+BARE_OPERATORS = ("present", "absent", "not_empty", "malformed")
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "is": lambda value, operand: type(value) is type(operand) and value == operand,
     "is_not": lambda value, operand: type(value) is not type(operand) or value != operand,
     "in": lambda value, operand: value in operand,
@@ -305,14 +307,14 @@ QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def answer(fact: str, operator: str, operand: Any, deployment: Deployment, *, negated: bool) -> bool:
-    """One comparison on one fact; below an absent object the answer is always no."""
+def compare(fact: str, operator: str, operand: Any, deployment: Deployment, *, negated: bool) -> bool:
+    """The result of one comparison; below an absent object it is always false."""
     if deployment.is_below_absent(fact):
         return False
     value = deployment.value(fact)
-    if operator == "is" and operand in BARE:
+    if operator == "is" and operand in BARE_OPERATORS:
         operator, operand = operand, True
-    return bool(QUESTIONS[operator](value, operand)) != negated
+    return bool(OPERATORS[operator](value, operand)) != negated
 
 
 def variable(text: str | bool | None, *, unset: bool | None) -> bool | Unreadable | None:  # noqa: FBT001  # a request may have it as a boolean
@@ -326,7 +328,7 @@ def variable(text: str | bool | None, *, unset: bool | None) -> bool | Unreadabl
 
 
 def as_reference(decision: Decision) -> dict[str, Any]:
-    """The fields of a decision that the reference has, too."""
+    """The fields of a decision that the reference also has."""
     members = (
         "runner",
         "outcome",
@@ -348,8 +350,8 @@ def parsed(version: str) -> Version:
 
 
 @cache
-def lies_in(release: str, span: str) -> bool:
-    """Whether a release lies in a range such as ``>=0.22,<0.24``."""
+def is_in_range(release: str, span: str) -> bool:
+    """Whether a release is in a range such as ``>=0.22,<0.24``."""
     for bound in span.split(","):
         text = bound.strip()
         inside = (
@@ -362,64 +364,64 @@ def lies_in(release: str, span: str) -> bool:
     return True
 
 
-def said_for(file: Mapping[str, Any], release: str) -> dict[str, Any] | None:
-    return next((part for part in file["releases"] if lies_in(release, part["vllm"])), None)
+def range_for(file: Mapping[str, Any], release: str) -> dict[str, Any] | None:
+    return next((part for part in file["releases"] if is_in_range(release, part["vllm"])), None)
 
 
-def called(rules: Iterable[Rule]) -> set[str]:
-    """The names by which other rules can refer to rules: their ids, and for upstream's their effects."""
+def names_of(rules: Iterable[Rule]) -> set[str]:
+    """The names by which a rule can refer to these rules: ids, and effects of upstream rules."""
     return {name for rule in rules for name in (rule.id, rule.effect if rule.layer == "upstream" else rule.id)}
 
 
-def needed(rule: Rule, names: set[str]) -> bool:
+def has_required(rule: Rule, names: set[str]) -> bool:
     return not rule.names("requires_any") or bool(set(rule.names("requires_any")) & names)
 
 
-def ending(invalid: list[Rule], deployment: Deployment) -> Scope:
-    """A variable that cannot be read; nothing else is evaluated."""
+def invalid_result(invalid: list[Rule], deployment: Deployment) -> Scope:
+    """The result if the variable is invalid; nothing else is evaluated."""
     ids = [rule.id for rule in invalid]
     nothing: Scope = {
         name: [] for name in ("unsupported_features", "v1_unsupported_features", "refusals", "advice", "advisories")
     }
-    texts = [filled(rule.words, deployment) for rule in invalid]
+    texts = [filled_in(rule.text, deployment) for rule in invalid]
     return {
         "runner": None,
         "outcome": None,
         "starts": False,
         "startup_errors": texts,
-        "standing": ids,
+        "listed": ids,
         "decisive": ids,
         **nothing,
     }
 
 
-def filled(words: str, deployment: Deployment, **lists: str) -> str:
-    def put(found: re.Match[str]) -> str:
-        if found[0] in {"{{", "}}"}:
-            return found[0][0]
-        return lists[found[1]] if found[1] in lists else spoken(deployment.value(found[1]))
+def filled_in(text: str, deployment: Deployment, **lists: str) -> str:
+    def replacement(match: re.Match[str]) -> str:
+        if match[0] in {"{{", "}}"}:
+            return match[0][0]
+        return lists[match[1]] if match[1] in lists else as_text(deployment.value(match[1]))
 
-    return re.sub(r"{{|}}|{([^{}]+)}", put, words)
+    return re.sub(r"{{|}}|{([^{}]+)}", replacement, text)
 
 
-def spoken(value: Any) -> str:
+def as_text(value: Any) -> str:
     if isinstance(value, Unreadable):
         return value.error
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def compared(condition: Any) -> Iterator[tuple[str, Any]]:
+def comparisons(condition: Any) -> Iterator[tuple[str, Any]]:
     """The facts of a condition, each with the values that it is compared with."""
-    for key, asked in condition.items() if isinstance(condition, dict) else ():
+    for key, content in condition.items() if isinstance(condition, dict) else ():
         if key in {"all", "any"}:
-            for item in asked:
-                yield from compared(item)
+            for item in content:
+                yield from comparisons(item)
         elif key == "not":
-            yield from compared(asked)
+            yield from comparisons(content)
         elif key in FACTS:
-            for operand in asked.values() if isinstance(asked, dict) else [asked]:
+            for operand in content.values() if isinstance(content, dict) else [content]:
                 for value in operand if isinstance(operand, list) else [operand]:
-                    if value not in BARE and not (
+                    if value not in BARE_OPERATORS and not (
                         value is True and FACTS[key].kind in {FactKind.LIST, FactKind.PRESENCE}
                     ):
                         yield key, value

@@ -1,4 +1,4 @@
-"""Real requests, bent by chance: any number of them, the same ones from the same seed."""
+"""Random mutations of real requests, the same ones for the same seed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DECIDE, BATCH, DRY_RUN, VALIDATE, MUTATE = (
 BATCH_EXAMPLE: Final = {"items": [EXAMPLES["default"]["value"], EXAMPLES["kv-connector"]["value"]]}
 CANDIDATE_EXAMPLE: Final = {"request": EXAMPLES["kv-connector"]["value"], "remove": ["kv-connector-fallback"]}
 BOUNDARY: Final = b"----of-a-form"
-SHOWN: Final = (
+READ_PATHS: Final = (
     "/v1/policy",
     "/v1/rules",
     "/v1/rules/kv-connector-fallback",
@@ -53,9 +53,9 @@ QUERIES: Final = (
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "PROPFIND", "post", "BREW")
 LINES: Final = 40
 LARGEST: Final = 2 << 20
-"""Bytes that a body has at most, about, after items were repeated in it."""
+"""The approximate maximum size of a body in bytes after its items were repeated."""
 CANDIDATES: Final = 0.004
-"""The share of dry runs with candidate rules: each is a process of its own."""
+"""The share of dry runs with candidate rules: each takes a process."""
 NUMBERS: Final = (0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**40, 0.1, -0.0, 1e-320, 1e308)
 TEXTS: Final = (
     "",
@@ -152,7 +152,7 @@ HEADERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request: its length is said as it is, so that one is never taken for a part of another."""
+    """A request; its content length is always correct, so that the server finds where it ends."""
 
     method: str
     path: str
@@ -160,7 +160,7 @@ class Sent:
     body: bytes = b""
 
     def wire(self) -> bytes:
-        """The bytes."""
+        """The bytes to send."""
         lines = [
             b"%b: %b" % header
             for header in ((b"host", b"localhost"), *self.headers, (b"content-length", b"%d" % len(self.body)))
@@ -168,7 +168,7 @@ class Sent:
         return b"\r\n".join([f"{self.method} {self.path} HTTP/1.1".encode("latin-1"), *lines, b"", self.body])
 
     def header(self, name: bytes) -> bytes:
-        """The value of a header, the last of several."""
+        """The value of a header; of several, the last."""
         return next((value for key, value in reversed(self.headers) if key == name), b"")
 
 
@@ -186,11 +186,11 @@ def form(**parts: str) -> bytes:
 
 
 def originals() -> list[Sent]:
-    """The requests that are bent: the document's examples, recorded ones, reviews, manifests, calls that show."""
-    asked: list[Any] = [example["value"] for example in EXAMPLES.values()]
+    """The requests to mutate: documented examples, recorded ones, reviews, manifests, reads."""
+    requests: list[Any] = [example["value"] for example in EXAMPLES.values()]
     for path in sorted((ROOT / "recordings").glob("*.jsonl.gz")):
         with gzip.open(path, "rt") as lines:
-            asked += [json.loads(line)["request"] for line in islice(lines, LINES)]
+            requests += [json.loads(line)["request"] for line in islice(lines, LINES)]
     manifests = [
         each
         for path in sorted((ROOT / "intake/manifests/fixtures").glob("*.yaml"))
@@ -201,11 +201,11 @@ def originals() -> list[Sent]:
         REVIEW_EXAMPLE,
         *(json.loads(path.read_text()) for path in sorted((ROOT / "core/admission").glob("*.json"))),
     ]
-    found = [posted(path, document) for document in asked for path in (DECIDE, DRY_RUN)]
-    found += [posted(DECIDE, document, YAML) for document in asked[::7]]
+    found = [posted(path, document) for document in requests for path in (DECIDE, DRY_RUN)]
+    found += [posted(DECIDE, document, YAML) for document in requests[::7]]
     found += [
         posted(BATCH, BATCH_EXAMPLE),
-        *(posted(BATCH, {"items": asked[start : start + 3]}) for start in range(0, len(asked), 29)),
+        *(posted(BATCH, {"items": requests[start : start + 3]}) for start in range(0, len(requests), 29)),
     ]
     found += [Sent("POST", BATCH, ((b"content-type", NDJSON),), as_lines(BATCH_EXAMPLE["items"]).encode())] * 8
     found += [
@@ -218,10 +218,10 @@ def originals() -> list[Sent]:
             "POST",
             DRY_RUN,
             ((b"content-type", b"multipart/form-data; boundary=" + BOUNDARY),),
-            form(deployment=json.dumps(asked[0])),
+            form(deployment=json.dumps(requests[0])),
         )
     ] * 8
-    return found + [Sent("GET", path + query) for path in SHOWN for query in ("", *QUERIES)]
+    return found + [Sent("GET", path + query) for path in READ_PATHS for query in ("", *QUERIES)]
 
 
 def candidates() -> list[Sent]:
@@ -230,19 +230,19 @@ def candidates() -> list[Sent]:
 
 
 class Bending:
-    """Bends requests by chance."""
+    """Mutates requests at random."""
 
     def __init__(self, seed: int) -> None:
-        self.by = random.Random(seed)  # no secret
+        self.rng = random.Random(seed)  # not for security
         self.originals, self.candidates = originals(), candidates()
 
     def requests(self) -> Iterator[Sent]:
-        """Requests without end."""
-        ways = (self.document, self.document, self.document, self.bytes, self.headers, self.address, self.product)
+        """An endless sequence of requests."""
+        mutations = (self.document, self.document, self.document, self.bytes, self.headers, self.address, self.product)
         while True:
-            sent = self.by.choice(self.candidates if self.by.random() < CANDIDATES else self.originals)
-            for _ in range(self.by.choice((1, 1, 1, 2, 3))):
-                sent = self.by.choice(ways)(sent)
+            sent = self.rng.choice(self.candidates if self.rng.random() < CANDIDATES else self.originals)
+            for _ in range(self.rng.choice((1, 1, 1, 2, 3))):
+                sent = self.rng.choice(mutations)(sent)
             yield sent
 
     def document(self, sent: Sent) -> Sent:
@@ -257,44 +257,46 @@ class Bending:
         holders = [holder for holder in _holders(document) if holder]
         if not holders:
             return self.bytes(sent)
-        holder: Any = self.by.choice(holders)
-        key: Any = self.by.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
-        other = self.by.choice(holders)
-        match self.by.randrange(8):
+        holder: Any = self.rng.choice(holders)
+        key: Any = self.rng.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
+        other = self.rng.choice(holders)
+        match self.rng.randrange(8):
             case 0:
                 del holder[key]
             case 1:
                 holder[key] = [holder[key]]
             case 2 if isinstance(holder, dict):
-                holder[self.by.choice((*TEXTS, f"{key}s", str(key).upper(), f" {key}"))] = holder.pop(key)
+                holder[self.rng.choice((*TEXTS, f"{key}s", str(key).upper(), f" {key}"))] = holder.pop(key)
             case 3 if isinstance(holder, list):
-                holder.extend([holder[key]] * self.by.choice((1, 10, 1000)))
+                holder.extend([holder[key]] * self.rng.choice((1, 10, 1000)))
             case 4:
                 holder[key] = json.loads(
-                    json.dumps(self.by.choice(list(other.values()) if isinstance(other, dict) else other))
+                    json.dumps(self.rng.choice(list(other.values()) if isinstance(other, dict) else other))
                 )
             case 5:
-                depth = self.by.choice((3, 40, 150))
+                depth = self.rng.choice((3, 40, 150))
                 holder[key] = json.loads('{"a":[' * depth + "1" + "]}" * depth)
             case 6 if isinstance(holder[key], str) and holder[key]:
-                place = self.by.randrange(len(holder[key]))
-                holder[key] = holder[key][:place] + self.by.choice(TEXTS) + holder[key][place + self.by.randrange(2) :]
+                position = self.rng.randrange(len(holder[key]))
+                holder[key] = (
+                    holder[key][:position] + self.rng.choice(TEXTS) + holder[key][position + self.rng.randrange(2) :]
+                )
             case _:
-                holder[key] = self.by.choice(VALUES)
+                holder[key] = self.rng.choice(VALUES)
         if kind == YAML:
-            with suppress(RecursionError):  # too deep for the library that writes it; JSON is YAML as well
+            with suppress(RecursionError):  # too deep for PyYAML to write; JSON is YAML as well
                 return replace(
                     sent,
-                    body=yaml.safe_dump(document, allow_unicode=self.by.random() < 0.5).encode(
+                    body=yaml.safe_dump(document, allow_unicode=self.rng.random() < 0.5).encode(
                         "utf-8", "surrogatepass"
                     ),
                 )
         return replace(
-            sent, body=json.dumps(document, ensure_ascii=self.by.random() < 0.5).encode("utf-8", "surrogatepass")
+            sent, body=json.dumps(document, ensure_ascii=self.rng.random() < 0.5).encode("utf-8", "surrogatepass")
         )
 
     def product(self, sent: Sent) -> Sent:
-        """One request many times over: items of a batch, engines of a manifest, long names, explained or as a table."""
+        """One request repeated: items of a batch, engines of a manifest, long names, explained or as a table."""
         try:
             document = json.loads(sent.body)
         except (ValueError, RecursionError):
@@ -303,32 +305,32 @@ class Bending:
             return self.bytes(sent)
         named = [each for each in _holders(document) if isinstance(each, dict) and isinstance(each.get("name"), str)]
         for each in named[:40]:
-            each["name"] = (each["name"] * self.by.choice((1, 500)))[:8000]
-        room = LARGEST // len(json.dumps(document))  # a body of hundreds of megabytes tries nothing but the client
+            each["name"] = (each["name"] * self.rng.choice((1, 500)))[:8000]
+        room = LARGEST // len(json.dumps(document))  # a larger body would only load the client
         for items in [each for each in _holders(document) if isinstance(each, list) and each][:2]:
-            more = min(room, self.by.choice((0, 10, 200)))
+            more = min(room, self.rng.choice((0, 10, 200)))
             items.extend(items[:1] * more)
             room //= more + 1
-        if self.by.random() < 0.5 and "apiVersion" not in document:
+        if self.rng.random() < 0.5 and "apiVersion" not in document:
             document["explain"] = True
-        if self.by.random() < 0.3 and "items" not in document:
-            return posted(BATCH, {"items": [document] * min(room, self.by.choice((3, 60)))})
-        accept = ((b"accept", self.by.choice((b"text/plain", b"*/*"))),)
+        if self.rng.random() < 0.3 and "items" not in document:
+            return posted(BATCH, {"items": [document] * min(room, self.rng.choice((3, 60)))})
+        accept = ((b"accept", self.rng.choice((b"text/plain", b"*/*"))),)
         return replace(sent, headers=(*sent.headers, *accept), body=json.dumps(document).encode())
 
     def bytes(self, sent: Sent) -> Sent:
         """Bytes changed, inserted, removed, doubled or cut off."""
-        body, by = sent.body, self.by
-        place, end = sorted((by.randint(0, len(body)), by.randint(0, len(body))))
-        end = min(end, place + 40)
-        made = by.choice(
+        body, rng = sent.body, self.rng
+        position, end = sorted((rng.randint(0, len(body)), rng.randint(0, len(body))))
+        end = min(end, position + 40)
+        made = rng.choice(
             (
-                body[:place],
-                body[:place] + by.randbytes(by.randint(1, 4)) + body[place + 1 :],
-                body[:place] + by.choice(RAW) + body[place:],
-                body[:place] + body[end:],
-                body[:end] + body[place:end] + body[end:],
-                body[:place] + b'"' + body[place:],
+                body[:position],
+                body[:position] + rng.randbytes(rng.randint(1, 4)) + body[position + 1 :],
+                body[:position] + rng.choice(RAW) + body[position:],
+                body[:position] + body[end:],
+                body[:end] + body[position:end] + body[end:],
+                body[:position] + b'"' + body[position:],
                 body.replace(b"{", b'{"a":1,"a":2,', 1),
                 body.decode("utf-8", "replace").encode("utf-16"),
                 b"",
@@ -337,30 +339,32 @@ class Bending:
         return replace(sent, body=made)
 
     def headers(self, sent: Sent) -> Sent:
-        """A header more, or in the place of one."""
-        name, value = self.by.choice(HEADERS)
-        kept = sent.headers if self.by.random() < 0.2 else tuple(header for header in sent.headers if header[0] != name)
-        return replace(sent, headers=(*kept, (name, value)))
+        """A header added or replaced."""
+        name, value = self.rng.choice(HEADERS)
+        headers = (
+            sent.headers if self.rng.random() < 0.2 else tuple(header for header in sent.headers if header[0] != name)
+        )
+        return replace(sent, headers=(*headers, (name, value)))
 
     def address(self, sent: Sent) -> Sent:
         """Another method or path."""
-        by, path = self.by, sent.path
-        if by.random() < 0.4:
-            return replace(sent, method=by.choice(METHODS))
-        place = by.randint(1, len(path))
-        made = by.choice(
+        rng, path = self.rng, sent.path
+        if rng.random() < 0.4:
+            return replace(sent, method=rng.choice(METHODS))
+        position = rng.randint(1, len(path))
+        made = rng.choice(
             (
                 path + "/",
-                path + by.choice(QUERIES),
+                path + rng.choice(QUERIES),
                 path.upper(),
-                path[:place],
-                path[:place]
-                + by.choice(("%00", "%ff", "%2f", "..", "//", "%", "é", "'", "%F0%9F%98%80", "x" * 3000))
-                + path[place:],
-                f"/v1/decisions/{by.randbytes(16).hex()}",
+                path[:position],
+                path[:position]
+                + rng.choice(("%00", "%ff", "%2f", "..", "//", "%", "é", "'", "%F0%9F%98%80", "x" * 3000))
+                + path[position:],
+                f"/v1/decisions/{rng.randbytes(16).hex()}",
                 "/v1/decisions/01a1fead-3b52-7415-a7da-62eefab0cd39",
-                by.choice(SHOWN),
-                by.choice((DECIDE, BATCH, DRY_RUN, VALIDATE, MUTATE)),
+                rng.choice(READ_PATHS),
+                rng.choice((DECIDE, BATCH, DRY_RUN, VALIDATE, MUTATE)),
             )
         )
         return replace(sent, path=made)

@@ -18,7 +18,7 @@ VALIDATORS: Final = {
 
 
 def schema_of(path: str) -> str:
-    """The schema that a file of the rules folder follows, by its place."""
+    """The schema that a file of the rules folder follows, by its path."""
     if path == "releases.yaml":
         return "releases"
     if path.endswith(TEST_SUFFIX):

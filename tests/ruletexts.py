@@ -1,4 +1,4 @@
-"""The text of a small rule, for tests that make catalogues of their own."""
+"""The text of a small rule, for tests that make their own catalogues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-WORDS: Final = {
+TEXT_FIELDS: Final = {
     "exclude-v1": "feature",
     "exclude-v2": "feature",
     "refuse-v1": "text",
@@ -14,13 +14,13 @@ WORDS: Final = {
     "invalid": "text",
     "advise": "text",
 }
-"""By effect, the member of a range that has the rule's words; for the others it is ``message``."""
+"""The field of a range that has the rule's text, by effect; for other effects it is ``message``."""
 
 
 def rule_text(
     name: str, effect: str, when: Any = "always", words: str = "words", vllm: str = ">=0.22", **members: Any
 ) -> str:
     """A rule with one range; ``members`` are added to the rule, or replace its own fields."""
-    part = {"vllm": vllm, WORDS.get(effect, "message"): words, "when": when}
+    part = {"vllm": vllm, TEXT_FIELDS.get(effect, "message"): words, "when": when}
     head = {"id": name, "title": name, "effect": effect, "why": "Because.", "references": ["https://example.org"]}
     return yaml.safe_dump({**head, "releases": [part], **members})

@@ -89,7 +89,7 @@ class SharedServices:
         return service
 
     def terminate(self) -> None:
-        """Let all end at the same time."""
+        """Ask all services to end, so that they end at the same time."""
         for service in self._services.values():
             service.process.terminate()
 

@@ -1,4 +1,4 @@
-"""A small source of a release that decides, and rules that say the same."""
+"""A small source of a release, and rules that decide as it does."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ class CUDAGraphMode(enum.Enum):
     ),
 }
 
-ALIKE = CONFIG.replace(" if self.model_config)", ")").replace("not any(", "self.model_config is None or not any(")
-"""The source that the rules are about."""
+EQUIVALENT = CONFIG.replace(" if self.model_config)", ")").replace("not any(", "self.model_config is None or not any(")
+"""The source that decides as the rules do."""
 
 
-def written(folder: Path, config: str = CONFIG, others: dict[str, str | None] | None = None) -> Path:
-    """A source of these texts; a file of none is not there."""
+def write_source(folder: Path, config: str = CONFIG, others: dict[str, str | None] | None = None) -> Path:
+    """Write a source with these files; one whose text is ``None`` is left out."""
     for name, text in {"vllm/config/vllm.py": config, **OTHERS, **(others or {})}.items():
         if text is not None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

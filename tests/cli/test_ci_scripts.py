@@ -1,4 +1,4 @@
-"""`.ci/rules` and `.ci/new-release`: where they write what they report."""
+"""Where `.ci/rules` and `.ci/new-release` write their reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DRAFT = ["## vLLM 9.9.9 is not known yet", "", "```", "verify 9.9.9 --draft", "`
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
-    """A folder in place of `.venv`, whose `runner-policy` does not run what is slow: mutants, proofs, downloads."""
+    """A folder in place of `.venv` whose `runner-policy` skips the slow steps: mutants, proofs, downloads."""
     command = tmp_path / "venv" / "bin" / "runner-policy"
     command.parent.mkdir(parents=True)
     real = shlex.join([sys.executable, "-c", "from service.cli import main; main()"])
@@ -36,7 +36,7 @@ def environment(tmp_path: Path) -> Path:
 
 
 def printed_to_file(root: Path, environment: Path, script: str, **variables: str) -> list[str]:
-    """What a script prints into a file that a shell writes to before and after it."""
+    """The output of a script in a file to which a shell writes before and after it."""
     file = environment / "printed"
     shell = f"printf %s {shlex.quote(EARLIER)}; {script} && echo after"
     variables = {**os.environ, "VENV": str(environment), **variables}
@@ -55,7 +55,7 @@ def printed_to_file(root: Path, environment: Path, script: str, **variables: str
         ("sh .ci/new-release 9.9.9", DRAFT),
     ],
 )
-def test_a_report_on_standard_output_keeps_what_a_file_has(
+def test_a_report_on_standard_output_overwrites_nothing_in_a_file(
     root: Path, environment: Path, script: str, printed: list[str]
 ) -> None:
     assert printed_to_file(root, environment, script) == [*printed, "after"]

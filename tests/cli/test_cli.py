@@ -90,7 +90,7 @@ def test_a_file_is_read_as_json_or_yaml_whatever_its_name(
         ["serve", "--port", "0", "--tokens", "PIPE"],
     ],
 )
-def test_devices_and_pipes_that_nobody_writes_are_refused(
+def test_devices_and_pipes_without_a_writer_are_refused(
     run: Callable[..., Done], tmp_path: Path, arguments: list[str]
 ) -> None:
     pipe = tmp_path / "pipe"
@@ -108,7 +108,7 @@ def test_devices_and_pipes_that_nobody_writes_are_refused(
 @pytest.mark.parametrize(
     "command", ["{} decide - < /dev/zero", "{} decide <(cat /dev/zero)", "{} decide <(head -c 33554433 /dev/zero)"]
 )
-def test_what_comes_without_end_is_read_as_far_as_the_bound(run: Callable[..., Done], command: str) -> None:
+def test_endless_input_is_read_up_to_the_limit(run: Callable[..., Done], command: str) -> None:
     done = run("-c", command.format(BIN / "runner-policy"), program="bash")
     assert (done.code, "more than 33,554,432 bytes" in done.err) == (2, True)
 
@@ -141,7 +141,7 @@ def test_the_answer_in_a_pipe_is_the_service_s_answer_on_one_line(
 
 @pytest.mark.parametrize("request_", [{}, {"explain": True}])
 @pytest.mark.parametrize("flag", [[], ["--explain"]])
-def test_explain_is_a_flag_or_a_member(call: Callable[..., Done], flag: list[str], request_: dict[str, bool]) -> None:
+def test_explain_is_a_flag_or_a_field(call: Callable[..., Done], flag: list[str], request_: dict[str, bool]) -> None:
     done = call("decide", "-", *flag, stdin=json.dumps({"facts": {}, **request_}))
     assert ("trace" in json.loads(done.out), done.code) == (bool(flag or request_), 0)
 
@@ -156,7 +156,7 @@ def test_the_default_release_is_a_flag_or_a_variable_and_the_flag_wins(call: Cal
     assert [json.loads(done.out)["release"]["decided_as"] for done in answers] == ["0.23.0", "0.24.0", "0.25.0"]
 
 
-def test_a_starting_refusal_is_still_a_decision(call: Callable[..., Done]) -> None:
+def test_a_deployment_that_will_not_start_is_still_decided(call: Callable[..., Done]) -> None:
     facts = {**QWEN, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}, "parallel_config": {"enable_dbo": True}}
     done = call("decide", "-", stdin=json.dumps({"facts": facts, "vllm_version": "0.24.0"}))
     assert (done.code, json.loads(done.out)["starts"]) == (0, False)
@@ -214,7 +214,7 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
         ),
     ],
 )
-def test_what_is_wrong_is_shown_too_and_nothing_of_the_user_s_is_taken_for_markup(
+def test_errors_and_warnings_are_shown_and_texts_of_users_are_not_markup(
     on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, document: dict[str, Any], shown: list[str]
 ) -> None:
     (tmp_path / "x.json").write_text(json.dumps(document))
@@ -223,12 +223,12 @@ def test_what_is_wrong_is_shown_too_and_nothing_of_the_user_s_is_taken_for_marku
     assert (code, [line for line in lines if line in shown]) == (0, shown)
 
 
-def test_on_a_terminal_json_is_there_on_demand(on_terminal: Callable[..., tuple[int, str]], file: Path) -> None:
+def test_on_a_terminal_the_json_flag_prints_json(on_terminal: Callable[..., tuple[int, str]], file: Path) -> None:
     code, out = on_terminal("decide", str(file), "--json")
     assert (code, ESCAPE in out, json.loads(out)["runner"]) == (0, False, "v1")
 
 
-def test_there_are_no_colours_where_nobody_wants_them(on_terminal: Callable[..., tuple[int, str]], file: Path) -> None:
+def test_no_color_switches_colours_off(on_terminal: Callable[..., tuple[int, str]], file: Path) -> None:
     coloured, bare = (
         on_terminal("decide", str(file), "--explain", **variables) for variables in ({}, {"NO_COLOR": "1"})
     )
@@ -242,7 +242,7 @@ def test_there_are_no_colours_where_nobody_wants_them(on_terminal: Callable[...,
 EMPHASIS = {"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[3m"}
 
 
-def test_explained_on_a_terminal_each_rule_says_why_it_did_not_fire(
+def test_an_explanation_on_a_terminal_says_why_each_rule_did_not_fire(
     on_terminal: Callable[..., tuple[int, str]], file: Path
 ) -> None:
     code, out = on_terminal("decide", str(file), "--explain", NO_COLOR="1")
@@ -265,7 +265,7 @@ effect: fallback-v1
 owner: inference-platform
 review_by: 2099-12-31
 blocked_by: https://github.com/vllm-project/vllm/issues/42846
-why: Tried.
+why: For the test.
 references: [https://github.com/vllm-project/vllm/issues/42846]
 releases:
   - vllm: ">=0.22,<0.25"
@@ -307,7 +307,7 @@ def test_a_dry_run_with_a_candidate_says_what_it_would_change(
     )
 
 
-def test_several_candidates_and_removals_are_tried_together(
+def test_several_candidates_and_removals_are_evaluated_together(
     call: Callable[..., Done], file: Path, tmp_path: Path
 ) -> None:
     files = []
@@ -327,7 +327,7 @@ def test_the_request_of_a_dry_run_may_come_from_standard_input(call: Callable[..
     assert (done.code, json.loads(done.out)["candidate"]["runner"]) == (0, "v2")
 
 
-def test_on_a_terminal_a_dry_run_shows_first_what_changes(
+def test_on_a_terminal_a_dry_run_shows_the_changes_first(
     on_terminal: Callable[..., tuple[int, str]], file: Path, candidate: Path
 ) -> None:
     code, out = on_terminal("dry-run", str(file), "--candidate", str(candidate), NO_COLOR="1")
@@ -346,7 +346,7 @@ SMALLER = "write the file as JSON, which has no such limit, or in parts"
 
 @pytest.mark.parametrize("command", ["decide", "dry-run"])
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "{file}:1:1: empty; there is no document"),
         ("{", "{file}: not JSON: Input data was truncated"),
@@ -392,23 +392,23 @@ SMALLER = "write the file as JSON, which has no such limit, or in parts"
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
+def test_unreadable_input_exits_with_2_and_a_message_on_standard_error(
     call: Callable[..., Done],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     command: str,
     text: str | bytes,
-    says: str,
+    message: str,
 ) -> None:
     monkeypatch.setattr("policy.cli.requests.MAX_VALUES", 10_000)  # a million take many seconds to read
     file = tmp_path / "in"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     done = call(command, str(file))
-    assert (done.code, done.out, done.err.rstrip("\n")) == (2, "", says.replace("{file}", str(file)))
+    assert (done.code, done.out, done.err.rstrip("\n")) == (2, "", message.replace("{file}", str(file)))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["decide", "no-such-file"], "no-such-file: cannot be read: [Errno 2] No such file or directory"),
         (["decide", "."], ".: cannot be read: expected a file, got a folder\n"),
@@ -447,11 +447,11 @@ def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_usage_is_a_2_and_said_on_standard_error(
-    call: Callable[..., Done], arguments: list[str], says: str
+def test_wrong_usage_exits_with_2_and_a_message_on_standard_error(
+    call: Callable[..., Done], arguments: list[str], message: str
 ) -> None:
     done = call(*arguments, stdin='{"facts": {}}', COLUMNS="200")
-    assert (done.code, done.out, says in done.err, "Traceback" in done.err) == (2, "", True, False), done.err
+    assert (done.code, done.out, message in done.err, "Traceback" in done.err) == (2, "", True, False), done.err
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_wrong_usage_is_a_2_and_said_on_standard_error(
     ],
     ids=" ".join,
 )
-def test_invalid_rules_are_a_3_with_every_fault_on_standard_error(
+def test_invalid_rules_exit_with_3_and_every_fault_on_standard_error(
     call: Callable[..., Done], tmp_path: Path, arguments: list[str]
 ) -> None:
     (tmp_path / "house").mkdir()
@@ -493,7 +493,7 @@ def test_the_rules_folder_is_a_flag_or_a_variable_and_the_flag_wins(call: Callab
     assert call("decide", "-", "--rules", "rules", stdin='{"facts": {}}', **elsewhere).code == 0
 
 
-def test_outside_the_project_the_rules_that_came_along_decide(run: Callable[..., Done], tmp_path: Path) -> None:
+def test_outside_the_project_the_bundled_rules_decide(run: Callable[..., Done], tmp_path: Path) -> None:
     done = run("decide", "-", stdin=REQUEST, cwd=tmp_path)
     assert (done.code, json.loads(done.out)["summary"]) == (
         0,
@@ -502,7 +502,7 @@ def test_outside_the_project_the_rules_that_came_along_decide(run: Callable[...,
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "candidate.yaml:1:1: empty; there is no document"),
         ("id: x\n", "house/x.yaml:1:1: the house rule has no `effect`; add it"),
@@ -511,24 +511,24 @@ def test_outside_the_project_the_rules_that_came_along_decide(run: Callable[...,
             "house/kv-connector-fallback.yaml:13:7: unknown fact `kv_transfer_config.kv_conector`",
         ),
     ],
-    ids=["empty", "nothing but an id", "unknown fact"],
+    ids=["empty", "only an id", "unknown fact"],
 )
-def test_a_bad_candidate_is_a_3_with_its_faults_on_standard_error(
-    call: Callable[..., Done], tmp_path: Path, text: str, says: str
+def test_an_invalid_candidate_exits_with_3_and_its_faults_on_standard_error(
+    call: Callable[..., Done], tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "candidate.yaml").write_text(text)
     done = call("dry-run", "-", "--candidate", str(tmp_path / "candidate.yaml"), stdin=REQUEST)
-    assert (done.code, done.out, says in done.err) == (3, "", True), done.err
+    assert (done.code, done.out, message in done.err) == (3, "", True), done.err
 
 
-def test_a_hostile_candidate_is_stopped_with_a_3(
+def test_a_hostile_candidate_is_aborted_and_exits_with_3(
     call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("policy.cli.dry_run.CANDIDATE_SECONDS", 1.0)
     many = ", ".join(f"Connector{number}" for number in range(16_000))
     hostile = CANDIDATE.replace("{in: [LMCacheConnectorV1]}", f"{{not_in: [{many}]}}")
     arguments = []
-    for number in range(12):  # three seconds of a processor
+    for number in range(12):  # three seconds of processor time
         path = tmp_path / f"hostile-{number}.yaml"
         path.write_text(
             hostile.replace("id: kv-connector-fallback", f"id: hostile-{number}").replace(
@@ -545,7 +545,7 @@ def test_a_hostile_candidate_is_stopped_with_a_3(
 
 
 @pytest.mark.parametrize("command", ["decide", "rules test"])
-def test_an_engine_that_does_not_finish_is_a_3_without_a_traceback(
+def test_an_engine_failure_exits_with_3_and_without_a_traceback(
     command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fired(*_: object) -> list[str]:
@@ -573,7 +573,7 @@ def test_an_engine_that_does_not_finish_is_a_3_without_a_traceback(
     [("serve",), ("health",), ("decide", "-"), ("rules", "check"), ("log", "query"), ("decide", "--help")],
     ids=" ".join,
 )
-def test_an_engine_that_cannot_be_imported_is_a_3_and_one_line(
+def test_an_engine_that_cannot_be_imported_exits_with_3_and_one_line(
     run: Callable[..., Done], tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     reason = "undefined symbol: PyEval_CallObject"
@@ -623,7 +623,7 @@ def test_help_says_what_a_command_does(call: Callable[..., Done], command: tuple
     assert (done.code, done.err, COMMANDS[command] in done.out) == (0, "", True), done.out
 
 
-ASKED = {"--runner", "--outcome", "--starts", "--no-starts", "--vllm-version", "--rule", "--requested-by"}
+FILTERS = {"--runner", "--outcome", "--starts", "--no-starts", "--vllm-version", "--rule", "--requested-by"}
 
 
 def test_the_version_is_that_of_the_package(call: Callable[..., Done]) -> None:
@@ -663,8 +663,8 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
         },
         ("log",): set(),
         ("log", "tail"): {"--log", "--lines", "--follow", "--json"},
-        ("log", "query"): {"--log", "--since", "--until", *ASKED, "--limit", "--json"},
-        ("log", "export"): {"--log", "--format", "--since", "--until", *ASKED},
+        ("log", "query"): {"--log", "--since", "--until", *FILTERS, "--limit", "--json"},
+        ("log", "export"): {"--log", "--format", "--since", "--until", *FILTERS},
         ("token",): set(),
         ("token", "new"): {"--scope", "--until"},
         ("decide",): {
@@ -719,7 +719,7 @@ METAVARS = {
 }
 
 
-def test_help_names_one_kind_of_value_in_one_way(call: Callable[..., Done]) -> None:
+def test_help_has_one_name_for_each_kind_of_value(call: Callable[..., Done]) -> None:
     shown: dict[tuple[tuple[str, ...], str], str] = {}
     for command in COMMANDS:
         text = call(*command, "--help", COLUMNS="200").out
@@ -752,16 +752,18 @@ def test_usage_names_the_arguments(call: Callable[..., Done], command: tuple[str
 
 
 @pytest.mark.parametrize("arguments", [[], ["rules"]])
-def test_a_group_by_itself_shows_its_help_and_is_wrong_usage(call: Callable[..., Done], arguments: list[str]) -> None:
+def test_a_group_without_a_command_shows_its_help_and_is_wrong_usage(
+    call: Callable[..., Done], arguments: list[str]
+) -> None:
     done = call(*arguments)
     assert (done.code, "Usage: runner-policy" in done.out + done.err) == (2, True)
 
 
-# what takes long
+# progress
 
 
 @pytest.mark.parametrize("forced", [True, False])
-def test_on_a_terminal_a_block_that_takes_long_shows_what_it_does(
+def test_a_slow_block_shows_its_progress_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, forced: bool
 ) -> None:
     monkeypatch.setattr("policy.cli.console.DELAY", 0.0)
@@ -778,9 +780,7 @@ def test_on_a_terminal_a_block_that_takes_long_shows_what_it_does(
     assert forced or rest.err == ""
 
 
-def test_a_block_that_ends_at_once_shows_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fast_block_shows_no_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("policy.cli.console.DELAY", 1000.0)
     monkeypatch.setenv("FORCE_COLOR", "1")
     with pytest.raises(KeyError), Output(is_error=True).working("loading"):

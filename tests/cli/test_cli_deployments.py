@@ -1,7 +1,4 @@
-"""`runner-policy decide` and `dry-run` on deployments and manifests.
-
-What is printed, where models are looked for, and exit codes.
-"""
+"""`runner-policy decide` and `dry-run` on deployments and manifests: output, model configurations, exit codes."""
 
 from __future__ import annotations
 
@@ -49,13 +46,13 @@ BAD = yaml.safe_dump(
 PATH = "spec.template.spec.containers"
 
 
-def of(*args: str, model: str = NAME, **members: Any) -> str:
+def request_text(*args: str, model: str = NAME, **members: Any) -> str:
     return json.dumps({"vllm_version": "0.24.0", "deployment": {"args": ["serve", model, *args], **members}})
 
 
 @pytest.fixture
-def named(tmp_path: Path) -> str:
-    """What `--model-config` takes for the model."""
+def model_config(tmp_path: Path) -> str:
+    """The value of `--model-config` for the model."""
     file = tmp_path / "qwen.json"
     file.write_text(json.dumps(CONFIG))
     return f"{NAME}={file}"
@@ -78,8 +75,8 @@ def fact(done: Done, name: str) -> Any:
 # a manifest
 
 
-def test_in_a_pipe_a_list_is_a_line_of_json_a_container(call: Call, named: str) -> None:
-    done = call("decide", "-", "--model-config", named, stdin=GOOD)
+def test_in_a_pipe_a_list_gives_one_line_of_json_per_container(call: Call, model_config: str) -> None:
+    done = call("decide", "-", "--model-config", model_config, stdin=GOOD)
     lines = [json.loads(line) for line in done.out.splitlines()]
     assert (done.code, done.err) == (0, "")
     assert [line["path"] for line in lines] == [f"items[1].{PATH}[0]", f"items[2].{PATH}[0]", f"items[2].{PATH}[1]"]
@@ -88,8 +85,8 @@ def test_in_a_pipe_a_list_is_a_line_of_json_a_container(call: Call, named: str) 
     assert "\x1b" not in done.out
 
 
-def test_a_container_that_cannot_be_decided_has_its_problem_and_the_exit_code_says_so(call: Call, named: str) -> None:
-    done = call("decide", "-", "--model-config", named, stdin=BAD)
+def test_an_undecided_container_has_a_problem_and_the_exit_code_is_1(call: Call, model_config: str) -> None:
+    done = call("decide", "-", "--model-config", model_config, stdin=BAD)
     *good, needed, unknown = (json.loads(line) for line in done.out.splitlines())
     assert (done.code, done.err, len(good)) == (1, "", 3)
     pointer, message = "/items/3/spec/template/spec/containers/0", f"{NEEDED.format('a/b')}; {GIVE}"
@@ -109,22 +106,24 @@ def test_a_container_that_cannot_be_decided_has_its_problem_and_the_exit_code_sa
     )
 
 
-@pytest.mark.parametrize("way", ["kubectl's list", "documents", "a request"])
-def test_a_manifest_comes_as_a_list_as_documents_or_in_a_request(call: Call, named: str, way: str) -> None:
+@pytest.mark.parametrize("form", ["kubectl's list", "documents", "a request"])
+def test_a_manifest_is_read_from_a_list_from_documents_or_from_a_request(
+    call: Call, model_config: str, form: str
+) -> None:
     request = {"manifest": LIST, "model_configs": {NAME: CONFIG}}
     text = {"kubectl's list": GOOD, "documents": yaml.safe_dump_all(LIST["items"]), "a request": json.dumps(request)}[
-        way
+        form
     ]
-    done = call("decide", "-", "--model-config", named, stdin=text)
+    done = call("decide", "-", "--model-config", model_config, stdin=text)
     assert (done.code, len(done.out.splitlines())) == (0, 3)
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
 def test_on_a_terminal_each_engine_of_a_list_has_its_name_and_its_reason(
-    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, named: str, width: int
+    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, model_config: str, width: int
 ) -> None:
     (tmp_path / "list.yaml").write_text(BAD)
-    code, out = on_terminal("decide", str(tmp_path / "list.yaml"), "--model-config", named, COLUMNS=str(width))
+    code, out = on_terminal("decide", str(tmp_path / "list.yaml"), "--model-config", model_config, COLUMNS=str(width))
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out).replace("\r", "\n")
     table, _, below = text[text.index("runner ") :].partition("\n\n")
     why = "V2:nothingkeepsthisdeploymentfromV2,thedefault"
@@ -141,16 +140,16 @@ def test_on_a_terminal_each_engine_of_a_list_has_its_name_and_its_reason(
     assert max(map(len, text.splitlines())) <= width
 
 
-def test_json_on_a_terminal_is_as_in_a_pipe(
-    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, named: str
+def test_json_on_a_terminal_is_the_same_as_in_a_pipe(
+    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, model_config: str
 ) -> None:
     (tmp_path / "list.yaml").write_text(GOOD)
-    code, out = on_terminal("decide", str(tmp_path / "list.yaml"), "--json", "--model-config", named)
+    code, out = on_terminal("decide", str(tmp_path / "list.yaml"), "--json", "--model-config", model_config)
     lines = [json.loads(line[line.index('{"path"') :]) for line in out.splitlines() if '{"path"' in line]
     assert (code, [line["decision"]["runner"] for line in lines]) == (0, ["v2"] * 3)
 
 
-def test_a_large_list_on_a_terminal_says_that_it_is_read(
+def test_reading_a_large_list_is_shown_on_a_terminal(
     on_interactive_terminal: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
     (tmp_path / "list.yaml").write_text(yaml.safe_dump({**LIST, "items": [NGINX] * 1000}))
@@ -159,14 +158,14 @@ def test_a_large_list_on_a_terminal_says_that_it_is_read(
 
 
 @pytest.mark.parametrize("text", [yaml.safe_dump(NGINX), yaml.safe_dump({**LIST, "items": []}), "[]"])
-def test_a_manifest_without_vllm_says_so(call: Call, text: str) -> None:
+def test_a_manifest_without_vllm_is_reported(call: Call, text: str) -> None:
     text = text if text != "[]" else json.dumps({"manifest": []})
     done = call("decide", "-", stdin=text)
     assert (done.code, done.out, done.err) == (0, "", "no vLLM container found\n")
 
 
-def test_explain_explains_each_container(call: Call, named: str) -> None:
-    done = call("decide", "-", "--explain", "--model-config", named, stdin=GOOD)
+def test_the_explain_flag_applies_to_each_container(call: Call, model_config: str) -> None:
+    done = call("decide", "-", "--explain", "--model-config", model_config, stdin=GOOD)
     assert [
         ("trace" in line["decision"], "assumptions" in line["decision"])
         for line in map(json.loads, done.out.splitlines())
@@ -174,7 +173,7 @@ def test_explain_explains_each_container(call: Call, named: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("apiVersion: apps/v1\nkind: Deploymet\n", "/kind: unknown kind `Deploymet`; legal: `Pod`, "),
         ("a: *b\n", "-:1:4: the alias `*b` has no anchor before it"),
@@ -194,19 +193,19 @@ def test_explain_explains_each_container(call: Call, named: str) -> None:
     ],
 )
 @pytest.mark.parametrize("flags", [[], ["--vllm-version", "0.24.0", "--platform", "rocm"]])
-def test_what_cannot_be_read_is_wrong_usage(call: Call, text: str, told: str, flags: list[str]) -> None:
+def test_unreadable_input_is_wrong_usage(call: Call, text: str, message: str, flags: list[str]) -> None:
     done = call("decide", "-", *flags, stdin=text)
-    assert (done.code, done.out, done.err.removeprefix("/manifest").startswith(told)) == (2, "", True), done.err
+    assert (done.code, done.out, done.err.removeprefix("/manifest").startswith(message)) == (2, "", True), done.err
 
 
-# what the flags add
+# flags
 
 
 @pytest.mark.parametrize(
     ("text", "overridden"),
     [
         (json.dumps({"deployment": {"args": ["serve", NAME]}}), []),
-        (of(), ["the input's `0.24.0`"]),
+        (request_text(), ["the input's `0.24.0`"]),
         (json.dumps({"facts": {}}), []),
         (json.dumps({"facts": {}, "vllm_version": "0.25.0"}), []),
         (json.dumps({"facts": {}, "vllm_version": "nonsense"}), ["the input's `nonsense`"]),
@@ -222,10 +221,10 @@ def test_what_cannot_be_read_is_wrong_usage(call: Call, text: str, told: str, fl
         (json.dumps({"facts": {}, "vllm_version": None}), []),
     ],
 )
-def test_a_version_overrides_the_inputs_and_the_images_with_a_warning(
-    call: Call, named: str, text: str, overridden: list[str]
+def test_the_version_flag_overrides_the_input_and_the_image_with_a_warning(
+    call: Call, model_config: str, text: str, overridden: list[str]
 ) -> None:
-    done = call("decide", "-", "--vllm-version", "0.25.0", "--model-config", named, stdin=text)
+    done = call("decide", "-", "--vllm-version", "0.25.0", "--model-config", model_config, stdin=text)
     found = json.loads(done.out)
     answer = found.get("decision", found)
     warnings = [text for text in answer["warnings"] if "overrides" in text]
@@ -235,19 +234,25 @@ def test_a_version_overrides_the_inputs_and_the_images_with_a_warning(
 
 @pytest.mark.parametrize("command", ["decide", "dry-run"])
 @pytest.mark.parametrize("flags", [[], ["--remove", "kv-connector-fallback"]])
-def test_a_version_of_a_dry_run_overrides_too(call: Call, named: str, command: str, flags: list[str]) -> None:
+def test_the_version_flag_also_applies_to_dry_runs(
+    call: Call, model_config: str, command: str, flags: list[str]
+) -> None:
     if command == "decide" and flags:
         return
-    done = call(command, "-", "--vllm-version", "0.25.0", "--model-config", named, *flags, stdin=of())
+    done = call(command, "-", "--vllm-version", "0.25.0", "--model-config", model_config, *flags, stdin=request_text())
     found = json.loads(done.out)
     for answer in (found["current"], found["candidate"]) if flags else (found,):
         assert answer["vllm_version"] == "0.25.0"
         assert "decided for vLLM 0.25.0, which overrides the input's `0.24.0`" in answer["warnings"]
 
 
-@pytest.mark.parametrize("text", [of(), yaml.safe_dump(deployment(container())), json.dumps({"manifest": LIST})])
+@pytest.mark.parametrize(
+    "text", [request_text(), yaml.safe_dump(deployment(container())), json.dumps({"manifest": LIST})]
+)
 @pytest.mark.parametrize("version", ["0.1", "latest", "", "\x1b[31m"])
-def test_an_invalid_version_is_refused_also_where_the_input_has_one(call: Call, text: str, version: str) -> None:
+def test_an_invalid_version_flag_is_refused_even_if_the_input_has_a_version(
+    call: Call, text: str, version: str
+) -> None:
     done = call("decide", "-", "--vllm-version", version, stdin=text)
     assert (done.code, done.out, done.err.startswith("--vllm-version: ")) == (2, "", True), done.err
     assert "\x1b" not in done.err
@@ -256,24 +261,26 @@ def test_an_invalid_version_is_refused_also_where_the_input_has_one(call: Call, 
 @pytest.mark.parametrize(
     ("text", "rocm"),
     [
-        (of(), True),
-        (of(environment={"has_triton": True}), True),
-        (of(environment={"platform": "cuda"}), False),
-        (of(environment=None), True),
-        (of(environment={"platform": None}), True),
+        (request_text(), True),
+        (request_text(environment={"has_triton": True}), True),
+        (request_text(environment={"platform": "cuda"}), False),
+        (request_text(environment=None), True),
+        (request_text(environment={"platform": None}), True),
         (yaml.safe_dump(deployment(container())), True),
         (json.dumps({"manifest": deployment(container()), "environment": {"platform": "cuda"}}), False),
         (json.dumps({"manifest": deployment(container()), "vllm_version": "0.24.0"}), True),
     ],
 )
-def test_a_platform_counts_where_the_input_names_none(call: Call, named: str, text: str, *, rocm: bool) -> None:
-    done = call("decide", "-", "--platform", "rocm", "--model-config", named, stdin=text)
+def test_the_platform_flag_applies_if_the_input_names_none(
+    call: Call, model_config: str, text: str, *, rocm: bool
+) -> None:
+    done = call("decide", "-", "--platform", "rocm", "--model-config", model_config, stdin=text)
     answer = json.loads(done.out)
     assert (done.code, answer.get("decision", answer)["facts"]["platform.is_rocm"]["value"]) == (0, rocm)
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (["--platform", "cudo"], "Invalid value for '--platform'"),
         (["--model-config", "qwen.json"], "--model-config `qwen.json`: write NAME=FILE"),
@@ -283,9 +290,9 @@ def test_a_platform_counts_where_the_input_names_none(call: Call, named: str, te
         (["--vllm-version", "latest"], "--vllm-version: invalid version `latest`"),
     ],
 )
-def test_a_flag_that_does_not_fit_is_wrong_usage(call: Call, flags: list[str], told: str) -> None:
+def test_an_invalid_flag_is_wrong_usage(call: Call, flags: list[str], message: str) -> None:
     done = call("decide", "-", *flags, stdin='{"deployment": {"args": []}}')
-    assert (done.code, done.out, told in done.err) == (2, "", True), done.err
+    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
 
 
 @pytest.mark.parametrize(
@@ -297,17 +304,17 @@ def test_a_flag_that_does_not_fit_is_wrong_usage(call: Call, flags: list[str], t
         '{"facts": {}}',
     ],
 )
-def test_a_platform_beside_what_does_not_fit_is_no_traceback(call: Call, text: str) -> None:
+def test_the_platform_flag_with_an_invalid_request_gives_no_traceback(call: Call, text: str) -> None:
     done = call("decide", "-", "--platform", "rocm", stdin=text)
     assert (done.code, done.out, done.err.startswith(("/deployment", "/environment"))) == (2, "", True), done.err
 
 
-# the words of the command line
+# messages of the command line
 
 UNKNOWN = yaml.safe_dump(deployment(container(image="vllm/vllm-openai:v0.99.0")))
 UNTAGGED = yaml.safe_dump(deployment(container(image="vllm/vllm-openai:latest")))
 OTHER_MODEL = yaml.safe_dump(deployment(container(args=["--model", "a/b"])))
-OF_HTTP = re.compile(
+HTTP_TERMS = re.compile(
     r"\b(?:sends?|sent|body|headers?|endpoint|content-type|accept|POST|GET)\b|`model_configs`|beyond_verified|"
     r"`vllm_version`|`environment\.platform`|^/(?:model_configs|remove)/",
     re.MULTILINE,
@@ -316,7 +323,7 @@ OF_HTTP = re.compile(
 
 
 @pytest.mark.parametrize(
-    ("command", "text", "said"),
+    ("command", "text", "message"),
     [
         ("decide", '{"deployment": {"args": ["serve", "a/b"]}}', f"; {GIVE}"),
         ("dry-run", '{"deployment": {"args": ["serve", "a/b"]}}', f"; {GIVE}"),
@@ -335,20 +342,20 @@ OF_HTTP = re.compile(
         ("rules diff ./rules ./rules --fleet", UNKNOWN, "; name one of them in the file"),
     ],
 )
-def test_messages_speak_of_options_and_not_of_requests(
-    call: Call, named: str, tmp_path: Path, command: str, text: str, said: str
+def test_messages_name_options_and_not_request_fields(
+    call: Call, model_config: str, tmp_path: Path, command: str, text: str, message: str
 ) -> None:
     (tmp_path / "in").write_text(text)
-    words = command.replace("NAMED", named).split()
+    words = command.replace("NAMED", model_config).split()
     file = [str(tmp_path / "in")]
     done = call(*words, *file) if words[0] == "rules" else call(words[0], *file, *words[1:])
     shown = " ".join((done.out + done.err).split())
-    assert said in shown
-    assert OF_HTTP.findall(done.err or shown.partition('"warnings"')[2] or shown) == []
+    assert message in shown
+    assert HTTP_TERMS.findall(done.err or shown.partition('"warnings"')[2] or shown) == []
 
 
 @pytest.mark.parametrize(
-    ("filters", "said"),
+    ("filters", "message"),
     [
         (["--vllm-version", "\0"], "--vllm-version: "),
         (["--requested-by", "x" * 300], "--requested-by: "),
@@ -356,21 +363,25 @@ def test_messages_speak_of_options_and_not_of_requests(
         (["--runner", "v3"], "--runner: `v3` is not legal; legal: "),
     ],
 )
-def test_a_filter_of_the_log_is_named_as_the_option(call: Call, filters: list[str], said: str) -> None:
+def test_an_invalid_log_filter_is_named_by_its_option(call: Call, filters: list[str], message: str) -> None:
     done = call("log", "query", *filters)
-    assert (done.code, done.out, done.err.startswith(said)) == (2, "", True), done.err
+    assert (done.code, done.out, done.err.startswith(message)) == (2, "", True), done.err
 
 
-# where models are looked for
+# model configurations
 
 
-def test_a_model_s_configuration_is_a_file_or_a_folder_that_a_flag_names(call: Call, named: str, folder: Path) -> None:
-    for place, runner in ((named, "generate"), (f"{NAME}={folder}", "pooling"), (f"{NAME}/={folder}", "pooling")):
-        done = call("decide", "-", "--model-config", place, stdin=of())
+def test_the_model_config_flag_names_a_file_or_a_folder(call: Call, model_config: str, folder: Path) -> None:
+    for value, runner in (
+        (model_config, "generate"),
+        (f"{NAME}={folder}", "pooling"),
+        (f"{NAME}/={folder}", "pooling"),
+    ):
+        done = call("decide", "-", "--model-config", value, stdin=request_text())
         assert (done.code, fact(done, "model_config.runner_type")) == (0, runner)
 
 
-def test_several_models_are_named_one_by_one(call: Call, named: str, tmp_path: Path) -> None:
+def test_each_of_several_models_has_a_flag(call: Call, model_config: str, tmp_path: Path) -> None:
     (tmp_path / "draft.json").write_text(
         json.dumps({"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"})
     )
@@ -379,97 +390,106 @@ def test_several_models_are_named_one_by_one(call: Call, named: str, tmp_path: P
         "decide",
         "-",
         "--model-config",
-        named,
+        model_config,
         "--model-config",
         f"a/draft={tmp_path / 'draft.json'}",
-        stdin=of("-sc", draft),
+        stdin=request_text("-sc", draft),
     )
     assert (done.code, fact(done, "speculative_config.method")) == (0, "eagle3")
 
 
-def test_a_model_that_is_a_folder_here_is_read(call: Call, folder: Path) -> None:
+def test_a_model_that_is_a_local_folder_is_read(call: Call, folder: Path) -> None:
     for model in (str(folder), f"{folder}/"):
-        done = call("decide", "-", stdin=of(model=model))
+        done = call("decide", "-", stdin=request_text(model=model))
         assert (done.code, fact(done, "model_config.runner_type")) == (0, "pooling")
 
 
-def test_what_the_request_brings_counts_more(call: Call, named: str) -> None:
+def test_a_configuration_in_the_request_takes_precedence(call: Call, model_config: str) -> None:
     mamba = {"architectures": ["MambaForCausalLM"], "model_type": "mamba"}
-    done = call("decide", "-", "--model-config", named, stdin=of(model_configs={NAME: mamba}))
+    done = call("decide", "-", "--model-config", model_config, stdin=request_text(model_configs={NAME: mamba}))
     assert fact(done, "model_config.architectures") == ["MambaForCausalLM"]
 
 
-def test_a_model_that_is_there_and_cannot_be_read_is_told(call: Call, tmp_path: Path) -> None:
+def test_an_unreadable_configuration_is_reported(call: Call, tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "empty").mkdir()
-    for place, told in (
+    for entry, message in (
         ("list.json", f"`{tmp_path}/list.json` must be an object, got `[1]`"),
         ("empty", f"`{tmp_path}/empty` has no `config.json`; name the folder that the model was saved in"),
         ("nothing", f"`{tmp_path}/nothing` cannot be read: No such file or directory"),
     ):
-        done = call("decide", "-", "--model-config", f"{NAME}={tmp_path / place}", stdin=of())
-        assert (done.code, done.out, done.err) == (2, "", f"the model `{NAME}`: {told}\n")
+        done = call("decide", "-", "--model-config", f"{NAME}={tmp_path / entry}", stdin=request_text())
+        assert (done.code, done.out, done.err) == (2, "", f"the model `{NAME}`: {message}\n")
 
 
 @pytest.mark.slow
-def test_the_hub_is_asked_where_a_flag_or_variable_says_so(run: Call, tmp_path: Path) -> None:
+def test_the_hub_is_queried_only_if_a_flag_or_variable_enables_it(run: Call, tmp_path: Path) -> None:
     with hub_server() as hub:
         hub.give(Reply())
         variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path), "HF_TOKEN": TOKEN, "NO_PROXY": "127.0.0.1"}
         off = [
-            run("decide", "-", *flags, stdin=of(), **variables, **switch)
+            run("decide", "-", *flags, stdin=request_text(), **variables, **switch)
             for flags, switch in (([], {}), (["--no-hub"], {"RUNNER_POLICY_HUB": "1"}))
         ]
         assert ([done.code for done in off], hub.asked) == ([2, 2], [])
         on = [
-            run("decide", "-", *flags, stdin=of(), **variables, **switch)
+            run("decide", "-", *flags, stdin=request_text(), **variables, **switch)
             for flags, switch in ((["--hub"], {}), ([], {"RUNNER_POLICY_HUB": "1"}))
         ]
         assert [(done.code, done.err, fact(done, "model_config.architectures")) for done in on] == [
             (0, "", CONFIG["architectures"])
         ] * 2
-        missing = run("decide", "-", "--hub", stdin=of(model="a/b"), **variables)
-        told = f"the model `a/b`: `a/b` on {hub.url} has no `config.json`; check the name, or give its `config.json`\n"
-        assert (missing.code, missing.out, missing.err) == (2, "", told)
-        tried = run("dry-run", "-", "--hub", *REMOVED, stdin=of("--kv-transfer-config", NIXL), **variables)
-        assert (tried.code, json.loads(tried.out)["candidate"]["runner"]) == (0, "v2")
+        missing = run("decide", "-", "--hub", stdin=request_text(model="a/b"), **variables)
+        message = (
+            f"the model `a/b`: `a/b` on {hub.url} has no `config.json`; check the name, or give its `config.json`\n"
+        )
+        assert (missing.code, missing.out, missing.err) == (2, "", message)
+        dry_run = run("dry-run", "-", "--hub", *REMOVED, stdin=request_text("--kv-transfer-config", NIXL), **variables)
+        assert (dry_run.code, json.loads(dry_run.out)["candidate"]["runner"]) == (0, "v2")
 
 
-def test_a_hub_s_address_that_is_none_is_wrong_usage(call: Call) -> None:
-    done = call("decide", "-", "--hub", stdin=of(), HF_ENDPOINT=f"ftp://user:{TOKEN}@hub")
+def test_an_invalid_hub_address_is_wrong_usage(call: Call) -> None:
+    done = call("decide", "-", "--hub", stdin=request_text(), HF_ENDPOINT=f"ftp://user:{TOKEN}@hub")
     assert (done.code, done.out, "set `HF_ENDPOINT`" in done.err, TOKEN in done.err) == (2, "", True, False)
 
 
 # dry runs
 
 
-def test_a_dry_run_explains_a_deployment(call: Call, named: str) -> None:
-    done = call("dry-run", "-", "--model-config", named, stdin=of("--kv-transfer-config", NIXL))
+def test_a_dry_run_explains_a_deployment(call: Call, model_config: str) -> None:
+    done = call("dry-run", "-", "--model-config", model_config, stdin=request_text("--kv-transfer-config", NIXL))
     answer = json.loads(done.out)
     assert (done.code, answer["runner"], "trace" in answer, len(answer["assumptions"])) == (0, "v1", True, 4)
 
 
-@pytest.mark.parametrize("place", ["file", "folder"])
-def test_a_candidate_is_tried_with_the_models_that_were_found_here(
-    call: Call, root: Path, tmp_path: Path, named: str, folder: Path, place: str
+@pytest.mark.parametrize("source", ["file", "folder"])
+def test_a_candidate_is_evaluated_with_local_models(
+    call: Call, root: Path, tmp_path: Path, model_config: str, folder: Path, source: str
 ) -> None:
     text = (root / "rules" / "house" / "kv-connector-fallback.yaml").read_text()
     candidate = tmp_path / "kv-connector-fallback.yaml"
     candidate.write_text(text)
-    place, changed = {"file": (named, {"runner", "outcome", "set_env"}), "folder": (f"{NAME}={folder}", {"outcome"})}[
-        place
-    ]
+    source, changed = {
+        "file": (model_config, {"runner", "outcome", "set_env"}),
+        "folder": (f"{NAME}={folder}", {"outcome"}),
+    }[source]
     done = call(
-        "dry-run", "-", "--candidate", str(candidate), "--model-config", place, stdin=of("--kv-transfer-config", NIXL)
+        "dry-run",
+        "-",
+        "--candidate",
+        str(candidate),
+        "--model-config",
+        source,
+        stdin=request_text("--kv-transfer-config", NIXL),
     )
     answer = json.loads(done.out)
     assert (done.code, answer["changes"], answer["candidate"]["facts"]) == (0, [], answer["current"]["facts"])
-    done = call("dry-run", "-", *REMOVED, "--model-config", place, stdin=of("--kv-transfer-config", NIXL))
+    done = call("dry-run", "-", *REMOVED, "--model-config", source, stdin=request_text("--kv-transfer-config", NIXL))
     assert {change["member"] for change in json.loads(done.out)["changes"]} - {"warnings"} == changed
 
 
-def test_a_manifest_is_decided_and_not_tried(call: Call, named: str) -> None:
-    done = call("dry-run", "-", "--model-config", named, stdin=GOOD)
+def test_a_dry_run_refuses_a_manifest(call: Call, model_config: str) -> None:
+    done = call("dry-run", "-", "--model-config", model_config, stdin=GOOD)
     assert (done.code, done.out, done.err) == (
         2,
         "",

@@ -1,4 +1,4 @@
-"""`rules diff`: what texts and names of a pull request could forge in its report, and whose rules are compared."""
+"""`rules diff`: rules with an end, releases, hostile texts in its reports, and ambiguous names of revisions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALLEST = {"kv_transfer_config": {"kv_connector": "a"}}
 
 
 def rules_at(folder: Path, when: Any = None) -> Path:
-    """Rules of one release at a folder, with a rule that holds for ``when``."""
+    """Write rules of one release into a folder, with a rule for ``when`` if it is set."""
     texts = {"releases": "known: ['0.23.0']\ndefault: '0.23.0'\n", "upstream/v2": rule_text("v2", "default-v2")}
     if when is not None:
         texts["upstream/moe"] = rule_text("moe", "not-default", when)
@@ -43,8 +43,8 @@ def rules_at(folder: Path, when: Any = None) -> Path:
 # rules with an end
 
 
-def ending_at(folder: Path, until: str | None) -> Path:
-    """The same with a house rule, which has an end if ``until`` is set."""
+def house_rule_at(folder: Path, until: str | None) -> Path:
+    """Write rules with a house rule, which has an end if ``until`` is set."""
     rules_at(folder)
     (folder / "house").mkdir()
     end = {} if until is None else {"until": until}
@@ -53,8 +53,10 @@ def ending_at(folder: Path, until: str | None) -> Path:
     return folder
 
 
-def test_each_format_says_from_which_day_on_an_end_changes_decisions(call: Callable[..., Done], tmp_path: Path) -> None:
-    flags = [str(ending_at(tmp_path / "base", None)), str(ending_at(tmp_path / "head", "2099-03-01"))]
+def test_each_format_names_the_first_day_on_which_an_end_changes_decisions(
+    call: Callable[..., Done], tmp_path: Path
+) -> None:
+    flags = [str(house_rule_at(tmp_path / "base", None)), str(house_rule_at(tmp_path / "head", "2099-03-01"))]
     text, markdown, github = (
         call("rules", "diff", *flags, "--format", form).out for form in ("text", "markdown", "github")
     )
@@ -76,17 +78,17 @@ def test_each_format_says_from_which_day_on_an_end_changes_decisions(call: Calla
 def test_a_fleet_is_counted_as_of_today(call: Callable[..., Done], tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.json"
     fleet.write_text(json.dumps({"vllm_version": "0.23.0", "facts": SMALLEST}))
-    base = str(ending_at(tmp_path / "base", None))
+    base = str(house_rule_at(tmp_path / "base", None))
     changed = {}
     for until in ("2020-01-01", "2099-03-01"):
-        head = str(ending_at(tmp_path / until, until))
+        head = str(house_rule_at(tmp_path / until, until))
         found = json.loads(call("rules", "diff", base, head, "--fleet", str(fleet), "--format", "json").out)
         changed[until] = (found["fleet"]["runner"], [change.get("since") for change in found["changes"]])
     assert changed == {"2020-01-01": (1, [None]), "2099-03-01": (0, ["2099-03-02"])}
 
 
 def test_removing_a_rule_that_has_ended_affects_no_deployment(call: Callable[..., Done], tmp_path: Path) -> None:
-    base, head = ending_at(tmp_path / "base", "2020-01-01"), rules_at(tmp_path / "head")
+    base, head = house_rule_at(tmp_path / "base", "2020-01-01"), rules_at(tmp_path / "head")
     done = call("rules", "diff", str(base), str(head), "--exit-code")
     assert done.code == 0
     assert done.out.splitlines()[0].startswith("moe (house, fallback-v1, until 2020-01-01): removed, 0.23.0: ")
@@ -96,7 +98,7 @@ def test_removing_a_rule_that_has_ended_affects_no_deployment(call: Callable[...
 # releases
 
 
-def test_another_default_release_alone_changes_something(call: Callable[..., Done], tmp_path: Path) -> None:
+def test_another_default_release_is_a_change(call: Callable[..., Done], tmp_path: Path) -> None:
     base, head = rules_at(tmp_path / "base"), rules_at(tmp_path / "head")
     for folder, default in ((base, "0.23.0"), (head, "0.22.0")):
         (folder / "releases.yaml").write_text(f"known: ['0.22.0', '0.23.0']\ndefault: '{default}'\n")
@@ -117,7 +119,7 @@ def test_another_default_release_alone_changes_something(call: Callable[..., Don
 
 
 def test_the_end_of_a_new_rule_is_in_its_headline(call: Callable[..., Done], tmp_path: Path) -> None:
-    base, head = rules_at(tmp_path / "base"), ending_at(tmp_path / "head", "2099-03-01")
+    base, head = rules_at(tmp_path / "base"), house_rule_at(tmp_path / "head", "2099-03-01")
     out = call("rules", "diff", str(base), str(head)).out
     assert out.splitlines()[0].startswith("moe (house, fallback-v1, until 2099-03-01): new, 0.23.0: ")
 
@@ -198,7 +200,7 @@ def test_markdown_shows_the_name_of_a_deployment_as_code(call: Callable[..., Don
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_an_annotation_is_one_line_and_its_path_ends_at_no_comma_or_colon(text: str) -> None:
+def test_an_annotation_is_one_line_with_commas_and_colons_in_its_path_escaped(text: str) -> None:
     line = annotation("error", Fault(f"rules,{text}::x.yaml", 1, 2, text))
     found = re.fullmatch(r"::error file=([^,:]*),line=1,col=2::(.*)", line)
     assert found is not None

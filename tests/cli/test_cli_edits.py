@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from api.conftest import Done
 
-MOST_LINES = 40
+MAX_LINES = 40
 
 
 def replaced(path: str, *pairs: tuple[str, str]) -> Callable[[Path], None]:
@@ -79,7 +79,7 @@ EDITS = {
 
 
 def on_screen(run: Callable[..., Done], root: Path, tmp_path: Path, name: str, columns: int) -> str:
-    """What a terminal of this width shows of an edit, without colours."""
+    """The output for an edit on a terminal of this width, without colours."""
     folder = tmp_path / f"rules-{columns}"
     shutil.copytree(root / "rules", folder)
     EDITS[name](folder)
@@ -217,11 +217,11 @@ FAST = ("narrow a house rule",)
 def test_the_summary_of_an_edit_fits_a_screen(run: Callable[..., Done], root: Path, tmp_path: Path, name: str) -> None:
     found = on_screen(run, root, tmp_path, name, 100)
     assert found == EXPECTED[name]
-    assert len(found.splitlines()) <= MOST_LINES
+    assert len(found.splitlines()) <= MAX_LINES
     assert max(map(len, found.splitlines())) <= 100
 
 
-def test_a_narrow_terminal_cuts_nothing(run: Callable[..., Done], root: Path, tmp_path: Path) -> None:
+def test_a_narrow_terminal_truncates_nothing(run: Callable[..., Done], root: Path, tmp_path: Path) -> None:
     found = on_screen(run, root, tmp_path, "narrow a house rule", 80)
     assert found.split() == EXPECTED["narrow a house rule"].split()
     assert max(map(len, found.splitlines())) <= 80

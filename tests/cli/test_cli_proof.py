@@ -63,7 +63,7 @@ def changes(done: Done) -> list[tuple[list[str], str, str | None, str | None, di
     ]
 
 
-def test_what_is_not_edited_is_proved_to_change_nothing(call: Callable[..., Done], folder: Path) -> None:
+def test_unedited_rules_are_proved_to_change_nothing(call: Callable[..., Done], folder: Path) -> None:
     done = call("rules", "diff", "HEAD", "--rules", str(folder), "--exit-code")
     assert (done.code, done.out) == (0, "no deployment is affected (proved)\n")
 
@@ -78,7 +78,7 @@ def test_narrowing_a_rule_shows_its_class(call: Callable[..., Done], folder: Pat
 
 
 @pytest.mark.slow
-def test_revisions_and_folders_are_compared_alike(call: Callable[..., Done], folder: Path, root: Path) -> None:
+def test_revisions_and_folders_give_the_same_comparison(call: Callable[..., Done], folder: Path, root: Path) -> None:
     narrow(folder)
     commit(folder.parent.parent)
     ways = [["HEAD~1", "HEAD"], ["HEAD~1"], [str(root / "rules"), "HEAD"], [str(root / "rules"), str(folder)]]
@@ -110,11 +110,11 @@ def test_revisions_and_folders_are_compared_alike(call: Callable[..., Done], fol
         ),
     ],
 )
-def test_the_summary_agrees_in_number(edit: Edit, fleet: FleetCount, sentences: list[str]) -> None:
+def test_the_summary_has_singular_and_plural(edit: Edit, fleet: FleetCount, sentences: list[str]) -> None:
     assert list(summary(edit, fleet)) == sentences
 
 
-def test_in_full_each_class_has_releases_rule_runner_reasons_and_deployment(
+def test_the_full_report_has_each_class_with_releases_rule_runner_reasons_and_deployment(
     call: Callable[..., Done], folder: Path
 ) -> None:
     narrow(folder)
@@ -149,17 +149,17 @@ def test_markdown_is_a_table_for_a_pull_request(call: Callable[..., Done], folde
     assert (lines.count("</details>"), full.count("</details>")) == (2, 0)
 
 
-def test_github_gets_a_notice_at_the_rule(call: Callable[..., Done], folder: Path) -> None:
+def test_github_annotations_are_notices_at_the_rule(call: Callable[..., Done], folder: Path) -> None:
     narrow(folder)
     lines = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "github").out.splitlines()
-    place = f"::notice file={folder / RULE},line=2,col=1::"
+    prefix = f"::notice file={folder / RULE},line=2,col=1::"
     assert lines[0] == (
-        f"{place}kv-connector-fallback (house, fallback-v1): 0.22.0–0.24.0: "
+        f"{prefix}kv-connector-fallback (house, fallback-v1): 0.22.0–0.24.0: "
         "only if kv_transfer_config.kv_connector is NixlConnector; before: any or none"
     )
     smallest = f"e.g. in 0.22.0–0.22.1: {json.dumps(SMALLEST)}"
     assert lines[2:] == [
-        f"{place}Deployments with another runner, 0.22.0–0.24.0: V1 → V2, {smallest}",
+        f"{prefix}Deployments with another runner, 0.22.0–0.24.0: V1 → V2, {smallest}",
         "::notice::Same runner and start, other reasons or texts: 4 classes, by kv-connector-fallback",
     ]
     assert (
@@ -179,7 +179,7 @@ def test_one_run_gives_notices_and_markdown(call: Callable[..., Done], folder: P
 
 
 @pytest.mark.parametrize("mode", ["wb", "ab"])
-def test_markdown_on_standard_output_keeps_what_a_file_has(root: Path, tmp_path: Path, mode: str) -> None:
+def test_markdown_on_standard_output_overwrites_nothing_in_a_file(root: Path, tmp_path: Path, mode: str) -> None:
     printed = tmp_path / "printed"
     printed.write_text("before\n")
     command = [sys.executable, "-c", "from service.cli import main; main()", "rules", "diff", str(root / "rules")]
@@ -199,12 +199,12 @@ def test_markdown_on_standard_output_keeps_what_a_file_has(root: Path, tmp_path:
     assert lines.count("first") == 20
 
 
-def test_markdown_that_cannot_be_written_is_a_2(call: Callable[..., Done], folder: Path, tmp_path: Path) -> None:
+def test_markdown_that_cannot_be_written_exits_with_2(call: Callable[..., Done], folder: Path, tmp_path: Path) -> None:
     done = call("rules", "diff", "HEAD", "--rules", str(folder), "--markdown", str(tmp_path))
     assert (done.code, done.err) == (2, f"{tmp_path}: cannot be written: Is a directory\n")
 
 
-def test_a_rule_that_is_removed_is_named_where_it_stood(call: Callable[..., Done], folder: Path, root: Path) -> None:
+def test_a_removed_rule_is_annotated_at_its_former_file(call: Callable[..., Done], folder: Path, root: Path) -> None:
     for file in (folder / RULE, folder / RULE.replace(".yaml", "_test.yaml")):
         file.unlink()
     lines = call("rules", "diff", str(root / "rules"), "--rules", str(folder), "--format", "github").out.splitlines()
@@ -218,12 +218,12 @@ def test_a_rule_that_is_removed_is_named_where_it_stood(call: Callable[..., Done
 
 
 def group(number: int, *, starts: bool = True) -> EditEffect:
-    """An effect that is a group of its own."""
+    """An effect that forms a separate group."""
     before = ProofOutcome("v1", "default", starts=True, reasons=())
     return EditEffect(("0.22.0",), Difference(f"rule-{number}", (), {}, before, replace(V2, starts=starts)))
 
 
-def test_of_many_groups_the_worst_are_shown_and_the_others_counted() -> None:
+def test_only_the_worst_of_many_groups_are_shown_and_the_others_are_counted() -> None:
     found = Edit({"0.22.0": "0.22.0"}, (), (*map(group, range(11)), group(11, starts=False)))
     text = as_text(edit_report.edit(found, None)).splitlines()
     assert text[:2] == ["Deployments that no longer start", "  rule-11: V1 → V2 (fails to start), 0.22.0"]
@@ -333,7 +333,7 @@ def test_a_fleet_of_manifests_is_counted_container_by_container(
     }
 
 
-def test_a_fleet_of_which_nothing_could_be_decided_says_why_and_is_a_1(
+def test_a_fleet_that_cannot_be_decided_exits_with_1_and_the_reason(
     call: Callable[..., Done], folder: Path, tmp_path: Path
 ) -> None:
     narrow(folder)
@@ -350,13 +350,10 @@ def test_a_fleet_of_which_nothing_could_be_decided_says_why_and_is_a_1(
 
 
 @pytest.mark.slow
-def test_a_manifest_that_only_one_side_can_read_is_not_decided(
+def test_a_manifest_is_counted_if_one_side_does_not_know_its_exact_release(
     call: Callable[..., Done], folder: Path, tmp_path: Path
 ) -> None:
-    """Deployments of a release that the edit removes are undecided.
-
-    The others of the manifest are counted.
-    """
+    """The side without the release decides as another release of its series."""
     file = tmp_path / "fleet.json"
     pods = {
         "kind": "List",
@@ -366,7 +363,7 @@ def test_a_manifest_that_only_one_side_can_read_is_not_decided(
     file.write_text(json.dumps({"manifest": pods, "model_configs": {"m": {**QWEN, "model_type": "qwen3"}}}))
     short = tmp_path / "short"
     shutil.copytree(folder, short)
-    (short / "releases.yaml").write_text(PROVED.replace("'0.22.0', ", "").replace("0.23.0", "0.33.0"))
+    (short / "releases.yaml").write_text(KNOWN_RELEASES.replace("'0.22.0', ", "").replace("0.23.0", "0.33.0"))
     for rules in ("upstream", "house"):
         shutil.rmtree(short / rules)
     (short / "upstream").mkdir()
@@ -378,7 +375,7 @@ def test_a_manifest_that_only_one_side_can_read_is_not_decided(
         assert (counted["deployments"], counted["undecided"]) == (2, 0), counted
 
 
-def test_a_solver_and_an_engine_that_disagree_prove_nothing(
+def test_a_disagreement_of_solver_and_engine_is_an_error(
     call: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     narrow(folder)
@@ -392,16 +389,18 @@ def test_a_solver_and_an_engine_that_disagree_prove_nothing(
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "said"),
+    ("name", "code", "message"),
     [
         ("no-such", 2, "`no-such` is neither a folder nor a revision of"),
         ("HEAD^{blob}", 2, "is neither a folder nor a revision of"),
     ],
 )
-def test_what_is_no_revision_is_told(call: Callable[..., Done], folder: Path, name: str, code: int, said: str) -> None:
+def test_an_unknown_revision_is_reported(
+    call: Callable[..., Done], folder: Path, name: str, code: int, message: str
+) -> None:
     done = call("rules", "diff", name, "--rules", str(folder))
     assert (done.code, done.out) == (code, "")
-    assert said in done.err
+    assert message in done.err
 
 
 def test_a_folder_outside_a_repository_has_no_revisions(call: Callable[..., Done], root: Path, tmp_path: Path) -> None:
@@ -410,21 +409,21 @@ def test_a_folder_outside_a_repository_has_no_revisions(call: Callable[..., Done
     assert (done.code, "is not in a git repository" in done.err) == (2, True)
 
 
-def test_a_revision_without_the_folder_is_told(call: Callable[..., Done], folder: Path, root: Path) -> None:
+def test_a_revision_without_the_folder_is_reported(call: Callable[..., Done], folder: Path, root: Path) -> None:
     other = shutil.copytree(root / "rules", folder.parent / "other")
     done = call("rules", "diff", "HEAD", "--rules", str(other))
     assert (done.code, "`HEAD` has no rules in this folder" in done.err) == (2, True)
 
 
-def test_rules_of_a_revision_that_are_none_are_told_with_their_place(call: Callable[..., Done], folder: Path) -> None:
+def test_invalid_rules_of_a_revision_are_reported_with_their_file(call: Callable[..., Done], folder: Path) -> None:
     good = (folder / RULE).read_text()
     (folder / RULE).write_bytes(b"id: \xff")
     commit(folder.parent.parent)
     (folder / RULE).write_text(good.replace("effect: fallback-v1", "effect: none"))
     commit(folder.parent.parent)
-    for revision, said in (("HEAD~1", "cannot be read"), ("HEAD", "unknown effect `none` of the house layer")):
+    for revision, message in (("HEAD~1", "cannot be read"), ("HEAD", "unknown effect `none` of the house layer")):
         done = call("rules", "diff", revision, "--rules", str(folder))
-        assert (done.code, f"the rules of {revision}:" in done.err, said in done.err, RULE in done.err) == (
+        assert (done.code, f"the rules of {revision}:" in done.err, message in done.err, RULE in done.err) == (
             3,
             True,
             True,
@@ -432,7 +431,7 @@ def test_rules_of_a_revision_that_are_none_are_told_with_their_place(call: Calla
         )
 
 
-def test_a_revision_that_is_not_whole_is_told_with_its_place(call: Callable[..., Done], folder: Path) -> None:
+def test_an_incomplete_revision_is_reported_with_its_file(call: Callable[..., Done], folder: Path) -> None:
     good, aside = folder / RULE, folder.parent / "aside.yaml"
     good.rename(aside)
     good.symlink_to("../../aside.yaml")
@@ -445,7 +444,7 @@ def test_a_revision_that_is_not_whole_is_told_with_its_place(call: Callable[...,
 
 
 @pytest.mark.parametrize(("name", "code"), [("x" * 5000, 3), ("loop", 2)])
-def test_a_path_that_cannot_be_looked_at_is_told(
+def test_an_inaccessible_path_is_reported(
     call: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
 ) -> None:
     monkeypatch.chdir(folder)
@@ -454,18 +453,18 @@ def test_a_path_that_cannot_be_looked_at_is_told(
     assert (done.code, done.out, done.err != "") == (code, "", True)
 
 
-PROVED = """\
+KNOWN_RELEASES = """\
 known: ['0.22.0', '0.22.1', '0.23.0']
 default: '0.23.0'
 """
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Callable[[Any], str]:
+def write_rules(tmp_path: Path) -> Callable[[Any], str]:
     def write(when: Any) -> str:
         (tmp_path / "upstream").mkdir()
         texts = {
-            "releases": PROVED,
+            "releases": KNOWN_RELEASES,
             "upstream/v2": rule_text("v2", "default-v2"),
             "upstream/moe": rule_text("moe", "not-default", when, vllm=">=0.23"),
         }
@@ -476,8 +475,8 @@ def small(tmp_path: Path) -> Callable[[Any], str]:
     return write
 
 
-def test_a_proof_as_text(call: Callable[..., Done], small: Callable[[Any], str]) -> None:
-    done = call("rules", "prove", small({"model_config.is_moe": True}))
+def test_a_proof_is_reported_as_text(call: Callable[..., Done], write_rules: Callable[[Any], str]) -> None:
+    done = call("rules", "prove", write_rules({"model_config.is_moe": True}))
     assert (done.code, done.out) == (
         0,
         """\
@@ -491,8 +490,8 @@ def test_a_proof_as_text(call: Callable[..., Done], small: Callable[[Any], str])
     )
 
 
-def test_a_proof_as_json(call: Callable[..., Done], small: Callable[[Any], str]) -> None:
-    proof = json.loads(call("rules", "prove", small({"model_config.is_moe": True}), "--format", "json").out)
+def test_a_proof_is_reported_as_json(call: Callable[..., Done], write_rules: Callable[[Any], str]) -> None:
+    proof = json.loads(call("rules", "prove", write_rules({"model_config.is_moe": True}), "--format", "json").out)
     assert (proof["faults"], proof["equivalent"]) == ([], [["0.22.0", "0.22.1"], ["0.23.0"]])
     assert proof["steps"][1]["changes"] == [
         {
@@ -516,16 +515,16 @@ def test_a_proof_as_json(call: Callable[..., Done], small: Callable[[Any], str])
 
 
 @pytest.mark.parametrize("form", ["text", "github"])
-def test_a_claim_that_does_not_hold_ends_with_1_at_its_rule(
-    call: Callable[..., Done], small: Callable[[Any], str], form: str
+def test_a_refuted_claim_exits_with_1_and_names_its_rule(
+    call: Callable[..., Done], write_rules: Callable[[Any], str], form: str
 ) -> None:
-    place = small({"all": [{"model_config.is_moe": True}, {"model_config": "absent"}]})
-    done = call("rules", "prove", place, "--format", form)
-    said = "in 0.23.0, unreachable rule: no facts fulfil its condition; correct it, or remove the range"
-    where = f"{place}/upstream/moe.yaml"
+    folder = write_rules({"all": [{"model_config.is_moe": True}, {"model_config": "absent"}]})
+    done = call("rules", "prove", folder, "--format", form)
+    message = "in 0.23.0, unreachable rule: no facts fulfil its condition; correct it, or remove the range"
+    path = f"{folder}/upstream/moe.yaml"
     assert done.code == 1
     assert (
-        (f"{where}:1:1: {said}" in done.err)
+        (f"{path}:1:1: {message}" in done.err)
         if form == "text"
-        else (done.out == f"::error file={where},line=1,col=1::{said}\n")
+        else (done.out == f"::error file={path},line=1,col=1::{message}\n")
     )

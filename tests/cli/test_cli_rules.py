@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
 
 FORMATS = ["text", "json", "junit", "github"]
-WAYS = "combine in 4096 ways, more than 16; split the rule, or use lists of values"
+TOO_MANY_WAYS = "combine in 4096 ways, more than 16; split the rule, or use lists of values"
 RULE = "house/kv-connector-fallback.yaml"
 CASES = "house/kv-connector-fallback_test.yaml"
 
 
 def edit(file: Path, old: str, new: str) -> str:
-    """Change a file; the changed place as line and column."""
+    """Change a file, and return the line and column of the change."""
     text = file.read_text()
     before, found, after = text.partition(old)
     assert found
@@ -37,7 +37,7 @@ def edit(file: Path, old: str, new: str) -> str:
 
 
 def squeezed(text: str) -> list[str]:
-    """The lines without emphasis, their columns two spaces apart."""
+    """The lines without styles, with two spaces between columns."""
     return [re.sub(r"\s{2,}", "  ", line).strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()]
 
 
@@ -59,7 +59,7 @@ def squeezed(text: str) -> list[str]:
         ("github", r""),
     ],
 )
-def test_the_shipped_rules_check_out(call: Callable[..., Done], form: str, out: str) -> None:
+def test_the_shipped_rules_pass_the_check(call: Callable[..., Done], form: str, out: str) -> None:
     done = call("rules", "check", "--format", form)
     assert (done.code, re.fullmatch(out, done.out) is not None) == (0, True), done.out
 
@@ -98,7 +98,7 @@ def faults(folder: Path) -> list[tuple[str, int, int, str]]:
 
 @pytest.fixture
 def checked(call: Callable[..., Done], folder: Path, faults: list[tuple[str, int, int, str]]) -> Callable[[str], Done]:
-    """Checks the folder with its faults, and those that follow from them left out of sight."""
+    """Check the folder, without the rules that would have further faults because of these."""
     assert faults
 
     def check(form: str) -> Done:
@@ -120,7 +120,7 @@ def test_every_fault_is_a_line_with_file_line_and_column(
     )
 
 
-def test_faults_as_json_have_their_places(
+def test_faults_as_json_have_their_positions(
     checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]
 ) -> None:
     done = checked("json")
@@ -162,12 +162,12 @@ def test_faults_for_github_are_annotations(
     )
 
 
-def test_annotations_name_files_as_the_caller_sees_them(run: Callable[..., Done], folder: Path) -> None:
-    place = edit(folder / RULE, "effect: fallback-v1", "effect: none").partition(":")[0]
+def test_annotations_name_files_relative_to_the_working_directory(run: Callable[..., Done], folder: Path) -> None:
+    line = edit(folder / RULE, "effect: fallback-v1", "effect: none").partition(":")[0]
     done = run("rules", "check", "--format", "github", "--rules", folder.name, cwd=folder.parent)
     assert (done.code, done.out.partition("::unknown effect")[0]) == (
         3,
-        f"::error file=policy/{RULE},line={place},col=9",
+        f"::error file=policy/{RULE},line={line},col=9",
     )
 
 
@@ -195,7 +195,7 @@ PAST = "review_by: 2020-01-01\nuntil: 2020-01-01"
     ],
     ids=["past its review", "ended"],
 )
-def test_a_date_of_a_house_rule_that_is_past_is_a_warning_and_no_fault(
+def test_a_past_date_of_a_house_rule_is_a_warning_and_not_a_fault(
     call: Callable[..., Done], folder: Path, form: str, dates: str, warning: str
 ) -> None:
     edit(folder / RULE, "review_by: 2027-06-30", dates)
@@ -253,9 +253,9 @@ def test_decide_and_dry_run_leave_out_a_rule_that_has_ended(
 ) -> None:
     edit(folder / RULE, "review_by: 2027-06-30", dates)
     facts = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}
-    asked = json.dumps({"vllm_version": "0.23.0", "facts": facts})
+    request = json.dumps({"vllm_version": "0.23.0", "facts": facts})
     for command in ("decide", "dry-run"):
-        done = call(command, "-", "--rules", str(folder), "--json", stdin=asked)
+        done = call(command, "-", "--rules", str(folder), "--json", stdin=request)
         found = json.loads(done.out)
         assert (done.code, found["runner"], found["warnings"]) == (0, runner, warnings)
 
@@ -283,7 +283,7 @@ def test_a_condition_that_no_rule_uses_is_a_fault(call: Callable[..., Done], fol
     )
 
 
-def test_a_condition_that_the_engine_cannot_hold_is_a_fault_with_its_remedy(
+def test_a_condition_with_too_many_alternatives_is_a_fault_with_its_remedy(
     call: Callable[..., Done], folder: Path
 ) -> None:
     facts = ("model_config.is_moe", "parallel_config.enable_dbo", "model_config.is_hybrid", "platform.is_rocm")
@@ -303,7 +303,7 @@ def test_a_condition_that_the_engine_cannot_hold_is_a_fault_with_its_remedy(
         assert (done.code, done.out, done.err) == (
             3,
             "",
-            f"{folder}/{RULE}:2:1: the alternatives of the condition {WAYS}\n",
+            f"{folder}/{RULE}:2:1: the alternatives of the condition {TOO_MANY_WAYS}\n",
         )
 
 
@@ -312,23 +312,23 @@ def test_a_condition_that_the_engine_cannot_hold_is_a_fault_with_its_remedy(
     [["rules", "check"], ["rules", "test"], ["rules", "show"], ["decide", "-"], ["serve", "--port", "0"]],
     ids=" ".join,
 )
-def test_rules_that_the_engine_cannot_hold_are_a_3_with_the_bound(
+def test_rules_with_too_many_comparisons_exit_with_3_and_name_the_limit(
     call: Callable[..., Done], small: Path, arguments: list[str]
 ) -> None:
     for number in range(5):
-        name = f"asking-{number}"
-        asked = "".join(
+        name = f"architectures-{number}"
+        conditions = "".join(
             f"\n        - model_config.architectures: {{has_none_of: [A{number}B{other}]}}" for other in range(60)
         )
         text = (
             SMALL["upstream/lora.yaml"]
             .replace("id: lora", f"id: {name}")
             .replace(">=0.23", ">=0.22")
-            .replace(" {lora_config: present}", f"\n      all:{asked}")
+            .replace(" {lora_config: present}", f"\n      all:{conditions}")
         )
         cases = [
             f"  - name: fires {fires}\n    vllm: [0.22.0]\n    given: {given}\n    fires: {fires}\n"
-            for given, fires in CASES_OF_ASKING
+            for given, fires in ARCHITECTURE_CASES
         ]
         (small / f"upstream/{name}.yaml").write_text(text)
         (small / f"upstream/{name}_test.yaml").write_text(f"rule: {name}\ncases:\n" + "".join(cases))
@@ -356,11 +356,11 @@ SMALL = {
 id: v2-by-default
 title: V2 by default
 effect: default-v2
-why: Nothing speaks against it.
+why: No other rule applies.
 references: [https://github.com/vllm-project/vllm/pull/39337]
 releases:
   - vllm: ">=0.22"
-    message: nothing speaks against it
+    message: no other rule applies
     when: always
 """,
     "upstream/v2-by-default_test.yaml": """\
@@ -370,7 +370,7 @@ cases:
     vllm: [0.22.0, 0.23.0]
     given: {}
     fires: true
-  - name: not where something else decides
+  - name: another rule decides
     vllm: [0.23.0]
     given: {lora_config: {}}
     fires: false
@@ -379,7 +379,7 @@ cases:
 id: lora
 title: LoRA
 effect: not-default
-why: It is said so.
+why: For the test.
 references: [https://github.com/vllm-project/vllm/pull/39337]
 releases:
   - vllm: ">=0.23"
@@ -393,16 +393,16 @@ cases:
     vllm: [0.23.0]
     given: {lora_config: {}}
     fires: true
-  - name: says [bold]another[/bold] thing
+  - name: expects [bold]another[/bold] text
     vllm: [0.23.0]
     given: {lora_config: {}}
     fires: true
-    message: another thing
+    message: another text
   - name: does not fire, 50%
     vllm: [0.23.0]
     given: {}
     fires: true
-  - name: fires in spite
+  - name: fires unexpectedly
     vllm: [0.23.0]
     given: {lora_config: {}}
     fires: false
@@ -412,7 +412,7 @@ cases:
     fires: false
 """,
 }
-CASES_OF_ASKING = [("{model_config: {}}", "true"), ("{}", "false")]
+ARCHITECTURE_CASES = [("{model_config: {}}", "true"), ("{}", "false")]
 LORA = "upstream/lora_test.yaml"
 
 
@@ -427,13 +427,13 @@ def small(tmp_path: Path) -> Path:
 
 
 FAILED = [
-    (7, "says [bold]another[/bold] thing", "0.23.0", "expected the text `another thing`, got `LoRA is on`"),
+    (7, "expects [bold]another[/bold] text", "0.23.0", "expected the text `another text`, got `LoRA is on`"),
     (12, "does not fire, 50%", "0.23.0", 'it does not fire: `lora_config` is "absent", expected "present"'),
-    (16, "fires in spite", "0.23.0", "it fires"),
+    (16, "fires unexpectedly", "0.23.0", "it fires"),
 ]
 
 
-def test_failed_cases_are_a_1_and_a_table_of_what_happened(run: Callable[..., Done], small: Path) -> None:
+def test_failed_cases_exit_with_1_and_a_table_of_the_results(run: Callable[..., Done], small: Path) -> None:
     done = run("rules", "test", small.name, cwd=small.parent)
     lines = squeezed(done.out)
     expected = [f"{small.name}/{LORA}:{line}  {release}  {found}" for line, _, release, found in FAILED]
@@ -456,7 +456,7 @@ def test_the_table_of_failed_cases_has_the_width_of_the_terminal(run: Callable[.
     assert sorted(" ".join(lines).split()) == sorted(word for word in piped.split() if set(word) != {"─"})
 
 
-def test_failed_cases_as_json_have_their_places(call: Callable[..., Done], small: Path) -> None:
+def test_failed_cases_as_json_have_their_positions(call: Callable[..., Done], small: Path) -> None:
     done = call("rules", "test", str(small), "--format", "json")
     report = json.loads(done.out)
     assert (done.code, done.err, report["passed"], report["failed"]) == (
@@ -479,7 +479,7 @@ def test_cases_as_junit_have_a_case_for_each_release(call: Callable[..., Done], 
         if case.get("classname") == "lora"
     ]
     failed = {f"{name} [{release}]": [found] for _, name, release, found in FAILED}
-    names = ["fires [red]100%[/red]", "says [bold]another[/bold] thing", "does not fire, 50%", "fires in spite"]
+    names = ["fires [red]100%[/red]", "expects [bold]another[/bold] text", "does not fire, 50%", "fires unexpectedly"]
     assert (done.code, suite.get("failures"), suite.get("tests"), found) == (
         1,
         "3",
@@ -501,7 +501,7 @@ def test_failed_cases_for_github_are_annotations(call: Callable[..., Done], smal
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    ("old", "new", "message"),
     [
         ("rule: lora", "rule: lorra", "1:7: expected the cases of `lorra` in `lorra_test.yaml`"),
         ("rule: lora\n", "rule: lora\nrule: x\n", "2:1: duplicate key `rule`; keep one, or merge the two"),
@@ -512,12 +512,12 @@ def test_failed_cases_for_github_are_annotations(call: Callable[..., Done], smal
     ],
 )
 @pytest.mark.parametrize("command", ["check", "test"])
-def test_cases_that_cannot_be_read_are_a_3(
-    call: Callable[..., Done], small: Path, command: str, old: str, new: str, says: str
+def test_unreadable_cases_exit_with_3(
+    call: Callable[..., Done], small: Path, command: str, old: str, new: str, message: str
 ) -> None:
     edit(small / LORA, old, new)
     done = call("rules", command, str(small))
-    assert (done.code, done.out, done.err.startswith(f"{small}/{LORA}:{says}")) == (3, "", True), done.err
+    assert (done.code, done.out, done.err.startswith(f"{small}/{LORA}:{message}")) == (3, "", True), done.err
 
 
 # show
@@ -564,7 +564,7 @@ def test_a_house_rule_s_history_names_its_owner(on_terminal: Callable[..., tuple
 
 
 def test_every_rule_has_a_history_to_show(call: Callable[..., Done], catalogue: Catalogue) -> None:
-    from policy import render  # noqa: PLC0415  # one command a rule would take a minute
+    from policy import render  # noqa: PLC0415  # one command per rule would take a minute
 
     for rule in catalogue.rules:
         text = render.as_text(render.history(rule, catalogue))
@@ -604,7 +604,7 @@ def test_the_rules_of_one_release_are_listed(call: Callable[..., Done], catalogu
     )
 
 
-def test_on_a_terminal_rules_are_a_line_each(on_terminal: Callable[..., tuple[int, str]], catalogue: Catalogue) -> None:
+def test_on_a_terminal_each_rule_is_one_line(on_terminal: Callable[..., tuple[int, str]], catalogue: Catalogue) -> None:
     code, out = on_terminal("rules", "show", "--vllm-version", "0.23.0", NO_COLOR="1", COLUMNS="300")
     lines = squeezed(out)
     assert (code, lines[0], [line.split("  ")[0] for line in lines[2:] if line]) == (
@@ -614,12 +614,12 @@ def test_on_a_terminal_rules_are_a_line_each(on_terminal: Callable[..., tuple[in
     )
 
 
-def test_on_a_terminal_json_is_there_on_demand(on_terminal: Callable[..., tuple[int, str]]) -> None:
+def test_on_a_terminal_the_json_flag_prints_json(on_terminal: Callable[..., tuple[int, str]]) -> None:
     code, out = on_terminal("rules", "show", "moe", "--json")
     assert (code, json.loads(out)["id"]) == (0, "moe")
 
 
-def test_one_rule_is_shown_as_one_release_has_it(call: Callable[..., Done]) -> None:
+def test_a_rule_is_shown_for_one_release(call: Callable[..., Done]) -> None:
     done = call("rules", "show", "parallel-drafting", "--vllm-version", "0.24.0")
     assert (done.code, [part["vllm"] for part in json.loads(done.out)["releases"]]) == (0, [">=0.24,<0.25"])
 
@@ -629,9 +629,9 @@ def test_a_rule_that_is_not_in_force_in_a_release_is_wrong_usage(call: Callable[
     assert (done.code, done.out, done.err) == (2, "", "the rule `kv-connector-fallback` is not in force in 0.25.0\n")
 
 
-# rules of one's own
+# two small rules
 
-LAST = """\
+V2_RULE = """\
 id: v2
 title: V2
 effect: default-v2
@@ -639,7 +639,7 @@ why: Because.
 references: [https://example.org]
 releases: [{vllm: ">=0.22", message: V2, when: always}]
 """
-MOE = """\
+MOE_RULE = """\
 id: moe
 title: Experts
 effect: not-default
@@ -647,13 +647,13 @@ why: Because.
 references: [https://example.org]
 releases: [{vllm: ">=0.22", message: V1, when: {model_config.is_moe: true}}]
 """
-OF_LAST = """\
+V2_CASES = """\
 rule: v2
 cases:
-  - {name: nothing said, vllm: [0.22.0], given: {}, fires: true}
+  - {name: no facts, vllm: [0.22.0], given: {}, fires: true}
   - {name: the variable, vllm: [0.22.0], given: {model_config: {is_moe: true}}, fires: false}
 """
-OF_MOE = """\
+MOE_CASES = """\
 rule: moe
 cases:
   - {name: experts, vllm: [0.22.0], given: {model_config: {is_moe: true}}, fires: true, starts: true}
@@ -666,42 +666,42 @@ def two_rules(tmp_path: Path) -> Path:
     (tmp_path / "upstream").mkdir()
     texts = {
         "releases": "known: [0.22.0]\ndefault: 0.22.0\n",
-        "upstream/v2": LAST,
-        "upstream/moe": MOE,
-        "upstream/v2_test": OF_LAST,
-        "upstream/moe_test": OF_MOE,
+        "upstream/v2": V2_RULE,
+        "upstream/moe": MOE_RULE,
+        "upstream/v2_test": V2_CASES,
+        "upstream/moe_test": MOE_CASES,
     }
     for name, text in texts.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     return tmp_path
 
 
-# what a service loads
+# rules that a service loads
 
-LONELY = """\
+UNUSED_CONDITION = """\
 id: lonely
-why: Nobody asks.
+why: No rule uses it.
 releases: [{vllm: ">=0.22", when: {model_config.is_moe: true}}]
 """
 CHANGES: dict[str, dict[str, str | None]] = {
     "nothing": {},
-    "an unused condition": {"upstream/conditions/lonely": LONELY},
-    "a case that fails": {"upstream/moe_test": OF_MOE.replace("starts: true", "starts: false")},
+    "an unused condition": {"upstream/conditions/lonely": UNUSED_CONDITION},
+    "a case that fails": {"upstream/moe_test": MOE_CASES.replace("starts: true", "starts: false")},
     "no cases": {"upstream/moe_test": None},
     "cases of no rule": {"upstream/moe": None},
-    "an unused condition and no cases": {"upstream/conditions/lonely": LONELY, "upstream/moe_test": None},
+    "an unused condition and no cases": {"upstream/conditions/lonely": UNUSED_CONDITION, "upstream/moe_test": None},
     "an unused condition and a case that fails": {
-        "upstream/conditions/lonely": LONELY,
-        "upstream/moe_test": OF_MOE.replace("starts: true", "starts: false"),
+        "upstream/conditions/lonely": UNUSED_CONDITION,
+        "upstream/moe_test": MOE_CASES.replace("starts: true", "starts: false"),
     },
     "no releases": {"releases": None},
     "no YAML": {"upstream/moe": "id: [\n"},
-    "an unknown fact": {"upstream/moe": MOE.replace("is_moe", "is_mo")},
+    "an unknown fact": {"upstream/moe": MOE_RULE.replace("is_moe", "is_mo")},
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_service_loads_what_passes_check_and_test_and_refuses_the_rest_with_their_faults(
+def test_a_service_refuses_rules_that_fail_check_or_test_with_the_same_faults(
     call: Callable[..., Done], two_rules: Path, change: str
 ) -> None:
     for name, text in CHANGES[change].items():
@@ -721,16 +721,16 @@ def test_a_service_loads_what_passes_check_and_test_and_refuses_the_rest_with_th
     assert [f"{two_rules}/{fault}" for fault in faults_of(read_folder(two_rules), None)] == wrong + failed
 
 
-def test_a_fault_of_no_file_is_told_without_a_place(two_rules: Path) -> None:
-    (said,) = faults_of(read_folder(two_rules), "9.9.9")
-    assert said.startswith("unknown release `9.9.9`")
+def test_a_fault_without_a_file_has_no_position(two_rules: Path) -> None:
+    (fault,) = faults_of(read_folder(two_rules), "9.9.9")
+    assert fault.startswith("unknown release `9.9.9`")
 
 
 # test --mutate
 
 
 @pytest.mark.slow
-def test_every_change_of_a_shipped_rule_is_noticed_or_explained(call: Callable[..., Done]) -> None:
+def test_every_mutant_of_a_shipped_rule_is_killed_or_accepted(call: Callable[..., Done]) -> None:
     done = call("rules", "test", "--mutate")
     assert (
         done.code,
@@ -747,20 +747,18 @@ def test_every_change_of_a_shipped_rule_is_noticed_or_explained(call: Callable[.
         ("github", ""),
     ],
 )
-def test_what_is_noticed_is_well(call: Callable[..., Done], two_rules: Path, form: str, out: str) -> None:
+def test_killed_mutants_are_ok(call: Callable[..., Done], two_rules: Path, form: str, out: str) -> None:
     done = call("rules", "test", str(two_rules), "--mutate", "--format", form)
     assert (done.code, done.out, done.err) == (0, out, "")
     assert 'tests="1" failures="0"' in call("rules", "test", str(two_rules), "--mutate", "--format", "junit").out
 
 
-def test_a_change_that_no_case_notices_and_an_explanation_of_nothing_are_faults(
-    call: Callable[..., Done], two_rules: Path
-) -> None:
+def test_a_surviving_mutant_and_an_outdated_acceptance_are_faults(call: Callable[..., Done], two_rules: Path) -> None:
     rule, cases = two_rules / "upstream/moe.yaml", two_rules / "upstream/moe_test.yaml"
     edit(rule, "is_moe: true", "is_moe: true, ec_transfer_config: absent")
-    cases.write_text(OF_MOE + "accepted_mutants:\n  - {vllm: '>=0.22', change: 'when: nothing', why: Because.}\n")
+    cases.write_text(MOE_CASES + "accepted_mutants:\n  - {vllm: '>=0.22', change: 'when: nothing', why: Because.}\n")
     change = "when: without `ec_transfer_config: absent`"
-    said = [
+    faults = [
         (
             f"{rule}",
             1,
@@ -774,15 +772,15 @@ def test_a_change_that_no_case_notices_and_an_explanation_of_nothing_are_faults(
     done = {form: call("rules", "test", str(two_rules), "--mutate", "--format", form) for form in FORMATS}
     assert {form: answer.code for form, answer in done.items()} == dict.fromkeys(FORMATS, 1)
     assert done["github"].out.splitlines() == [
-        f"::error file={path},line={line},col=1::{words}" for path, line, words in said
+        f"::error file={path},line={line},col=1::{message}" for path, line, message in faults
     ]
-    assert done["text"].err.splitlines() == [f"{path}:{line}:1: {words}" for path, line, words in said]
+    assert done["text"].err.splitlines() == [f"{path}:{line}:1: {message}" for path, line, message in faults]
     assert done["text"].out == "2 mutants: 1 killed, 0 accepted, 1 survived\n"
     assert json.loads(done["json"].out)["survived"] == [{"item": "moe", "vllm": ">=0.22", "change": change}]
     assert 'tests="2" failures="2"' in done["junit"].out
 
 
-def test_a_case_may_claim_whether_vllm_starts_and_nothing_is_changed_while_one_fails(
+def test_a_case_may_claim_whether_vllm_starts_and_no_rule_is_mutated_if_one_fails(
     call: Callable[..., Done], two_rules: Path
 ) -> None:
     edit(two_rules / "upstream/moe_test.yaml", "starts: true", "starts: false")

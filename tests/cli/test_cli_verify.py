@@ -1,4 +1,4 @@
-"""`runner-policy verify`: a release's own code beside the rules, and what is said where there is none."""
+"""`runner-policy verify`: a release's code compared with the rules, and errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from vllmsource import ALIKE, rule_texts, written
+from vllmsource import EQUIVALENT, rule_texts, write_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,13 +20,13 @@ WRONG = {"stock-compile": {"feature": "torch.compile"}}
 
 @pytest.fixture
 def verify(call: Callable[..., Done], tmp_path: Path) -> Callable[..., Done]:
-    """The command on the small source and its rules, of which some may be changed."""
+    """Run the command on the small source and its rules, some of which may be changed."""
 
     def command(*flags: str, changed: dict[str, dict[str, Any]] | None = None) -> Done:
         for name, text in rule_texts(**(changed or {})).items():
             (tmp_path / "rules" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "rules" / name).write_text(text)
-        source = written(tmp_path / "source", ALIKE)
+        source = write_source(tmp_path / "source", EQUIVALENT)
         return call(
             "verify", "0.33.0", "--rules", str(tmp_path / "rules"), "--source", str(source), "--samples", "600", *flags
         )
@@ -34,7 +34,7 @@ def verify(call: Callable[..., Done], tmp_path: Path) -> Callable[..., Done]:
     return command
 
 
-def test_what_is_alike_is_said_with_what_was_not_looked_at(verify: Callable[..., Done]) -> None:
+def test_equal_configurations_are_reported_with_the_rules_not_compared(verify: Callable[..., Done]) -> None:
     done = verify()
     assert (done.code, done.err) == (0, "")
     assert (
@@ -43,18 +43,18 @@ def test_what_is_alike_is_said_with_what_was_not_looked_at(verify: Callable[...,
     )
 
 
-def test_a_difference_ends_with_1_and_shows_facts_both_answers_and_the_rule(verify: Callable[..., Done]) -> None:
+def test_a_difference_exits_with_1_and_shows_the_rule_the_facts_and_both_answers(verify: Callable[..., Done]) -> None:
     done = verify(changed=WRONG)
     lines = done.out.splitlines()
-    place = lines.index(f"  stock-compile: {json.dumps(STOCK)}")
+    start = lines.index(f"  stock-compile: {json.dumps(STOCK)}")
     assert (done.code, lines[0].startswith("0.33.0: 600 configurations, ")) == (1, True)
-    assert lines[place + 1 : place + 3] == [
+    assert lines[start + 1 : start + 3] == [
         '    vLLM   {"unsupported_features": ["stock torch.compile"]}',
         '    rules  {"unsupported_features": ["torch.compile"]}',
     ]
 
 
-def test_the_same_as_json(verify: Callable[..., Done]) -> None:
+def test_differences_are_reported_as_json(verify: Callable[..., Done]) -> None:
     done = verify("--json", changed=WRONG)
     (found,) = json.loads(done.out)
     assert (done.code, found["release"], found["cases"], found["elsewhere"], found["different"] > 0) == (
@@ -68,7 +68,7 @@ def test_the_same_as_json(verify: Callable[..., Done]) -> None:
     assert verify("--seed", "7", "--json").code == 0
 
 
-def test_a_source_that_is_none_is_told(call: Callable[..., Done], tmp_path: Path) -> None:
+def test_an_invalid_source_is_reported(call: Callable[..., Done], tmp_path: Path) -> None:
     (tmp_path / "vllm-1.whl").write_bytes(b"no wheel")
     done = call("verify", "0.33.0", "--source", str(tmp_path / "vllm-1.whl"))
     assert (done.code, done.out, done.err) == (
@@ -80,9 +80,7 @@ def test_a_source_that_is_none_is_told(call: Callable[..., Done], tmp_path: Path
     assert (done.code, "the source has no vllm/config/vllm.py" in done.err) == (2, True)
 
 
-def test_what_the_user_has_set_for_vllm_is_none_of_the_facts(
-    verify: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vllm_variables_of_the_user_are_ignored(verify: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "nonsense")
     monkeypatch.setenv("VLLM_OTHER", "1")
     assert verify().code == 0
@@ -101,7 +99,7 @@ def test_only_a_newer_release_is_drafted(
     assert (done.code, done.out, done.err) == (2, "", message)
 
 
-def test_a_wheel_that_cannot_be_had_is_told(call: Callable[..., Done], tmp_path: Path) -> None:
-    (tmp_path / "cache").write_text("a file, no folder")
+def test_a_failed_download_asks_for_a_source(call: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("not a folder")
     done = call("verify", "0.33.0", "--cache", str(tmp_path / "cache"))
     assert (done.code, "name its source with --source" in done.err, "Traceback" in done.err) == (2, True, False)

@@ -1,4 +1,4 @@
-"""What a command imports: not what it has no use for, which would make it slow to start."""
+"""What a command imports: a library that it does not use would slow its start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REQUEST: Final = '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalL
 
 
 @pytest.mark.parametrize(
-    ("arguments", "needless"),
+    ("arguments", "unused"),
     [
         (("--help",), (*SERVER, *LOG, *NETWORK, *PROOFS, *LIBRARIES, *DECIDING)),
         (("decide", "-"), (*SERVER, *LOG, *NETWORK, *PROOFS, "pydantic", "rich", "email")),
@@ -42,13 +42,13 @@ REQUEST: Final = '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalL
     ],
     ids=lambda value: " ".join(value) if value[0] != "fastapi" else "",
 )
-def test_a_command_imports_nothing_that_it_has_no_use_for(
-    run: Callable[..., Done], arguments: tuple[str, ...], needless: tuple[str, ...]
+def test_a_command_imports_no_unused_library(
+    run: Callable[..., Done], arguments: tuple[str, ...], unused: tuple[str, ...]
 ) -> None:
     done = run("-c", LIST_LOADED, *arguments, program="python", stdin=REQUEST)
     loaded = set(done.err.splitlines())
     assert (done.code, {"service.cli", "typer"} - loaded) == (0, set())
-    assert sorted(loaded.intersection(needless)) == []
+    assert sorted(loaded.intersection(unused)) == []
 
 
 def test_the_list_of_commands_needs_no_engine(run: Callable[..., Done], tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_the_list_of_commands_needs_no_engine(run: Callable[..., Done], tmp_path
     assert (done.code, done.err, "decide" in done.out) == (0, "", True)
 
 
-def test_the_list_of_commands_has_the_first_line_of_the_help_of_each() -> None:
+def test_the_list_of_commands_has_the_first_line_of_each_help() -> None:
     import_module("service.cli.app")
     listed = {name: command.short_help for name, command in COMMANDS.items()}
     assert listed == {name: command.load().help.partition("\n")[0] for name, command in COMMANDS.items()}

@@ -40,14 +40,14 @@ HOSTILE = [
     "\U000e0041\U0001d173",
     "\nerror: forged",
 ]
-"""Commands of terminals in C0 and C1, bidirectional and zero-width characters, characters above U+FFFF, and lines."""
-OURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\r\n]")
-"""What rich writes itself: colours and movements of the cursor."""
+"""Control sequences in C0 and C1, bidirectional and zero-width characters, characters above U+FFFF, line breaks."""
+RICH_OUTPUT = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\r\n]")
+"""The control sequences that rich writes: colours and cursor movements."""
 
 
 def controls(text: str) -> list[str]:
-    """The control characters in a text that are not ours."""
-    return [c for c in OURS.sub("", text) if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
+    """The control characters in a text that rich did not write."""
+    return [c for c in RICH_OUTPUT.sub("", text) if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
 
 
 def request(text: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def request(text: str) -> dict[str, Any]:
 
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
-    """Rules with hostile texts in each place that a command shows, with a redundant rule and a case that fails."""
+    """Rules with hostile texts in every field that a command shows, with a redundant rule and a failing case."""
     folder = tmp_path / "rules"
     text = "".join(HOSTILE)
     when = {"kv_transfer_config.kv_connector": {"in": [text]}}
@@ -86,8 +86,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
     return url
 
 
-def shown(output: str) -> None:
-    """The output shows a hostile text, and has no control character of one."""
+def assert_escaped(output: str) -> None:
+    """Check that the output shows a hostile text without its control characters."""
     assert (controls(output), "cHduZWQ" in output) == ([], True), output
 
 
@@ -109,12 +109,12 @@ def test_the_log_on_a_terminal_escapes_what_callers_sent(
 ) -> None:
     code, out = on_terminal(*command.split(), "--log", log, COLUMNS="1000")
     assert code == 0
-    shown(out)
+    assert_escaped(out)
     assert not any(line.startswith("error: forged") for line in out.splitlines())
 
 
 def test_records_that_a_service_prints_on_a_terminal_are_escaped(tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
+    reader, writer = pty.openpty()
     variables = {"PORT": "0", "LOG": "off", "LOG_STDOUT": "true"}
     settings = {f"RUNNER_POLICY_{name}": value for name, value in variables.items()}
     log = tmp_path / "serve.log"
@@ -124,20 +124,20 @@ def test_records_that_a_service_prints_on_a_terminal_are_escaped(tmp_path: Path)
             bound([str(BIN / "runner-policy"), "serve"]),
             cwd=ROOT,
             env=environment(XDG_STATE_HOME=str(tmp_path), **settings),
-            stdout=theirs,
+            stdout=writer,
             stderr=file,
         ) as process,
     ):
-        os.close(theirs)
+        os.close(writer)
         with Server(process, listening(process, log), log).client() as client:
             assert client.post("/v1/decisions", json=request("".join(HOSTILE))).status_code == 200
         output = b""
         while not output.endswith(b"\n"):
-            output += os.read(ours, 65536)
+            output += os.read(reader, 65536)
         process.terminate()
         assert process.wait(PATIENCE) == 0
-        os.close(ours)
-    shown(output.decode())
+        os.close(reader)
+    assert_escaped(output.decode())
     assert "".join(HOSTILE) in json.loads(output)["result"]["summary"]
 
 
@@ -150,7 +150,7 @@ def test_a_decision_on_a_terminal_escapes_its_texts(
     file.write_text(json.dumps(request("".join(HOSTILE))))
     code, out = on_terminal(command, str(file), *(flags.split() if command == "decide" else flags.split()[1:]))
     assert code == 0
-    shown(out)
+    assert_escaped(out)
     assert not any(line.startswith("error: forged") for line in out.splitlines())
 
 
@@ -235,7 +235,7 @@ SERVICE = {"image": "vllm/vllm-openai:v0.23.0", "command": ["vllm", "serve", "a/
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_rich_writes_stays(text: str) -> None:
+def test_control_sequences_of_rich_are_kept(text: str) -> None:
     file = io.StringIO()
     console = EscapingConsole(file=file, force_terminal=True, color_system="standard", width=200)
     console.print(Text(f"a{text}b", "red"))
@@ -259,7 +259,7 @@ COMMANDS = [
 
 @pytest.fixture
 def shell(run: Callable[..., Done], log: str, tmp_path: Path) -> Callable[..., Done]:
-    """Runs ``runner-policy`` with arguments and redirections as a shell reads them."""
+    """Run ``runner-policy`` in a shell, with arguments and redirections."""
     file = tmp_path / "request.json"
     file.write_text(json.dumps(request("")))
 
@@ -271,12 +271,14 @@ def shell(run: Callable[..., Done], log: str, tmp_path: Path) -> Callable[..., D
     return command
 
 
-@pytest.mark.parametrize(("to", "problem"), [("/dev/full", "No space left on device"), ("&-", "Bad file descriptor")])
+@pytest.mark.parametrize(
+    ("target", "problem"), [("/dev/full", "No space left on device"), ("&-", "Bad file descriptor")]
+)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_output_that_cannot_be_written_is_reported_in_a_line(
-    shell: Callable[..., Done], command: str, to: str, problem: str
+def test_an_output_that_cannot_be_written_is_reported_in_one_line(
+    shell: Callable[..., Done], command: str, target: str, problem: str
 ) -> None:
-    done = shell(f"{command} >{to}")
+    done = shell(f"{command} >{target}")
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines()[-1:] == [f"the output cannot be written: {problem}"]
     assert "Traceback" not in done.err
@@ -289,14 +291,14 @@ def test_a_closed_pipe_ends_a_command_silently(shell: Callable[..., Done], comma
 
 
 @pytest.mark.parametrize("command", ["decide -", "dry-run -", "rules diff ./rules --fleet -"])
-def test_a_closed_input_is_reported_in_a_line(shell: Callable[..., Done], command: str) -> None:
+def test_a_closed_input_is_reported_in_one_line(shell: Callable[..., Done], command: str) -> None:
     done = shell(f"{command} <&-")
     assert (done.code, done.out, done.err) == (2, "", "-: cannot be read: [Errno 9] Bad file descriptor\n")
 
 
-@pytest.mark.parametrize("to", ["/dev/full", "&-"])
-def test_diagnostics_that_cannot_be_written_give_no_traceback(shell: Callable[..., Done], to: str) -> None:
-    done = shell(f"decide nowhere 2>{to}")
+@pytest.mark.parametrize("target", ["/dev/full", "&-"])
+def test_diagnostics_that_cannot_be_written_give_no_traceback(shell: Callable[..., Done], target: str) -> None:
+    done = shell(f"decide nowhere 2>{target}")
     assert (done.code, done.out, done.err) == (2, "", "")
 
 

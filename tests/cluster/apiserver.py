@@ -2,9 +2,9 @@
 
 It consists of etcd, kube-apiserver and, if it is installed, kube-controller-manager.
 
-Owns the processes, which are ended by their ids, and the ways to ask: `kubectl`, and plain HTTP. The programs are found
-as controller-runtime's envtest finds them, in the folder that ``KUBEBUILDER_ASSETS`` names. Without the controllers
-nothing makes pods, and the server is told not to ask for service accounts.
+Owns the processes, which are ended by their ids, and the clients: `kubectl`, and plain HTTP. The programs are in the
+folder that ``KUBEBUILDER_ASSETS`` names, as for controller-runtime's envtest. Without the controllers no pods are
+created, and the server does not require service accounts.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ IMPERSONATED: Final = {
     "as-groups": GROUPS[ADMIN].split(","),
     "as-user-extra": {"example.com/team": ["llm", "search"]},
 }
-"""The administrator with more that is known of her, as some ways to log in give it."""
+"""The administrator with further attributes, which some ways to log in add."""
 MATCH_CONDITIONS: Final = (1, 28)
-"""The release from which on every API server reads `matchConditions`; an older one refuses or drops them."""
+"""The first release in which every API server reads `matchConditions`; older ones refuse or drop them."""
 CONDITIONS: Final = "matchConditions"
 NAME: Final = "kubernetes.io/metadata.name"
 AUDIT: Final = {
@@ -53,8 +53,8 @@ AUDIT: Final = {
 }
 
 
-def why_not() -> str:
-    """Why there can be no API server here; empty where there can."""
+def why_unavailable() -> str:
+    """Why no API server can run here; empty if one can."""
     folder = os.environ.get(ASSETS)
     if not folder:
         return f"{ASSETS} is not set: it names a folder with kube-apiserver and etcd"
@@ -86,19 +86,19 @@ class Cluster:
 
     @property
     def has_conditions(self) -> bool:
-        """Whether it looks at `matchConditions`."""
+        """Whether it evaluates `matchConditions`."""
         return self.version >= MATCH_CONDITIONS
 
     def client(self) -> httpx.Client:
-        """The administrator, by plain HTTP."""
+        """A plain HTTP client of the administrator."""
         headers = {"authorization": f"Bearer {self.token}"}
         return httpx.Client(
             base_url=self.url, timeout=PATIENCE, trust_env=False, verify=trusting(self.authority), headers=headers
         )
 
-    def kubectl(self, *arguments: str, given: Any = None, fails: bool = False) -> Done:
-        """Run the administrator's `kubectl`; ``given`` is a document on its standard input."""
-        done = self.shell([self.program, *arguments], json.dumps(given) if given is not None else "")
+    def kubectl(self, *arguments: str, document: Any = None, fails: bool = False) -> Done:
+        """Run the administrator's `kubectl`; ``document`` is its standard input as JSON."""
+        done = self.shell([self.program, *arguments], json.dumps(document) if document is not None else "")
         assert (done.code != 0) == fails, done
         return done
 
@@ -117,12 +117,12 @@ class Cluster:
         return found
 
     def namespace(self, name: str) -> str:
-        """A new namespace, with the label that each has from Kubernetes 1.21 on; pods can be made in it."""
+        """A new namespace, with the label that each has from Kubernetes 1.21 on; pods can be created in it."""
         self.kubectl(
             "create",
             "-f",
             "-",
-            given={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {NAME: name}}},
+            document={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {NAME: name}}},
         )
         trial = {
             "apiVersion": "v1",
@@ -139,21 +139,21 @@ class Cluster:
         return [json.loads(line) for line in (self.folder / "audit.log").read_text().rpartition("\n")[0].splitlines()]
 
 
-def until(found: Callable[[], Any], what: Callable[[], str] = str) -> Any:
-    """What ``found`` gives, as soon as that is true."""
+def until(probe: Callable[[], Any], describe: Callable[[], str] = str) -> Any:
+    """The value of ``probe``, once it is true."""
     ends = time.monotonic() + PATIENCE
-    while not (value := found()):
-        assert time.monotonic() < ends, f"it does not come about {what()}"
+    while not (value := probe()):
+        assert time.monotonic() < ends, f"the expected state was not reached {describe()}"
         time.sleep(0.05)
     return value
 
 
 @contextmanager
 def running(folder: Path) -> Iterator[Cluster]:
-    """An API server for as long as the block lasts, with its files in a folder."""
+    """An API server for the duration of the block, with its files in a folder."""
     assets = Path(os.environ[ASSETS])
     program = kubectl_of(assets)
-    assert program is not None, why_not()
+    assert program is not None, why_unavailable()
     has_controllers = (assets / "kube-controller-manager").exists()
     authority, store, port = Authority(folder, "authority"), port_of_nobody(), port_of_nobody()
     tokens = {user: os.urandom(16).hex() for user in GROUPS}
@@ -227,7 +227,7 @@ def apiserver(folder: Path, authority: Authority, store: int, port: int, *, has_
         f"--etcd-servers=http://127.0.0.1:{store}",
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
-        "--endpoint-reconciler-type=none",  # it would refuse an address of loopback
+        "--endpoint-reconciler-type=none",  # it would refuse a loopback address
         "--service-cluster-ip-range=10.0.0.0/24",
         f"--tls-cert-file={cert}",
         f"--tls-private-key-file={key}",
@@ -257,7 +257,7 @@ def controllers(folder: Path, authority: Authority) -> list[str]:
 
 @contextmanager
 def process(folder: Path, program: Path, arguments: list[str]) -> Iterator[None]:
-    """A process for as long as the block lasts."""
+    """A process for the duration of the block."""
     env = {**os.environ, "ETCD_UNSAFE_NO_FSYNC": "true"}
     with (
         (folder / f"{program.name}.log").open("wb") as file,
@@ -278,7 +278,7 @@ def log_of(folder: Path, name: str) -> str:
 
 
 def custom(api_version: str, kind: str, plural: str) -> Document:
-    """The least definition of a kind, which keeps whatever is written."""
+    """A minimal definition of a kind, which keeps every field."""
     group, version = api_version.split("/")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
@@ -305,6 +305,6 @@ def custom(api_version: str, kind: str, plural: str) -> Document:
 def define(cluster: Cluster, *definitions: Document) -> None:
     """Register kinds, and wait until they are served."""
     for definition in definitions:
-        cluster.kubectl("apply", "-f", "-", given=definition)
+        cluster.kubectl("apply", "-f", "-", document=definition)
     names = [f"crd/{definition['metadata']['name']}" for definition in definitions]
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)

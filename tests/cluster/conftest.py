@@ -1,6 +1,6 @@
 """The service as an API server calls it.
 
-It is registered by the manifests of deploy/, with the certificate that deploy/README.md makes.
+It is registered by the manifests of deploy/, with the certificate that deploy/README.md creates.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import yaml
 from api.conftest import ROOT
 from operations.conftest import Tokens, started
 
-from .apiserver import CONDITIONS, running, until, why_not
+from .apiserver import CONDITIONS, running, until, why_unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,12 +41,12 @@ QWEN: Final = "Qwen/Qwen3-8B"
 MODELS: Final = {
     "runner-policy/model-configs": json.dumps({QWEN: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}})
 }
-ASKED: Final = {"runner-policy/set-env": "true"}
-EXIT: Final = "runner-policy/admission"
+SET_ENV: Final = {"runner-policy/set-env": "true"}
+EXEMPTION: Final = "runner-policy/admission"
 """The label that exempts a namespace."""
 NIXL: Final = ("--kv-transfer-config", '{"kv_connector":"NixlConnector","kv_role":"kv_both"}')
 QUIET: Final = 2.0
-"""Seconds without a review, after which no controller is taken to be at work."""
+"""Seconds without a review after which the controllers are taken to be idle."""
 TEMPLATE: Final = "spec.template.spec.containers[0]"
 SET: Final = (
     f"vLLM alone takes V2, the policy decided V1; set {VARIABLE}=0"
@@ -57,7 +57,7 @@ DBO: Final = "vLLM will not start: Model Runner V2 does not yet support: dual ba
 
 @dataclass(frozen=True)
 class Admission:
-    """A service that the API server asks."""
+    """A service that the API server calls."""
 
     cluster: Cluster
     service: Service
@@ -91,13 +91,13 @@ class Admission:
 
     @contextmanager
     def exempting(self, namespace: str) -> Iterator[None]:
-        """Send nothing of a namespace to the service for as long as the block lasts."""
-        self.cluster.kubectl("label", f"namespace/{namespace}", f"{EXIT}=skip")
+        """Send no object of a namespace to the service for the duration of the block."""
+        self.cluster.kubectl("label", f"namespace/{namespace}", f"{EXEMPTION}=skip")
         try:
             until(lambda: not self._is_sent(namespace))
             yield
         finally:
-            self.cluster.kubectl("label", f"namespace/{namespace}", f"{EXIT}-")
+            self.cluster.kubectl("label", f"namespace/{namespace}", f"{EXEMPTION}-")
         until(lambda: self._is_sent(namespace))
 
     def _is_sent(self, namespace: str) -> bool:
@@ -107,11 +107,11 @@ class Admission:
         return DBO in self.cluster.shell(command, trial).err
 
     def apply(self, namespace: str, document: Document, *more: str, fails: bool = False) -> Done:
-        return self.cluster.kubectl("-n", namespace, "apply", "-f", "-", *more, given=document, fails=fails)
+        return self.cluster.kubectl("-n", namespace, "apply", "-f", "-", *more, document=document, fails=fails)
 
 
 @dataclass(frozen=True)
-class Installed:
+class Installation:
     """The state that deploy/README.md requires before the service starts: the folder with the certificate."""
 
     cluster: Cluster
@@ -120,7 +120,7 @@ class Installed:
     def registrations(self, port: int) -> list[Document]:
         """The manifests' registrations, with another port and the authority.
 
-        The conditions are left out if the API server has none.
+        The conditions are left out if the API server does not support them.
         """
         found = [document for document in rendered(self.cluster) if document["kind"].endswith("WebhookConfiguration")]
         for webhook in (webhook for document in found for webhook in document["webhooks"]):
@@ -132,7 +132,7 @@ class Installed:
 
     @contextmanager
     def serving(self, folder: Path, **settings: str) -> Iterator[Service]:
-        """The service with the component's settings and some more; it wants tokens of all but the API server."""
+        """The service with the component's settings and others; only the API server needs no token."""
         tokens = Tokens(folder / "tokens.yaml")
         token = tokens.add("operator", "decide", "read", "log")
         trust = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
@@ -163,16 +163,16 @@ class Installed:
             found = self.registrations(service.port)
             for document in found:
                 change(document)
-                self.cluster.kubectl("create", "-f", "-", given=document)
+                self.cluster.kubectl("create", "-f", "-", document=document)
             admission = Admission(self.cluster, service)
             try:
-                self.until_asked(admission)
+                self.until_called(admission)
                 yield admission
             finally:
                 for document in found:
                     self.cluster.kubectl("delete", document["kind"], document["metadata"]["name"])
 
-    def until_asked(self, admission: Admission) -> None:
+    def until_called(self, admission: Admission) -> None:
         """Wait until the API server knows of both registrations."""
         probe = {
             "apiVersion": "v1",
@@ -181,18 +181,18 @@ class Installed:
             "spec": {"containers": [container()]},
         }
 
-        def is_asked() -> bool:
+        def is_called() -> bool:
             with self.cluster.client() as client:
                 client.post("/api/v1/namespaces/default/pods?dryRun=All", json=probe)
             return bool(admission.answered("validate") and admission.answered("mutate"))
 
-        until(is_asked)
+        until(is_called)
 
 
 def only_in_one_process() -> pytest.MarkDecorator:
-    """A module's mark, so that one process asks one API server; without an API server the module is left out."""
-    if why_not():
-        pytest.skip(why_not(), allow_module_level=True)
+    """Mark a module so that one process uses one API server; without an API server, skip it."""
+    if why_unavailable():
+        pytest.skip(why_unavailable(), allow_module_level=True)
     return pytest.mark.xdist_group("cluster")
 
 
@@ -212,8 +212,8 @@ def settings_of(cluster: Cluster) -> dict[str, str]:
     }
 
 
-def block(words: str) -> str:
-    """The commands of deploy/README.md that have these words."""
+def commands_with(words: str) -> str:
+    """The commands of deploy/README.md that contain these words."""
     [found] = [text for text in (DEPLOY / "README.md").read_text().split("```")[1::2] if words in text]
     return found.partition("\n")[2]
 
@@ -225,11 +225,11 @@ def container(*arguments: str, **more: Any) -> Document:
 def deployment(name: str, *containers: Document, **annotations: str) -> Document:
     """A Deployment whose template states its model; annotations have `_` for `-`."""
     template = {"metadata": {"labels": {"app": name}, "annotations": MODELS}, "spec": {"containers": list(containers)}}
-    said = {f"runner-policy/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    prefixed = {f"runner-policy/{key.replace('_', '-')}": value for key, value in annotations.items()}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": name, "annotations": said},
+        "metadata": {"name": name, "annotations": prefixed},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template},
     }
 
@@ -247,11 +247,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The cluster before the service starts, as deploy/README.md describes; its Service leads to loopback."""
+def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The cluster before the service starts, as deploy/README.md describes; its Service points to loopback."""
     folder = tmp_path_factory.mktemp("certificate")
     cluster.kubectl("apply", "-f", str(DEPLOY / "kustomize/base/namespace.yaml"))
-    done = cluster.shell(["bash", "-euc", block('-keyout "$W/ca.key"')], W=str(folder))
+    done = cluster.shell(["bash", "-euc", commands_with('-keyout "$W/ca.key"')], W=str(folder))
     assert done.code == 0, done
     spec = {"type": "ExternalName", "externalName": "127.0.0.1"}
     service = {
@@ -260,19 +260,19 @@ def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ins
         "metadata": {"name": NAMESPACE, "namespace": NAMESPACE},
         "spec": spec,
     }
-    cluster.kubectl("create", "-f", "-", given=service)
-    return Installed(cluster, folder)
+    cluster.kubectl("create", "-f", "-", document=service)
+    return Installation(cluster, folder)
 
 
 @pytest.fixture
 def namespace(cluster: Cluster) -> str:
-    """A namespace of the test's own."""
+    """A new namespace."""
     return cluster.namespace(f"test-{token_hex(4)}")
 
 
 @pytest.fixture
-def admitting(installed: Installed, tmp_path: Path) -> Callable[..., AbstractContextManager[Admission]]:
-    """Starts and registers a service."""
+def admitting(installed: Installation, tmp_path: Path) -> Callable[..., AbstractContextManager[Admission]]:
+    """Start and register a service."""
 
     def start(*change: Callable[[Document], Any], **settings: str) -> AbstractContextManager[Admission]:
         return installed.admitting(tmp_path, *change, **settings)

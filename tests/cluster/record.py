@@ -2,7 +2,7 @@
 
 `PYTHONPATH=tests python -m cluster.record FOLDER` writes each as JSON, by the name of its case.
 
-Owns a webhook that lets everything in and keeps what it is asked, and what is done to real objects so that it is asked.
+Owns a webhook that allows and records every review, and the operations on real objects that cause the reviews.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from .apiserver import EXTRA, custom, define, running, until, why_not
+from .apiserver import EXTRA, custom, define, running, until, why_unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,14 +40,14 @@ REVISION: Final = "deployment.kubernetes.io/revision"
 
 @dataclass
 class Recorder:
-    """A webhook that records its requests; ``change`` gives the patch of an object if it is a mutating one."""
+    """A webhook that records its requests; ``change`` returns the patch of an object if the webhook is mutating."""
 
     port: int
     change: Callable[[Document], list[Document]] | None
-    asked: list[Document] = field(default_factory=list)
+    received: list[Document] = field(default_factory=list)
 
     def answer(self, review: Document) -> Document:
-        self.asked.append(review)
+        self.received.append(review)
         response: Document = {"uid": review["request"]["uid"], "allowed": True}
         patch = self.change(review["request"]["object"]) if self.change else []
         if patch:
@@ -55,9 +55,9 @@ class Recorder:
         return {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
 
     def one(self, operation: str, kind: str, name: str, sub_resource: str | None = None) -> Document:
-        """The review of this; a generated name counts by its beginning."""
+        """The review of an operation on an object; ``name`` is also the prefix of a generated name."""
 
-        def is_it(review: Document) -> bool:
+        def matches(review: Document) -> bool:
             request = review["request"]
             metadata = (request.get("object") or request.get("oldObject"))["metadata"]
             found = metadata.get("name") or metadata.get("generateName", "")
@@ -68,14 +68,15 @@ class Recorder:
             ) and found.startswith(name)
 
         found: Document = until(
-            lambda: next((review for review in self.asked if is_it(review)), None), lambda: f"{operation} {kind} {name}"
+            lambda: next((review for review in self.received if matches(review)), None),
+            lambda: f"{operation} {kind} {name}",
         )
         return found
 
 
 @contextmanager
 def recording(cluster: Cluster, change: Callable[[Document], list[Document]] | None = None) -> Iterator[Recorder]:
-    """A webhook on loopback for as long as the block lasts."""
+    """A webhook on loopback for the duration of the block."""
     cert, key = cluster.authority.issue("127.0.0.1", "recorder")
 
     class Handler(BaseHTTPRequestHandler):
@@ -129,7 +130,7 @@ def registration(cluster: Cluster, recorder: Recorder, name: str, *, mutating: b
     }
 
 
-def made(name: str) -> Document:
+def object_of(name: str) -> Document:
     """The object of a case."""
     document: Document = yaml.safe_load((OBJECTS / f"{name}.yaml").read_text())
     document["metadata"]["namespace"] = NAMESPACE
@@ -137,13 +138,13 @@ def made(name: str) -> Document:
 
 
 def reviews(cluster: Cluster, recorder: Recorder, mutating: Recorder) -> Iterator[tuple[str, Document]]:
-    """Each case's review, of the objects that are made here.
+    """Create the objects, and yield the review of each case.
 
-    The pod's is the mutating one, in which its name is not generated yet.
+    That of the pod is from the mutating webhook, before its name is generated.
     """
 
     def apply(name: str, *more: str) -> None:
-        cluster.kubectl("apply", "-f", "-", *more, given=made(name))
+        cluster.kubectl("apply", "-f", "-", *more, document=object_of(name))
 
     def seen_by_its_controller() -> bool:
         found = cluster.get("-n", NAMESPACE, "deployment", "qwen3-8b")
@@ -155,7 +156,7 @@ def reviews(cluster: Cluster, recorder: Recorder, mutating: Recorder) -> Iterato
     apply("deployment-create")
     yield "deployment-create", recorder.one("CREATE", "Deployment", "qwen3-8b")
     until(seen_by_its_controller)
-    recorder.asked.clear()
+    recorder.received.clear()
     patch = json.dumps(yaml.safe_load((OBJECTS / "deployment-update.yaml").read_text()))
     cluster.kubectl("-n", NAMESPACE, "patch", "deployment", "qwen3-8b", "-p", patch)
     yield "deployment-update", recorder.one("UPDATE", "Deployment", "qwen3-8b")
@@ -167,7 +168,7 @@ def reviews(cluster: Cluster, recorder: Recorder, mutating: Recorder) -> Iterato
     yield "deployment-delete", recorder.one("DELETE", "Deployment", "qwen3-8b")
     apply("deployment-dry-run", "--dry-run=server", f"--kubeconfig={cluster.folder / EXTRA}.kubeconfig")
     yield "deployment-dry-run", recorder.one("CREATE", "Deployment", "llama")
-    cluster.kubectl("create", "-f", "-", given=made("pod-with-value-from"))
+    cluster.kubectl("create", "-f", "-", document=object_of("pod-with-value-from"))
     yield "pod-with-value-from", recorder.one("CREATE", "Pod", "try-qwen")
     for name, kind in (
         ("statefulset-with-sidecars", "StatefulSet"),
@@ -175,22 +176,22 @@ def reviews(cluster: Cluster, recorder: Recorder, mutating: Recorder) -> Iterato
         ("llminferenceservice", "LLMInferenceService"),
     ):
         apply(name)
-        yield name, recorder.one("CREATE", kind, made(name)["metadata"]["name"])
-    cluster.kubectl("create", "-f", "-", given=made("kafka-topic"))
+        yield name, recorder.one("CREATE", kind, object_of(name)["metadata"]["name"])
+    cluster.kubectl("create", "-f", "-", document=object_of("kafka-topic"))
     yield "kafka-topic", recorder.one("CREATE", "KafkaTopic", "vllm-kv-events")
     apply("pod-of-replicaset")
     yield "pod-of-replicaset", mutating.one("CREATE", "Pod", "qwen3-8b-pods-")
 
 
 def record(folder: Path) -> str:
-    """Write the reviews into a folder; the API server's release."""
+    """Write the reviews into a folder, and return the release of the API server."""
     with (
-        tempfile.TemporaryDirectory() as place,
-        running(Path(place)) as cluster,
+        tempfile.TemporaryDirectory() as temporary,
+        running(Path(temporary)) as cluster,
         recording(cluster) as recorder,
         recording(cluster) as mutating,
     ):
-        assert cluster.has_controllers, "nothing makes pods without kube-controller-manager"
+        assert cluster.has_controllers, "no pods are created without kube-controller-manager"
         define(cluster, *(custom(*kind) for kind in KINDS))
         cluster.namespace(NAMESPACE)
         everything = {
@@ -201,23 +202,23 @@ def record(folder: Path) -> str:
             "scope": "Namespaced",
         }
         cluster.kubectl(
-            "create", "-f", "-", given=registration(cluster, recorder, "recorder", mutating=False, rule=everything)
+            "create", "-f", "-", document=registration(cluster, recorder, "recorder", mutating=False, rule=everything)
         )
         cluster.kubectl(
-            "create", "-f", "-", given=registration(cluster, mutating, "recorder", mutating=True, rule=everything)
+            "create", "-f", "-", document=registration(cluster, mutating, "recorder", mutating=True, rule=everything)
         )
 
-        def is_asked() -> bool:
+        def is_called() -> bool:
             cluster.kubectl("-n", NAMESPACE, "create", "configmap", "trial", "--dry-run=server")
-            return bool(recorder.asked and mutating.asked)
+            return bool(recorder.received and mutating.received)
 
-        until(is_asked)
+        until(is_called)
         for name, review in reviews(cluster, recorder, mutating):
             (folder / f"{name}.json").write_text(json.dumps(review, indent=2, ensure_ascii=False) + "\n")
         return cluster.release
 
 
 if __name__ == "__main__":
-    if why_not():
-        sys.exit(why_not())
-    sys.stdout.write(f"recorded of Kubernetes {record(Path(sys.argv[1]))}\n")
+    if why_unavailable():
+        sys.exit(why_unavailable())
+    sys.stdout.write(f"recorded with Kubernetes {record(Path(sys.argv[1]))}\n")

@@ -10,49 +10,62 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .apiserver import until
-from .conftest import DBO, EXIT, NIXL, ON_V2, TEMPLATE, TO_V1, container, containers, deployment, only_in_one_process
+from .conftest import (
+    DBO,
+    EXEMPTION,
+    NIXL,
+    ON_V2,
+    TEMPLATE,
+    TO_V1,
+    container,
+    containers,
+    deployment,
+    only_in_one_process,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .conftest import Admission, Installed
+    from .conftest import Admission, Installation
 
 pytestmark = only_in_one_process()
 BROKEN = container("--enable-dbo", env=[ON_V2])
 
 
 @pytest.fixture(scope="module")
-def admission(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Admission]:
+def admission(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Admission]:
     """The service at its strictest."""
     settings = {"ADMISSION_DENY": "true", "ADMISSION_SET_ENV": "always", "ADMISSION_FAILURE_POLICY": "closed"}
     with installed.admitting(tmp_path_factory.mktemp("service"), **settings) as found:
         yield found
 
 
-def test_what_would_not_start_is_denied(admission: Admission, namespace: str) -> None:
+def test_an_engine_that_would_not_start_is_denied(admission: Admission, namespace: str) -> None:
     done = admission.apply(namespace, deployment("dbo", BROKEN), fails=True)
-    said = (
+    prefix = (
         'Error from server (Forbidden): error when creating "STDIN": admission webhook '
         '"workloads.validate.runner-policy" denied the request: '
     )
     remedy = "correct the arguments or variables that are named; `POST /v1/dry-run` explains"
-    assert (done.out, done.err) == ("", f"{said}{TEMPLATE}: {DBO} ({remedy})\n")
+    assert (done.out, done.err) == ("", f"{prefix}{TEMPLATE}: {DBO} ({remedy})\n")
     assert "NotFound" in admission.cluster.kubectl("-n", namespace, "get", "deployment", "dbo", fails=True).err
 
 
-def test_a_dry_run_is_denied_alike(admission: Admission, namespace: str) -> None:
+def test_a_dry_run_is_denied_too(admission: Admission, namespace: str) -> None:
     assert (
         f"{TEMPLATE}: {DBO}"
         in admission.apply(namespace, deployment("dbo", BROKEN), "--dry-run=server", fails=True).err
     )
 
 
-def test_what_cannot_be_decided_is_held(admission: Admission, namespace: str) -> None:
+def test_an_object_that_cannot_be_decided_is_denied(admission: Admission, namespace: str) -> None:
     done = admission.apply(namespace, deployment("unknown", container(args=["--model", "a/b"])), fails=True)
     assert f"{TEMPLATE}: not decided: the config.json of `a/b` is needed" in done.err
 
 
-def test_the_variable_is_set_without_being_asked_for_and_the_pods_come(admission: Admission, namespace: str) -> None:
+def test_the_variable_is_set_without_an_annotation_and_the_pods_are_created(
+    admission: Admission, namespace: str
+) -> None:
     assert admission.apply(namespace, deployment("nixl", container(*NIXL))).err == ""
     assert containers(admission.cluster.get("-n", namespace, "deployment", "nixl"))[0]["env"] == [TO_V1]
     if admission.cluster.has_controllers:
@@ -60,7 +73,7 @@ def test_the_variable_is_set_without_being_asked_for_and_the_pods_come(admission
         assert containers(found)[0]["env"] == [TO_V1]
 
 
-def test_what_was_there_before_is_scaled_labelled_and_deleted_but_not_changed(
+def test_an_existing_object_can_be_scaled_labelled_and_deleted_but_not_changed(
     admission: Admission, namespace: str
 ) -> None:
     document = deployment("dbo", BROKEN)
@@ -94,5 +107,5 @@ def test_an_object_in_an_exempt_namespace_is_not_sent(admission: Admission, name
 
 def test_a_label_of_the_object_exempts_nothing(admission: Admission, namespace: str) -> None:
     document = deployment("dbo", BROKEN)
-    document["metadata"]["labels"] = {EXIT: "skip"}
+    document["metadata"]["labels"] = {EXEMPTION: "skip"}
     assert DBO in admission.apply(namespace, document, fails=True).err

@@ -1,6 +1,6 @@
 """Objects through a real API server, as the manifests register and configure the service.
 
-Warnings come first, and the variable is set where that is requested.
+The service only warns, and sets the variable where an annotation requests it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from policy.intake.manifests.registry import ADAPTERS
 
 from .apiserver import custom, define, until
 from .conftest import (
-    ASKED,
     DBO,
     MODELS,
     NIXL,
     ON_V2,
     SET,
+    SET_ENV,
     TEMPLATE,
     TO_V1,
     VARIABLE,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .apiserver import Cluster, Document
-    from .conftest import Admission, Installed
+    from .conftest import Admission, Installation
 
 pytestmark = only_in_one_process()
 WORKLOADS = "workloads.validate.runner-policy"
@@ -44,29 +44,29 @@ EXAMPLES = ROOT / "tests/intake/manifests/fixtures"
 
 
 @pytest.fixture(scope="module")
-def admission(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Admission]:
-    """The service as the manifests set it."""
+def admission(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Admission]:
+    """The service as the manifests configure it."""
     with installed.admitting(tmp_path_factory.mktemp("service")) as found:
         yield found
 
 
 def pod(name: str, *found: Document) -> Document:
-    """A pod that asks for the variable; a name that ends so is generated."""
+    """A pod that requests the variable; a name that ends in `-` is generated."""
     named = {"generateName": name} if name.endswith("-") else {"name": name}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {**named, "annotations": {**MODELS, **ASKED}},
+        "metadata": {**named, "annotations": {**MODELS, **SET_ENV}},
         "spec": {"containers": list(found)},
     }
 
 
-def test_what_would_not_start_is_warned_of_and_stored(admission: Admission, namespace: str) -> None:
+def test_an_engine_that_would_not_start_has_a_warning_and_is_stored(admission: Admission, namespace: str) -> None:
     done = admission.apply(namespace, deployment("dbo", container("--enable-dbo", env=[ON_V2])))
     assert (done.out, done.err) == ("deployment.apps/dbo created\n", f"Warning: {TEMPLATE}: {DBO}\n")
 
 
-def test_the_variable_is_warned_of_where_nobody_asks_for_it(admission: Admission, namespace: str) -> None:
+def test_the_variable_has_a_warning_if_no_annotation_requests_it(admission: Admission, namespace: str) -> None:
     assert admission.apply(namespace, deployment("nixl", container(*NIXL))).err == f"Warning: {TEMPLATE}: {SET}\n"
     assert "env" not in containers(admission.cluster.get("-n", namespace, "deployment", "nixl"))[0]
 
@@ -87,24 +87,26 @@ def test_the_variable_is_stored_in_the_container_of_vllm_and_in_no_other(admissi
 
 def test_pods_of_a_deployment_have_the_variable_once(admission: Admission, namespace: str) -> None:
     if not admission.cluster.has_controllers:
-        pytest.skip("nothing makes pods without kube-controller-manager")
+        pytest.skip("no pods are created without kube-controller-manager")
     admission.apply(namespace, deployment("nixl", container(*NIXL), set_env="true"))
     [found] = until(lambda: admission.cluster.get("-n", namespace, "pods", "-l", "app=nixl")["items"])
     assert (containers(found)[0]["env"], found["metadata"]["ownerReferences"][0]["kind"]) == ([TO_V1], "ReplicaSet")
 
 
-def test_a_pod_gets_the_variable_whoever_names_it(admission: Admission, namespace: str) -> None:
+def test_a_pod_with_a_given_or_a_generated_name_gets_the_variable(admission: Admission, namespace: str) -> None:
     for document in (pod("own", container(*NIXL)), pod("given-", container(*NIXL))):
-        done = admission.cluster.kubectl("-n", namespace, "create", "-f", "-", "-o", "name", given=document)
+        done = admission.cluster.kubectl("-n", namespace, "create", "-f", "-", "-o", "name", document=document)
         assert done.err == ""
         assert containers(admission.cluster.get("-n", namespace, done.out.strip()))[0]["env"] == [TO_V1]
 
 
-def test_a_new_image_of_a_pod_is_warned_of_and_its_variables_are_left(admission: Admission, namespace: str) -> None:
+def test_a_new_image_of_a_pod_has_a_warning_and_its_variables_are_unchanged(
+    admission: Admission, namespace: str
+) -> None:
     document = pod("own", container(*NIXL))
     run = admission.cluster.kubectl
     with admission.exempting(namespace):
-        assert run("-n", namespace, "create", "-f", "-", given=document).err == ""
+        assert run("-n", namespace, "create", "-f", "-", document=document).err == ""
     assert (
         run("-n", namespace, "set", "image", "pod/own", "vllm=vllm/vllm-openai:v0.24.0").err
         == f"Warning: spec.containers[0]: {SET}\n"
@@ -112,16 +114,18 @@ def test_a_new_image_of_a_pod_is_warned_of_and_its_variables_are_left(admission:
     assert "env" not in containers(admission.cluster.get("-n", namespace, "pod", "own"))[0]
 
 
-def test_a_value_from_elsewhere_gives_way_to_the_decided_one(admission: Admission, namespace: str) -> None:
+def test_a_value_from_a_configmap_is_replaced_by_the_decided_one(admission: Admission, namespace: str) -> None:
     elsewhere = {
         "name": TO_V1["name"],
         "valueFrom": {"configMapKeyRef": {"name": "vllm", "key": "v2", "optional": True}},
     }
-    admission.cluster.kubectl("-n", namespace, "create", "-f", "-", given=pod("own", container(*NIXL, env=[elsewhere])))
+    admission.cluster.kubectl(
+        "-n", namespace, "create", "-f", "-", document=pod("own", container(*NIXL, env=[elsewhere]))
+    )
     assert containers(admission.cluster.get("-n", namespace, "pod", "own"))[0]["env"] == [TO_V1]
 
 
-def test_a_dry_run_is_answered_and_leaves_nothing_behind(admission: Admission, namespace: str) -> None:
+def test_a_dry_run_is_answered_and_stores_nothing(admission: Admission, namespace: str) -> None:
     admission.settle()
     before, answered = admission.logged(), admission.answered("validate")
     done = admission.apply(namespace, deployment("dbo", container("--enable-dbo", env=[ON_V2])), "--dry-run=server")
@@ -130,7 +134,7 @@ def test_a_dry_run_is_answered_and_leaves_nothing_behind(admission: Admission, n
     assert (admission.logged(), admission.answered("validate")) == (before, answered + 1)
 
 
-def test_what_is_applied_on_the_server_again_stays_as_it_is(admission: Admission, namespace: str) -> None:
+def test_a_second_server_side_apply_changes_nothing(admission: Admission, namespace: str) -> None:
     document, seen = deployment("nixl", container(*NIXL), set_env="true"), []
     for _ in range(2):
         assert admission.apply(namespace, document, "--server-side").err == ""
@@ -139,7 +143,7 @@ def test_what_is_applied_on_the_server_again_stays_as_it_is(admission: Admission
     assert seen == [([TO_V1], 1), ([TO_V1], 1)]
 
 
-def test_what_is_applied_by_the_client_again_stays_as_it_is(admission: Admission, namespace: str) -> None:
+def test_a_second_client_side_apply_changes_nothing(admission: Admission, namespace: str) -> None:
     other = {"name": "A", "value": "b"}
     document, seen = deployment("nixl", container(*NIXL, env=[other]), set_env="true"), []
     for _ in range(2):
@@ -149,7 +153,7 @@ def test_what_is_applied_by_the_client_again_stays_as_it_is(admission: Admission
     assert seen == [([other, TO_V1], 1), ([other, TO_V1], 1)]
 
 
-def test_only_an_update_of_an_engine_is_warned_of(admission: Admission, namespace: str) -> None:
+def test_only_an_update_of_an_engine_has_a_warning(admission: Admission, namespace: str) -> None:
     admission.apply(namespace, deployment("nixl", container(*NIXL)))
     if admission.cluster.has_controllers:
         until(lambda: admission.cluster.get("-n", namespace, "pods")["items"])
@@ -169,7 +173,7 @@ def test_only_an_update_of_an_engine_is_warned_of(admission: Admission, namespac
     assert admission.cluster.kubectl("-n", namespace, "delete", "deployment/nixl").err == ""
 
 
-def test_the_variable_outlives_its_reason_until_somebody_removes_it(admission: Admission, namespace: str) -> None:
+def test_the_variable_stays_until_a_user_removes_it(admission: Admission, namespace: str) -> None:
     admission.apply(namespace, deployment("qwen", container(*NIXL), set_env="true"))
     patch = json.dumps({"spec": {"template": {"spec": {"containers": [container()]}}}})
     admission.cluster.kubectl("-n", namespace, "patch", "deployment", "qwen", "-p", patch)
@@ -178,9 +182,7 @@ def test_the_variable_outlives_its_reason_until_somebody_removes_it(admission: A
     assert "env" not in containers(admission.cluster.get("-n", namespace, "deployment", "qwen"))[0]
 
 
-def test_a_webhook_that_changes_the_object_afterwards_has_it_asked_about_again(
-    admission: Admission, namespace: str
-) -> None:
+def test_an_object_that_a_later_webhook_changes_is_reviewed_again(admission: Admission, namespace: str) -> None:
     cluster = admission.cluster
 
     def change(document: Document) -> list[Document]:
@@ -194,10 +196,10 @@ def test_a_webhook_that_changes_the_object_afterwards_has_it_asked_about_again(
         rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
         document = registration(cluster, recorder, "sidecar", mutating=True, rule=rule)
         document["webhooks"][0]["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
-        cluster.kubectl("create", "-f", "-", given=document)
+        cluster.kubectl("create", "-f", "-", document=document)
         try:
 
-            def is_asked() -> bool:
+            def is_called() -> bool:
                 cluster.kubectl(
                     "-n",
                     namespace,
@@ -205,35 +207,35 @@ def test_a_webhook_that_changes_the_object_afterwards_has_it_asked_about_again(
                     "--dry-run=server",
                     "-f",
                     "-",
-                    given=pod("trial", {"name": "trial", "image": "trial", "args": ["a"]}),
+                    document=pod("trial", {"name": "trial", "image": "trial", "args": ["a"]}),
                 )
-                return bool(recorder.asked)
+                return bool(recorder.received)
 
-            until(is_asked)
-            done = cluster.kubectl("-n", namespace, "create", "-f", "-", given=pod("own", container()))
+            until(is_called)
+            done = cluster.kubectl("-n", namespace, "create", "-f", "-", document=pod("own", container()))
         finally:
             cluster.kubectl("delete", document["kind"], "sidecar")
     stored = containers(cluster.get("-n", namespace, "pod", "own"))[0]
     assert (done.err, stored["args"][2:], stored["env"]) == ("", list(NIXL), [TO_V1])
 
 
-def test_ten_warnings_reach_whoever_writes_the_object(admission: Admission, namespace: str) -> None:
+def test_ten_warnings_reach_the_user_who_writes_the_object(admission: Admission, namespace: str) -> None:
     many = [container(*NIXL, name=f"engine-{number}") for number in range(70)]
     lines = admission.apply(namespace, deployment("many", *many)).err.splitlines()
     assert lines[:2] == [f"Warning: spec.template.spec.containers[{number}]: {SET}" for number in range(2)]
     assert (len(lines), lines[-1].startswith("Warning: 61 more warnings are not shown")) == (10, True)
 
 
-def test_a_long_warning_reaches_whoever_writes_the_object(admission: Admission, namespace: str) -> None:
+def test_a_long_warning_reaches_the_user_who_writes_the_object(admission: Admission, namespace: str) -> None:
     name = "é“x”" * 60
     [line] = admission.apply(namespace, deployment("long", container(args=["--model", name]))).err.splitlines()
     assert (line[:40], line[-1], len(line)) == (f"Warning: {TEMPLATE}"[:40], "…", len("Warning: ") + 256)
 
 
-def test_the_audit_log_has_what_was_decided(admission: Admission, namespace: str) -> None:
+def test_the_audit_log_has_the_decision(admission: Admission, namespace: str) -> None:
     admission.apply(namespace, deployment("nixl", container(*NIXL)))
 
-    def told() -> list[Document]:
+    def annotated_events() -> list[Document]:
         events = [
             event["annotations"]
             for event in admission.cluster.audited()
@@ -241,7 +243,7 @@ def test_the_audit_log_has_what_was_decided(admission: Admission, namespace: str
         ]
         return [event for event in events if f"{WORKLOADS}/runner" in event]
 
-    annotations = until(told)[0]
+    annotations = until(annotated_events)[0]
     [logged] = [
         item
         for item in admission.logged()
@@ -254,7 +256,7 @@ def test_the_audit_log_has_what_was_decided(admission: Admission, namespace: str
 
 
 def examples() -> dict[tuple[str, str], Document]:
-    """An object of every controller kind that is read, by group and kind.
+    """An object of every supported controller kind, by group and kind.
 
     A ClusterServingRuntime starts nothing and is in no namespace.
     """
@@ -271,9 +273,7 @@ def examples() -> dict[tuple[str, str], Document]:
     return found
 
 
-def test_every_kind_of_a_controller_that_is_read_is_sent(
-    admission: Admission, cluster: Cluster, namespace: str
-) -> None:
+def test_every_supported_controller_kind_is_sent(admission: Admission, cluster: Cluster, namespace: str) -> None:
     found = {kind: document for (_, kind), document in examples().items()}
     plurals = {kind: f"{kind.lower()}s" for kind in found}
     define(cluster, *(custom(document["apiVersion"], kind, plurals[kind]) for kind, document in found.items()))

@@ -17,7 +17,7 @@ NOTHING = ["releases.yaml:1:1: missing; it lists the known releases and the defa
 
 @pytest.fixture
 def checker() -> Iterator[Checker]:
-    """A checker that has its next process ready."""
+    """A checker with a waiting process."""
     with Checker() as made:
         yield made
 
@@ -26,12 +26,12 @@ def test_rules_are_checked_one_after_the_other(checker: Checker, sources: Source
     assert [checker.faults_of(each, None, 60) for each in (sources, Sources(), sources)] == [[], NOTHING, []]
 
 
-def test_a_check_without_a_process_that_waits_says_the_same(sources: Sources) -> None:
+def test_a_check_without_a_waiting_process_gives_the_same_result(sources: Sources) -> None:
     checker = Checker()
     assert [checker.faults_of(each, None, 60) for each in (sources, Sources())] == [[], NOTHING]
 
 
-def test_a_check_that_takes_too_long_is_ended_and_the_next_one_is_not(checker: Checker, sources: Sources) -> None:
+def test_a_check_that_takes_too_long_is_aborted_and_the_next_one_is_not(checker: Checker, sources: Sources) -> None:
     with pytest.raises(CheckAborted, match=r"^checking the rules took more than 1e-06 s$"):
         checker.faults_of(sources, None, 1e-6)
     assert checker.faults_of(Sources(), None, 60) == NOTHING

@@ -1,6 +1,6 @@
-"""Reviews of Kubernetes' admission, recorded at an API server, some of them changed.
+"""Answers to admission reviews of Kubernetes: messages, warnings, denials and patches.
 
-The tests compare the answer: its messages, warnings, denials and patches.
+The reviews were recorded at an API server; some tests change them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from policy.request.request import Request
 
 Document = dict[str, Any]
-Place = tuple[str | int, ...]
+Steps = tuple[str | int, ...]
 
 FOLDER = Path(__file__).with_name("admission")
 REVIEWS: dict[str, Document] = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
@@ -65,7 +65,7 @@ LLAMA = (
     f"give it; write it into the annotation `{MODEL_CONFIGS}`"
 )
 EXPLAINED = "correct the arguments or variables that are named; `POST /v1/dry-run` explains"
-HELD = "objects that cannot be decided are denied here; add what is missing"
+DENIED_UNDECIDED = "objects that cannot be decided are denied here; add what is missing"
 
 
 @pytest.fixture
@@ -82,24 +82,28 @@ def decide(policy: Policy) -> Callable[..., Any]:
 def ask(policy: Policy, decide: Callable[..., Any]) -> Callable[..., tuple[str, Document]]:
     """Review a document and return the outcome and the response.
 
-    The response is as the API server reads it, with its patch as a document and without what varies.
+    The response has its patch decoded, and lacks the values that vary.
     """
 
     def answer(
-        document: Document, options: AdmissionOptions, *, mutating: bool = False, by: Callable[..., Any] = decide
+        document: Document,
+        options: AdmissionOptions,
+        *,
+        mutating: bool = False,
+        decide_with: Callable[..., Any] = decide,
     ) -> tuple[str, Document]:
-        return answered(policy, by, document, options, mutating=mutating)
+        return answer_of(policy, decide_with, document, options, mutating=mutating)
 
     return answer
 
 
-def answered(
+def answer_of(
     policy: Policy, decide: Callable[..., Any], document: Document, options: AdmissionOptions, *, mutating: bool
 ) -> tuple[str, Document]:
     found = answer_review(read_review(document), policy.releases, decide, options, mutating=mutating)
-    whole = json.loads(encode(found.response))
-    response: Document = whole.pop("response")
-    assert whole == {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    document_of_answer = json.loads(encode(found.response))
+    response: Document = document_of_answer.pop("response")
+    assert document_of_answer == {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
     assert response.pop("uid") == document["request"]["uid"]
     if "patch" in response:
         response["patch"] = json.loads(base64.b64decode(response["patch"], validate=True))
@@ -117,14 +121,14 @@ def review_of(name: str) -> Document:
 
 
 def deployment(**template: Any) -> Document:
-    """The creation of a Deployment, with fields of its one container changed."""
+    """The review of a new Deployment, with fields of its container changed."""
     document = review_of("deployment-create")
     document["request"]["object"]["spec"]["template"]["spec"]["containers"][0].update(template)
     return document
 
 
 def pod(*containers: Document, annotations: Document | None = None) -> Document:
-    """The creation of a Pod with these containers."""
+    """The review of a new Pod with these containers."""
     document = review_of("pod-of-replicaset")
     made = document["request"]["object"]
     made["metadata"]["annotations"].update(annotations or {})
@@ -135,14 +139,14 @@ def pod(*containers: Document, annotations: Document | None = None) -> Document:
 
 
 def updated(document: Document, change: Callable[[Document], Any]) -> Document:
-    """The update of what a review creates, as ``change`` leaves it."""
+    """An update of the object that a review creates, with ``change`` applied."""
     request = copy.deepcopy(document)["request"]
     request["oldObject"] = copy.deepcopy(request["object"])
     change(request["object"])
     return {**document, "request": {**request, "operation": "UPDATE"}}
 
 
-def told(*warnings: str, runner: str = f"{TEMPLATE}=v1") -> Document:
+def warned(*warnings: str, runner: str = f"{TEMPLATE}=v1") -> Document:
     return {"allowed": True, "auditAnnotations": {"runner": runner}, "warnings": list(warnings)}
 
 
@@ -165,7 +169,7 @@ def patched(*operations: Document, runner: str) -> Document:
     }
 
 
-def named(pointer: str, name: str = "vllm") -> Document:
+def name_test(pointer: str, name: str = "vllm") -> Document:
     return {"op": "test", "path": f"{pointer}/name", "value": name}
 
 
@@ -180,25 +184,30 @@ ROUTED = "spec.template.spec.containers[1]"
 GROUP = f"{LEADER}=v1 {WORKER}=v1"
 
 
-# what is answered
+# answers
 
 
 VALIDATED: list[tuple[str, AdmissionOptions, str, Document]] = [
-    ("pod-of-replicaset", WARN, "warned", told(f"{POD}: {SET}", runner=f"{POD}=v1")),
-    ("deployment-create", WARN, "warned", told(f"{TEMPLATE}: {SET}")),
-    ("deployment-create", STRICT, "warned", told(f"{TEMPLATE}: {SET}")),
-    ("deployment-update", WARN, "warned", told(f"{TEMPLATE}: {DBO}", runner=f"{TEMPLATE}=v2")),
+    ("pod-of-replicaset", WARN, "warned", warned(f"{POD}: {SET}", runner=f"{POD}=v1")),
+    ("deployment-create", WARN, "warned", warned(f"{TEMPLATE}: {SET}")),
+    ("deployment-create", STRICT, "warned", warned(f"{TEMPLATE}: {SET}")),
+    ("deployment-update", WARN, "warned", warned(f"{TEMPLATE}: {DBO}", runner=f"{TEMPLATE}=v2")),
     ("deployment-update", DENY, "denied", denied(f"{TEMPLATE}: {DBO} ({EXPLAINED})", runner=f"{TEMPLATE}=v2")),
-    ("deployment-dry-run", DENY, "undecided", told(f"{TEMPLATE}: {LLAMA}", runner=f"{TEMPLATE}=undecided")),
-    ("deployment-dry-run", STRICT, "denied", denied(f"{TEMPLATE}: {LLAMA} ({HELD})", runner=f"{TEMPLATE}=undecided")),
-    ("statefulset-with-sidecars", WARN, "warned", told(f"{ROUTED}: {SET}", runner=f"{ROUTED}=v1")),
-    ("leaderworkerset", WARN, "warned", told(f"{LEADER}: {SET}", f"{WORKER}: {SET}", runner=GROUP)),
-    ("pod-with-value-from", WARN, "warned", told(f"{POD}: {SET}", f"{POD}: {ELSEWHERE}", runner=f"{POD}=v1")),
+    ("deployment-dry-run", DENY, "undecided", warned(f"{TEMPLATE}: {LLAMA}", runner=f"{TEMPLATE}=undecided")),
+    (
+        "deployment-dry-run",
+        STRICT,
+        "denied",
+        denied(f"{TEMPLATE}: {LLAMA} ({DENIED_UNDECIDED})", runner=f"{TEMPLATE}=undecided"),
+    ),
+    ("statefulset-with-sidecars", WARN, "warned", warned(f"{ROUTED}: {SET}", runner=f"{ROUTED}=v1")),
+    ("leaderworkerset", WARN, "warned", warned(f"{LEADER}: {SET}", f"{WORKER}: {SET}", runner=GROUP)),
+    ("pod-with-value-from", WARN, "warned", warned(f"{POD}: {SET}", f"{POD}: {ELSEWHERE}", runner=f"{POD}=v1")),
     (
         "llminferenceservice",
         WARN,
         "warned",
-        told(
+        warned(
             f"spec.template.containers[0]: {SET.replace('NixlConnector', 'OffloadingConnector')}",
             f"spec.template.containers[0]: {OFFLOADING}",
             runner="spec.template.containers[0]=v1",
@@ -211,21 +220,21 @@ VALIDATED: list[tuple[str, AdmissionOptions, str, Document]] = [
 
 
 @pytest.mark.parametrize(("name", "options", "result", "response"), VALIDATED)
-def test_the_validating_call_warns_denies_or_says_nothing(
+def test_the_validating_endpoint_warns_denies_or_allows(
     ask: Callable[..., tuple[str, Document]], name: str, options: AdmissionOptions, result: str, response: Document
 ) -> None:
     assert ask(review_of(name), options) == (result, response)
 
 
 MUTATED: list[tuple[str, AdmissionOptions, str, Document]] = [
-    ("pod-of-replicaset", WARN, "patched", patched(named(IN_POD), appended(IN_POD, TO_V1), runner=f"{POD}=v1")),
+    ("pod-of-replicaset", WARN, "patched", patched(name_test(IN_POD), appended(IN_POD, TO_V1), runner=f"{POD}=v1")),
     ("pod-of-replicaset", OFF, "ignored", NOTHING),
     ("deployment-create", WARN, "ignored", NOTHING),
     (
         "deployment-create",
         ALWAYS,
         "patched",
-        patched(named(IN_TEMPLATE), appended(IN_TEMPLATE, TO_V1), runner=f"{TEMPLATE}=v1"),
+        patched(name_test(IN_TEMPLATE), appended(IN_TEMPLATE, TO_V1), runner=f"{TEMPLATE}=v1"),
     ),
     ("deployment-update", STRICT, "allowed", NOTHING),
     ("deployment-dry-run", STRICT, "undecided", NOTHING),
@@ -234,7 +243,7 @@ MUTATED: list[tuple[str, AdmissionOptions, str, Document]] = [
         ALWAYS,
         "patched",
         patched(
-            named("/spec/template/spec/containers/1"),
+            name_test("/spec/template/spec/containers/1"),
             appended("/spec/template/spec/containers/1", TO_V1),
             runner=f"{ROUTED}=v1",
         ),
@@ -244,7 +253,11 @@ MUTATED: list[tuple[str, AdmissionOptions, str, Document]] = [
         WARN,
         "patched",
         patched(
-            named(IN_LEADER), appended(IN_LEADER, TO_V1), named(IN_WORKER), appended(IN_WORKER, TO_V1), runner=GROUP
+            name_test(IN_LEADER),
+            appended(IN_LEADER, TO_V1),
+            name_test(IN_WORKER),
+            appended(IN_WORKER, TO_V1),
+            runner=GROUP,
         ),
     ),
     (
@@ -252,8 +265,8 @@ MUTATED: list[tuple[str, AdmissionOptions, str, Document]] = [
         WARN,
         "patched",
         patched(
-            named(IN_POD),
-            named(f"{IN_POD}/env/0", VARIABLE),
+            name_test(IN_POD),
+            name_test(f"{IN_POD}/env/0", VARIABLE),
             {"op": "replace", "path": f"{IN_POD}/env/0", "value": TO_V1},
             runner=f"{POD}=v1",
         ),
@@ -266,13 +279,13 @@ MUTATED: list[tuple[str, AdmissionOptions, str, Document]] = [
 
 
 @pytest.mark.parametrize(("name", "options", "result", "response"), MUTATED)
-def test_the_mutating_call_patches_or_says_nothing(
+def test_the_mutating_endpoint_patches_or_allows(
     ask: Callable[..., tuple[str, Document]], name: str, options: AdmissionOptions, result: str, response: Document
 ) -> None:
     assert ask(review_of(name), options, mutating=True) == (result, response)
 
 
-def test_a_deployment_that_is_as_the_policy_wants_it_is_allowed_without_a_warning(
+def test_a_deployment_that_follows_the_policy_is_allowed_without_a_warning(
     ask: Callable[..., tuple[str, Document]],
 ) -> None:
     assert ask(deployment(args=["--model", QWEN]), STRICT) == (
@@ -291,7 +304,7 @@ def test_a_deployment_that_is_as_the_policy_wants_it_is_allowed_without_a_warnin
         ("operation", "CONNECT"),
     ],
 )
-def test_what_starts_nothing_is_allowed_without_a_word(
+def test_a_review_that_starts_nothing_is_ignored(
     ask: Callable[..., tuple[str, Document]], member: str, value: str, *, mutating: bool
 ) -> None:
     document = review_of("deployment-update")
@@ -299,37 +312,40 @@ def test_what_starts_nothing_is_allowed_without_a_word(
     assert ask(document, STRICT, mutating=mutating) == ("ignored", NOTHING)
 
 
-def test_a_pod_without_vllm_is_allowed_without_a_word(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_a_pod_without_vllm_is_ignored(ask: Callable[..., tuple[str, Document]]) -> None:
     assert ask(pod({"image": "nginx:1.29", "args": ["-g", "daemon off;"]}), STRICT) == ("ignored", NOTHING)
 
 
 @pytest.mark.parametrize("args", [["serve", "m"], ["/bin/serve", "m"], ["-g", "vllm"], ["bash", "run.sh"]])
-def test_arguments_of_another_image_s_program_are_not_vllm_s(
+def test_arguments_of_another_image_are_not_those_of_vllm(
     ask: Callable[..., tuple[str, Document]], args: list[str]
 ) -> None:
     assert ask(pod({"args": args, "image": "registry/other:1"}), STRICT) == ("ignored", NOTHING)
 
 
-def test_what_cannot_be_read_counts_only_where_vllm_may_be_in_it(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_an_unreadable_command_is_undecided_only_if_it_may_start_vllm(ask: Callable[..., tuple[str, Document]]) -> None:
     words = ["x"] * 5000
     assert ask(pod({"image": "nginx:1.29", "args": words}), STRICT) == ("ignored", NOTHING)
     message = "more than 4096 words or 1000000 characters in one command; no such command is read"
     assert ask(pod({"args": words}), STRICT) == (
         "denied",
-        denied(f"not decided: {message} ({HELD})", runner="object=undecided"),
+        denied(f"not decided: {message} ({DENIED_UNDECIDED})", runner="object=undecided"),
     )
-    assert ask(pod({"args": words}), WARN) == ("undecided", told(f"not decided: {message}", runner="object=undecided"))
+    assert ask(pod({"args": words}), WARN) == (
+        "undecided",
+        warned(f"not decided: {message}", runner="object=undecided"),
+    )
     assert ask(pod({"args": words}), WARN, mutating=True) == ("undecided", NOTHING)
 
 
-HIDING: list[tuple[Document, str]] = [
+UNREADABLE_COMMANDS: list[tuple[Document, str]] = [
     ({"command": ["$(A)", "serve", QWEN]}, "the value of `$(A)`, which names the program, is not known"),
     ({"command": ["sh", "-c", "exec $A"]}, "the value of `$A`, which may name a program, is not known"),
     ({"command": ["bash", "/app/start.sh"]}, "the file `/app/start.sh` is a script that is not read"),
     ({"command": ["python3", "/app/server.py"]}, "the file `/app/server.py` is a Python program that is not read"),
     ({"command": ["sh", "-c", "echo serve m | xargs vllm"]}, "`xargs` starts `vllm` with arguments that are not known"),
 ]
-FOREIGN: list[list[str]] = [
+HIDDEN_ENGINES: list[list[str]] = [
     ["env", "-S", "vllm serve $X"],
     ["bash", "-c", f"env $(cat f) vllm serve {QWEN} --enable-dbo"],
     ["bash", "-c", f'start() {{ vllm "$@"; }}; start serve {QWEN}'],
@@ -345,7 +361,7 @@ FOREIGN: list[list[str]] = [
 
 
 @pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.23.0", "registry/other:1"])
-@pytest.mark.parametrize("command", FOREIGN)
+@pytest.mark.parametrize("command", HIDDEN_ENGINES)
 def test_a_hidden_engine_is_undecided_in_any_image(
     ask: Callable[..., tuple[str, Document]], command: list[str], image: str
 ) -> None:
@@ -364,13 +380,16 @@ def test_an_engine_behind_a_value_named_vllm_is_decided(ask: Callable[..., tuple
         assert response["status"]["message"].startswith(f"{POD}: {DBO}")
 
 
-@pytest.mark.parametrize(("container", "why"), HIDING)
+@pytest.mark.parametrize(("container", "why"), UNREADABLE_COMMANDS)
 def test_an_engine_whose_command_cannot_be_read_is_undecided(
     ask: Callable[..., tuple[str, Document]], container: Document, why: str
 ) -> None:
-    said = f"{POD}: not decided: {why}, {REMEDY}"
-    assert ask(pod(container), STRICT) == ("denied", denied(f"{said} ({HELD})", runner=f"{POD}=undecided"))
-    assert ask(pod(container), WARN) == ("undecided", told(said, runner=f"{POD}=undecided"))
+    message = f"{POD}: not decided: {why}, {REMEDY}"
+    assert ask(pod(container), STRICT) == (
+        "denied",
+        denied(f"{message} ({DENIED_UNDECIDED})", runner=f"{POD}=undecided"),
+    )
+    assert ask(pod(container), WARN) == ("undecided", warned(message, runner=f"{POD}=undecided"))
     assert ask(pod(container), ALWAYS, mutating=True) == ("undecided", NOTHING)
     assert ask(updated(pod(container), lambda document: document["metadata"].update(finalizers=[])), STRICT) == (
         "ignored",
@@ -378,7 +397,7 @@ def test_an_engine_whose_command_cannot_be_read_is_undecided(
     )
 
 
-def test_a_variable_that_may_not_be_set_is_not_taken_as_set(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_a_variable_that_a_script_may_not_set_is_unknown(ask: Callable[..., tuple[str, Document]]) -> None:
     script = f"false && export {VARIABLE}=0; vllm serve {QWEN} --enable-dbo"
     document = pod({"command": ["sh", "-c", script], "env": [{"name": VARIABLE, "value": "1"}]})
     result, response = ask(document, WARN)
@@ -386,12 +405,12 @@ def test_a_variable_that_may_not_be_set_is_not_taken_as_set(ask: Callable[..., t
     assert f"{POD}: {ELSEWHERE}" in response["warnings"]
 
 
-def test_an_engine_that_did_not_finish_leaves_the_object_undecided(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_a_failure_of_the_rule_engine_leaves_the_object_undecided(ask: Callable[..., tuple[str, Document]]) -> None:
     def failing(_: Request, **__: bool) -> Decision:
         raise EngineFailed("the rule engine did not finish")
 
-    expected = told(f"{TEMPLATE}: not decided: the rule engine did not finish", runner=f"{TEMPLATE}=undecided")
-    assert ask(deployment(), WARN, by=failing) == ("undecided", expected)
+    expected = warned(f"{TEMPLATE}: not decided: the rule engine did not finish", runner=f"{TEMPLATE}=undecided")
+    assert ask(deployment(), WARN, decide_with=failing) == ("undecided", expected)
 
 
 def test_every_engine_is_named_in_a_denial(ask: Callable[..., tuple[str, Document]]) -> None:
@@ -407,13 +426,13 @@ def test_every_engine_is_named_in_a_denial(ask: Callable[..., tuple[str, Documen
         f"spec.containers[0]: {DBO} | spec.containers[1]: vLLM will not start: invalid literal for int() with base 10: "
         "'yes'"
     )
-    wanted = f"spec.containers[3]: {SET}"
+    warning = f"spec.containers[3]: {SET}"
     assert ask(document, DENY) == (
         "denied",
-        denied(f"{errors} ({EXPLAINED})", f"spec.containers[2]: {illegal}", wanted, runner=runner),
+        denied(f"{errors} ({EXPLAINED})", f"spec.containers[2]: {illegal}", warning, runner=runner),
     )
-    message = f"{errors} | spec.containers[2]: {illegal} ({EXPLAINED}; {HELD})"
-    assert ask(document, STRICT) == ("denied", denied(message, wanted, runner=runner))
+    message = f"{errors} | spec.containers[2]: {illegal} ({EXPLAINED}; {DENIED_UNDECIDED})"
+    assert ask(document, STRICT) == ("denied", denied(message, warning, runner=runner))
 
 
 def test_many_engines_are_all_decided_and_some_are_named(ask: Callable[..., tuple[str, Document]]) -> None:
@@ -424,10 +443,10 @@ def test_many_engines_are_all_decided_and_some_are_named(ask: Callable[..., tupl
     assert len(ask(document, WARN)[1]["warnings"]) == MAX_WARNINGS
 
 
-# what may be edited
+# updates
 
 
-def test_an_update_that_leaves_the_engines_as_they_were_is_never_held_up(
+def test_an_update_that_changes_no_engine_is_never_denied(
     ask: Callable[..., tuple[str, Document]],
 ) -> None:
     broken = deployment(args=["--model", QWEN, "--enable-dbo"], env=[{"name": VARIABLE, "value": "1"}])
@@ -477,19 +496,19 @@ FINE = {"args": ["--model", QWEN]}
         ([("a", BROKEN), ("b", FINE)], [("a", BROKEN)], []),
     ],
 )
-def test_an_engine_is_unchanged_if_the_one_of_its_name_was_the_same(
+def test_an_engine_is_unchanged_if_the_old_engine_of_its_name_is_equal(
     ask: Callable[..., tuple[str, Document]],
     before: list[tuple[str, Document]],
     after: list[tuple[str, Document]],
     decided: list[int],
 ) -> None:
-    """A new container that copies one that is there already is a new engine."""
+    """A new container that copies an existing one is a new engine."""
     old = pod(*[{"name": name, **engine} for name, engine in before])
     new = pod(*[{"name": name, **engine} for name, engine in after])["request"]["object"]["spec"]
     _, response = ask(updated(old, lambda document: document.update(spec=new)), STRICT)
     found = response.get("auditAnnotations", {}).get("runner", "").split()
-    assert [text.partition("=")[0] for text in found] == [f"spec.containers[{place}]" for place in decided]
-    assert response["allowed"] is all(after[place][1] is FINE for place in decided)
+    assert [text.partition("=")[0] for text in found] == [f"spec.containers[{index}]" for index in decided]
+    assert response["allowed"] is all(after[index][1] is FINE for index in decided)
 
 
 @pytest.mark.parametrize(
@@ -499,7 +518,7 @@ def test_an_engine_is_unchanged_if_the_one_of_its_name_was_the_same(
         {"image": "vllm/vllm-openai:v0.23.0", "args": ["--model", "a/b"]},
     ],
 )
-def test_an_engine_that_cannot_be_decided_is_told_from_others_by_what_it_is_and_not_by_where_it_stands(
+def test_an_undecided_engine_is_recognised_by_its_content_and_not_by_its_position(
     ask: Callable[..., tuple[str, Document]], engine: Document
 ) -> None:
     proxy = {"name": "proxy", "image": "envoyproxy/envoy:v1.35.0"}
@@ -519,7 +538,7 @@ def test_an_engine_that_cannot_be_decided_is_told_from_others_by_what_it_is_and_
 
 
 @pytest.mark.parametrize("which", ["object", "oldObject"])
-def test_an_object_that_is_being_deleted_is_allowed_whatever_becomes_of_it(
+def test_an_update_of_an_object_that_is_being_deleted_is_ignored(
     ask: Callable[..., tuple[str, Document]], which: str
 ) -> None:
     document = review_of("deployment-update")
@@ -527,7 +546,7 @@ def test_an_object_that_is_being_deleted_is_allowed_whatever_becomes_of_it(
     assert ask(document, STRICT) == ("ignored", NOTHING)
 
 
-def test_a_new_object_is_decided_even_if_it_says_that_it_is_being_deleted(
+def test_a_new_object_with_a_deletion_timestamp_is_decided(
     ask: Callable[..., tuple[str, Document]],
 ) -> None:
     document = review_of("pod-of-replicaset")
@@ -537,13 +556,13 @@ def test_a_new_object_is_decided_even_if_it_says_that_it_is_being_deleted(
     assert expected[0] != "ignored"
 
 
-def test_an_update_without_what_was_there_before_is_decided(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_an_update_without_the_old_object_is_decided(ask: Callable[..., tuple[str, Document]]) -> None:
     document = review_of("deployment-update")
     document["request"]["oldObject"] = None
     assert ask(document, DENY)[0] == "denied"
 
 
-def test_a_pod_and_a_job_are_patched_before_they_are_there_and_never_after(
+def test_a_pod_is_patched_only_when_it_is_created(
     ask: Callable[..., tuple[str, Document]],
 ) -> None:
     def edit(document: Document) -> None:
@@ -554,18 +573,18 @@ def test_a_pod_and_a_job_are_patched_before_they_are_there_and_never_after(
     assert ask(document, ALWAYS, mutating=True) == ("ignored", NOTHING)
 
 
-def test_a_deployment_is_patched_when_it_changes_or_when_it_comes_to_be_asked_for(
+def test_a_deployment_is_patched_when_it_changes_or_is_newly_annotated(
     ask: Callable[..., tuple[str, Document]],
 ) -> None:
-    expected = patched(named(IN_TEMPLATE), appended(IN_TEMPLATE, TO_V1), runner=f"{TEMPLATE}=v1")
+    expected = patched(name_test(IN_TEMPLATE), appended(IN_TEMPLATE, TO_V1), runner=f"{TEMPLATE}=v1")
     changed = updated(
         deployment(),
         lambda document: document["spec"]["template"]["spec"]["containers"][0].update(image="vllm/vllm-openai:v0.24.0"),
     )
     assert ask(changed, ALWAYS, mutating=True) == ("patched", expected)
-    asked_for = updated(deployment(), lambda document: document["metadata"]["annotations"].update({SET_ENV: "true"}))
-    assert ask(asked_for, WARN, mutating=True) == ("patched", expected)
-    assert ask(asked_for, WARN) == ("ignored", NOTHING)
+    annotated = updated(deployment(), lambda document: document["metadata"]["annotations"].update({SET_ENV: "true"}))
+    assert ask(annotated, WARN, mutating=True) == ("patched", expected)
+    assert ask(annotated, WARN) == ("ignored", NOTHING)
 
 
 # annotations
@@ -583,7 +602,7 @@ def test_a_deployment_is_patched_when_it_changes_or_when_it_comes_to_be_asked_fo
         ("yes", None, "ignored", "patched"),
     ],
 )
-def test_the_innermost_annotation_says_whether_the_variable_is_set(
+def test_the_innermost_annotation_decides_whether_the_variable_is_set(
     ask: Callable[..., tuple[str, Document]],
     on_object: str | None,
     on_template: str | None,
@@ -592,9 +611,9 @@ def test_the_innermost_annotation_says_whether_the_variable_is_set(
 ) -> None:
     document = deployment()
     made = document["request"]["object"]
-    for place, value in ((made, on_object), (made["spec"]["template"], on_template)):
+    for holder, value in ((made, on_object), (made["spec"]["template"], on_template)):
         if value is not None:
-            place["metadata"]["annotations"][SET_ENV] = value
+            holder["metadata"]["annotations"][SET_ENV] = value
     assert [ask(document, options, mutating=True)[0] for options in (WARN, ALWAYS, OFF)] == [
         annotated,
         always,
@@ -602,10 +621,10 @@ def test_the_innermost_annotation_says_whether_the_variable_is_set(
     ]
 
 
-def test_an_annotation_that_says_neither_is_warned_of(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_an_annotation_that_is_not_a_boolean_has_a_warning(ask: Callable[..., tuple[str, Document]]) -> None:
     document = pod({"args": ["--model", QWEN]}, annotations={SET_ENV: "Yes"})
-    said = f'{POD}: the annotation `{SET_ENV}` is `Yes`; write "true" or "false"'
-    assert ask(document, WARN) == ("warned", told(said, runner=f"{POD}=v2"))
+    message = f'{POD}: the annotation `{SET_ENV}` is `Yes`; write "true" or "false"'
+    assert ask(document, WARN) == ("warned", warned(message, runner=f"{POD}=v2"))
     assert ask(document, OFF) == ("allowed", {"allowed": True, "auditAnnotations": {"runner": f"{POD}=v2"}})
 
 
@@ -631,14 +650,14 @@ MODELS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("annotation", "why"), MODELS)
-def test_models_that_an_annotation_does_not_state_well_leave_the_object_undecided(
+def test_an_invalid_annotation_of_models_leaves_the_object_undecided(
     ask: Callable[..., tuple[str, Document]], annotation: Any, why: str
 ) -> None:
     document = pod({"args": ["--model", QWEN]}, annotations={MODEL_CONFIGS: annotation})
-    assert ask(document, WARN) == ("undecided", told(f"{POD}: {why}", runner=f"{POD}=undecided"))
+    assert ask(document, WARN) == ("undecided", warned(f"{POD}: {why}", runner=f"{POD}=undecided"))
 
 
-def test_an_annotation_states_the_version_that_an_image_does_not_tell(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_an_annotation_names_the_version_if_the_image_does_not(ask: Callable[..., tuple[str, Document]]) -> None:
     container = {"args": ["--model", QWEN, *NIXL], "image": "vllm/vllm-openai:latest"}
     default = (
         "the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; decided for 0.23.0, the default "
@@ -650,17 +669,17 @@ def test_an_annotation_states_the_version_that_an_image_does_not_tell(ask: Calla
     assert ask(pod(container, annotations={VLLM_VERSION: "x"}), WARN)[1]["warnings"] == [f"{POD}: not decided: {why}"]
 
 
-def test_an_annotation_asks_for_the_closest_release_where_none_is_known(
+def test_an_annotation_selects_the_closest_release_for_an_unknown_one(
     ask: Callable[..., tuple[str, Document]],
 ) -> None:
     container = {"args": ["--model", QWEN, *NIXL], "image": "vllm/vllm-openai:v0.99.0"}
     known = "known releases: 0.20.0 to 0.33.0; name one of them, or annotate `runner-policy/beyond-verified: nearest`"
     unknown = f"{POD}: not decided: the image `vllm/vllm-openai:v0.99.0`: unknown release `0.99.0`; {known}"
-    assert ask(pod(container), WARN) == ("undecided", told(unknown, runner=f"{POD}=undecided"))
+    assert ask(pod(container), WARN) == ("undecided", warned(unknown, runner=f"{POD}=undecided"))
     closest = f"{POD}: vLLM 0.99.0 was not checked against these rules; decided as 0.33.0"
     assert ask(pod(container, annotations={BEYOND_VERIFIED: "nearest"}), WARN) == (
         "warned",
-        told(closest, runner=f"{POD}=v2"),
+        warned(closest, runner=f"{POD}=v2"),
     )
     stated = f"{POD}: not decided: the annotation `{VLLM_VERSION}`: unknown release `9.9`; {known}"
     latest = {**container, "image": "vllm/vllm-openai:latest"}
@@ -675,19 +694,19 @@ def test_an_annotation_asks_for_the_closest_release_where_none_is_known(
     assert max(map(len, (unknown, stated))) <= MAX_WARNING
 
 
-def test_what_is_only_tried_is_said_to_be(ask: Callable[..., tuple[str, Document]], policy: Policy) -> None:
-    told_apart = []
+def test_the_decision_that_checks_a_patch_is_a_trial(ask: Callable[..., tuple[str, Document]], policy: Policy) -> None:
+    trials = []
 
-    def noting(request: Request, *, is_trial: bool = False) -> Decision:
-        told_apart.append(is_trial)
+    def recording(request: Request, *, is_trial: bool = False) -> Decision:
+        trials.append(is_trial)
         return policy.decide(request, TODAY)
 
-    assert ask(deployment(), ALWAYS, mutating=True, by=noting)[0] == "patched"
-    assert ask(deployment(), ALWAYS, by=noting)[0] == "warned"
-    assert told_apart == [False, True, False]
+    assert ask(deployment(), ALWAYS, mutating=True, decide_with=recording)[0] == "patched"
+    assert ask(deployment(), ALWAYS, decide_with=recording)[0] == "warned"
+    assert trials == [False, True, False]
 
 
-def test_each_template_has_annotations_of_its_own(policy: Policy, ask: Callable[..., tuple[str, Document]]) -> None:
+def test_each_template_has_its_own_annotations(policy: Policy, ask: Callable[..., tuple[str, Document]]) -> None:
     document = review_of("leaderworkerset")
     made = document["request"]["object"]
     for role, version in (("leader", "0.33.0"), ("worker", "0.23.0")):
@@ -706,21 +725,21 @@ def test_each_template_has_annotations_of_its_own(policy: Policy, ask: Callable[
     made["spec"] = {"roles": roles}
     decided: list[str] = []
 
-    def noting(request: Request, **_: bool) -> Decision:
+    def recording(request: Request, **_: bool) -> Decision:
         decided.append(request.vllm_version)
         return policy.decide(request, TODAY)
 
-    ask(document, WARN, by=noting)
+    ask(document, WARN, decide_with=recording)
     assert decided == list(policy.releases.known)
 
 
-# what is said
+# messages
 
 
-def test_warnings_are_short_printable_lines_and_few(
+def test_warnings_are_few_short_printable_lines(
     ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]
 ) -> None:
-    def saying(request: Request, **_: bool) -> Decision:
+    def with_warnings(request: Request, **_: bool) -> Decision:
         decision: Decision = decide(request)
         return replace(
             decision,
@@ -728,7 +747,7 @@ def test_warnings_are_short_printable_lines_and_few(
             warnings=["é“x”\n\t\x1b[31m\u202e" + "y" * 400, *(f"note {number}" for number in range(20))],
         )
 
-    warnings = ask(deployment(), WARN, by=saying)[1]["warnings"]
+    warnings = ask(deployment(), WARN, decide_with=with_warnings)[1]["warnings"]
     assert warnings[0] == (f"{TEMPLATE}: é“x” \\x1b[31m\\u202e" + "y" * 400)[: MAX_WARNING - 1] + "…"
     assert warnings[1:-1] == [f"{TEMPLATE}: note {number}" for number in range(8)]
     assert warnings[-1] == "12 more warnings are not shown; `POST /v1/decisions` with the object answers with all"
@@ -743,8 +762,13 @@ def test_a_long_path_is_shortened_in_the_middle(ask: Callable[..., tuple[str, Do
         "spec": {"services": {"decode" * 60: {"extraPodSpec": {"mainContainer": container}}}}
     }
     (warning,) = ask(document, WARN)[1]["warnings"]
-    path, _, said = warning.partition(": ")
-    assert (len(path), path[:20], "…" in path, said.startswith("not decided: the config.json of `a/b` is needed")) == (
+    path, _, message = warning.partition(": ")
+    assert (
+        len(path),
+        path[:20],
+        "…" in path,
+        message.startswith("not decided: the config.json of `a/b` is needed"),
+    ) == (
         MAX_PATH,
         "spec.services.decode",
         True,
@@ -752,7 +776,7 @@ def test_a_long_path_is_shortened_in_the_middle(ask: Callable[..., tuple[str, Do
     )
 
 
-def test_an_engine_that_would_not_start_on_the_decided_runner_is_denied_and_left_as_it_is(
+def test_an_engine_that_would_not_start_on_the_decided_runner_is_denied_and_not_patched(
     ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]
 ) -> None:
     def refusing(request: Request, **_: bool) -> Decision:
@@ -760,12 +784,12 @@ def test_an_engine_that_would_not_start_on_the_decided_runner_is_denied_and_left
         return replace(decision, starts=False, startup_errors=["Model Runner V1 does not support: x", "second"])
 
     on_v1 = f"{TEMPLATE}: vLLM will not start on V1, which the policy decided: Model Runner V1 does not support: x"
-    assert ask(deployment(), WARN, by=refusing) == ("warned", told(f"{on_v1} (and 1 more)"))
-    assert ask(deployment(), DENY, by=refusing) == (
+    assert ask(deployment(), WARN, decide_with=refusing) == ("warned", warned(f"{on_v1} (and 1 more)"))
+    assert ask(deployment(), DENY, decide_with=refusing) == (
         "denied",
         denied(f"{on_v1}; second ({EXPLAINED})", runner=f"{TEMPLATE}=v1"),
     )
-    assert ask(deployment(), ALWAYS, mutating=True, by=refusing) == ("allowed", NOTHING)
+    assert ask(deployment(), ALWAYS, mutating=True, decide_with=refusing) == ("allowed", NOTHING)
 
 
 # the patch
@@ -773,7 +797,7 @@ def test_an_engine_that_would_not_start_on_the_decided_runner_is_denied_and_left
 
 SECRET = {"name": VARIABLE, "valueFrom": {"secretKeyRef": {"name": "vllm", "key": "v2"}}}
 OTHER = {"name": "HF_HOME", "value": "/models"}
-LISTS: list[tuple[list[Document] | None, list[Document]]] = [
+ENVIRONMENTS: list[tuple[list[Document] | None, list[Document]]] = [
     (None, [TO_V1]),
     ([], [TO_V1]),
     ([OTHER], [OTHER, TO_V1]),
@@ -787,8 +811,8 @@ LISTS: list[tuple[list[Document] | None, list[Document]]] = [
 
 
 @pytest.mark.parametrize("absent", [False, True])
-@pytest.mark.parametrize(("before", "after"), LISTS)
-def test_a_patch_leaves_the_variable_once_with_the_value_that_was_decided(
+@pytest.mark.parametrize(("before", "after"), ENVIRONMENTS)
+def test_a_patch_sets_the_variable_once_to_the_decided_value(
     ask: Callable[..., tuple[str, Document]], before: list[Document] | None, after: list[Document], *, absent: bool
 ) -> None:
     document = deployment(env=before)
@@ -803,33 +827,33 @@ def test_a_patch_leaves_the_variable_once_with_the_value_that_was_decided(
     assert ask(document, ALWAYS) == ("allowed", {"allowed": True, "auditAnnotations": {"runner": f"{TEMPLATE}=v1"}})
 
 
-def test_a_variable_that_a_script_sets_by_itself_is_not_patched_but_warned_of(
+def test_a_variable_that_a_script_sets_has_a_warning_and_no_patch(
     ask: Callable[..., tuple[str, Document]],
 ) -> None:
     script = f"export {VARIABLE}=$(cat /etc/runner); vllm serve {QWEN} --kv-transfer-config '{NIXL[1]}'"
     document = deployment(command=["sh", "-c"], args=[script])
     assert ask(document, ALWAYS, mutating=True) == ("allowed", NOTHING)
     assert ask(document, ALWAYS)[1]["warnings"] == [f"{TEMPLATE}: {SET}", f"{TEMPLATE}: {ELSEWHERE}"]
-    set_in_vain = deployment(command=["sh", "-c"], args=[script], env=[TO_V1])
-    assert ask(set_in_vain, ALWAYS, mutating=True) == ("allowed", NOTHING)
+    also_in_env = deployment(command=["sh", "-c"], args=[script], env=[TO_V1])
+    assert ask(also_in_env, ALWAYS, mutating=True) == ("allowed", NOTHING)
 
 
-def test_what_cannot_be_tried_with_the_variable_is_not_patched(
+def test_an_object_is_not_patched_if_the_patched_object_cannot_be_decided(
     ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]
 ) -> None:
-    asked = []
+    requests = []
 
     def once(request: Request, **_: bool) -> Decision:
-        asked.append(request)
-        if len(asked) > 1:
+        requests.append(request)
+        if len(requests) > 1:
             raise EngineFailed("the rule engine did not finish")
         decision: Decision = decide(request)
         return decision
 
-    assert ask(deployment(), ALWAYS, mutating=True, by=once) == ("allowed", NOTHING)
+    assert ask(deployment(), ALWAYS, mutating=True, decide_with=once) == ("allowed", NOTHING)
 
 
-def test_an_engine_within_a_text_is_warned_of_and_not_patched(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_an_engine_in_an_embedded_text_has_a_warning_and_no_patch(ask: Callable[..., tuple[str, Document]]) -> None:
     serve = f"""
 llm_configs:
   - model_loading_config: {{model_id: qwen3, model_source: {QWEN}}}
@@ -844,30 +868,30 @@ llm_configs:
 
 
 def applied(document: Any, operations: list[Document]) -> Any:
-    """Apply a patch to a document (RFC 6902, as far as it is needed here)."""
+    """The document with a patch applied (the operations of RFC 6902 that are used here)."""
     document = copy.deepcopy(document)
     for operation in operations:
-        *above, last = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]
-        place = document
-        for step in above:
-            place = place[int(step)] if isinstance(place, list) else place[step]
-        key = int(last) if isinstance(place, list) and last != "-" else last
+        *parents, last = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]
+        parent = document
+        for step in parents:
+            parent = parent[int(step)] if isinstance(parent, list) else parent[step]
+        key = int(last) if isinstance(parent, list) and last != "-" else last
         match operation["op"]:
             case "test":
-                assert place[key] == operation["value"]
+                assert parent[key] == operation["value"]
             case "remove":
-                del place[key]
+                del parent[key]
             case "replace":
-                assert place[key] is not None
-                place[key] = operation["value"]
-            case "add" if isinstance(place, list):
-                place.insert(len(place) if key == "-" else key, operation["value"])
+                assert parent[key] is not None
+                parent[key] = operation["value"]
+            case "add" if isinstance(parent, list):
+                parent.insert(len(parent) if key == "-" else key, operation["value"])
             case "add":
-                place[key] = operation["value"]
+                parent[key] = operation["value"]
     return document
 
 
-# whatever is sent
+# arbitrary reviews
 
 
 scalars = st.one_of(
@@ -884,16 +908,16 @@ values = st.recursive(
 )
 
 
-def places(document: Any, path: Place = ()) -> list[Place]:
-    """Every place in a document."""
+def steps_of(document: Any, path: Steps = ()) -> list[Steps]:
+    """The steps to every value in a document."""
     below = (
         document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
     )
-    return [path, *(place for key, value in below for place in places(value, (*path, key)))]
+    return [path, *(steps for key, value in below for steps in steps_of(value, (*path, key)))]
 
 
 def faults_of(document: Any) -> tuple[RequestFault, ...]:
-    """Why a document is no review; nothing where it is one."""
+    """The faults of a document as a review; none if it is one."""
     try:
         read_review(document)
     except RequestInvalid as error:
@@ -901,36 +925,36 @@ def faults_of(document: Any) -> tuple[RequestFault, ...]:
     return ()
 
 
-PLACES = {
-    name: [place for place in places(document) if "managedFields" not in place] for name, document in REVIEWS.items()
+STEPS = {
+    name: [steps for steps in steps_of(document) if "managedFields" not in steps] for name, document in REVIEWS.items()
 }
 
 
 @st.composite
 def mutations(draw: st.DrawFn) -> Any:
-    """Reviews with another value at one or two places, or without them."""
+    """Reviews with one or two values replaced or removed."""
     name = draw(st.sampled_from(sorted(REVIEWS)))
     document: Any = review_of(name)
-    for place in draw(st.lists(st.sampled_from(PLACES[name]), min_size=1, max_size=2)):
-        document = changed(document, place, draw(values), gone=draw(st.booleans()))
+    for steps in draw(st.lists(st.sampled_from(STEPS[name]), min_size=1, max_size=2)):
+        document = changed(document, steps, draw(values), removed=draw(st.booleans()))
     return document
 
 
-def changed(document: Any, path: Place, value: Any, *, gone: bool) -> Any:
+def changed(document: Any, path: Steps, value: Any, *, removed: bool) -> Any:
     if not path:
         return value
     key, *rest = path
-    there = (
+    is_present = (
         key in document
         if isinstance(document, dict)
         else isinstance(document, list) and isinstance(key, int) and key < len(document)
     )
-    if not there:  # an earlier change took it away
+    if not is_present:  # an earlier change removed it
         return document
-    if gone and not rest:
+    if removed and not rest:
         del document[key]
     else:
-        document[key] = changed(document[key], tuple(rest), value, gone=gone)
+        document[key] = changed(document[key], tuple(rest), value, removed=removed)
     return document
 
 

@@ -1,4 +1,4 @@
-"""Candidate rules: laid over the loaded ones, tried, compared, and kept from doing harm."""
+"""Candidate rules: overlaid on the loaded ones, evaluated within limits, and compared."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ KV = {
 
 
 def rule(name: str, effect: str = "fallback-v1", when: Any = "always", **members: Any) -> str:
-    """A rule for every release from 0.22 on, of the house where its effect allows."""
-    says = {"exclude-v2": "feature", "exclude-v1": "feature", "advise": "text"}.get(effect, "message")
+    """A rule for every release from 0.22 on, with the fields of a house rule."""
+    field = {"exclude-v2": "feature", "exclude-v1": "feature", "advise": "text"}.get(effect, "message")
     document = {
         "id": name,
         "title": "A candidate",
@@ -43,9 +43,9 @@ def rule(name: str, effect: str = "fallback-v1", when: Any = "always", **members
         "owner": "tests",
         "review_by": "2040-01-01",
         "blocked_by": "nothing",
-        "why": "It is tried.",
+        "why": "For the test.",
         "references": ["https://example.org"],
-        says: f"{name} says so",
+        field: f"message of {name}",
         **members,
         "releases": [{"vllm": ">=0.22", "when": when}],
     }
@@ -66,10 +66,10 @@ def current(policy: Policy, request: Any = KV) -> Decision:
     return policy.decide(read_request(request, policy.releases), TODAY)
 
 
-# Laying over.
+# Overlays.
 
 
-def test_a_candidate_stands_in_place_of_the_rule_of_its_id(sources: Sources) -> None:
+def test_a_candidate_replaces_the_rule_with_its_id(sources: Sources) -> None:
     text = rule("kv-connector-fallback")
     texts, ids = overlay(sources.rules, [text], [])
     assert (texts, ids) == ({**sources.rules, "house/kv-connector-fallback.yaml": text}, ["kv-connector-fallback"])
@@ -93,7 +93,7 @@ def test_a_candidate_stands_in_place_of_the_rule_of_its_id(sources: Sources) -> 
         "another",
         "no effect",
         "no text",
-        "called as the list of releases",
+        "named like the list of releases",
     ],
 )
 def test_a_new_candidate_goes_to_the_layer_of_its_effect(sources: Sources, text: str, path: str) -> None:
@@ -105,14 +105,14 @@ def test_a_condition_may_be_a_candidate_too(sources: Sources) -> None:
     text = json.dumps(
         {
             "id": "microbatching",
-            "why": "It is tried.",
+            "why": "For the test.",
             "releases": [{"vllm": ">=0.30", "when": {"lora_config": "present"}}],
         }
     )
     assert overlay(sources.rules, [text], [])[0]["upstream/conditions/microbatching.yaml"] == text
 
 
-def test_a_rule_can_be_taken_away_and_given_back(sources: Sources) -> None:
+def test_a_rule_can_be_removed_and_added_again(sources: Sources) -> None:
     path = "house/kv-connector-fallback.yaml"
     without = {name: text for name, text in sources.rules.items() if name != path}
     assert overlay(sources.rules, [], ["kv-connector-fallback"]) == (without, ["kv-connector-fallback"])
@@ -122,13 +122,13 @@ def test_a_rule_can_be_taken_away_and_given_back(sources: Sources) -> None:
     )
 
 
-def test_the_base_is_left_as_it_is(sources: Sources) -> None:
+def test_an_overlay_does_not_change_the_base(sources: Sources) -> None:
     before = dict(sources.rules)
     overlay(sources.rules, [rule("kv-connector-fallback"), rule("new-rule")], ["moe"])
     assert sources.rules == before
 
 
-def test_ids_to_remove_that_are_not_there_are_faults(sources: Sources) -> None:
+def test_unknown_ids_to_remove_are_faults(sources: Sources) -> None:
     with pytest.raises(RequestInvalid) as raised:
         overlay(sources.rules, ["["], ["kv-connector-fallbak", "moe", "zzz"])
     assert [(fault.pointer, fault.message) for fault in raised.value.faults] == [
@@ -144,7 +144,7 @@ def test_a_candidate_that_is_given_twice_is_a_fault(sources: Sources) -> None:
         overlay(sources.rules, [rule("twice"), rule("once"), rule("twice", effect="force-v2")], [])
 
 
-def test_candidates_that_cannot_be_placed_are_faults_all_at_once(sources: Sources) -> None:
+def test_all_candidates_that_cannot_be_overlaid_are_reported_at_once(sources: Sources) -> None:
     with pytest.raises(RulesInvalid) as raised:
         overlay(
             sources.rules,
@@ -162,27 +162,27 @@ def test_candidates_that_cannot_be_placed_are_faults_all_at_once(sources: Source
             ],
             [],
         )
-    lacking = "the rule has no `id` in lower-case words with hyphens; add it"
+    message = "the rule has no `id` in lower-case words with hyphens; add it"
     assert [str(fault) for fault in raised.value.faults] == [
         "rules[0]:1:1: empty; there is no document",
-        f"rules[1]:1:1: {lacking}",
-        f"rules[2]:1:1: {lacking}",
-        f"rules[3]:1:1: {lacking}",
-        f"rules[4]:1:1: {lacking}",
+        f"rules[1]:1:1: {message}",
+        f"rules[2]:1:1: {message}",
+        f"rules[3]:1:1: {message}",
+        f"rules[4]:1:1: {message}",
         "rules[5]:1:4: not YAML: the bracket `[` is not closed with `]`, or a comma is missing between its items",
-        f"rules[7]:3:3: {lacking}",
+        f"rules[7]:3:3: {message}",
         "rules[8]:1:1: not YAML: a lone surrogate",
-        f"rules[9]:1:1: {lacking}",
+        f"rules[9]:1:1: {message}",
     ]
 
 
-# Trying.
+# Evaluation.
 
 
-def test_a_candidate_is_tried_on_the_request(sources: Sources) -> None:
-    tried = run_job(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"})))
-    assert tried.decision
-    assert (tried.decision.runner, tried.rules, tried.faults, tried.request_faults, tried.failed) == (
+def test_a_candidate_is_evaluated_on_the_request(sources: Sources) -> None:
+    result = run_job(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"})))
+    assert result.decision
+    assert (result.decision.runner, result.rules, result.faults, result.request_faults, result.failed) == (
         "v2",
         ["kv-connector-fallback"],
         [],
@@ -191,10 +191,10 @@ def test_a_candidate_is_tried_on_the_request(sources: Sources) -> None:
     )
 
 
-def test_faults_in_a_candidate_are_told_by_the_file_that_it_would_be(sources: Sources) -> None:
-    tried = run_job(job(sources, rule("new-rule", effect="fallback-v3", review_by="soon")))
-    assert tried == SandboxResult(faults=tried.faults)
-    assert [(fault.path, fault.message) for fault in tried.faults] == [
+def test_faults_in_a_candidate_name_the_file_that_it_would_be(sources: Sources) -> None:
+    result = run_job(job(sources, rule("new-rule", effect="fallback-v3", review_by="soon")))
+    assert result == SandboxResult(faults=result.faults)
+    assert [(fault.path, fault.message) for fault in result.faults] == [
         (
             "house/new-rule.yaml",
             (
@@ -206,9 +206,9 @@ def test_faults_in_a_candidate_are_told_by_the_file_that_it_would_be(sources: So
     ]
 
 
-def test_taking_away_what_decides_last_is_a_fault(sources: Sources) -> None:
-    tried = run_job(job(sources, remove=["v2-by-default"]))
-    assert [(fault.path, fault.message) for fault in tried.faults][:1] == [
+def test_removing_the_rule_that_decides_last_is_a_fault(sources: Sources) -> None:
+    result = run_job(job(sources, remove=["v2-by-default"]))
+    assert [(fault.path, fault.message) for fault in result.faults][:1] == [
         (
             "releases.yaml",
             "no rule decides in 0.22.0 if no other rule fires; add a `default-v2` rule with `when: always`",
@@ -219,14 +219,14 @@ def test_taking_away_what_decides_last_is_a_fault(sources: Sources) -> None:
 def test_rules_for_the_set_variable_alone_are_a_fault_in_releases_where_it_may_be_unset(sources: Sources) -> None:
     on = rule_text("on", "override-v2", {VARIABLE: True})
     off = rule_text("off", "not-default", {VARIABLE: False})
-    tried = run_job(job(sources, on, off, request={"facts": {}}, remove=["v2-by-default"]))
-    found = [fault.message for fault in tried.faults if fault.path == "releases.yaml"]
+    result = run_job(job(sources, on, off, request={"facts": {}}, remove=["v2-by-default"]))
+    found = [fault.message for fault in result.faults if fault.path == "releases.yaml"]
     assert found[:1] == [
         "no rule decides in 0.22.0 if no other rule fires; add a `default-v2` rule with `when: always`"
     ]
 
 
-def test_a_request_that_does_not_fit_is_told_so(sources: Sources) -> None:
+def test_faults_of_the_request_are_reported(sources: Sources) -> None:
     assert run_job(job(sources, request={"facts": {}, "vllm_version": "newest", "explain": 1})) == SandboxResult(
         request_faults=[
             RequestFault("/vllm_version", "invalid version `newest`; write it as `0.23.0` or `v0.23.0`"),
@@ -236,27 +236,25 @@ def test_a_request_that_does_not_fit_is_told_so(sources: Sources) -> None:
     )
 
 
-def test_rules_that_the_engine_refuses_are_told_so(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_that_the_engine_refuses_are_reported(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("policy.engine.compiler.UNGROUPED", 0)
     monkeypatch.setattr("policy.engine.compiler.MAX_GROUPS", 0)
     assert run_job(job(sources)) == SandboxResult(failed="11 conditions are more than the 0 that one release can have")
 
 
-def test_what_was_tried_survives_the_way_between_processes(sources: Sources) -> None:
-    for tried in (
+def test_a_result_is_unchanged_by_encoding_and_decoding(sources: Sources) -> None:
+    for result in (
         run_job(job(sources, request={**KV, "explain": True})),
         run_job(job(sources, "id: broken")),
         run_job(job(sources, request=[])),
     ):
-        assert read_result(encode(tried)) == tried
+        assert read_result(encode(result)) == result
 
 
-# Comparing.
+# Comparison.
 
 
-def test_a_comparison_names_every_member_that_changes_and_the_rule_that_does_it(
-    sources: Sources, policy: Policy
-) -> None:
+def test_a_comparison_names_every_changed_field_and_the_rule_that_changes_it(sources: Sources, policy: Policy) -> None:
     found = compare(
         current(policy),
         run_job(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"}))),
@@ -279,7 +277,7 @@ def test_a_change_is_written_with_from_and_to() -> None:
     }
 
 
-def test_a_rule_that_was_taken_away_is_named(sources: Sources, policy: Policy) -> None:
+def test_a_removed_rule_is_named(sources: Sources, policy: Policy) -> None:
     found = compare(current(policy), run_job(job(sources, remove=["kv-connector-fallback", "moe"])))
     assert [(change.member, change.rules) for change in found.changes if isinstance(change, MemberChange)] == [
         ("runner", ["kv-connector-fallback"]),
@@ -288,12 +286,12 @@ def test_a_rule_that_was_taken_away_is_named(sources: Sources, policy: Policy) -
     ]
 
 
-def test_where_the_touched_rules_do_not_stand_those_that_differ_are_named(sources: Sources, policy: Policy) -> None:
+def test_if_no_changed_rule_is_a_reason_the_differing_reasons_are_named(sources: Sources, policy: Policy) -> None:
     request = {"vllm_version": "0.30.0", "facts": {"parallel_config": {"ubatch_size": 2}}}
     text = json.dumps(
         {
             "id": "microbatching",
-            "why": "It is tried.",
+            "why": "For the test.",
             "releases": [{"vllm": ">=0.30", "when": {"parallel_config.enable_dbo": True}}],
         }
     )
@@ -327,7 +325,7 @@ def run(work: CandidateJob) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(COMMAND, input=encode(work), capture_output=True, timeout=60, check=False)
 
 
-def test_the_process_answers_what_a_call_would(sources: Sources) -> None:
+def test_the_process_gives_the_result_of_a_call(sources: Sources) -> None:
     done = run(job(sources, rule("new-rule", when={"lora_config": "present"}), request={**KV, "explain": True}))
     found, expected = (
         read_result(done.stdout),
@@ -391,28 +389,28 @@ SIZES = [
         "size",
     ],
 )
-def test_a_hostile_candidate_is_refused_with_a_word_and_within_bounds(sources: Sources, text: str) -> None:
+def test_a_hostile_candidate_is_refused_with_short_messages_within_the_limits(sources: Sources, text: str) -> None:
     done = run(job(sources, text, seconds=5))
-    tried = read_result(done.stdout)
-    assert (tried.decision, tried.faults != [], done.returncode, done.stderr) == (None, True, 0, b"")
-    assert [fault.message for fault in tried.faults if len(fault.message) > 1000] == []
+    result = read_result(done.stdout)
+    assert (result.decision, result.faults != [], done.returncode, done.stderr) == (None, True, 0, b"")
+    assert [fault.message for fault in result.faults if len(fault.message) > 1000] == []
 
 
-def test_many_long_lists_are_answered_within_bounds(sources: Sources) -> None:
+def test_many_long_lists_are_evaluated_within_the_limits(sources: Sources) -> None:
     rules = [
         rule(f"long-{n}", when={"kv_transfer_config.kv_connector": {"in": [f"Connector{n}x{m}" for m in range(600)]}})
         for n in range(10)
     ]
-    tried = read_result(
+    result = read_result(
         run(
             job(sources, *rules, rule("nixl", when={"kv_transfer_config.kv_connector": {"in": ["a", "NixlConnector"]}}))
         ).stdout
     )
-    assert tried.decision
-    assert [reason.rule for reason in tried.decision.reasons if reason.decisive] == ["kv-connector-fallback", "nixl"]
+    assert result.decision
+    assert [reason.rule for reason in result.decision.reasons if reason.decisive] == ["kv-connector-fallback", "nixl"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the bounds are those of Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of Linux")
 @pytest.mark.parametrize(
     ("afterwards", "code", "message"),
     [
@@ -430,7 +428,7 @@ def test_many_long_lists_are_answered_within_bounds(sources: Sources) -> None:
     ],
     ids=["time", "crash", "memory"],
 )
-def test_what_exceeds_the_bounds_ends_the_process(sources: Sources, afterwards: str, code: int, message: str) -> None:
+def test_exceeding_a_limit_ends_the_process(sources: Sources, afterwards: str, code: int, message: str) -> None:
     command = [sys.executable, "-c", f"import os\nfrom policy.checks import candidate\ncandidate.main()\n{afterwards}"]
     done = subprocess.run(command, input=encode(job(sources, seconds=2)), capture_output=True, timeout=60, check=False)
     assert (done.returncode, exit_reason(done.returncode, 2)) == (code, message)

@@ -30,7 +30,7 @@ HOUSE = {
 
 
 def catalogue(known: list[str] = KNOWN, **rules: str) -> Catalogue:
-    """Rules of some releases, by their paths with ``__`` for a slash; one always decides."""
+    """A catalogue of rules by path, with ``__`` for a slash, and one rule that always decides."""
     texts = {f"{name.replace('__', '/').replace('_', '-')}.yaml": text for name, text in rules.items()}
     releases = yaml.safe_dump({"known": known, "default": known[0]})
     return load(Sources({"releases.yaml": releases, "upstream/v2.yaml": rule_text("v2", "default-v2"), **texts}))
@@ -67,7 +67,7 @@ def advice(**members: Any) -> Catalogue:
 CONDITION = "id: named\nwhy: Because.\nreleases: [{vllm: '>=0.22', when: {model_config.is_moe: %s}}]\n"
 
 
-def named(value: str, line: str = "") -> Catalogue:
+def with_condition(value: str, line: str = "") -> Catalogue:
     rule = line + rule_text("moe", "not-default", {"uses": "named"})
     return catalogue(upstream__conditions__named=CONDITION % value, upstream__moe=rule)
 
@@ -84,7 +84,7 @@ HEAD, HOUSE_HEAD, ADVICE_HEAD = (
     [
         (moe(), moe(), []),
         (moe(), moe({"all": [MOE]}), []),
-        (named("true"), named("true", "# a comment\n"), []),
+        (with_condition("true"), with_condition("true", "# a comment\n"), []),
         (
             catalogue(),
             moe(),
@@ -150,8 +150,8 @@ HEAD, HOUSE_HEAD, ADVICE_HEAD = (
             [ADVICE_HEAD, "  0.22.0–0.24.0: unless: moe; before: none", "  0.22.0–0.24.0: runner: v2; before: v1"],
         ),
         (
-            named("true"),
-            named("false"),
+            with_condition("true"),
+            with_condition("false"),
             [
                 "the condition named, used by moe",
                 "  0.22.0–0.24.0: only if model_config.is_moe is false; before: only if it is true",
@@ -159,7 +159,7 @@ HEAD, HOUSE_HEAD, ADVICE_HEAD = (
         ),
         (
             moe(),
-            named("true"),
+            with_condition("true"),
             [
                 HEAD,
                 "  0.22.0–0.24.0: only if the condition named holds; before: only if model_config.is_moe is true",
@@ -206,5 +206,5 @@ HEAD, HOUSE_HEAD, ADVICE_HEAD = (
         ),
     ],
 )
-def test_an_edit_is_said_in_words(before: Catalogue, after: Catalogue, expected: list[str]) -> None:
+def test_an_edit_is_described_in_words(before: Catalogue, after: Catalogue, expected: list[str]) -> None:
     assert lines(before, after) == expected

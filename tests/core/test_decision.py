@@ -1,4 +1,4 @@
-"""Decisions with the shipped rules, and with a house that wants something else."""
+"""Decisions with the shipped rules, and with other house rules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def verdict(decision: Decision) -> tuple[Any, ...]:
 # Whole decisions.
 
 
-def test_a_kv_connector_is_decided_like_this(policy: Policy, catalogue: Catalogue) -> None:
+def test_a_kv_connector_gets_this_decision(policy: Policy, catalogue: Catalogue) -> None:
     facts = {
         "model_config": {**QWEN3, "is_moe": False},
         "kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
@@ -95,7 +95,7 @@ def test_a_kv_connector_is_decided_like_this(policy: Policy, catalogue: Catalogu
     }
 
 
-def test_a_deployment_that_will_not_start_is_decided_like_this(policy: Policy, catalogue: Catalogue) -> None:
+def test_a_deployment_that_will_not_start_gets_this_decision(policy: Policy, catalogue: Catalogue) -> None:
     facts = {
         "model_config": QWEN3,
         "env": {NAME: " 01 "},
@@ -170,7 +170,7 @@ def test_a_deployment_that_will_not_start_is_decided_like_this(policy: Policy, c
     }
 
 
-def test_a_variable_that_cannot_be_read_is_decided_like_this(policy: Policy, catalogue: Catalogue) -> None:
+def test_an_invalid_variable_gets_this_decision(policy: Policy, catalogue: Catalogue) -> None:
     facts = {
         "model_config": QWEN3,
         "env": {NAME: "true"},
@@ -212,11 +212,11 @@ def test_a_variable_that_cannot_be_read_is_decided_like_this(policy: Policy, cat
     }
 
 
-def test_every_decision_has_an_id_of_its_own(policy: Policy) -> None:
+def test_every_decision_has_a_unique_id(policy: Policy) -> None:
     assert len({decided(policy, {}).decision_id for _ in range(100)}) == 100
 
 
-# The shipped policy where no version is named.
+# The shipped policy, for requests without a version.
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_every_decision_has_an_id_of_its_own(policy: Policy) -> None:
         ),
     ],
 )
-def test_by_default_a_deployment_is_decided_so(
+def test_a_deployment_without_a_version_gets_this_decision(
     policy: Policy, facts: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
     assert verdict(decided(policy, facts)) == expected
@@ -544,7 +544,7 @@ def test_by_default_a_deployment_is_decided_so(
         ),
     ],
 )
-def test_in_this_release_a_deployment_is_decided_so(
+def test_a_deployment_gets_this_decision_in_a_release(
     policy: Policy, version: str, facts: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
     assert verdict(decided(policy, facts, version)) == expected
@@ -684,7 +684,7 @@ TWO_FEATURES = {"model_config": {**QWEN3, "logits_processors": ["a:B"]}, "parall
         ),
     ],
 )
-def test_the_warnings_are_what_vllm_itself_logs(
+def test_the_warnings_are_those_that_vllm_logs(
     policy: Policy, versions: list[str], facts: dict[str, Any], warnings: list[str]
 ) -> None:
     assert {version: decided(policy, facts, version).warnings for version in versions} == dict.fromkeys(
@@ -702,7 +702,7 @@ def test_the_warnings_are_what_vllm_itself_logs(
         (None, {}, []),
     ],
 )
-def test_a_release_that_was_not_checked_is_warned_of(
+def test_an_unverified_release_has_a_warning(
     policy: Policy, version: str | None, members: dict[str, Any], warnings: list[str]
 ) -> None:
     assert decided(policy, {"model_config": QWEN3}, version, **members).warnings == warnings
@@ -725,12 +725,12 @@ OVERDUE = ["the house rule `kv-connector-fallback` was to be reviewed by 2027-06
         "on the day",
         "the day after",
         "years after",
-        "though it decided nothing",
+        "it decided nothing",
         "upstream alone",
-        "where it did not fire",
+        "it did not fire",
     ],
 )
-def test_a_house_rule_past_its_review_date_is_warned_of(
+def test_a_house_rule_past_its_review_date_has_a_warning(
     policy: Policy, today: date, facts: dict[str, Any], layers: list[str] | None, warnings: list[str]
 ) -> None:
     assert decided(policy, facts, today=today, layers=layers).warnings == warnings
@@ -754,7 +754,7 @@ def test_warnings_come_in_this_order(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("layers", [None, ["upstream", "house"], ["upstream"]])
-def test_upstream_alone_leaves_the_house_out(policy: Policy, layers: list[str] | None) -> None:
+def test_the_upstream_layer_alone_excludes_house_rules(policy: Policy, layers: list[str] | None) -> None:
     decision = decided(policy, {"model_config": QWEN3, "kv_transfer_config": {}}, layers=layers)
     expected = (
         ("v2", {}, ["v2-by-default"]) if layers == ["upstream"] else ("v1", {NAME: "0"}, ["kv-connector-fallback"])
@@ -764,15 +764,15 @@ def test_upstream_alone_leaves_the_house_out(policy: Policy, layers: list[str] |
 
 def house(name: str, effect: str, when: Any, **members: Any) -> str:
     """A house rule for every release."""
-    part = {"vllm": ">=0.20", "text" if effect == "advise" else "message": f"the house says {name}", "when": when}
+    part = {"vllm": ">=0.20", "text" if effect == "advise" else "message": f"message of {name}", "when": when}
     rule = {
         "id": name,
-        "title": "A wish of the house",
+        "title": "A house rule",
         "effect": effect,
         "owner": "tests",
         "review_by": "2040-01-01",
         "blocked_by": "nothing",
-        "why": "It is tried.",
+        "why": "For the test.",
         "references": ["https://example.org"],
         **members,
         "releases": [part],
@@ -784,35 +784,35 @@ def with_house(sources: Sources, *rules: str) -> Policy:
     return Policy(load(Sources(overlay(sources.rules, list(rules), [])[0])))
 
 
-FORCE = house("wants-v2", "force-v2", {"model_config": "present"})
-FALL = house("wants-v1", "fallback-v1", {"model_config": "present"})
+FORCE_V2 = house("wants-v2", "force-v2", {"model_config": "present"})
+FALLBACK_V1 = house("wants-v1", "fallback-v1", {"model_config": "present"})
 
 
 @pytest.mark.parametrize(
     ("rules", "version", "facts", "expected"),
     [
-        ([FORCE], "0.20.0", {"model_config": {}}, ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "opt-in"])),
+        ([FORCE_V2], "0.20.0", {"model_config": {}}, ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "opt-in"])),
         (
-            [FORCE],
+            [FORCE_V2],
             "0.20.0",
             {"model_config": {}, "env": {NAME: "0"}},
             ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "opt-in"]),
         ),
         (
-            [FORCE],
+            [FORCE_V2],
             "0.23.0",
             {"model_config": {}},
             ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "architecture-allowlist"]),
         ),
-        ([FORCE], "0.23.0", {"model_config": QWEN3}, ("v2", "required", [], [], {}, ["WANTS-V2"])),
+        ([FORCE_V2], "0.23.0", {"model_config": QWEN3}, ("v2", "required", [], [], {}, ["WANTS-V2"])),
         (
-            [FORCE],
+            [FORCE_V2],
             "0.23.0",
             {"model_config": QWEN3, "env": {NAME: "0"}},
             ("v1", "override", [], [], {}, ["VARIABLE-FALSE", "wants-v2"]),
         ),
         (
-            [FORCE],
+            [FORCE_V2],
             "0.23.0",
             {"model_config": QWEN3, "parallel_config": {"enable_dbo": True}},
             (
@@ -825,13 +825,13 @@ FALL = house("wants-v1", "fallback-v1", {"model_config": "present"})
             ),
         ),
         (
-            [FORCE],
+            [FORCE_V2],
             "0.30.0",
             {"model_config": QWEN3, "parallel_config": {"enable_dbo": True}},
             ("v2", "required", [], ["dual batch overlap"], {NAME: "1"}, ["WANTS-V2", "dual-batch-overlap"]),
         ),
         (
-            [FORCE],
+            [FORCE_V2],
             "0.24.0",
             {"model_config": {**QWEN3, "has_inner_state": True}, "cache_config": {"mamba_cache_mode": "align"}},
             (
@@ -847,13 +847,13 @@ FALL = house("wants-v1", "fallback-v1", {"model_config": "present"})
             ),
         ),
         (
-            [FALL, FORCE],
+            [FALLBACK_V1, FORCE_V2],
             "0.33.0",
             {"model_config": {}},
             ("v1", "fallback", [], [], {NAME: "0"}, ["WANTS-V1", "wants-v2"]),
         ),
         (
-            [FALL],
+            [FALLBACK_V1],
             "0.33.0",
             {"model_config": {"is_diffusion": True}},
             (
@@ -866,37 +866,39 @@ FALL = house("wants-v1", "fallback-v1", {"model_config": "present"})
             ),
         ),
         (
-            [FALL],
+            [FALLBACK_V1],
             "0.33.0",
             {"model_config": {}, "watermark_config": {}},
             ("v2", "required", [], [], {}, ["FORCE-WATERMARK", "wants-v1"]),
         ),
         (
-            [FALL],
+            [FALLBACK_V1],
             "0.33.0",
             {"model_config": {}, "env": {NAME: "x"}},
             (None, None, ["invalid literal for int() with base 10: 'x'"], [], {}, ["VARIABLE-MALFORMED"]),
         ),
     ],
 )
-def test_the_house_decides_over_upstream_and_after_the_variable(
+def test_house_rules_take_precedence_over_upstream_but_not_over_the_variable(
     sources: Sources, rules: list[str], version: str, facts: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
     assert verdict(decided(with_house(sources, *rules), facts, version)) == expected
 
 
-def test_an_advisory_of_the_house_may_hang_on_its_own_rule(sources: Sources) -> None:
-    policy = with_house(sources, FALL, house("says-so", "advise", "always", decided_by="wants-v1", unless="exclude-v2"))
+def test_a_house_advisory_may_depend_on_a_house_rule(sources: Sources) -> None:
+    policy = with_house(
+        sources, FALLBACK_V1, house("says-so", "advise", "always", decided_by="wants-v1", unless="exclude-v2")
+    )
     facts: list[dict[str, Any]] = [
         {"model_config": QWEN3},
         {},
         {"model_config": QWEN3, "parallel_config": {"enable_dbo": True}},
     ]
-    assert [decided(policy, document).warnings for document in facts] == [["the house says says-so"], [], []]
+    assert [decided(policy, document).warnings for document in facts] == [["message of says-so"], [], []]
 
 
-def test_the_upstream_verdict_stays_what_vllm_does_by_itself(sources: Sources) -> None:
-    decision = decided(with_house(sources, FORCE), {"model_config": {}, "parallel_config": {"enable_dbo": True}})
+def test_the_upstream_decision_is_that_of_vllm_alone(sources: Sources) -> None:
+    decision = decided(with_house(sources, FORCE_V2), {"model_config": {}, "parallel_config": {"enable_dbo": True}})
     assert msgspec.to_builtins(decision.upstream) == {
         "runner": "v1",
         "outcome": "not-default",
@@ -905,7 +907,7 @@ def test_the_upstream_verdict_stays_what_vllm_does_by_itself(sources: Sources) -
     }
 
 
-def test_a_reason_that_was_kept_is_no_other_deployments(sources: Sources) -> None:
+def test_a_cached_reason_is_not_used_for_another_deployment(sources: Sources) -> None:
     part = {
         "vllm": ">=0.23",
         "text": "{parallel_config.ubatch_size} microbatches",
@@ -916,10 +918,10 @@ def test_a_reason_that_was_kept_is_no_other_deployments(sources: Sources) -> Non
         "title": "It shows a value",
         "effect": "refuse-v2",
         "order": 5000,
-        "why": "It is tried.",
+        "why": "For the test.",
         "references": ["https://example.org"],
     }
-    policy = with_house(sources, FORCE, json.dumps({**refusal, "releases": [part]}))
+    policy = with_house(sources, FORCE_V2, json.dumps({**refusal, "releases": [part]}))
     for size in (1, 2, 1, 2, 1, 2, 3):
         facts = {"model_config": {}, "parallel_config": {"ubatch_size": size}}
         decision = decided(policy, facts)
@@ -929,11 +931,11 @@ def test_a_reason_that_was_kept_is_no_other_deployments(sources: Sources) -> Non
         ] == [size]
 
 
-def answered(policy: Policy, facts: dict[str, Any]) -> dict[str, Any]:
-    """The answer's JSON to a body that is read and answered in the short way."""
-    usual = decode_fast(json.dumps({"facts": facts}).encode(), policy.releases)
-    assert usual
-    found: dict[str, Any] = json.loads(policy.answer(usual, TODAY).json)
+def fast_answer(policy: Policy, facts: dict[str, Any]) -> dict[str, Any]:
+    """The answer of the fast path, without its id."""
+    request = decode_fast(json.dumps({"facts": facts}).encode(), policy.releases)
+    assert request
+    found: dict[str, Any] = json.loads(policy.answer(request, TODAY).json)
     del found["decision_id"]
     return found
 
@@ -944,23 +946,23 @@ def without_id(decision: Decision) -> dict[str, Any]:
     return found
 
 
-def test_where_the_house_takes_vllm_s_own_runner_vllm_still_refuses_as_it_would_by_itself(sources: Sources) -> None:
+def test_an_upstream_refusal_also_applies_if_the_house_decides_the_same_runner(sources: Sources) -> None:
     refusal = {
-        "id": "shy",
-        "title": "It is shy",
+        "id": "no-v2",
+        "title": "No V2",
         "effect": "refuse-v2",
         "order": 5000,
-        "why": "It is tried.",
+        "why": "For the test.",
         "references": ["https://example.org"],
     }
-    shy = json.dumps(
+    no_v2 = json.dumps(
         {
             **refusal,
             "unless": "wants-v2",
             "releases": [{"vllm": ">=0.23", "text": "no V2 here", "when": {"model_config": "present"}}],
         }
     )
-    policy = with_house(sources, FORCE, shy)
+    policy = with_house(sources, FORCE_V2, no_v2)
     decision = decided(policy, {"model_config": QWEN3})
     assert (decision.runner, decision.starts, decision.startup_errors, decision.set_env) == (
         "v2",
@@ -968,11 +970,11 @@ def test_where_the_house_takes_vllm_s_own_runner_vllm_still_refuses_as_it_would_
         ["no V2 here"],
         {},
     )
-    assert answered(policy, {"model_config": QWEN3}) == without_id(decision)
+    assert fast_answer(policy, {"model_config": QWEN3}) == without_id(decision)
 
 
 @pytest.mark.parametrize(
-    ("items", "said"),
+    ("items", "text"),
     [
         ([[1, 8, 3], [9, 64, 1]], "[1, 8, 3], [9, 64, 1]"),
         (["a", 2], "a, 2"),
@@ -980,22 +982,22 @@ def test_where_the_house_takes_vllm_s_own_runner_vllm_still_refuses_as_it_would_
         ([], ""),
     ],
 )
-def test_the_items_of_a_list_are_said_as_they_were_sent(sources: Sources, items: list[Any], said: str) -> None:
+def test_the_items_of_a_list_are_shown_as_they_were_sent(sources: Sources, items: list[Any], text: str) -> None:
     name = "speculative_config.num_speculative_tokens_per_batch_size"
     policy = with_house(
-        sources, house("says", "advise", {name: "present"}).replace("the house says says", f"sizes: {{{name}}}")
+        sources, house("sizes", "advise", {name: "present"}).replace("message of sizes", f"sizes: {{{name}}}")
     )
     decision = decided(
         policy, {"model_config": {}, "speculative_config": {"num_speculative_tokens_per_batch_size": items}}
     )
-    assert decision.warnings == [f"sizes: {said}"]
-    assert [reason.facts[name] for reason in decision.reasons if reason.rule == "says"] == [items]
+    assert decision.warnings == [f"sizes: {text}"]
+    assert [reason.facts[name] for reason in decision.reasons if reason.rule == "sizes"] == [items]
 
 
 # The default release.
 
 
-def test_another_release_may_decide_by_default(catalogue: Catalogue) -> None:
+def test_the_default_release_can_be_another_one(catalogue: Catalogue) -> None:
     decision = decided(Policy(catalogue, "v0.25.1"), {"model_config": {"architectures": ["OPTForCausalLM"]}})
     assert (decision.runner, decision.vllm_version, decision.release.decided_as, decision.release.defaulted) == (
         "v2",
@@ -1013,7 +1015,7 @@ def test_releases_with_the_same_rules_share_a_ruleset(policy: Policy) -> None:
     )
 
 
-def test_a_default_release_that_is_not_known_is_refused(catalogue: Catalogue) -> None:
+def test_an_unknown_default_release_is_refused(catalogue: Catalogue) -> None:
     with pytest.raises(UnknownRelease):
         Policy(catalogue, "9.9")
 
@@ -1026,7 +1028,7 @@ def explained(policy: Policy, facts: dict[str, Any], version: str | None = None,
     return found
 
 
-def test_an_explanation_is_there_only_where_it_was_asked_for(policy: Policy) -> None:
+def test_an_explanation_is_given_only_on_request(policy: Policy) -> None:
     plain, full = (msgspec.to_builtins(decided(policy, {}, explain=explain)) for explain in (False, True))
     assert [name for name in full if name not in plain] == ["trace", "assumptions"]
 
@@ -1170,14 +1172,14 @@ def test_a_rule_is_traced_to_the_first_condition_that_failed(
     )
 
 
-def test_a_condition_that_was_never_put_in_place_cannot_be_explained() -> None:
+def test_an_unresolved_reference_cannot_be_explained() -> None:
     with pytest.raises(AssertionError):
         failures(Ref("microbatching", negated=False, line=1, column=1), [])
 
 
-def test_refusals_are_traced_with_the_variable_as_it_will_be_set(sources: Sources) -> None:
+def test_refusals_are_traced_with_the_variable_of_set_env(sources: Sources) -> None:
     facts = {"model_config": QWEN3, "parallel_config": {"enable_dbo": True}}
-    found = explained(with_house(sources, FORCE), facts)
+    found = explained(with_house(sources, FORCE_V2), facts)
     assert {item["rule"] for item in found["trace"] if item["fired"]} == {
         "wants-v2",
         "dual-batch-overlap",
@@ -1185,7 +1187,7 @@ def test_refusals_are_traced_with_the_variable_as_it_will_be_set(sources: Source
     }
 
 
-def test_what_nobody_stated_is_assumed_and_says_what_would_change(policy: Policy) -> None:
+def test_facts_that_are_not_stated_are_assumptions_with_the_values_that_matter(policy: Policy) -> None:
     facts = {"model_config": {"architectures": ["Qwen3ForCausalLM"], "runner_type": "generate", "is_moe": False}}
     found = {item["fact"]: item for item in explained(policy, facts)["assumptions"]}
     v1 = {"runner": "v1", "starts": True}
@@ -1250,14 +1252,14 @@ def test_what_nobody_stated_is_assumed_and_says_what_would_change(policy: Policy
     ],
     ids=["a choice", "a list with two kinds", "nothing", "a choice that may be null"],
 )
-def test_an_assumption_says_which_other_values_change_the_answer(
+def test_an_assumption_lists_the_values_that_would_change_the_answer(
     policy: Policy, facts: dict[str, Any], version: str, fact: str, would_change: dict[str, Any]
 ) -> None:
     found = {item["fact"]: item["would_change"] for item in explained(policy, facts, version)["assumptions"]}
     assert found[fact] == would_change
 
 
-def test_members_of_an_absent_object_are_not_assumed(policy: Policy) -> None:
+def test_fields_of_an_absent_object_are_not_assumptions(policy: Policy) -> None:
     names = [item["fact"] for item in explained(policy, {})["assumptions"]]
     assert [
         name for name in names if name.startswith(("model_config", "speculative_config", "kv_transfer_config"))

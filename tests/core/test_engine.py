@@ -1,6 +1,6 @@
-"""The faults of durable_rules, shown on the module itself, and next to each the guard against it.
+"""The faults of durable_rules, shown on the module itself, and the guard against each.
 
-Where it would crash or hang, a process of its own does it.
+What crashes or hangs runs in a separate process.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BASE = {
             "id": "v2-by-default",
             "title": "V2",
             "effect": "default-v2",
-            "why": "It is the last word.",
+            "why": "For the test.",
             "references": ["https://example.org"],
             "releases": [{"vllm": ">=0.33", "message": "V2", "when": "always"}],
         }
@@ -71,7 +71,7 @@ def fired(handle, fact):
 
 
 def raw(code: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
-    """The result of the module alone, in a separate process."""
+    """The result of code that uses the module alone, in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", RAW + code],
         capture_output=True,
@@ -82,15 +82,15 @@ def raw(code: str, timeout: float = 60, **env: str) -> subprocess.CompletedProce
     )
 
 
-def said(code: str) -> Any:
-    """The output of such a process, read as JSON."""
+def output_of(code: str) -> Any:
+    """The output of such code, parsed as JSON."""
     done = raw(code)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def rules_of(*conditions: dict[str, Any]) -> tuple[ReleaseRule, ...]:
-    """A release with one rule a condition, after the one that always decides."""
+    """The rules of a release: one that always decides, then one for each condition."""
     texts = dict(BASE)
     for n, condition in enumerate(conditions):
         part = {"vllm": ">=0.33", "text": "it holds", "when": condition}
@@ -98,7 +98,7 @@ def rules_of(*conditions: dict[str, Any]) -> tuple[ReleaseRule, ...]:
             "id": f"r{n:04}",
             "title": "It holds",
             "effect": "advise",
-            "why": "It is asked.",
+            "why": "For the test.",
             "references": ["https://example.org"],
             "releases": [part],
         }
@@ -107,14 +107,14 @@ def rules_of(*conditions: dict[str, Any]) -> tuple[ReleaseRule, ...]:
 
 
 def fired(rules: tuple[ReleaseRule, ...], *documents: dict[str, Any]) -> list[list[int]]:
-    """Which of the conditions hold for each document, counted from 0."""
+    """For each document, the indexes of the conditions that hold."""
     ruleset = Ruleset(rules, (0, 33))
     found = []
     for document in documents:
         faults: list[RequestFault] = []
         facts = read_facts(document, (0, 33), "", faults)
         assert faults == []
-        found.append([place - 1 for place in ruleset.fired(facts)])
+        found.append([index - 1 for index in ruleset.fired(facts)])
     ruleset.close()
     return found
 
@@ -124,10 +124,10 @@ def decided(policy: Policy, facts: dict[str, Any], release: str = "0.33.0") -> t
     return decision.runner, decision.outcome, decision.startup_errors, [reason.rule for reason in decision.reasons]
 
 
-# An action that was begun and not completed.
+# Actions that are started and not completed.
 
 
-def test_after_an_unfinished_action_the_module_names_no_rule_any_more() -> None:
+def test_after_an_unfinished_action_the_module_fires_no_rule() -> None:
     code = """
 handle = made({"x": 1})
 first = fired(handle, {"x": 1})
@@ -136,10 +136,10 @@ rete.start_action_for_state(handle, state)
 rete.retract_fact(handle, '{"id": 1}')
 print(json.dumps([first, fired(handle, {"x": 1})]))
 """
-    assert said(code) == [["r0"], []]
+    assert output_of(code) == [["r0"], []]
 
 
-def test_after_an_unfinished_action_the_next_decision_is_right_all_the_same() -> None:
+def test_after_an_unfinished_action_the_next_decision_is_correct() -> None:
     ruleset = Ruleset(rules_of({"platform.is_rocm": True}), (0, 33))
     facts = read_facts({"platform": {"is_rocm": True}}, (0, 33), "", [])
     text = ruleset.definition.encoder.encode(facts.row)
@@ -148,7 +148,7 @@ def test_after_an_unfinished_action_the_next_decision_is_right_all_the_same() ->
     assert [ruleset.fired(facts) for _ in range(3)] == [(1,), (1,), (1,)]
 
 
-def test_what_the_module_refuses_is_an_error_of_ours_and_the_next_decision_is_right() -> None:
+def test_a_refused_fact_is_an_engine_error_and_the_next_decision_is_correct() -> None:
     ruleset = Ruleset(rules_of({"platform.is_rocm": True}), (0, 33))
     with pytest.raises(EngineFailed):
         ruleset.engine.fired("no fact at all")
@@ -157,7 +157,7 @@ def test_what_the_module_refuses_is_an_error_of_ours_and_the_next_decision_is_ri
 
 
 @pytest.mark.parametrize("step", ["start_action_for_state", "complete_and_start_action", "retract_fact"])
-def test_whatever_stops_a_run_spoils_no_later_decision(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_an_interrupted_run_does_not_affect_later_decisions(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -170,7 +170,7 @@ def test_whatever_stops_a_run_spoils_no_later_decision(monkeypatch: pytest.Monke
     assert [ruleset.fired(facts) for facts in (off, on, off)] == [(), (1,), ()]
 
 
-# Names are known by 32 bits.
+# Names are hashed to 32 bits.
 
 
 def collision() -> tuple[str, str]:
@@ -185,7 +185,7 @@ def collision() -> tuple[str, str]:
 
 
 def colliding_with(name: str) -> str:
-    """A name that is taken for this one: from the front and from the back to the same middle."""
+    """Another name with the same hash, found by a meet-in-the-middle search."""
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     starts = {fnv1a(start): start for start in (a + b + c for a in letters for b in letters for c in letters)}
     inverse = pow(0x01000193, -1, 1 << 32)
@@ -198,9 +198,9 @@ def colliding_with(name: str) -> str:
     raise AssertionError
 
 
-def test_the_module_takes_one_of_two_colliding_names_for_the_other() -> None:
+def test_the_module_confuses_colliding_names() -> None:
     first, second = collision()
-    assert said(f"print(json.dumps(fired(made({{{first!r}: 1}}), {{{second!r}: 1}})))") == ["r0"]
+    assert output_of(f"print(json.dumps(fired(made({{{first!r}: 1}}), {{{second!r}: 1}})))") == ["r0"]
 
 
 def test_colliding_names_are_refused() -> None:
@@ -216,11 +216,11 @@ def test_a_colliding_name_in_a_request_changes_nothing(policy: Policy, name: str
     other = colliding_with(name)
     assert fnv1a(other) == fnv1a(name)
     facts = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}
-    spoilt = {
+    with_collisions = {
         "model_config": {other: 1, "architectures": ["Qwen3ForCausalLM"]},
         "kv_transfer_config": {other: "1", name: 0},
     }
-    assert decided(policy, spoilt, "0.23.0") == decided(policy, facts, "0.23.0")
+    assert decided(policy, with_collisions, "0.23.0") == decided(policy, facts, "0.23.0")
 
 
 def test_a_colliding_name_outside_an_open_object_is_refused(policy: Policy) -> None:
@@ -228,11 +228,11 @@ def test_a_colliding_name_outside_an_open_object_is_refused(policy: Policy) -> N
         read_request({"facts": {colliding_with("id"): 1}}, policy.releases)
 
 
-def test_a_dot_in_a_name_is_nesting_to_the_module() -> None:
-    assert said("print(json.dumps(fired(made({'a.b': 1}), {'a': {'b': 1}})))") == ["r0"]
+def test_the_module_reads_a_dot_in_a_name_as_nesting() -> None:
+    assert output_of("print(json.dumps(fired(made({'a.b': 1}), {'a': {'b': 1}})))") == ["r0"]
 
 
-def test_the_keys_of_every_release_are_short_names_of_our_own(policy: Policy) -> None:
+def test_the_keys_of_every_release_are_short_generated_names(policy: Policy) -> None:
     for release in policy.releases.known:
         definition = policy.ruleset(release).definition
         keys = list(json.loads(definition.canary))
@@ -241,13 +241,13 @@ def test_the_keys_of_every_release_are_short_names_of_our_own(policy: Policy) ->
 
 
 def keys_in(definition: dict[str, Any]) -> set[str]:
-    """The keys that a ruleset asks for."""
+    """The keys in the conditions of a ruleset."""
     text = json.dumps([rule["all"] for rule in definition.values()])
     return set(re.findall(r'"([^"$]+)": -?[0-9]', text))
 
 
-def test_the_module_is_told_whole_numbers_only(policy: Policy) -> None:
-    nasty = {
+def test_the_module_gets_only_integers(policy: Policy) -> None:
+    hostile = {
         "env": {"VLLM_USE_V2_MODEL_RUNNER": '"}, {'},
         "model_config": {
             "architectures": ["\ud800", '","a":1', "\x00"],
@@ -257,7 +257,7 @@ def test_the_module_is_told_whole_numbers_only(policy: Policy) -> None:
         "kv_transfer_config": {"kv_connector": "null", "id": 7, "$s": 1},
     }
     for release in policy.releases.known:
-        request = read_request({"vllm_version": release, "facts": nasty}, policy.releases)
+        request = read_request({"vllm_version": release, "facts": hostile}, policy.releases)
         definition = policy.ruleset(release).definition
         fact = json.loads(definition.encoder.encode(request.facts.row))
         assert (
@@ -271,7 +271,7 @@ def test_the_module_is_told_whole_numbers_only(policy: Policy) -> None:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc fills fresh memory on demand")
-def test_deleting_a_state_that_never_dispatched_ends_the_process() -> None:
+def test_deleting_a_state_that_never_dispatched_crashes_the_process() -> None:
     code = (
         "handle = made({'x': 1}); rete.assert_fact(handle, '{\"id\": 1, \"x\": 1}'); rete.delete_state(handle, '0'); "
         "print('alive')"
@@ -315,8 +315,8 @@ policy = Policy(catalogue)
 """
 
 
-def grown(root: Path, code: str) -> float:
-    """By how many MiB a process has grown over what ``code`` does after its first round."""
+def memory_growth(root: Path, code: str) -> float:
+    """The growth in MiB that ``code`` measures in a separate process."""
     done = subprocess.run(
         [sys.executable, "-c", MEMORY + code], capture_output=True, text=True, timeout=120, check=False, cwd=root
     )
@@ -337,7 +337,7 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
     ],
     ids=["engine-dropped", "engine-closed", "ruleset-dropped"],
 )
-def test_an_engine_gives_its_memory_back_when_it_is_closed_as_a_ruleset_does_that_is_let_go(
+def test_a_closed_engine_and_a_dropped_ruleset_free_their_memory(
     root: Path, made: str, least: float, most: float
 ) -> None:
     code = f"""
@@ -352,12 +352,12 @@ before = mebibytes()
 some(200)
 print(mebibytes() - before)
 """
-    assert least < grown(root, code) < most
+    assert least < memory_growth(root, code) < most
 
 
 @pytest.mark.slow
 @needs_proc
-def test_decisions_keep_no_memory(root: Path) -> None:
+def test_decisions_leak_no_memory(root: Path) -> None:
     code = """
 def decide(n):
     facts = {
@@ -375,10 +375,10 @@ for n in range(5000, 55000):
     decide(n)
 print(mebibytes() - before)
 """
-    assert grown(root, code) < 5
+    assert memory_growth(root, code) < 5
 
 
-def test_large_objects_in_lists_are_not_kept(root: Path) -> None:
+def test_large_objects_in_lists_leak_no_memory(root: Path) -> None:
     code = """
 def decide(n):
     facts = {"model_config": {"logits_processors": [{"n": [str(n) * 20_000]}]}}
@@ -390,13 +390,13 @@ for n in range(20_000, 20_200):
     decide(n)
 print(mebibytes() - before)
 """
-    assert grown(root, code) < 5
+    assert memory_growth(root, code) < 5
 
 
-# How many conditions may match.
+# The number of conditions that match.
 
 
-def test_the_module_fails_where_more_than_64_conditions_match_at_one_level() -> None:
+def test_the_module_fails_if_more_than_64_conditions_match_at_one_level() -> None:
     code = """
 handle = made(*({f"k{n}": 1} for n in range(65)))
 print(json.dumps(len(fired(handle, {f"k{n}": 1 if n < 64 else 0 for n in range(65)}))), flush=True)
@@ -425,7 +425,7 @@ def test_hundreds_of_conditions_that_all_hold_fire_in_order(count: int) -> None:
     assert (all_of_them, some) == (list(range(count)), list(range(40)))
 
 
-def test_the_same_condition_may_stand_in_hundreds_of_rules() -> None:
+def test_hundreds_of_rules_may_have_the_same_condition() -> None:
     assert fired(rules_of(*[{"lora_config": "present"}] * 500), {"lora_config": {}}, {}) == [list(range(500)), []]
 
 
@@ -449,14 +449,14 @@ def test_rules_with_alternatives_that_all_hold_fire_or_are_refused(count: int) -
     assert ruleset.fired(facts) == tuple(range(1, count + 1))
 
 
-def test_as_many_rules_as_are_not_refused_can_all_fire_at_once() -> None:
+def test_the_maximum_number_of_rules_can_fire_at_once() -> None:
     rules = rules_of(*({SIZES[n % 4]: {"at_least": n // 4 + 2}} for n in range(GROUP * MAX_GROUPS)))
     facts = read_facts(ALL_LARGE, (0, 33), "", [])
     ruleset = Ruleset(rules, (0, 33))
     assert ruleset.fired(facts) == tuple(range(1, GROUP * MAX_GROUPS + 1))
 
 
-def test_more_rules_than_the_groups_hold_are_refused() -> None:
+def test_more_rules_than_the_maximum_are_refused() -> None:
     rules = rules_of(*[{"lora_config": "present"}] * (GROUP * MAX_GROUPS + 1))
     with pytest.raises(
         EngineFailed,
@@ -484,7 +484,7 @@ def test_more_rules_than_the_groups_hold_are_refused() -> None:
     ],
     ids=["alternatives that multiply", "a long list", "many lists", "a long list twice negated", "a long list negated"],
 )
-def test_a_condition_with_too_many_alternatives_is_refused_or_answered_and_never_hangs(
+def test_a_condition_with_too_many_alternatives_is_refused_or_evaluated_and_never_hangs(
     condition: dict[str, Any],
 ) -> None:
     code = f"""
@@ -503,12 +503,12 @@ except (EngineFailed, RulesInvalid):
     assert (done.stdout, done.stderr) == ("[[0]]\n", "")
 
 
-def test_the_module_fails_where_a_fact_has_more_than_255_members() -> None:
+def test_the_module_fails_if_a_fact_has_more_than_255_fields() -> None:
     done = raw("""fired(made({'x': 1}), {f'k{n}': 1 for n in range(300)})""")
     assert done.stderr.splitlines()[-1] == "durable_rules_engine.error: Could not assert fact, error code: 302"
 
 
-def test_hundreds_of_questions_are_answered_or_refused() -> None:
+def test_hundreds_of_comparisons_are_evaluated_or_refused() -> None:
     rules = rules_of(*({"model_config.architectures": {"has_any_of": [f"A{n}"]}} for n in range(300)))
     try:
         ruleset = Ruleset(rules, (0, 33))
@@ -522,13 +522,13 @@ def test_hundreds_of_questions_are_answered_or_refused() -> None:
 
 
 def test_the_module_fires_a_rule_once_for_every_alternative_that_holds() -> None:
-    assert said("print(json.dumps(fired(made({'$or': [{'x': 1}, {'y': 1}]}), {'x': 1, 'y': 1})))") == ["r0", "r0"]
+    assert output_of("print(json.dumps(fired(made({'$or': [{'x': 1}, {'y': 1}]}), {'x': 1, 'y': 1})))") == ["r0", "r0"]
 
 
-def test_a_rule_fires_once_though_several_alternatives_hold() -> None:
-    either = {"any": [{"lora_config": "present"}, {"platform.is_rocm": True}, {"watermark_config": "present"}]}
+def test_a_rule_fires_once_if_several_alternatives_hold() -> None:
+    condition = {"any": [{"lora_config": "present"}, {"platform.is_rocm": True}, {"watermark_config": "present"}]}
     document: dict[str, Any] = {"lora_config": {}, "watermark_config": {}, "platform": {"is_rocm": True}}
-    assert fired(rules_of(either, {"lora_config": "present"}), document) == [[0, 1]]
+    assert fired(rules_of(condition, {"lora_config": "present"}), document) == [[0, 1]]
 
 
 @pytest.mark.parametrize("word", ["$not", "$in"])
@@ -537,15 +537,15 @@ def test_the_module_has_no_negation_and_no_membership(word: str) -> None:
     assert "Could not create ruleset" in done.stderr
 
 
-def test_to_the_module_null_and_missing_are_not_unequal() -> None:
+def test_the_module_fires_no_inequality_for_null_or_a_missing_field() -> None:
     code = """
 handle = made({"$and": [{"g": 1}, {"$neq": {"x": 1}}]})
 print(json.dumps([fired(handle, fact) for fact in ({"g": 1, "x": 2}, {"g": 1, "x": None}, {"g": 1})]))
 """
-    assert said(code) == [["r0"], [], []]
+    assert output_of(code) == [["r0"], [], []]
 
 
-def test_null_is_another_value_than_any() -> None:
+def test_null_differs_from_every_value() -> None:
     method = "speculative_config.method"
     rules = rules_of(
         {method: {"is_not": "mtp"}},
@@ -564,7 +564,7 @@ def test_null_is_another_value_than_any() -> None:
 
 
 @pytest.mark.parametrize("document", [{}, {"speculative_config": None}], ids=["missing", "null"])
-def test_below_an_absent_object_nothing_holds_and_no_negation_either(document: dict[str, Any]) -> None:
+def test_below_an_absent_object_no_condition_and_no_negation_holds(document: dict[str, Any]) -> None:
     method, types = "speculative_config.method", "speculative_config.draft_model_config.hf_config.layer_types"
     leaves: list[dict[str, Any]] = [
         {method: "mtp"},
@@ -584,7 +584,7 @@ LIST = "model_config.architectures"
 
 
 @pytest.mark.parametrize(
-    ("asked", "holds_for"),
+    ("condition", "holds_for"),
     [
         ({LIST: {"has_any_of": ["A", "B"]}}, ["A", "AB", "AC", "CA"]),
         ({LIST: {"has_none_of": ["A", "B"]}}, ["", "C"]),
@@ -601,12 +601,10 @@ LIST = "model_config.architectures"
     ],
     ids=str,
 )
-def test_lists_are_asked_as_the_words_say_and_an_empty_one_holds_nothing(
-    asked: dict[str, Any], holds_for: list[str]
-) -> None:
+def test_list_operators_hold_for_these_lists(condition: dict[str, Any], holds_for: list[str]) -> None:
     lists = ["", "A", "AB", "AC", "C", "CA"]
-    found = fired(rules_of(asked), *({"model_config": {"architectures": list(letters)}} for letters in lists))
-    assert [letters for letters, places in zip(lists, found, strict=True) if places] == holds_for
+    found = fired(rules_of(condition), *({"model_config": {"architectures": list(letters)}} for letters in lists))
+    assert [letters for letters, indexes in zip(lists, found, strict=True) if indexes] == holds_for
 
 
 def test_a_list_may_be_null_empty_or_filled() -> None:
@@ -639,9 +637,9 @@ def test_the_variable_has_four_states() -> None:
 # Types.
 
 
-def test_to_the_module_one_is_true_is_a_text() -> None:
+def test_the_module_does_not_distinguish_1_true_and_text() -> None:
     assert (
-        said(
+        output_of(
             "handle = made({'x': 1}); print(json.dumps([fired(handle, {'x': value}) for value in (1, True, '1', 1.0)]))"
         )
         == [["r0"]] * 4
@@ -649,7 +647,7 @@ def test_to_the_module_one_is_true_is_a_text() -> None:
 
 
 @pytest.mark.parametrize("value", [1, "1", "true", 1.0, 0, "", [], {}], ids=repr)
-def test_a_boolean_is_nothing_but_true_or_false(policy: Policy, value: Any) -> None:
+def test_a_boolean_must_be_true_or_false(policy: Policy, value: Any) -> None:
     advice = "; write it without quotes" if value == "true" else ""
     with pytest.raises(
         RequestInvalid, match=rf"is not legal for `model_config\.is_moe`; legal: `true`, `false`{advice}$"
@@ -658,28 +656,28 @@ def test_a_boolean_is_nothing_but_true_or_false(policy: Policy, value: Any) -> N
 
 
 @pytest.mark.parametrize("value", [True, "2", 2.0, 0, -1, MAX_INTEGER + 1, 2**63, [2], {}], ids=repr)
-def test_a_size_is_nothing_but_a_whole_number_within_bounds(policy: Policy, value: Any) -> None:
+def test_a_size_must_be_a_whole_number_within_bounds(policy: Policy, value: Any) -> None:
     advice = "; write it without quotes" if value == "2" else ""
     with pytest.raises(RequestInvalid, match=f"legal: a whole number from 1 to {MAX_INTEGER}{advice}$"):
         read_request({"facts": {"parallel_config": {"tensor_parallel_size": value}}}, policy.releases)
 
 
-def test_to_the_module_large_numbers_are_equal() -> None:
-    assert said("print(json.dumps(fired(made({'x': 9223372036854775807}), {'x': 9223372036854775810})))") == ["r0"]
+def test_the_module_treats_large_numbers_as_equal() -> None:
+    assert output_of("print(json.dumps(fired(made({'x': 9223372036854775807}), {'x': 9223372036854775810})))") == ["r0"]
 
 
-def test_numbers_at_their_bounds_are_told_apart() -> None:
+def test_numbers_at_their_bounds_are_distinguished() -> None:
     rules = rules_of(*({"parallel_config.ubatch_size": {"at_least": n}} for n in (0, 1, MAX_INTEGER - 1, MAX_INTEGER)))
     sizes = [0, 1, MAX_INTEGER - 2, MAX_INTEGER - 1, MAX_INTEGER]
     found = fired(rules, *({"parallel_config": {"ubatch_size": size}} for size in sizes))
     assert found == [[0], [0, 1], [0, 1], [0, 1, 2], [0, 1, 2, 3]]
 
 
-def test_to_the_module_a_very_long_text_can_equal_a_short_one() -> None:
-    assert said("print(json.dumps(fired(made({'x': 'ab'}), {'x': 'ab' + 'c' * 65536})))") == ["r0"]
+def test_the_module_can_treat_a_very_long_text_as_a_short_one() -> None:
+    assert output_of("print(json.dumps(fired(made({'x': 'ab'}), {'x': 'ab' + 'c' * 65536})))") == ["r0"]
 
 
-def test_texts_are_told_apart_up_to_their_greatest_length() -> None:
+def test_texts_are_distinguished_up_to_the_maximum_length() -> None:
     name = "parallel_config.distributed_executor_backend"
     texts = ["ray", "ray ", "Ray", "ray\0", "r", "", "ray" + "x" * (MAX_TEXT - 3), "ra\u0443", None]
     found = fired(
@@ -701,12 +699,12 @@ def test_texts_are_told_apart_up_to_their_greatest_length() -> None:
     ],
     ids=["text", "text in a list", "list of strings", "list", "variable", "zero byte"],
 )
-def test_what_is_too_long_is_refused_before_the_engine(policy: Policy, facts: dict[str, Any]) -> None:
+def test_values_that_are_too_long_are_refused_before_the_engine(policy: Policy, facts: dict[str, Any]) -> None:
     with pytest.raises(RequestInvalid, match="is not legal for"):
         read_request({"facts": facts}, policy.releases)
 
 
-def test_deep_lists_end_the_process_of_the_module() -> None:
+def test_deep_lists_crash_the_module() -> None:
     done = raw("""fired(made({'x': 1}), '{"id": 1, "x": ' + '[' * 100000 + ']' * 100000 + '}')""")
     assert done.returncode < 0
 
@@ -723,24 +721,24 @@ def test_deep_lists_never_reach_the_engine(policy: Policy) -> None:
 # The definitions.
 
 
-def asked_with(condition: Any) -> Iterator[str]:
-    """The words of the engine's language in a condition."""
+def operators_in(condition: Any) -> Iterator[str]:
+    """The operators of the module in a condition."""
     if isinstance(condition, list):
         for item in condition:
-            yield from asked_with(item)
+            yield from operators_in(item)
     elif isinstance(condition, dict):
         for key, value in condition.items():
             if key.startswith("$"):
                 yield key
-            yield from asked_with(value)
+            yield from operators_in(value)
 
 
-def test_five_words_of_the_modules_language_are_enough(policy: Policy) -> None:
+def test_rules_use_only_five_operators_of_the_module(policy: Policy) -> None:
     used = {
-        word
+        operator
         for release in policy.releases.known
         for rule in json.loads(policy.ruleset(release).definition.ruleset).values()
-        for word in asked_with(rule["all"])
+        for operator in operators_in(rule["all"])
     }
     assert used <= {"$and", "$or", "$neq", "$gte", "$lt"}
 
@@ -751,13 +749,13 @@ def test_priorities_are_the_order_of_the_rules_and_the_sentinel_is_the_last(poli
         assert [rule["pri"] for rule in definition.values()] == [*range(1, len(definition)), 65_535]
 
 
-def test_what_the_engine_refuses_is_an_error_of_ours(policy: Policy) -> None:
+def test_a_refused_ruleset_is_an_engine_error(policy: Policy) -> None:
     definition = policy.ruleset("0.33.0").definition
     with pytest.raises(EngineFailed, match=r"^the engine refuses the rules: "):
         Engine(type(definition)("[]", definition.encoder, definition.numbers, definition.always, definition.canary))
 
 
-def test_a_run_without_its_sentinel_is_no_answer(policy: Policy) -> None:
+def test_a_run_without_its_sentinel_is_an_error(policy: Policy) -> None:
     definition = policy.ruleset("0.33.0").definition
     silent = json.dumps({"0": {"pri": 1, "count": 1, "all": [{"m": {"_0": 1}}]}})
     with pytest.raises(EngineFailed, match=r"^the engine stopped before the last rule$"):
@@ -767,7 +765,7 @@ def test_a_run_without_its_sentinel_is_no_answer(policy: Policy) -> None:
 # Threads.
 
 
-def test_eight_threads_get_the_answers_of_one(policy: Policy) -> None:
+def test_eight_threads_get_the_same_answers_as_one(policy: Policy) -> None:
     documents: list[tuple[dict[str, Any], str]] = [
         (
             {
@@ -783,7 +781,7 @@ def test_eight_threads_get_the_answers_of_one(policy: Policy) -> None:
         )
         for n in range(2000)
     ]
-    alone = [decided(policy, *document) for document in documents]
+    sequential = [decided(policy, *document) for document in documents]
     with ThreadPoolExecutor(8) as threads:
-        together = list(threads.map(lambda document: decided(policy, *document), documents))
-    assert together == alone
+        concurrent = list(threads.map(lambda document: decided(policy, *document), documents))
+    assert concurrent == sequential

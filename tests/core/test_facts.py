@@ -129,7 +129,7 @@ def test_an_unset_variable_is_false_before_0_22_and_unset_from_then_on(series: t
 
 
 @pytest.mark.parametrize(
-    ("name", "above"),
+    ("name", "objects"),
     [
         ("env.VLLM_USE_V2_MODEL_RUNNER", ()),
         ("model_config", ()),
@@ -144,8 +144,8 @@ def test_an_unset_variable_is_false_before_0_22_and_unset_from_then_on(series: t
         ("compilation_config.pass_config.enable_sp", ()),
     ],
 )
-def test_a_fact_lies_below_these_objects(name: str, above: tuple[str, ...]) -> None:
-    assert ancestors(name) == above
+def test_a_fact_is_below_these_objects(name: str, objects: tuple[str, ...]) -> None:
+    assert ancestors(name) == objects
 
 
 @pytest.mark.parametrize("text", ["1", "2", "-1", " 1 ", "01", "+1", "1_0", "\t1\n", "１", "٣", "9" * 4300])
@@ -187,7 +187,7 @@ def test_these_texts_of_the_variable_are_false(text: str) -> None:
         ),
     ],
 )
-def test_these_texts_of_the_variable_stop_vllm_with_these_words(text: str, error: str) -> None:
+def test_these_texts_of_the_variable_have_the_error_of_vllm(text: str, error: str) -> None:
     assert parse_variable(text) == Malformed(text, error)
 
 
@@ -209,7 +209,7 @@ def differing(document: Any, series: tuple[int, int] = (0, 23)) -> dict[str, Any
     return {name: to_json(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
-def test_nothing_said_is_the_defaults() -> None:
+def test_an_empty_document_has_the_defaults() -> None:
     assert (differing({}), read({})[0].stated) == ({}, [])
 
 
@@ -319,7 +319,7 @@ def test_null_is_an_unset_variable_which_is_false_before_0_22() -> None:
     assert read({"env": {VARIABLE_NAME: None}}, (0, 21))[0].row[INDEX[VARIABLE]] is False
 
 
-def test_what_is_said_is_stated_though_it_be_the_default() -> None:
+def test_a_fact_in_the_document_is_stated_even_if_it_has_its_default() -> None:
     facts, _ = read(
         {
             "model_config": None,
@@ -503,13 +503,11 @@ LEGAL = {
         ),
     ],
 )
-def test_what_does_not_fit_is_named_with_its_place_its_value_and_what_is_legal(
-    document: Any, faults: list[tuple[str, str]]
-) -> None:
+def test_a_fault_has_the_pointer_the_value_and_the_legal_values(document: Any, faults: list[tuple[str, str]]) -> None:
     assert read(document)[1] == faults
 
 
-def test_an_unknown_member_at_the_top_is_told_the_legal_ones() -> None:
+def test_an_unknown_top_level_field_is_reported_with_the_legal_ones() -> None:
     _, faults = read({"modelconfig": {}})
     tops = list(dict.fromkeys(name.partition(".")[0] for name in FACTS))
     assert faults == [
@@ -523,13 +521,13 @@ def test_an_unknown_member_at_the_top_is_told_the_legal_ones() -> None:
     ]
 
 
-def test_a_flood_of_faults_is_cut() -> None:
+def test_the_number_of_faults_is_limited() -> None:
     assert [pointer for pointer, _ in read({f"m{n}": n for n in range(MAX_FAULTS + 10)})[1]] == [
         f"/m{n}" for n in range(MAX_FAULTS)
     ]
 
 
-def test_a_fault_lies_below_the_pointer_of_the_facts() -> None:
+def test_the_pointer_of_a_fault_begins_with_that_of_the_facts() -> None:
     faults: list[RequestFault] = []
     read_facts({"a": 1, "model_config": {"is_moe": 1}, "platform": {"b": 1}}, (0, 23), "/items/3/facts", faults)
     assert [fault.pointer for fault in faults] == [
@@ -565,7 +563,7 @@ def test_a_fault_lies_below_the_pointer_of_the_facts() -> None:
         ({"model_config": {"is_moe" * 20: 1}}, {}),
     ],
 )
-def test_a_field_of_vllm_s_own_objects_that_looks_like_a_fact_is_a_fault(document: Any, faults: dict[str, str]) -> None:
+def test_a_misspelt_fact_among_other_fields_of_vllm_is_a_fault(document: Any, faults: dict[str, str]) -> None:
     expected = [
         (pointer, f"unknown field `{pointer.rpartition('/')[2]}`; did you mean `{fact}`?")
         for pointer, fact in faults.items()
@@ -573,7 +571,7 @@ def test_a_field_of_vllm_s_own_objects_that_looks_like_a_fact_is_a_fault(documen
     assert read(document)[1] == expected
 
 
-def test_one_fact_of_each_kind_says_what_is_legal() -> None:
+def test_a_fact_of_each_kind_names_its_legal_values() -> None:
     found = {
         str(fact.kind): fact.legal
         for fact in reversed(VOCABULARY)

@@ -1,4 +1,4 @@
-"""A rules folder that is not whole is refused: each way to lose a file gives a fault that says what was found."""
+"""A broken rules folder is refused, with faults that say what was found."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-CIRCLE = (
+LOOP = (
     f"symbolic links form a loop, or folders are nested more than {MAX_DEPTH} deep; remove a link, or move the "
     "folder up"
 )
 
 
 def bind(path: Path) -> None:
-    """Leave a socket; its path may be longer than an address can be."""
+    """Create a socket, by its relative path, because the length of an address is limited."""
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(os.path.relpath(path))
 
@@ -39,7 +39,7 @@ def write(path: Path, size: int) -> None:
 
 
 def nested(path: Path) -> None:
-    """A rule below as many folders as are read."""
+    """A rule at the maximum depth of folders."""
     deepest = path.joinpath(*map(str, range(MAX_DEPTH)))
     deepest.mkdir(parents=True)
     (deepest / "a.yaml").touch()
@@ -56,9 +56,9 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
         lambda path: path.symlink_to("/nowhere/house"),
         "a symbolic link to `/nowhere/house`, which does not exist; restore that, or remove the link",
     ),
-    "link to itself": ("house/a.yaml", link_to_itself, CIRCLE),
-    "folder that links to itself": ("other", link_to_itself, CIRCLE),
-    "link to the folder": ("house/again", lambda path: path.symlink_to(".."), CIRCLE),
+    "link to itself": ("house/a.yaml", link_to_itself, LOOP),
+    "folder that links to itself": ("other", link_to_itself, LOOP),
+    "link to the folder": ("house/again", lambda path: path.symlink_to(".."), LOOP),
     "named pipe": ("house/a.yaml", os.mkfifo, "expected a file, got a named pipe; rename or remove it"),
     "socket": ("house/a.yaml", bind, "expected a file, got a socket; rename or remove it"),
     "device": (
@@ -73,7 +73,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
         "expected a file, got a folder; rename or remove it",
     ),
     "other ending": ("house/a.yml", lambda path: path.touch(), "rule files end in `.yaml`; rename it"),
-    "name that is no UTF-8": (
+    "name that is not UTF-8": (
         os.fsdecode(b"house/\xff.yaml"),
         lambda path: path.touch(),
         "the name is not printable UTF-8; rename it",
@@ -93,7 +93,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
         lambda path: path.symlink_to("/proc/kallsyms"),
         f"cannot be read: larger than the {MAX_BYTES} bytes allowed for a rule file; split it",
     ),
-    "no UTF-8": (
+    "not UTF-8": (
         "house/a.yaml",
         lambda path: path.write_bytes(b"\xff"),
         "cannot be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
@@ -103,7 +103,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small folder; where the test works."""
+    """A small folder of rules in the working directory."""
     monkeypatch.chdir(tmp_path)
     found = tmp_path / "rules"
     (found / "house").mkdir(parents=True)
@@ -117,22 +117,24 @@ def faults_of(folder: Path) -> list[tuple[str, str]]:
     return [(fault.path, fault.message) for fault in raised.value.faults]
 
 
-@pytest.mark.parametrize("how", BROKEN)
-def test_a_folder_that_is_not_whole_is_refused_with_what_was_found(folder: Path, how: str) -> None:
-    name, break_, message = BROKEN[how]
+@pytest.mark.parametrize("kind_of_file", BROKEN)
+def test_a_broken_folder_is_refused_with_what_was_found(folder: Path, kind_of_file: str) -> None:
+    name, break_, message = BROKEN[kind_of_file]
     break_(folder / name)
-    shown = {"name that is no UTF-8": "house/\\xff.yaml", "name with a line break": "house/a\\nb.yaml"}.get(how, name)
+    shown = {"name that is not UTF-8": "house/\\xff.yaml", "name with a line break": "house/a\\nb.yaml"}.get(
+        kind_of_file, name
+    )
     assert faults_of(folder) == [(shown, message)]
 
 
-def test_folders_are_read_to_a_depth(folder: Path) -> None:
+def test_folders_are_read_up_to_a_maximum_depth(folder: Path) -> None:
     nested(folder)
     assert read_folder(folder).rules["/".join([*map(str, range(MAX_DEPTH)), "a.yaml"])] == ""
     nested(folder / "0")
-    assert faults_of(folder) == [("/".join(["0", *map(str, range(MAX_DEPTH))]), CIRCLE)]
+    assert faults_of(folder) == [("/".join(["0", *map(str, range(MAX_DEPTH))]), LOOP)]
 
 
-def test_what_is_no_rule_is_left_out_and_so_is_what_is_hidden(folder: Path) -> None:
+def test_hidden_files_and_files_of_other_kinds_are_ignored(folder: Path) -> None:
     os.mkfifo(folder / "README.md")
     os.mkfifo(folder / ".a.yaml")
     (folder / ".b.yaml").symlink_to("nowhere")
@@ -154,7 +156,7 @@ def test_links_to_files_and_folders_are_followed(folder: Path, tmp_path: Path) -
     }
 
 
-def test_the_files_of_a_folder_have_a_greatest_size_together(folder: Path) -> None:
+def test_the_total_size_of_the_files_of_a_folder_is_limited(folder: Path) -> None:
     for number in range(MAX_TOTAL // MAX_BYTES + 1):
         write(folder / f"{number}.yaml", MAX_BYTES)
     assert faults_of(folder) == [
@@ -162,7 +164,7 @@ def test_the_files_of_a_folder_have_a_greatest_size_together(folder: Path) -> No
     ]
 
 
-def test_links_that_multiply_end_at_a_number_of_names(folder: Path) -> None:
+def test_the_number_of_names_behind_links_is_limited(folder: Path) -> None:
     for number in range(MAX_DEPTH):
         below = folder / "many" / str(number)
         below.mkdir(parents=True)
@@ -176,14 +178,14 @@ def test_links_that_multiply_end_at_a_number_of_names(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"), [("a.yaml", "cannot be read: Permission denied"), ("", "cannot be read: Permission denied")]
 )
-def test_what_one_may_not_read_is_a_fault(folder: Path, name: str, message: str) -> None:
+def test_a_file_or_folder_without_read_permission_is_a_fault(folder: Path, name: str, message: str) -> None:
     (folder / "house" / "a.yaml").touch()
     (folder / "house" / name).chmod(0)
-    measured = {
+    environment = {
         name: text for name, text in os.environ.items() if not name.startswith("COV")
     }  # the user `nobody` may not write coverage's files
     found = subprocess.run(
-        [sys.executable, "-c", AS_NOBODY, str(folder)], env=measured, capture_output=True, text=True, check=False
+        [sys.executable, "-c", AS_NOBODY, str(folder)], env=environment, capture_output=True, text=True, check=False
     )
     (folder / "house" / name).chmod(0o755)
     expected = f"house/{name}".rstrip("/") + f":1:1: {message}; give the service the right to read it\n"
@@ -207,7 +209,7 @@ except RulesInvalid as error:
 """
 
 
-def test_a_fingerprint_changes_with_every_file_wherever_links_lead(folder: Path, tmp_path: Path) -> None:
+def test_a_fingerprint_changes_with_every_file_even_behind_links(folder: Path, tmp_path: Path) -> None:
     beside = tmp_path / "beside"
     (folder / "one").symlink_to(beside)
     seen = [fingerprint(folder)]

@@ -56,11 +56,11 @@ def test_make_generate_writes_every_generated_file(
 
 
 @pytest.mark.parametrize("name", sorted(VALIDATORS))
-def test_a_schema_is_a_schema(name: str) -> None:
+def test_the_schema_of_each_kind_of_file_is_valid(name: str) -> None:
     Draft202012Validator.check_schema(VALIDATORS[name].schema)
 
 
-def test_the_schema_of_the_facts_is_a_schema() -> None:
+def test_the_schema_of_the_facts_is_valid() -> None:
     Draft202012Validator.check_schema(facts_schema())
 
 
@@ -77,7 +77,7 @@ def test_every_shipped_file_names_its_schema_in_its_first_line(path: str) -> Non
 
 
 # These schemas cannot check relations between files, the content of texts, and the calendar.
-UNSEEN = {
+UNDETECTED = {
     "alternatives:upstream/example.yaml",
     "cases-missing:upstream/example_test.yaml",
     "condition-unused:upstream/conditions/named.yaml",
@@ -113,13 +113,13 @@ def broken() -> dict[str, str]:
 FILES = broken()
 
 
-def test_the_schemas_refuse_broken_files_where_a_schema_can_see_it() -> None:
+def test_the_schemas_refuse_the_broken_files_that_a_schema_can_detect() -> None:
     accepted = {
         name
         for name, text in FILES.items()
         if VALIDATORS[schema_of(name.partition(":")[2])].is_valid(read_yaml(text, name).plain())
     }
-    assert accepted == UNSEEN
+    assert accepted == UNDETECTED
     assert len(FILES) > 30
 
 
@@ -171,12 +171,12 @@ CONDITIONS: list[tuple[Any, bool]] = [
 
 
 @pytest.mark.parametrize(("when", "is_legal"), CONDITIONS, ids=[json.dumps(when) for when, _ in CONDITIONS])
-def test_the_schema_takes_the_conditions_that_the_reader_takes(when: Any, is_legal: bool) -> None:  # noqa: FBT001  # a table's column
+def test_the_schema_accepts_the_conditions_that_the_reader_accepts(when: Any, is_legal: bool) -> None:  # noqa: FBT001  # a table's column
     document = {
         "id": "example",
         "title": "An example",
         "effect": "advise",
-        "why": "It is tried.",
+        "why": "For the test.",
         "references": ["https://example.org"],
         "releases": [{"vllm": ">=0.22", "text": "examples", "when": when}],
     }

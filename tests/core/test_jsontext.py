@@ -43,7 +43,7 @@ def test_64_levels_are_read() -> None:
     ],
     ids=["one level more", "objects", "far deeper", "far deeper objects", "never closed"],
 )
-def test_what_is_deeper_is_refused(body: bytes) -> None:
+def test_deeper_documents_are_refused(body: bytes) -> None:
     with pytest.raises(NotJson, match=r"^nested too deeply: at most 64 levels are read$"):
         read_json(body)
 
@@ -77,14 +77,14 @@ def test_what_is_deeper_is_refused(body: bytes) -> None:
         (b"{} {}", "not JSON: JSON is malformed: trailing characters (byte 4)"),
     ],
 )
-def test_what_is_no_json_is_told_what_was_found(body: bytes, message: str) -> None:
+def test_invalid_json_is_refused_with_its_fault(body: bytes, message: str) -> None:
     with pytest.raises(NotJson) as raised:
         read_json(body)
     assert str(raised.value) == message
 
 
 @pytest.mark.parametrize("body", [rb'"\ud800"', b"1e400", b"-Infinity", b"01", b"'a'", b"[1,]", b"\x00"])
-def test_what_json_does_not_have_is_refused(body: bytes) -> None:
+def test_values_that_json_does_not_have_are_refused(body: bytes) -> None:
     with pytest.raises(NotJson):
         read_json(body)
 
@@ -98,7 +98,7 @@ def test_what_json_does_not_have_is_refused(body: bytes) -> None:
         (b'["\\', "not JSON: Input data was truncated"),
     ],
 )
-def test_a_number_is_looked_for_outside_of_strings_and_an_unclosed_string_has_none(body: bytes, message: str) -> None:
+def test_a_large_number_is_reported_only_outside_of_strings(body: bytes, message: str) -> None:
     with pytest.raises(NotJson) as raised:
         read_json(body)
     assert str(raised.value) == message

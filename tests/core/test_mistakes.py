@@ -1,8 +1,8 @@
 """The mistakes that authors make in rules and cases, each with the complete message that it must give.
 
-``mistakes/base/`` is a small folder of valid rules, and ``mistakes.yaml`` has the mistakes: in which file, what is
-replaced by what, every message, and whether the schema that an editor uses refuses the file, too. ``unread`` stands for
-a text that is not YAML, or has no schema.
+``mistakes/base/`` is a small folder of valid rules, and ``mistakes.yaml`` has the mistakes: the file, the replacement,
+all messages, and whether the schema for editors also refuses the file. ``unread`` means that the text is not YAML, or
+that the file is removed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_a_mistake_gives_a_message_that_says_what_to_do(entry: dict[str, Any]) -
 
 
 @by_mistake
-def test_the_schema_refuses_a_mistake_that_it_can_see(entry: dict[str, Any]) -> None:
+def test_the_schema_refuses_the_mistakes_that_a_schema_can_detect(entry: dict[str, Any]) -> None:
     assert verdict_of_schema(entry["file"], with_mistake(entry).get(entry["file"])) == entry["schema"]
 
 
@@ -99,7 +99,7 @@ LEGAL: Final = [
 
 
 @pytest.mark.parametrize(("file", "old", "new"), LEGAL, ids=[new for _, _, new in LEGAL])
-def test_what_is_legal_is_legal_for_the_schema_too(file: str, old: str, new: str) -> None:
+def test_the_schema_accepts_legal_variants(file: str, old: str, new: str) -> None:
     sources = Sources()
     texts = with_mistake({"file": file, "replace": old, "by": new})
     for path, text in texts.items():
@@ -138,7 +138,7 @@ def test_synonyms_lead_to_words_of_the_language() -> None:
 def test_every_flag_that_a_fact_names_leads_to_a_fact() -> None:
     named = {flag for fact in FACTS.values() for flag in re.findall(r"`--([a-z-]+)`", fact.meaning)}
     others = {"quantization", "hf-overrides"}
-    """Flags that change a fact, and set none."""
+    """Flags that influence a fact without setting one."""
     assert {flag.replace("-", "_") for flag in named - others} - set(synonyms.FLAGS) == {"attention_config"}
 
 

@@ -75,7 +75,7 @@ WHEN: list[tuple[Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(("when", "expected"), WHEN)
-def test_each_condition_bound_and_member_is_changed(when: Any, expected: list[str]) -> None:
+def test_each_condition_bound_and_list_value_is_mutated(when: Any, expected: list[str]) -> None:
     hybrid = {"all": [{"model_config.is_hybrid": True}, {"model_config.use_mla": True}]}
     catalogue = catalogue_of(
         conditions={"hybrid": hybrid}, releases=[{"vllm": ">=0.22", "message": "words", "when": when}]
@@ -88,7 +88,7 @@ def test_each_condition_bound_and_member_is_changed(when: Any, expected: list[st
     ]
 
 
-def test_a_range_begins_and_ends_elsewhere_where_no_other_has_the_release() -> None:
+def test_a_range_is_extended_to_a_release_that_no_other_range_has() -> None:
     ranges = [
         {"vllm": ">=0.22,<0.23", "message": "then", "when": "always"},
         {"vllm": ">=0.23,<0.24", "message": "now", "when": "always"},
@@ -96,7 +96,7 @@ def test_a_range_begins_and_ends_elsewhere_where_no_other_has_the_release() -> N
     assert changes(catalogue_of(releases=ranges)) == [(">=0.23,<0.24", "vllm: 0.24.0 as well")]
 
 
-def test_what_a_rule_asks_of_the_decision_is_changed_too() -> None:
+def test_fields_that_refer_to_the_decision_are_mutated_too() -> None:
     members: dict[str, Any] = {
         "effect": "advise",
         "runner": "v2",
@@ -148,7 +148,7 @@ TRIALS: list[tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[list[str], 
 
 
 @pytest.mark.parametrize(("cases", "accepted", "expected"), TRIALS)
-def test_what_no_case_notices_survives_unless_it_is_accepted(
+def test_a_mutant_that_no_case_kills_survives_unless_it_is_accepted(
     cases: list[dict[str, Any]], accepted: list[dict[str, Any]], expected: tuple[list[str], int, int]
 ) -> None:
     when = {"model_config.is_moe": True, "model_config.is_hybrid": True}
@@ -171,7 +171,7 @@ def test_what_no_case_notices_survives_unless_it_is_accepted(
     assert (found, len(trial.accepted), len(trial.outdated)) == expected
 
 
-def test_a_condition_is_tried_by_the_cases_of_the_rules_that_use_it() -> None:
+def test_a_condition_is_tested_by_the_cases_of_the_rules_that_use_it() -> None:
     catalogue = catalogue_of(
         conditions={"sparse": {"all": [{"model_config.is_moe": True}, {"model_config.is_hybrid": True}]}},
         releases=[{"vllm": ">=0.23,<0.24", "message": "words", "when": {"uses": "sparse"}}],

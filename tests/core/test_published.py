@@ -85,7 +85,7 @@ def test_every_fact_is_published_in_the_order_of_the_vocabulary(catalogue: Catal
     ],
     ids=lambda fact: str(fact["name"]),
 )
-def test_a_fact_is_published_like_this(catalogue: Catalogue, fact: dict[str, Any]) -> None:
+def test_a_fact_is_published_with_these_fields(catalogue: Catalogue, fact: dict[str, Any]) -> None:
     assert {item["name"]: item for item in facts_document(catalogue)["facts"]}[fact["name"]] == fact
 
 
@@ -115,7 +115,7 @@ def test_a_fact_is_read_by_these_releases(catalogue: Catalogue, name: str, first
     assert read_by(catalogue)[name] == KNOWN[KNOWN.index(first) : KNOWN.index(last) + 1]
 
 
-def test_a_rule_is_published_as_its_file_has_it(catalogue: Catalogue) -> None:
+def test_a_rule_is_published_with_the_fields_of_its_file(catalogue: Catalogue) -> None:
     rule = catalogue.rule("quantized")
     assert rule
     assert rule_document(rule) == {
@@ -140,13 +140,13 @@ def test_a_rule_is_published_as_its_file_has_it(catalogue: Catalogue) -> None:
 @pytest.mark.parametrize(
     ("release", "span"), [("0.22.1", ">=0.22,<0.24"), ("0.24.0", ">=0.24,<0.25"), ("0.33.0", ">=0.25")]
 )
-def test_of_one_release_a_rule_shows_the_range_that_holds(catalogue: Catalogue, release: str, span: str) -> None:
+def test_for_one_release_a_rule_has_only_the_range_that_holds(catalogue: Catalogue, release: str, span: str) -> None:
     rule = catalogue.rule("parallel-drafting")
     assert rule
     assert [part["vllm"] for part in rule_document(rule, release)["releases"]] == [span]
 
 
-def test_there_is_no_rule_of_another_id(catalogue: Catalogue) -> None:
+def test_an_unknown_id_has_no_rule(catalogue: Catalogue) -> None:
     assert catalogue.rule("parallel-drafts") is None
 
 
@@ -207,7 +207,7 @@ def test_the_releases_are_published_with_the_default_one(catalogue: Catalogue) -
     assert releases_document(catalogue, "0.23.0") == {"releases": known, "default": "0.23.0"}
 
 
-def test_the_policy_says_what_is_loaded(catalogue: Catalogue) -> None:
+def test_the_policy_document_describes_what_is_loaded(catalogue: Catalogue) -> None:
     document = policy_document(catalogue, "rules", "2026-01-01T00:00:00Z")
     upstream, house = document["layers"]["upstream"], document["layers"]["house"]
     assert house == {"rules": 1, "effects": {"fallback-v1": 1}}
@@ -222,30 +222,30 @@ def test_the_policy_says_what_is_loaded(catalogue: Catalogue) -> None:
     }
 
 
-# The memory of answers.
+# The cache of answers.
 
 
-def test_an_answer_is_worth_keeping_once_it_is_asked_for_again() -> None:
-    recent: SecondHitCache[str, int] = SecondHitCache(2)
-    found = [recent.seen_before("a") for _ in range(2)]
-    recent.put("a", 1)
-    assert (found, recent.get("a")) == ([False, True], 1)
+def test_a_key_is_worth_caching_when_it_is_seen_again() -> None:
+    cache: SecondHitCache[str, int] = SecondHitCache(2)
+    found = [cache.seen_before("a") for _ in range(2)]
+    cache.put("a", 1)
+    assert (found, cache.get("a")) == ([False, True], 1)
 
 
-def test_the_oldest_answer_is_let_go_for_the_newest() -> None:
-    recent: SecondHitCache[int, int] = SecondHitCache(2)
-    for question in (1, 2, 3):
-        recent.put(question, question)
-    assert [recent.get(question) for question in (1, 2, 3)] == [None, 2, 3]
+def test_the_oldest_entry_is_evicted_for_the_newest() -> None:
+    cache: SecondHitCache[int, int] = SecondHitCache(2)
+    for key in (1, 2, 3):
+        cache.put(key, key)
+    assert [cache.get(key) for key in (1, 2, 3)] == [None, 2, 3]
 
 
-def test_a_memory_of_no_size_keeps_nothing() -> None:
-    recent: SecondHitCache[str, int] = SecondHitCache(0)
-    assert [recent.seen_before("a") for _ in range(3)] == [False] * 3
+def test_a_cache_of_size_0_keeps_nothing() -> None:
+    cache: SecondHitCache[str, int] = SecondHitCache(0)
+    assert [cache.seen_before("a") for _ in range(3)] == [False] * 3
 
 
-def test_everything_can_be_let_go() -> None:
-    recent: SecondHitCache[str, int] = SecondHitCache(2)
-    recent.put("a", 1)
-    recent.clear()
-    assert recent.get("a") is None
+def test_a_cache_can_be_cleared() -> None:
+    cache: SecondHitCache[str, int] = SecondHitCache(2)
+    cache.put("a", 1)
+    cache.clear()
+    assert cache.get("a") is None

@@ -1,4 +1,4 @@
-"""Decisions recorded from vLLM itself, line by line."""
+"""Decisions compared with those recorded from vLLM."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def decided(policy: Policy, request: dict[str, Any], *layers: str) -> Decision:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def lines(request: pytest.FixtureRequest, root: Path) -> list[dict[str, Any]]:
-    """A release's recording, which is read once for all that is said of it."""
+    """The recording of a release, read once for all tests of it."""
     return recorded(root, request.param)
 
 
@@ -88,7 +88,7 @@ def test_the_reference_decides_as_vllm_did(reference: Reference, lines: list[dic
     assert mismatches[:3] == []
 
 
-def test_with_the_house_the_engine_and_the_reference_agree_on_every_recorded_deployment(
+def test_with_house_rules_the_engine_and_the_reference_agree_on_every_recorded_deployment(
     policy: Policy, reference: Reference, lines: list[dict[str, Any]]
 ) -> None:
     mismatches = []

@@ -10,7 +10,7 @@ KNOWN = ("0.20.0", "0.20.2", "0.21.0", "0.22.0", "0.22.1", "0.23.0", "0.24.0", "
 RELEASES = Releases(KNOWN, "0.23.0")
 
 
-def test_where_nobody_names_a_version_the_default_decides() -> None:
+def test_without_a_version_the_default_release_decides() -> None:
     assert RELEASES.resolve(None) == Resolution("0.23.0", verified=True, defaulted=True)
 
 
@@ -45,11 +45,11 @@ def test_where_nobody_names_a_version_the_default_decides() -> None:
         ("0.33.7", "0.33.0", False),
     ],
 )
-def test_a_version_is_decided_as_its_series_has_it(version: str, decided_as: str, verified: bool) -> None:  # noqa: FBT001  # a table's column
+def test_a_version_is_decided_as_a_release_of_its_series(version: str, decided_as: str, verified: bool) -> None:  # noqa: FBT001  # a table's column
     assert RELEASES.resolve(version) == Resolution(decided_as, verified=verified, defaulted=False)
 
 
-def test_below_the_first_known_patch_of_a_series_that_one_decides() -> None:
+def test_a_version_before_the_first_known_patch_is_decided_as_that_patch() -> None:
     assert Releases(("0.20.2", "0.21.0"), "0.21.0").resolve("0.20.1") == Resolution(
         "0.20.2", verified=False, defaulted=False
     )
@@ -78,7 +78,7 @@ def test_with_nearest_the_closest_release_decides_unverified(version: str, decid
     assert RELEASES.resolve(version, nearest=True) == Resolution(decided_as, verified=False, defaulted=False)
 
 
-def test_a_known_release_is_verified_with_nearest_too() -> None:
+def test_a_known_release_is_verified_even_with_nearest() -> None:
     assert RELEASES.resolve("0.23.0", nearest=True) == Resolution("0.23.0", verified=True, defaulted=False)
 
 
@@ -99,12 +99,12 @@ def test_a_known_release_is_verified_with_nearest_too() -> None:
         "\ud800",
     ],
 )
-def test_what_is_no_version_is_told_how_to_write_one(version: str) -> None:
+def test_an_invalid_version_is_refused_with_the_legal_form(version: str) -> None:
     with pytest.raises(InvalidVersion, match=r"^invalid version `.*`; write it as `0\.23\.0` or `v0\.23\.0`$"):
         RELEASES.resolve(version)
 
 
-def test_another_default_is_one_of_the_known_releases() -> None:
+def test_another_default_is_resolved_to_a_known_release() -> None:
     other = RELEASES.with_default("v0.24.5")
     assert (other.known, other.default, other.resolve(None)) == (
         KNOWN,
@@ -114,7 +114,7 @@ def test_another_default_is_one_of_the_known_releases() -> None:
 
 
 @pytest.mark.parametrize(("version", "error"), [("0.99.0", UnknownRelease), ("newest", InvalidVersion)])
-def test_another_default_that_is_not_known_is_an_error(version: str, error: type[Exception]) -> None:
+def test_an_unknown_or_invalid_default_is_an_error(version: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         RELEASES.with_default(version)
 

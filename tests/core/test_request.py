@@ -14,7 +14,7 @@ from service.problems import problem_of
 if TYPE_CHECKING:
     from policy.policy import Policy
 
-MEMBERS = (
+FIELDS = (
     "`facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `layers`, `request_id`, "
     "`explain`, `beyond_verified`"
 )
@@ -32,7 +32,7 @@ def test_facts_are_all_that_a_request_needs(policy: Policy) -> None:
     )
 
 
-def test_every_member_is_read(policy: Policy) -> None:
+def test_every_field_is_read(policy: Policy) -> None:
     document = {
         "facts": {},
         "vllm_version": "v0.99",
@@ -51,7 +51,7 @@ def test_every_member_is_read(policy: Policy) -> None:
     )
 
 
-def test_members_may_be_null_where_they_may_be_left_out(policy: Policy) -> None:
+def test_optional_fields_may_be_null(policy: Policy) -> None:
     document: dict[str, Any] = {
         "facts": {},
         "vllm_version": None,
@@ -86,8 +86,8 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
             ],
         ),
         ({"facts": None}, [("/facts", 'expected an object, got `null`; write the facts as `{"model_config": {…}}`')]),
-        ({"facts": {}, "fact": {}}, [("/fact", f"unknown field `fact`; legal: {MEMBERS}; did you mean `facts`?")]),
-        ({"facts": {}, "a/b": 1}, [("/a~1b", f"unknown field `a/b`; legal: {MEMBERS}")]),
+        ({"facts": {}, "fact": {}}, [("/fact", f"unknown field `fact`; legal: {FIELDS}; did you mean `facts`?")]),
+        ({"facts": {}, "a/b": 1}, [("/a~1b", f"unknown field `a/b`; legal: {FIELDS}")]),
         ({"facts": {}, "request_id": 7}, [("/request_id", "expected a string of at most 256 characters, got `7`")]),
         (
             {"facts": {}, "request_id": "x" * 257},
@@ -131,7 +131,7 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
                 "extra": "",
             },
             [
-                ("/extra", f"unknown field `extra`; legal: {MEMBERS}"),
+                ("/extra", f"unknown field `extra`; legal: {FIELDS}"),
                 ("/beyond_verified", "`` is not legal; legal: `nearest`, or leave it out"),
                 ("/vllm_version", 'expected a string, got `[]`; write the version in quotes, such as `"0.23.0"`'),
                 ("/request_id", "expected a string of at most 256 characters, got `{}`"),
@@ -142,7 +142,7 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
         ),
     ],
 )
-def test_a_request_that_does_not_fit_is_told_all_that_is_wrong(
+def test_all_faults_of_an_invalid_request_are_reported(
     policy: Policy, document: Any, faults: list[tuple[str, str]]
 ) -> None:
     with pytest.raises(RequestInvalid) as raised:
@@ -154,7 +154,7 @@ def test_a_request_that_does_not_fit_is_told_all_that_is_wrong(
 
 
 @pytest.mark.parametrize("version", ["0.19.0", "0.34.0", "7"])
-def test_an_unknown_release_is_a_problem_of_its_own(policy: Policy, version: str) -> None:
+def test_an_unknown_release_is_a_separate_problem(policy: Policy, version: str) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_request({"facts": {"model_config": {"is_moe": 1}}, "vllm_version": version}, policy.releases)
     assert ([fault.pointer for fault in raised.value.faults], raised.value.problem) == (
@@ -163,19 +163,19 @@ def test_an_unknown_release_is_a_problem_of_its_own(policy: Policy, version: str
     )
 
 
-def test_faults_lie_below_the_place_of_the_request(policy: Policy) -> None:
+def test_the_pointers_of_faults_begin_with_that_of_the_request(policy: Policy) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_request({"facts": {"a": 1}, "b": 1, "layers": 1}, policy.releases, "/items/2")
     assert [fault.pointer for fault in raised.value.faults] == ["/items/2/b", "/items/2/facts/a", "/items/2/layers"]
 
 
-def test_a_flood_of_unknown_members_is_cut(policy: Policy) -> None:
+def test_the_number_of_faults_of_a_request_is_limited(policy: Policy) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_request({"facts": {}, **{f"m{n}": n for n in range(MAX_FAULTS + 10)}}, policy.releases)
     assert [fault.pointer for fault in raised.value.faults] == [f"/m{n}" for n in range(MAX_FAULTS)]
 
 
-def test_a_problem_says_everything_in_one_line(policy: Policy) -> None:
+def test_the_text_of_a_problem_has_all_faults_in_one_line(policy: Policy) -> None:
     with pytest.raises(
         RequestInvalid,
         match=r"^/explain: expected `true` or `false`, got `1`; /: none of `facts`, `deployment`, `manifest`; add one",
@@ -183,7 +183,7 @@ def test_a_problem_says_everything_in_one_line(policy: Policy) -> None:
         read_request({"explain": 1}, policy.releases)
 
 
-def test_odd_characters_are_shown_escaped(policy: Policy) -> None:
+def test_unprintable_characters_are_escaped(policy: Policy) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_request({"facts": {}, "explain": "a\x00\x1b[31m\ud800\u202eb"}, policy.releases)
     assert raised.value.faults[0].message == r"expected `true` or `false`, got `a\x00\x1b[31m\ud800\u202eb`"
@@ -193,9 +193,7 @@ def test_odd_characters_are_shown_escaped(policy: Policy) -> None:
     ("number", "more"),
     [(1, ""), (2, " (and 1 more)"), (MAX_FAULTS - 1, " (and 98 more)"), (5000, " (and at least 99 more)")],
 )
-def test_a_problem_says_how_many_more_faults_there_are_as_far_as_they_were_looked_for(
-    policy: Policy, number: int, more: str
-) -> None:
+def test_a_problem_says_how_many_more_faults_were_found(policy: Policy, number: int, more: str) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_request({"facts": {}, **{f"m{n}": n for n in range(number)}}, policy.releases)
     problem = problem_of(raised.value)

@@ -1,4 +1,4 @@
-"""The document of a review: what is read of it, and every fault in one."""
+"""Reading an admission review: its fields, and all its faults at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def recorded(name: str) -> dict[str, Any]:
     return found
 
 
-def test_a_review_s_members_are_read() -> None:
+def test_the_fields_of_a_review_are_read() -> None:
     review = read_review(recorded("deployment-dry-run"))
     document = recorded("deployment-dry-run")["request"]
     expected = Review(
@@ -97,13 +97,13 @@ FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("document", "faults"), FAULTS)
-def test_every_fault_of_a_review_is_told_at_once(document: Any, faults: list[tuple[str, str]]) -> None:
+def test_all_faults_of_a_review_are_reported_at_once(document: Any, faults: list[tuple[str, str]]) -> None:
     with pytest.raises(RequestInvalid) as found:
         read_review(document)
     assert [(fault.pointer, fault.message) for fault in found.value.faults] == faults
 
 
-def test_of_a_list_of_texts_the_first_item_that_is_none_is_a_fault() -> None:
+def test_the_first_item_of_a_list_that_is_not_a_string_is_a_fault() -> None:
     user = {"groups": ["a", None, 1, 2], "extra": {"a/b": ["a", {}], "c": "a", "d": None, "e": ["a"]}}
     with pytest.raises(RequestInvalid) as raised:
         read_review({**KINDS, "request": {**LEGAL, "userInfo": user}})
@@ -114,7 +114,7 @@ def test_of_a_list_of_texts_the_first_item_that_is_none_is_a_fault() -> None:
     ]
 
 
-def test_of_many_faulty_members_a_hundred_are_told() -> None:
+def test_at_most_a_hundred_faults_are_reported() -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_review({**KINDS, "request": {**LEGAL, "userInfo": {"extra": {f"a{n}": 1 for n in range(5000)}}}})
     assert len(raised.value.faults) == 100

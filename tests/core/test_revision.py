@@ -1,4 +1,4 @@
-"""A revision's tree that is not whole is refused, as a folder is: a fault says what was found, and nothing breaks."""
+"""A broken tree of a revision is refused like a broken folder, with faults that say what was found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAD = Ref(b"refs/heads/main")
 
 
 class Repository:
-    """A bare repository with one commit, whose ``rules/`` has ``releases.yaml`` and what is added."""
+    """A bare repository with one commit, whose ``rules/`` has ``releases.yaml`` and added entries."""
 
     def __init__(self, path: Path) -> None:
         self.git = Repo.init_bare(str(path), mkdir=True)
@@ -60,7 +60,7 @@ class Repository:
         return made.id.decode()
 
     def damage(self, sha: ObjectID, data: bytes = b"nothing that zlib knows") -> None:
-        """Write something else where an object lies."""
+        """Overwrite the file of an object."""
         path = Path(self.git.path, "objects", sha[:2].decode(), sha[2:].decode())
         path.chmod(0o644)
         path.write_bytes(data)
@@ -74,7 +74,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 
 
 def nested(repository: Repository) -> ObjectID:
-    """A rule in one folder more than are read."""
+    """A rule that is nested one folder too deep."""
     sha = repository.tree(b"a.yaml", FILE, repository.blob(b"a"))
     for number in range(MAX_DEPTH):
         sha = repository.tree(str(number).encode(), FOLDER, sha)
@@ -82,8 +82,8 @@ def nested(repository: Repository) -> ObjectID:
 
 
 MISSING = "the object 111111111111 is missing in "
-Made = tuple[bytes, int, "Callable[[Repository], ObjectID]", str]
-BROKEN: dict[str, Made] = {
+BrokenEntry = tuple[bytes, int, "Callable[[Repository], ObjectID]", str]
+BROKEN: dict[str, BrokenEntry] = {
     "submodule": (
         b"house",
         SUBMODULE,
@@ -115,7 +115,7 @@ BROKEN: dict[str, Made] = {
     ),
     "tree as a blob": (b"a.yaml", FILE, lambda r: r.tree(b"b.yaml", FILE, r.blob(b"b")), "a.yaml:1:1: the object "),
     "other ending": (b"a.yml", FILE, lambda r: r.blob(b"a"), "a.yml:1:1: rule files end in `.yaml`; rename it"),
-    "name that is no UTF-8": (
+    "name that is not UTF-8": (
         b"\xff.yaml",
         FILE,
         lambda r: r.blob(b"a"),
@@ -127,7 +127,7 @@ BROKEN: dict[str, Made] = {
         lambda r: r.blob(b"#" * (MAX_BYTES + 1)),
         f"a.yaml:1:1: {MAX_BYTES + 1} bytes, more than the {MAX_BYTES} of a rule file; split it",
     ),
-    "no UTF-8": (
+    "not UTF-8": (
         b"a.yaml",
         FILE,
         lambda r: r.blob(b"\xff"),
@@ -151,9 +151,9 @@ def faults_of(repository: Repository, name: str) -> list[str]:
     return [str(fault) for fault in raised.value.faults]
 
 
-@pytest.mark.parametrize("how", BROKEN)
-def test_a_tree_that_is_not_whole_is_refused_with_what_was_found(repository: Repository, how: str) -> None:
-    name, mode, made, message = BROKEN[how]
+@pytest.mark.parametrize("kind_of_entry", BROKEN)
+def test_a_broken_tree_is_refused_with_what_was_found(repository: Repository, kind_of_entry: str) -> None:
+    name, mode, made, message = BROKEN[kind_of_entry]
     repository.rules.add(name, mode, made(repository))
     (fault,) = faults_of(repository, repository.commit())
     assert fault[: len(message)] == message
@@ -175,7 +175,7 @@ def test_damaged_objects_are_faults(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize(("mode", "kind"), [(LINK, "a symbolic link"), (SUBMODULE, "a submodule"), (FILE, "a file")])
-def test_a_rules_folder_that_is_something_else_is_a_fault(repository: Repository, mode: int, kind: str) -> None:
+def test_a_rules_folder_that_is_not_a_folder_is_a_fault(repository: Repository, mode: int, kind: str) -> None:
     repository.root.add(b"rules", mode, repository.blob(b"elsewhere"))
     repository.git.object_store.add_object(repository.root)
     assert faults_of(repository, repository.commit(repository.root.id)) == [
@@ -188,7 +188,7 @@ def test_a_commit_without_its_tree_is_a_fault(repository: Repository) -> None:
     assert fault.startswith(f"rules:1:1: {MISSING}")
 
 
-def test_what_is_no_rule_is_left_out_and_so_is_what_is_hidden(repository: Repository) -> None:
+def test_hidden_entries_and_entries_of_other_kinds_are_ignored(repository: Repository) -> None:
     repository.rules.add(b"README.md", LINK, NOWHERE)
     repository.rules.add(b"notes.txt", FILE, NOWHERE)
     repository.rules.add(b".github", FOLDER, NOWHERE)
@@ -196,7 +196,7 @@ def test_what_is_no_rule_is_left_out_and_so_is_what_is_hidden(repository: Reposi
     assert read_commit(repository.git, repository.commit(), "rules/") == Sources({"releases.yaml": "known: []"})
 
 
-def test_the_files_of_a_revision_have_a_greatest_size_together(repository: Repository) -> None:
+def test_the_total_size_of_the_files_of_a_revision_is_limited(repository: Repository) -> None:
     for number in range(MAX_TOTAL // MAX_BYTES + 1):
         repository.rules.add(f"{number}.yaml".encode(), FILE, repository.blob(b"#" * MAX_BYTES))
     assert faults_of(repository, repository.commit()) == [
@@ -222,7 +222,7 @@ def test_the_files_of_a_revision_have_a_greatest_size_together(repository: Repos
         "a\0b",
     ],
 )
-def test_a_name_of_no_revision_is_said_to_be_none(repository: Repository, name: str) -> None:
+def test_an_unknown_revision_is_an_error(repository: Repository, name: str) -> None:
     repository.commit()
     with pytest.raises(RevisionNotFound):
         read_commit(repository.git, name, "rules/")

@@ -1,7 +1,7 @@
-"""Faults in rule files, one by one; and changes to the files that change no decision.
+"""Faults in rule files, and changes of files that change no decision.
 
-``broken/`` holds a small folder of rules in ``base/``, and beside it a file a case: what to lay over
-that folder, and every fault that this must give, in order.
+``broken/base/`` is a small folder of rules. Each file in ``broken/`` is a case: the files to overlay on that folder,
+and all expected faults in order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BROKEN = Path(__file__).parent / "broken"
 TODAY = date(2026, 1, 1)
 
 
-def laid_over(files: Mapping[str, str | None]) -> Sources:
+def overlaid(files: Mapping[str, str | None]) -> Sources:
     base = read_folder(BROKEN / "base")
     texts = {path: text for path, text in {**base.rules, **base.cases, **files}.items() if text is not None}
     rules = {path: text for path, text in texts.items() if not path.endswith(TEST_SUFFIX)}
@@ -42,7 +42,7 @@ def laid_over(files: Mapping[str, str | None]) -> Sources:
 
 
 def faults_of(sources: Sources) -> list[str]:
-    """Every fault, the cases' where the rules have none."""
+    """All faults of the rules; if there are none, those of the cases."""
     faults: list[Fault] = []
     try:
         catalogue = load(sources)
@@ -79,7 +79,7 @@ def test_the_variable_alone_decides_only_where_it_has_a_default(rules: set[str],
 
 
 @pytest.mark.parametrize("variable", [None, True, False, "1", "0", "", "abc"])
-def test_where_the_variable_has_a_default_every_value_is_decided(variable: object) -> None:
+def test_if_the_variable_has_a_default_every_value_is_decided(variable: object) -> None:
     texts = {f"upstream/{name}.yaml": text for name, text in OPT_IN.items()}
     policy = Policy(load(Sources({"releases.yaml": "known: ['0.20.0', '0.21.0']\ndefault: '0.21.0'\n", **texts})))
     request = read_request({"facts": {"env": {"VLLM_USE_V2_MODEL_RUNNER": variable}}}, policy.releases)
@@ -88,13 +88,13 @@ def test_where_the_variable_has_a_default_every_value_is_decided(variable: objec
 
 
 def test_the_base_has_no_fault() -> None:
-    assert faults_of(laid_over({})) == []
+    assert faults_of(overlaid({})) == []
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in BROKEN.glob("*.yaml")))
-def test_broken_rules_give_every_fault_with_its_place(name: str) -> None:
+def test_broken_rules_give_every_fault_with_its_position(name: str) -> None:
     case = yaml.safe_load((BROKEN / f"{name}.yaml").read_text())
-    assert faults_of(laid_over(case["files"])) == case["faults"]
+    assert faults_of(overlaid(case["files"])) == case["faults"]
 
 
 def example(when: str) -> dict[str, str | None]:
@@ -144,11 +144,11 @@ LEAVES = [f"parallel_config.ubatch_size: {{at_least: {n}}}" for n in range(65)]
         "too many comparisons",
     ],
 )
-def test_a_file_has_bounds(files: dict[str, str | None], fault: str) -> None:
-    assert faults_of(laid_over(files)) == [fault]
+def test_a_file_has_limits(files: dict[str, str | None], fault: str) -> None:
+    assert faults_of(overlaid(files)) == [fault]
 
 
-def test_a_lone_surrogate_is_no_text() -> None:
+def test_a_lone_surrogate_is_refused() -> None:
     with pytest.raises(RulesInvalid, match=r"^a\.yaml:1:1: not YAML: a lone surrogate$"):
         read_yaml("a: \ud800", "a.yaml")
 
@@ -165,7 +165,7 @@ def test_faults_are_sorted_by_file_line_and_column() -> None:
     assert str(RulesInvalid(faults)) == "a:9:1: x\na:9:1: y\na:9:2: x\na:10:1: x\nb:1:1: x"
 
 
-def test_a_fault_can_be_shown_by_the_path_from_here() -> None:
+def test_a_fault_can_have_the_path_of_its_folder() -> None:
     assert (
         str(RulesInvalid([Fault("a/b.yaml", 2, 1, "x"), Fault("", 1, 1, "y")]).under(Path("rules")))
         == "rules:1:1: y\nrules/a/b.yaml:2:1: x"
@@ -196,19 +196,19 @@ def test_a_fault_can_be_shown_by_the_path_from_here() -> None:
         ("---\n1\n...\n", 1),
     ],
 )
-def test_yaml_is_read_as_json_would_have_it(text: str, value: Any) -> None:
+def test_yaml_is_read_as_these_values(text: str, value: Any) -> None:
     assert read_yaml(text, "file").plain() == value
 
 
 # The folder.
 
 
-def test_a_folder_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
+def test_a_missing_folder_is_a_fault(tmp_path: Path) -> None:
     with pytest.raises(RulesInvalid, match=r"^:1:1: no such folder; name one with `--rules` or RUNNER_POLICY_RULES$"):
         read_folder(tmp_path / "nowhere")
 
 
-def test_files_that_cannot_be_read_are_faults_all_at_once(tmp_path: Path) -> None:
+def test_all_unreadable_files_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "upstream").mkdir()
     (tmp_path / "upstream" / "latin.yaml").write_bytes(b"id: caf\xe9\n")
     (tmp_path / "upstream" / "other.yml").write_text("id: other\n")
@@ -223,7 +223,7 @@ def test_files_that_cannot_be_read_are_faults_all_at_once(tmp_path: Path) -> Non
     ]
 
 
-def test_hidden_files_and_what_is_no_yaml_are_left_out(tmp_path: Path) -> None:
+def test_hidden_files_and_files_of_other_kinds_are_ignored(tmp_path: Path) -> None:
     for name in [
         "a.yaml",
         "b_test.yaml",
@@ -242,14 +242,14 @@ def test_hidden_files_and_what_is_no_yaml_are_left_out(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_has_a_greatest_number_of_rule_files(tmp_path: Path) -> None:
+def test_the_number_of_rule_files_is_limited(tmp_path: Path) -> None:
     for n in range(MAX_FILES + 1):
         (tmp_path / f"{n}.yaml").touch()
     with pytest.raises(RulesInvalid, match=rf"^:1:1: more than {MAX_FILES} rule files$"):
         read_folder(tmp_path)
 
 
-def test_where_one_works_the_rules_are_looked_for_first(
+def test_rules_in_the_working_directory_take_precedence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -266,7 +266,7 @@ def test_the_shipped_rules_have_no_fault(sources: Sources) -> None:
     assert faults_of(sources) == []
 
 
-def test_every_shipped_case_holds(sources: Sources, policy: Policy) -> None:
+def test_every_shipped_case_passes(sources: Sources, policy: Policy) -> None:
     found = list(run_cases(read_cases(sources.cases, policy.catalogue), policy))
     assert [
         (result.case.path, result.case.line, result.release, result.found) for result in found if not result.passed
@@ -293,26 +293,26 @@ def test_every_shipped_case_holds(sources: Sources, policy: Policy) -> None:
         ({"vllm": ["0.23.0"], "given": {"lora_config": {}}, "fires": True, "message": "examples"}, None),
         ({"vllm": ["0.23.0"], "given": {"lora_config": None}, "fires": False}, None),
     ],
-    ids=["another release", "it fires", "it does not", "other words", "its words", "near miss"],
+    ids=["another release", "it fires", "it does not", "another text", "its text", "near miss"],
 )
-def test_a_case_that_fails_says_what_happened_instead(case: dict[str, Any], found: str | None) -> None:
-    base = laid_over({})
+def test_a_failed_case_says_what_happened(case: dict[str, Any], found: str | None) -> None:
+    base = overlaid({})
     policy = Policy(load(base))
     cases = yaml.safe_load(base.cases["upstream/example_test.yaml"])["cases"]
     texts = {
         **base.cases,
         "upstream/example_test.yaml": json.dumps(
-            {"rule": "example", "cases": [*cases, {"name": "it is tried", **case}]}
+            {"rule": "example", "cases": [*cases, {"name": "the tested case", **case}]}
         ),
     }
     results = list(run_cases(read_cases(texts, policy.catalogue), policy))
-    assert [result.found for result in results if result.case.name == "it is tried"] == [found]
+    assert [result.found for result in results if result.case.name == "the tested case"] == [found]
 
 
-def test_a_case_with_facts_that_do_not_fit_is_never_run(policy: Policy) -> None:
+def test_a_case_with_invalid_facts_is_never_run(policy: Policy) -> None:
     case = Case(
         "moe",
-        "it is tried",
+        "the tested case",
         ("0.23.0",),
         {"model_config": {"is_moe": 1}},
         fires=True,
@@ -328,7 +328,7 @@ def test_a_case_with_facts_that_do_not_fit_is_never_run(policy: Policy) -> None:
 # Changes that change no decision.
 
 
-def as_they_are(texts: dict[str, str]) -> dict[str, str]:
+def unchanged(texts: dict[str, str]) -> dict[str, str]:
     return texts
 
 
@@ -360,7 +360,7 @@ def reformatted(texts: dict[str, str]) -> dict[str, str]:
 
 
 def with_ranges_split(texts: dict[str, str]) -> dict[str, str]:
-    """Each range that holds for 0.23 and 0.24 in two, and what the rule says for all said in each."""
+    """Split each range that includes 0.23 and 0.24, and repeat the shared fields in every range."""
     shared = (
         "message",
         "feature",
@@ -378,14 +378,14 @@ def with_ranges_split(texts: dict[str, str]) -> dict[str, str]:
         parts = []
         for part in file["releases"]:
             lower, _, upper = part["vllm"].partition(",")
-            whole = {**common, **part}
+            complete = {**common, **part}
             if lower < ">=0.24" and (not upper or upper > "<0.24"):
                 parts += [
-                    {**whole, "vllm": f"{lower},<0.24"},
-                    {**whole, "vllm": ",".join(filter(None, [">=0.24", upper]))},
+                    {**complete, "vllm": f"{lower},<0.24"},
+                    {**complete, "vllm": ",".join(filter(None, [">=0.24", upper]))},
                 ]
             else:
-                parts.append(whole)
+                parts.append(complete)
         return {**{name: value for name, value in file.items() if name not in shared}, "releases": parts}
 
     files = {path: yaml.safe_load(text) for path, text in texts.items()}
@@ -420,7 +420,7 @@ def requests(root: Path) -> list[dict[str, Any]]:
     [in_another_order, in_other_folders, as_json, reformatted, with_ranges_split],
     ids=lambda change: change.__name__,
 )
-def test_how_rules_are_written_down_changes_no_decision(
+def test_the_form_of_the_rule_files_changes_no_decision(
     sources: Sources,
     catalogue: Catalogue,
     requests: list[dict[str, Any]],
@@ -429,45 +429,45 @@ def test_how_rules_are_written_down_changes_no_decision(
     assert answers(load(Sources(change(sources.rules))), requests) == answers(catalogue, requests)
 
 
-def test_the_revision_is_that_of_the_texts_and_not_of_their_order(sources: Sources, catalogue: Catalogue) -> None:
+def test_the_revision_depends_on_the_texts_and_not_on_their_order(sources: Sources, catalogue: Catalogue) -> None:
     revisions = [
         load(Sources(change(sources.rules))).revision
-        for change in (as_they_are, in_another_order, in_other_folders, as_json)
+        for change in (unchanged, in_another_order, in_other_folders, as_json)
     ]
     assert revisions[:2] == [catalogue.revision] * 2
     assert len(set(revisions)) == 3
     assert all(revision.startswith("sha256:") and len(revision) == 71 for revision in revisions)
 
 
-def test_two_texts_cannot_pass_for_one() -> None:
-    base = laid_over({}).rules
+def test_a_changed_text_changes_the_revision() -> None:
+    base = overlaid({}).rules
     moved = {**base, "upstream/example.yaml": base["upstream/example.yaml"] + "#"}
     assert load(Sources(moved)).revision != load(Sources(base)).revision
 
 
-MORE = f"more than {MAX_FAULTS} faults; the rest was not read"
+TOO_MANY = f"more than {MAX_FAULTS} faults; the rest was not read"
 
 
 @pytest.mark.parametrize("number", [MAX_FAULTS, MAX_FAULTS + 1, 5000])
 def test_a_file_with_many_faults_is_read_up_to_the_hundredth(number: int) -> None:
     unknown = "".join(f"a{n}: 1\n" for n in range(number))
     text = (BROKEN / "base" / "upstream" / "example.yaml").read_text()
-    found = faults_of(laid_over({"upstream/example.yaml": text + unknown}))
+    found = faults_of(overlaid({"upstream/example.yaml": text + unknown}))
     assert len(found) == min(number, MAX_FAULTS + 1)
-    assert [fault.partition(": ")[2] for fault in found[MAX_FAULTS:]] == ([MORE] if number > MAX_FAULTS else [])
+    assert [fault.partition(": ")[2] for fault in found[MAX_FAULTS:]] == ([TOO_MANY] if number > MAX_FAULTS else [])
 
 
 def test_files_with_many_faults_are_read_up_to_the_hundredth() -> None:
     files: dict[str, str | None] = {f"upstream/a{n}.yaml": "[1]" for n in range(150)}
-    found = faults_of(laid_over(files))
+    found = faults_of(overlaid(files))
     assert len(found) == MAX_FAULTS + 1
-    assert [fault for fault in found if fault.endswith(MORE)] == found[-1:]
+    assert [fault for fault in found if fault.endswith(TOO_MANY)] == found[-1:]
 
 
 @pytest.mark.parametrize("vllm", [">=" + "9" * 5000, ">=0.22," * 100 + ">=0.22", ">=" + "1." * 3000 + "1"])
-def test_a_range_of_any_length_is_a_fault(vllm: str) -> None:
+def test_an_overlong_range_is_a_fault(vllm: str) -> None:
     text = (BROKEN / "base" / "upstream" / "example.yaml").read_text()
-    found = faults_of(laid_over({"upstream/example.yaml": re.sub(r"(?m)vllm: .*$", f'vllm: "{vllm}"', text)}))
+    found = faults_of(overlaid({"upstream/example.yaml": re.sub(r"(?m)vllm: .*$", f'vllm: "{vllm}"', text)}))
     assert any("expected a range of releases" in fault for fault in found)
 
 
@@ -478,13 +478,13 @@ def test_many_directives_are_refused(separator: str) -> None:
         read_yaml(f"{text}{separator}--- a", "a")
 
 
-def test_a_known_release_of_any_length_is_a_fault() -> None:
-    found = faults_of(laid_over({"releases.yaml": f'known: ["{"9" * 5000}"]\ndefault: "0.22.0"\n'}))
+def test_an_overlong_known_release_is_a_fault() -> None:
+    found = faults_of(overlaid({"releases.yaml": f'known: ["{"9" * 5000}"]\ndefault: "0.22.0"\n'}))
     assert any("expected a final release, got" in fault for fault in found)
 
 
-def test_a_fact_with_a_slash_in_a_case_has_its_place() -> None:
+def test_a_fact_with_a_slash_in_a_case_has_its_position() -> None:
     path = "upstream/example_test.yaml"
     text = (BROKEN / "base" / path).read_text().replace("{lora_config: {}}", "{a/b~c: 1}", 1)
-    [fault] = faults_of(laid_over({path: text}))
+    [fault] = faults_of(overlaid({path: text}))
     assert fault.startswith(f"{path}:3:50: unknown field `a/b~c`; legal: ")

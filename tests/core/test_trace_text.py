@@ -49,11 +49,11 @@ VARIABLE = "env.VLLM_USE_V2_MODEL_RUNNER"
         (("until", "2027-03-01", "2027-03-02"), "the rule holds until 2027-03-01 (it is 2027-03-02)"),
     ],
 )
-def test_what_failed_is_said_in_words(failed: tuple[str, Any, Any], text: str) -> None:
+def test_a_failed_condition_is_described_in_words(failed: tuple[str, Any, Any], text: str) -> None:
     assert failed_text(RuleTrace("x", "upstream", "advise", fired=False, failed=[FailedCondition(*failed)])) == text
 
 
-def test_a_rule_that_has_ended_is_not_near_as_its_condition_is_not_known() -> None:
+def test_a_rule_that_has_ended_is_listed_after_those_that_nearly_fired() -> None:
     ended, set_aside, other = (
         RuleTrace("x", "house", "advise", fired=False, failed=[FailedCondition(*failed)])
         for failed in (
@@ -75,7 +75,7 @@ def test_a_rule_that_has_ended_is_not_near_as_its_condition_is_not_known() -> No
         {"env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "speculative_config": {"method": "dspark"}},
     ],
 )
-def test_rules_that_nearly_fired_come_first_and_no_word_of_json_is_shown(
+def test_rules_that_nearly_fired_come_first_and_no_json_is_shown(
     policy: Policy, facts: dict[str, Any], release: str
 ) -> None:
     request = read_request({"facts": facts, "vllm_version": release, "explain": True}, policy.releases)

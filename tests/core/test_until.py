@@ -1,4 +1,4 @@
-"""House rules with an end: up to and including the day in their `until` they decide, afterwards they are not there."""
+"""House rules with an end: they decide up to and including the day in `until`, and are left out afterwards."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def house(name: str, effect: str, when: Any = "always", **members: Any) -> str:
     """A house rule for every release, with an end."""
     dates = {"review_by": "2027-03-01", "until": "2027-03-01"}
     owned = {"owner": "tests", "blocked_by": "nothing", **dates, **members}
-    return rule_text(name, effect, when, f"the house says {name}", ">=0.20", **owned)
+    return rule_text(name, effect, when, f"message of {name}", ">=0.20", **owned)
 
 
 def with_end(sources: Sources, until: str = "2027-03-01", **edits: str) -> Sources:
@@ -48,16 +48,12 @@ def with_end(sources: Sources, until: str = "2027-03-01", **edits: str) -> Sourc
     return Sources({**sources.rules, PATH: text}, sources.cases)
 
 
-def without(sources: Sources, *paths: str) -> Sources:
-    return Sources({path: text for path, text in sources.rules.items() if path not in paths}, sources.cases)
-
-
 def ask(policy: Policy, facts: dict[str, Any], day: date, version: str = "0.23.0", **members: Any) -> Decision:
     return policy.decide(read_request({"facts": facts, "vllm_version": version, **members}, policy.releases), day)
 
 
-def essence(json_text: bytes) -> dict[str, Any]:
-    """A decision without what no two sets of rules have in common, and without warnings of rules that have ended."""
+def comparable(json_text: bytes) -> dict[str, Any]:
+    """A decision without its id, its revision, and the warnings about rules that have ended."""
     found: dict[str, Any] = json.loads(json_text)
     del found["decision_id"], found["policy"]
     found["warnings"] = [text for text in found["warnings"] if " held until " not in text]
@@ -65,16 +61,11 @@ def essence(json_text: bytes) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def ending(sources: Sources) -> Policy:
+def policy_with_end(sources: Sources) -> Policy:
     return Policy(load(with_end(sources)))
 
 
-@pytest.fixture(scope="module")
-def removed(sources: Sources) -> Policy:
-    return Policy(load(without(sources, PATH)))
-
-
-# The end.
+# The last day.
 
 
 @pytest.mark.parametrize("until", ["2027-03-01", '"2027-03-01"', "'2027-03-01'"])
@@ -84,16 +75,16 @@ def test_the_day_named_is_the_last_on_which_the_rule_decides(sources: Sources, u
     assert runners == {day: "v1" if day <= UNTIL else "v2" for day in DAYS}
 
 
-def test_a_reason_has_the_last_day_of_its_rule(ending: Policy, policy: Policy) -> None:
-    [reason] = ask(ending, KV, UNTIL).reasons
+def test_a_reason_has_the_last_day_of_its_rule(policy_with_end: Policy, policy: Policy) -> None:
+    [reason] = ask(policy_with_end, KV, UNTIL).reasons
     assert (reason.owner, reason.review_by, reason.until) == ("inference-platform", UNTIL, UNTIL)
     assert '"review_by":"2027-03-01","until":"2027-03-01"}' in encode(reason).decode()
     [reason] = ask(policy, KV, UNTIL).reasons
     assert (reason.until, "until" in json.loads(encode(reason))) == (UNSET, False)
 
 
-def test_an_end_is_announced_for_thirty_days_and_told_afterwards(ending: Policy) -> None:
-    warnings = {day: ask(ending, KV, day).warnings for day in DAYS}
+def test_an_end_is_announced_for_thirty_days_and_reported_afterwards(policy_with_end: Policy) -> None:
+    warnings = {day: ask(policy_with_end, KV, day).warnings for day in DAYS}
     quiet, soon, over = DAYS[:2], DAYS[2:5], DAYS[5:]
     expected = [(quiet, []), (soon, [SOON]), (over, [ENDED])]
     assert warnings == {day: texts for days, texts in expected for day in days}
@@ -111,13 +102,13 @@ def test_a_review_is_overdue_only_while_the_rule_holds(sources: Sources) -> None
     assert [rule.is_overdue(day) for day in (UNTIL, AFTER)] == [True, False]
 
 
-def test_only_deployments_that_the_rule_would_decide_are_told(ending: Policy) -> None:
+def test_only_deployments_that_the_rule_would_decide_have_a_warning(policy_with_end: Policy) -> None:
     dense = {"model_config": QWEN3}
-    assert [ask(ending, dense, day).warnings for day in DAYS] == [[]] * len(DAYS)
-    assert ask(ending, KV, AFTER, "0.26.0").warnings == []
-    assert [ask(ending, KV, day, layers=["upstream"]).warnings for day in DAYS] == [[]] * len(DAYS)
+    assert [ask(policy_with_end, dense, day).warnings for day in DAYS] == [[]] * len(DAYS)
+    assert ask(policy_with_end, KV, AFTER, "0.26.0").warnings == []
+    assert [ask(policy_with_end, KV, day, layers=["upstream"]).warnings for day in DAYS] == [[]] * len(DAYS)
     malformed = {**KV, "env": {VARIABLE: "maybe"}}
-    assert [ask(ending, malformed, day).warnings for day in DAYS] == [[]] * len(DAYS)
+    assert [ask(policy_with_end, malformed, day).warnings for day in DAYS] == [[]] * len(DAYS)
 
 
 def test_a_rule_that_ends_on_the_last_day_of_the_calendar_never_ends(sources: Sources) -> None:
@@ -130,7 +121,7 @@ def test_a_rule_may_end_on_the_first_day_of_the_calendar(sources: Sources) -> No
     assert [ask(policy, KV, day).runner for day in (date.min, UNTIL)] == ["v1", "v2"]
 
 
-# As if it were not there.
+# Decisions after the end.
 
 
 HOUSE = {
@@ -145,8 +136,8 @@ HOUSE = {
 }
 
 
-def crowded(sources: Sources, day: date | None) -> Policy:
-    """The shipped rules and more of the house; with a day, only those that have not ended by then."""
+def extended(sources: Sources, day: date | None) -> Policy:
+    """The shipped rules and more house rules; with a day, without those that have ended by then."""
     texts = overlay(with_end(sources).rules, list(HOUSE.values()), [])[0]
     if day is not None:
         ends = {path: yaml.safe_load(text).get("until") for path, text in texts.items()}
@@ -155,7 +146,7 @@ def crowded(sources: Sources, day: date | None) -> Policy:
 
 
 BASES: list[dict[str, Any]] = [{}, {"model_config": QWEN3}, {"model_config": {**QWEN3, "is_moe": True}}, KV]
-MORE: list[dict[str, Any]] = [
+VARIANTS: list[dict[str, Any]] = [
     {},
     {"lora_config": {}},
     {"platform": {"is_rocm": True}},
@@ -165,15 +156,15 @@ MORE: list[dict[str, Any]] = [
 FACTS = [
     {**base, **more, **({} if value is None else {"env": {VARIABLE: value}})}
     for base in BASES
-    for more in MORE
+    for more in VARIANTS
     for value in (None, "0", "1", "x")
 ]
 
 
 @pytest.mark.parametrize("day", [date(2027, 2, 1), date(2027, 2, 2), UNTIL, AFTER, date(2030, 1, 2)], ids=str)
 @pytest.mark.parametrize("layers", [["upstream", "house"], ["upstream"]], ids=["both", "upstream"])
-def test_after_the_end_decisions_are_those_of_rules_without_it(sources: Sources, day: date, layers: list[str]) -> None:
-    policy, expected = crowded(sources, None), crowded(sources, day)
+def test_after_the_end_decisions_are_those_without_the_rule(sources: Sources, day: date, layers: list[str]) -> None:
+    policy, expected = extended(sources, None), extended(sources, day)
     for release in ("0.20.0", "0.23.0", "0.24.0", "0.33.0"):
         for facts in FACTS:
             body = json.dumps({"vllm_version": release, "layers": layers, "facts": facts}).encode()
@@ -181,35 +172,35 @@ def test_after_the_end_decisions_are_those_of_rules_without_it(sources: Sources,
                 each.answer(decode_fast(body, each.releases) or read_request(json.loads(body), each.releases), day)
                 for each in (policy, expected)
             )
-            assert essence(found.json) == essence(other.json), facts
+            assert comparable(found.json) == comparable(other.json), facts
 
 
 @pytest.mark.parametrize("day", DAYS, ids=str)
-def test_the_short_way_and_the_whole_way_answer_alike_on_every_day(sources: Sources, day: date) -> None:
-    policy = crowded(sources, None)
+def test_the_fast_path_and_the_plain_path_give_the_same_answer_on_every_day(sources: Sources, day: date) -> None:
+    policy = extended(sources, None)
     for facts in FACTS * 2:
         request = decode_fast(json.dumps({"vllm_version": "0.23.0", "facts": facts}).encode(), policy.releases)
         assert request
-        short, whole = json.loads(policy.answer(request, day).json), json.loads(encode(policy.decide(request, day)))
-        del short["decision_id"], whole["decision_id"]
-        assert short == whole
+        fast, plain = json.loads(policy.answer(request, day).json), json.loads(encode(policy.decide(request, day)))
+        del fast["decision_id"], plain["decision_id"]
+        assert fast == plain
 
 
-def test_days_may_be_asked_in_any_order(ending: Policy) -> None:
+def test_decisions_may_be_made_for_days_in_any_order(policy_with_end: Policy) -> None:
     days = [AFTER, UNTIL, date.max, BEFORE, AFTER, date.min, UNTIL] * 3
-    assert [ask(ending, KV, day).runner for day in days] == ["v1" if day <= UNTIL else "v2" for day in days]
+    assert [ask(policy_with_end, KV, day).runner for day in days] == ["v1" if day <= UNTIL else "v2" for day in days]
 
 
-def test_the_variable_decides_over_a_rule_that_holds_and_over_none(ending: Policy) -> None:
-    asked = {**KV, "env": {VARIABLE: "1"}}
-    found = [ask(ending, asked, day) for day in (UNTIL, AFTER)]
+def test_the_variable_decides_before_and_after_the_end(policy_with_end: Policy) -> None:
+    facts = {**KV, "env": {VARIABLE: "1"}}
+    found = [ask(policy_with_end, facts, day) for day in (UNTIL, AFTER)]
     assert [(decision.runner, decision.outcome) for decision in found] == [("v2", "override")] * 2
     others = [decision.without_variable for decision in found]
     assert [None if other is UNSET else other.runner for other in others] == ["v1", "v2"]
     assert [decision.warnings for decision in found] == [[SOON], [ENDED]]
 
 
-def test_a_deployment_is_decided_without_a_rule_that_has_ended(ending: Policy) -> None:
+def test_a_deployment_is_decided_without_a_rule_that_has_ended(policy_with_end: Policy) -> None:
     transfer = json.dumps({"kv_connector": "NixlConnector", "kv_role": "kv_both"})
     deployment = {
         "args": ["--model", "m", "--kv-transfer-config", transfer],
@@ -219,7 +210,7 @@ def test_a_deployment_is_decided_without_a_rule_that_has_ended(ending: Policy) -
 
     def decided(day: date, *, explain: bool = False) -> Decision:
         request = {"deployment": deployment, "vllm_version": "0.23.0", "explain": explain}
-        return ending.decide(read_request(request, ending.releases), day)
+        return policy_with_end.decide(read_request(request, policy_with_end.releases), day)
 
     for day in (UNTIL, AFTER, UNTIL):
         other = decided(day).without_variable
@@ -228,17 +219,17 @@ def test_a_deployment_is_decided_without_a_rule_that_has_ended(ending: Policy) -
     assert RULE not in [reason.rule for reason in explained.reasons]
 
 
-def test_another_rule_that_names_one_that_has_ended_finds_it_gone(sources: Sources) -> None:
-    advice = house("told", "advise", decided_by=["wants-v1"], until="2040-01-01", review_by="2040-01-01")
+def test_a_rule_that_refers_to_an_ended_rule_no_longer_fires(sources: Sources) -> None:
+    advice = house("advice", "advise", decided_by=["wants-v1"], until="2040-01-01", review_by="2040-01-01")
     rules = [house("wants-v1", "fallback-v1", {"model_config": "present"}), advice]
     policy = Policy(load(Sources(overlay(sources.rules, rules, [])[0])))
     found = {
         day: [reason.rule for reason in ask(policy, {"model_config": QWEN3}, day).reasons] for day in (UNTIL, AFTER)
     }
-    assert found == {UNTIL: ["wants-v1", "told"], AFTER: ["v2-by-default"]}
+    assert found == {UNTIL: ["wants-v1", "advice"], AFTER: ["v2-by-default"]}
 
 
-def test_an_advisory_that_has_ended_is_told_only_where_it_would_advise(sources: Sources) -> None:
+def test_an_ended_advisory_is_reported_only_where_it_would_apply(sources: Sources) -> None:
     rules = [house("on-v1", "advise", runner="v1"), house("on-v2", "advise", runner="v2")]
     policy = Policy(load(Sources(overlay(sources.rules, rules, [])[0])))
     assert ask(policy, {"model_config": QWEN3}, AFTER).warnings == [
@@ -246,12 +237,12 @@ def test_an_advisory_that_has_ended_is_told_only_where_it_would_advise(sources: 
     ]
 
 
-# Explained.
+# Explanations.
 
 
-def test_the_trace_says_that_a_rule_has_ended(ending: Policy) -> None:
+def test_the_trace_says_that_a_rule_has_ended(policy_with_end: Policy) -> None:
     def traced(day: date) -> list[RuleTrace]:
-        found = ask(ending, KV, day, explain=True).trace
+        found = ask(policy_with_end, KV, day, explain=True).trace
         assert found
         return [item for item in found if item.rule == RULE]
 
@@ -267,16 +258,16 @@ def test_the_trace_says_that_a_rule_has_ended(ending: Policy) -> None:
     ]
 
 
-def test_an_explanation_is_that_of_rules_without_one_that_has_ended(sources: Sources) -> None:
-    policy, expected = crowded(sources, None), crowded(sources, AFTER)
+def test_after_the_end_an_explanation_is_that_without_the_rule(sources: Sources) -> None:
+    policy, expected = extended(sources, None), extended(sources, AFTER)
     for facts in FACTS[::3]:
-        found, other = (essence(encode(ask(each, facts, AFTER, explain=True))) for each in (policy, expected))
+        found, other = (comparable(encode(ask(each, facts, AFTER, explain=True))) for each in (policy, expected))
         known = {item["rule"] for item in other["trace"]}
         found["trace"] = [item for item in found["trace"] if item["rule"] in known]
         assert found == other
 
 
-def test_a_rule_of_a_later_release_that_has_ended_lifts_nothing(sources: Sources) -> None:
+def test_an_ended_rule_of_a_later_release_does_not_change_lifted_in(sources: Sources) -> None:
     rule = house("early", "fallback-v1", {"model_config": "present"}, until="2040-01-01", review_by="2040-01-01")
     ended = house("late", "fallback-v1", {"model_config": "present"})
     rules = [rule.replace(">=0.20", ">=0.20,<0.24"), ended.replace(">=0.20", ">=0.24")]
@@ -292,14 +283,14 @@ def test_a_rule_of_a_later_release_that_has_ended_lifts_nothing(sources: Sources
 # Cases and candidates.
 
 
-def test_cases_hold_on_every_day(sources: Sources) -> None:
+def test_cases_pass_on_every_day(sources: Sources) -> None:
     ended = Policy(load(with_end(sources, "2020-01-01", review_by="2020-01-01")))
     results = [each for each in run_cases(read_cases(sources.cases, ended.catalogue), ended) if each.case.rule == RULE]
     assert (len(results) > 3, [each for each in results if not each.passed]) == (True, [])
 
 
 @pytest.mark.parametrize(("day", "runner"), [(BEFORE, "v1"), (UNTIL, "v1"), (AFTER, "v2")], ids=str)
-def test_a_candidate_has_ended_as_loaded_rules_have(sources: Sources, day: date, runner: str) -> None:
+def test_a_candidate_ends_as_a_loaded_rule_does(sources: Sources, day: date, runner: str) -> None:
     candidate = with_end(sources).rules[PATH]
     request = {"facts": KV, "vllm_version": "0.23.0"}
     policy = Policy(load(sources))
@@ -314,7 +305,7 @@ def test_a_candidate_has_ended_as_loaded_rules_have(sources: Sources, day: date,
 @pytest.mark.parametrize(
     ("day", "since"), [(BEFORE, {date(2027, 3, 2)}), (UNTIL, {date(2027, 3, 2)}), (AFTER, {UNSET})], ids=str
 )
-def test_a_dry_run_for_all_says_from_when_an_end_changes_something(
+def test_a_dry_run_for_all_deployments_names_the_first_day_of_a_change(
     sources: Sources, day: date, since: set[Any]
 ) -> None:
     candidate = with_end(sources).rules[PATH]

@@ -1,4 +1,4 @@
-"""Conditions and their changes in words: by the operators of the language, for any rule."""
+"""Conditions and their changes in words, for each operator."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ MOE = {"model_config.is_moe": True}
         ({"kv_transfer_config": "present", CONNECTOR: "a"}, {CONNECTOR: "a"}, []),
         ({"all": [MOE, {SIZE: 2}]}, {SIZE: 2, **MOE}, []),
         ({"model_config.is_moe": {"is_not": False}}, MOE, []),
-        # a part more, a part less
+        # a part added or removed
         (
             {"kv_transfer_config": "present"},
             {CONNECTOR: {"in": ["NixlConnector"]}},
@@ -162,7 +162,7 @@ MOE = {"model_config.is_moe": True}
             {"lora_config": "present", "any": [MOE, {"platform.is_rocm": True}]},
             ["also if platform.is_rocm is true", f"no longer if {SIZE} is 2"],
         ),
-        # always, and nothing in common
+        # `always`, and conditions without a common part
         ("always", MOE, ["only if model_config.is_moe is true; before: always"]),
         (MOE, "always", ["always; before: only if model_config.is_moe is true"]),
         ("always", "always", []),
@@ -173,11 +173,11 @@ MOE = {"model_config.is_moe": True}
         ),
     ],
 )
-def test_a_change_of_a_condition_is_said_by_its_parts(before: Any, after: Any, sentences: list[str]) -> None:
+def test_a_change_of_a_condition_is_described_by_its_parts(before: Any, after: Any, sentences: list[str]) -> None:
     assert condition_changes(read(before), read(after), Wording(str)) == sentences
 
 
-def test_every_shipped_condition_has_words_and_changes_exactly_where_its_parts_do(catalogue: Catalogue) -> None:
+def test_every_shipped_condition_has_words_that_change_if_and_only_if_its_parts_do(catalogue: Catalogue) -> None:
     wording = Wording(str)
     for rule in catalogue.rules:
         conditions = [part.when for part in rule.ranges]

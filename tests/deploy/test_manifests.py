@@ -42,17 +42,17 @@ Document = dict[str, Any]
 
 @cache
 def documents() -> dict[str, Document]:
-    """Every document of every YAML file below deploy/kustomize, by its file and place."""
+    """Every document of every YAML file below deploy/kustomize, by its file and index."""
     found = {}
     for path in sorted(KUSTOMIZE.rglob("*.yaml")):
-        for place, document in enumerate(yaml.safe_load_all(path.read_text())):
-            found[f"{path.relative_to(KUSTOMIZE)}#{place}"] = document
+        for index, document in enumerate(yaml.safe_load_all(path.read_text())):
+            found[f"{path.relative_to(KUSTOMIZE)}#{index}"] = document
     return found
 
 
 @cache
 def patches() -> frozenset[str]:
-    """The files that are laid over a document and are none by themselves."""
+    """The files that are patches, and not documents themselves."""
     return frozenset(
         str((KUSTOMIZE / name.split("#")[0]).parent.joinpath(patch["path"]).relative_to(KUSTOMIZE))
         for name, document in documents().items()
@@ -66,8 +66,8 @@ def is_builtin(document: Document) -> bool:
     return "." not in document["apiVersion"].split("/")[0] or document["apiVersion"].split("/")[0].endswith(".k8s.io")
 
 
-def wholes() -> dict[str, Document]:
-    """The documents that a cluster could take as they are."""
+def complete_documents() -> dict[str, Document]:
+    """The documents that a cluster accepts unchanged."""
     return {
         name: document
         for name, document in documents().items()
@@ -80,7 +80,7 @@ def rendered(overlay: str) -> tuple[Document, ...]:
     """The output of kubectl for an overlay; ``house-rules`` is the base with that component."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
-        pytest.skip("kubectl is not here, so nothing renders the overlays")
+        pytest.skip("kubectl, which renders the overlays, is not installed")
     text = subprocess.run(
         [kubectl, "kustomize", str(KUSTOMIZE / overlay)], check=True, capture_output=True, text=True, timeout=60
     ).stdout
@@ -102,7 +102,7 @@ def quantity(text: str) -> int:
 
 
 def settings_of(found: tuple[Document, ...]) -> dict[str, str]:
-    """The variables of the service's container, but for those from Secrets."""
+    """The variables of the service's container, except those from Secrets."""
     [container] = one(found, "Deployment")["spec"]["template"]["spec"]["containers"]
     [reference] = [source["configMapRef"]["name"] for source in container["envFrom"]]
     data: dict[str, str] = one(found, "ConfigMap", reference)["data"]
@@ -113,9 +113,9 @@ def settings_of(found: tuple[Document, ...]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("name", [name for name, document in wholes().items() if is_builtin(document)])
+@pytest.mark.parametrize("name", [name for name, document in complete_documents().items() if is_builtin(document)])
 def test_every_document_is_valid(name: str, version: str) -> None:
-    kubernetes_validate.validate(wholes()[name], version, strict=True)
+    kubernetes_validate.validate(complete_documents()[name], version, strict=True)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -126,7 +126,7 @@ def test_every_render_is_valid(overlay: str, version: str) -> None:
             kubernetes_validate.validate(document, version, strict=True)
 
 
-MEMBERS: Final = {
+SPEC_FIELDS: Final = {
     "Issuer": ({"ca", "selfSigned"}, set()),
     "Certificate": (
         {
@@ -145,37 +145,37 @@ MEMBERS: Final = {
     "ServiceMonitor": ({"jobLabel", "selector", "endpoints"}, {"selector", "endpoints"}),
     "PrometheusRule": ({"groups"}, {"groups"}),
 }
-"""What a custom resource's ``spec`` may have here, and what it must."""
+"""The legal and the required fields of a custom resource's ``spec``."""
 
 
-@pytest.mark.parametrize("name", [name for name, document in wholes().items() if not is_builtin(document)])
-def test_custom_resources_have_the_members_of_their_kind(name: str) -> None:
-    document = wholes()[name]
-    may, must = MEMBERS[document["kind"]]
+@pytest.mark.parametrize("name", [name for name, document in complete_documents().items() if not is_builtin(document)])
+def test_custom_resources_have_the_fields_of_their_kind(name: str) -> None:
+    document = complete_documents()[name]
+    legal, required = SPEC_FIELDS[document["kind"]]
     assert document["apiVersion"] in {"cert-manager.io/v1", "monitoring.coreos.com/v1"}
     assert set(document) == {"apiVersion", "kind", "metadata", "spec"}
-    assert must <= set(document["spec"]) <= may
+    assert required <= set(document["spec"]) <= legal
 
 
-def test_issuers_and_secrets_of_certificates_are_there() -> None:
-    whole = tuple(wholes().values())
-    issuers = {issuer["metadata"]["name"]: issuer["spec"] for issuer in of_kind(whole, "Issuer")}
-    secrets = {certificate["spec"]["secretName"] for certificate in of_kind(whole, "Certificate")}
-    for certificate in of_kind(whole, "Certificate"):
+def test_issuers_and_secrets_of_certificates_exist() -> None:
+    documents = tuple(complete_documents().values())
+    issuers = {issuer["metadata"]["name"]: issuer["spec"] for issuer in of_kind(documents, "Issuer")}
+    secrets = {certificate["spec"]["secretName"] for certificate in of_kind(documents, "Certificate")}
+    for certificate in of_kind(documents, "Certificate"):
         assert certificate["spec"]["issuerRef"]["kind"] == "Issuer"
         assert certificate["spec"]["issuerRef"]["name"] in issuers
     assert {spec["ca"]["secretName"] for spec in issuers.values() if "ca" in spec} <= secrets
 
 
-@pytest.mark.parametrize("name", wholes())
-def test_everything_namespaced_lies_in_the_one_namespace(name: str) -> None:
-    document = wholes()[name]
+@pytest.mark.parametrize("name", complete_documents())
+def test_everything_namespaced_is_in_the_one_namespace(name: str) -> None:
+    document = complete_documents()[name]
     if document["kind"] not in {"Namespace", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}:
         assert document["metadata"]["namespace"] == NAMESPACE
 
 
 def test_no_secret_is_rendered() -> None:
-    """A Secret in the repository would be everybody's; the example is referred to by nothing."""
+    """A Secret in the repository would be public; nothing refers to the example."""
     assert not [document for overlay in OVERLAYS for document in of_kind(rendered(overlay), "Secret")]
     assert "secrets.example" not in "".join(path.read_text() for path in KUSTOMIZE.rglob("kustomization.yaml"))
 
@@ -207,13 +207,13 @@ def test_the_pod_is_confined(overlay: str) -> None:
         assert container["livenessProbe"]["httpGet"]["path"] == "/livez"
 
 
-def test_the_user_is_the_images() -> None:
+def test_the_user_is_that_of_the_image() -> None:
     assert re.findall(r"^USER (\d+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE) == ["10001"]
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_no_service_link_is_taken_for_a_setting(overlay: str) -> None:
-    """A Service called ``runner-policy`` sets RUNNER_POLICY_PORT=tcp://… in the pods of its namespace."""
+    """A Service named ``runner-policy`` sets RUNNER_POLICY_PORT=tcp://… in the pods of its namespace."""
     assert one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["enableServiceLinks"] is False
 
 
@@ -223,9 +223,9 @@ def test_images_are_pinned(overlay: str) -> None:
         assert re.fullmatch(r"[\w./-]+:\d[\w.-]*", container["image"]), container["image"]
 
 
-def test_the_guides_overlays_take_the_image_by_its_digest(tmp_path: Path) -> None:
+def test_the_overlays_in_the_guide_pin_the_image_by_its_digest(tmp_path: Path) -> None:
     if shutil.which("kubectl") is None:
-        pytest.skip("kubectl is not here, so nothing renders the overlays")
+        pytest.skip("kubectl, which renders the overlays, is not installed")
     overlays = re.findall(
         r"kustomization\.yaml <<END\n(.*?)^END$", (DEPLOY / "README.md").read_text(), re.DOTALL | re.MULTILINE
     )
@@ -242,16 +242,16 @@ def test_the_guides_overlays_take_the_image_by_its_digest(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_what_is_mounted_is_there_and_what_is_there_is_mounted(overlay: str) -> None:
+def test_every_mount_has_a_volume_and_every_volume_is_mounted(overlay: str) -> None:
     pod = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]
     [container] = pod["containers"]
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
     assert all("subPath" not in mount for mount in container["volumeMounts"])
 
 
-def test_the_house_rules_are_laid_over_the_images(tmp_path: Path) -> None:
+def test_the_house_rules_replace_those_of_the_image(tmp_path: Path) -> None:
     if shutil.which("kubectl") is None:
-        pytest.skip("kubectl is not here, so nothing renders the overlays")
+        pytest.skip("kubectl, which renders the overlays, is not installed")
     shutil.copytree(KUSTOMIZE, tmp_path / "kustomize")
     overlay = tmp_path / "kustomize/overlays/house"
     overlay.mkdir()
@@ -265,7 +265,7 @@ def test_the_house_rules_are_laid_over_the_images(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_an_ending_pod_has_the_time_that_it_needs(overlay: str) -> None:
+def test_a_pod_has_enough_time_to_shut_down(overlay: str) -> None:
     pod = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]
     [container] = pod["containers"]
     sleep = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
@@ -276,7 +276,7 @@ def test_an_ending_pod_has_the_time_that_it_needs(overlay: str) -> None:
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_there_is_memory_for_all_processes_at_once(overlay: str) -> None:
-    """A dry run may take 1 GiB and a worker process 512 MiB, and a container that has no more is ended as a whole."""
+    """A dry run may take 1 GiB and a worker process 512 MiB, and a container that exceeds its limit is ended."""
     [container] = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["containers"]
     settings = settings_of(rendered(overlay))
     jobs = int(settings[f"{PREFIX}JOB_CONCURRENCY"]) + RESERVED
@@ -298,7 +298,7 @@ def test_every_setting_that_is_named_exists(path: Path) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_the_service_takes_the_settings(overlay: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_service_accepts_the_settings(overlay: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in settings_of(rendered(overlay)).items():
         monkeypatch.setenv(name, value)
     settings = Settings()
@@ -312,7 +312,7 @@ def test_the_service_takes_the_settings(overlay: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_files_of_settings_lie_where_something_is_mounted(overlay: str) -> None:
+def test_files_named_in_settings_are_in_mounted_folders(overlay: str) -> None:
     settings = settings_of(rendered(overlay))
     pod = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]
     mounts = {mount["mountPath"]: mount for mount in pod["containers"][0]["volumeMounts"]}
@@ -339,9 +339,10 @@ def test_files_of_settings_lie_where_something_is_mounted(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_secrets_that_are_needed_are_described(overlay: str) -> None:
+def test_required_secrets_are_described(overlay: str) -> None:
     described = {
-        secret["metadata"]["name"]: set(secret["stringData"]) for secret in of_kind(tuple(wholes().values()), "Secret")
+        secret["metadata"]["name"]: set(secret["stringData"])
+        for secret in of_kind(tuple(complete_documents().values()), "Secret")
     }
     pod = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]
     assert {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume} <= set(described)
@@ -355,18 +356,18 @@ def test_secrets_that_are_needed_are_described(overlay: str) -> None:
     assert Path(settings_of(rendered(overlay))[f"{PREFIX}TOKENS"]).name in described["runner-policy-tokens"]
 
 
-def test_the_example_of_tokens_is_read(tmp_path: Path) -> None:
+def test_the_example_of_a_token_file_is_valid(tmp_path: Path) -> None:
     [secret] = [
         each
-        for each in of_kind(tuple(wholes().values()), "Secret")
+        for each in of_kind(tuple(complete_documents().values()), "Secret")
         if each["metadata"]["name"] == "runner-policy-tokens"
     ]
     (tmp_path / "tokens.yaml").write_text(secret["stringData"]["tokens.yaml"])
     [token] = read_tokens(tmp_path / "tokens.yaml")
-    assert token.digest == bytes(32), "the example is nobody's token"
+    assert token.digest == bytes(32), "the example must not be a usable token"
 
 
-# what fits together
+# references
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -399,7 +400,7 @@ def test_ports_lead_to_the_container(overlay: str) -> None:
     for policy in of_kind(found, "NetworkPolicy"):
         for rule in policy["spec"]["ingress"]:
             assert {port["port"] for port in rule["ports"]} <= set(ports)
-            assert all(rule["from"]), "an empty `from` lets everybody in"
+            assert all(rule["from"]), "an empty `from` allows every source"
     for monitor in of_kind(found, "ServiceMonitor"):
         assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} <= set(offered)
     for hook in hooks(found):
@@ -412,14 +413,14 @@ def test_replicas_survive_a_drain_and_an_upgrade() -> None:
     found = rendered("base")
     deployment = one(found, "Deployment")["spec"]
     scaler = one(found, "HorizontalPodAutoscaler")["spec"]
-    assert "replicas" not in deployment, "the autoscaler owns the number"
+    assert "replicas" not in deployment, "the autoscaler sets the number"
     assert scaler["minReplicas"] >= 3
     assert scaler["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "runner-policy"}
     assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
     assert one(found, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
 
 
-def test_one_replica_keeps_its_volume_to_itself() -> None:
+def test_one_replica_does_not_share_its_volume() -> None:
     found = rendered("overlays/single")
     assert one(found, "Deployment")["spec"]["replicas"] == 1
     assert one(found, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
@@ -428,10 +429,10 @@ def test_one_replica_keeps_its_volume_to_itself() -> None:
     assert {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]} == {53}
 
 
-def test_the_certificate_has_the_names_that_are_asked_for() -> None:
+def test_the_certificate_has_the_names_that_clients_use() -> None:
     found = rendered("overlays/full")
     names = set(one(found, "Certificate")["spec"]["dnsNames"])
-    assert f"runner-policy.{NAMESPACE}.svc" in names  # what the API server asks for
+    assert f"runner-policy.{NAMESPACE}.svc" in names  # the name that the API server uses
     assert {
         endpoint["tlsConfig"]["serverName"] for endpoint in one(found, "ServiceMonitor")["spec"]["endpoints"]
     } <= names
@@ -475,8 +476,8 @@ def test_a_webhook_cannot_stop_the_cluster(hook: Document) -> None:
     assert ("reinvocationPolicy" in hook) == (".mutate." in hook["name"])
 
 
-def test_the_service_answers_while_the_api_server_still_listens() -> None:
-    """Else a review that waits for a model is a call that failed, and what need not wait is not decided either."""
+def test_the_service_answers_before_the_api_server_times_out() -> None:
+    """Otherwise a review that waits for a model fails, and its other engines are not decided either."""
     waits = float(settings_of(rendered("overlays/full"))[f"{PREFIX}ADMISSION_TIMEOUT"])
     assert all(waits < hook["timeoutSeconds"] for hook in hooks(admission()))
 
@@ -490,7 +491,7 @@ def test_a_condition_means_the_same_in_every_webhook() -> None:
     assert len(conditions) == len({name for name, _ in conditions}) == 4
 
 
-def asked_about(kind: str) -> set[tuple[str, str]]:
+def reviewed_resources(kind: str) -> set[tuple[str, str]]:
     [document] = of_kind(admission(), kind)
     return {
         (group, resource)
@@ -501,18 +502,18 @@ def asked_about(kind: str) -> set[tuple[str, str]]:
     }
 
 
-def test_the_api_server_asks_about_every_kind_that_the_service_reads() -> None:
+def test_every_kind_that_the_service_reads_is_reviewed() -> None:
     """Except templates, which start nothing on their own."""
     readable = {(group, f"{kind.lower()}s") for group, kind in ADAPTERS if kind != "PodTemplate"}
-    assert asked_about("ValidatingWebhookConfiguration") == readable
+    assert reviewed_resources("ValidatingWebhookConfiguration") == readable
     for hook in of_kind(admission(), "ValidatingWebhookConfiguration")[0]["webhooks"]:
         for rule in hook["rules"]:
-            # a Job's containers are fixed once it is there; a Pod's image is not
+            # the containers of an existing Job cannot change; the image of a Pod can
             assert rule["operations"] == (["CREATE"] if rule["resources"] == ["jobs"] else ["CREATE", "UPDATE"])
 
 
-def test_the_api_server_lets_those_be_changed_that_the_service_changes() -> None:
-    assert asked_about("MutatingWebhookConfiguration") == {
+def test_every_kind_that_the_service_changes_is_sent_for_mutation() -> None:
+    assert reviewed_resources("MutatingWebhookConfiguration") == {
         (group, f"{kind.lower()}s") for group, kind in WITH_ENV if kind != "PodTemplate"
     }
     for hook in of_kind(admission(), "MutatingWebhookConfiguration")[0]["webhooks"]:
@@ -531,7 +532,7 @@ AUTHOR: Final = "jane@example.com"
 """A user who writes workloads."""
 
 
-def sent(
+def is_sent(
     document: Document,
     old: Document | None = None,
     *,
@@ -632,14 +633,14 @@ OTHER: Final = {"name": "web", "image": "nginx:1.27", "args": ["-g", "daemon off
         ({"name": "a"}, False),
     ],
 )
-def test_what_could_be_vllm_is_sent(container: Document, expected: bool) -> None:  # noqa: FBT001  # a table's value
-    assert sent(template(container)) is expected
+def test_a_container_that_may_run_vllm_is_sent(container: Document, expected: bool) -> None:  # noqa: FBT001  # a table's value
+    assert is_sent(template(container)) is expected
     assert (
-        sent({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [OTHER, container]}})
+        is_sent({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [OTHER, container]}})
         is expected
     )
     assert (
-        sent(
+        is_sent(
             {
                 "apiVersion": "v1",
                 "kind": "Pod",
@@ -650,9 +651,9 @@ def test_what_could_be_vllm_is_sent(container: Document, expected: bool) -> None
         is expected
     )
     job = {"template": {"spec": {"containers": [container]}}}
-    assert sent({"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": job}) is expected
+    assert is_sent({"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": job}) is expected
     assert (
-        sent({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {}, "spec": {"jobTemplate": {"spec": job}}})
+        is_sent({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {}, "spec": {"jobTemplate": {"spec": job}}})
         is expected
     )
 
@@ -678,8 +679,8 @@ def test_no_text_is_too_long_for_the_condition(kind: str) -> None:
     assert 0 < LARGEST / 10 * price < EXPRESSION_LIMIT
 
 
-def test_what_the_service_would_decide_is_sent() -> None:
-    """The condition in the webhook is a coarser copy of the service's own; whatever that counts must pass it."""
+def test_every_object_that_the_service_would_decide_is_sent() -> None:
+    """The condition in the webhook is coarser than the service's; whatever the service decides must pass it."""
     found: list[Document] = []
     for path in sorted((ROOT / "tests/intake/manifests/fixtures").glob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
@@ -705,7 +706,7 @@ def test_what_the_service_would_decide_is_sent() -> None:
         if str(each.get("apiVersion")) in {"v1", "apps/v1", "batch/v1"} and read_manifest(each, "", [])
     ]
     assert len(engines) == 11
-    assert [each for each in engines if not sent({**each, "metadata": each.get("metadata", {})})] == []
+    assert [each for each in engines if not is_sent({**each, "metadata": each.get("metadata", {})})] == []
 
 
 @pytest.mark.parametrize(
@@ -717,13 +718,13 @@ def test_what_the_service_would_decide_is_sent() -> None:
         ({"annotations": {"runner-policy/set-env": "true"}}, True),
     ],
 )
-def test_an_update_counts_where_it_can_change_the_answer(change: Document, expected: bool) -> None:  # noqa: FBT001  # a table's value
-    assert sent(template(VLLM, **change), template(VLLM)) is expected
-    assert sent(template(VLLM, **change), template(OTHER))
+def test_an_update_is_sent_if_it_can_change_the_answer(change: Document, expected: bool) -> None:  # noqa: FBT001  # a table's value
+    assert is_sent(template(VLLM, **change), template(VLLM)) is expected
+    assert is_sent(template(VLLM, **change), template(OTHER))
 
 
-def test_what_is_being_deleted_is_let_go() -> None:
-    assert not sent(template(VLLM, deletionTimestamp="2026-01-01T00:00:00Z"), template(OTHER))
+def test_an_object_that_is_being_deleted_is_not_sent() -> None:
+    assert not is_sent(template(VLLM, deletionTimestamp="2026-01-01T00:00:00Z"), template(OTHER))
 
 
 @pytest.mark.parametrize("hook", hooks(admission()), ids=lambda hook: hook["name"])
@@ -733,7 +734,7 @@ def test_no_label_of_an_object_exempts_it(hook: Document) -> None:
     assert not [each for each in hook["matchConditions"] if "labels" in each["expression"]]
 
 
-OF_THE_SYSTEM: Final = tuple(
+SERVICE_ACCOUNTS: Final = tuple(
     f"system:serviceaccount:kube-system:{name}"
     for name in (
         "cronjob-controller",
@@ -746,7 +747,7 @@ OF_THE_SYSTEM: Final = tuple(
     )
 )
 """The service accounts of Kubernetes' controllers, whose objects have the pod templates of reviewed ones."""
-CONTROLLERS: Final = (*OF_THE_SYSTEM, "system:kube-controller-manager")
+CONTROLLERS: Final = (*SERVICE_ACCOUNTS, "system:kube-controller-manager")
 OTHER_USERS: Final = (
     AUTHOR,
     "system:admin",
@@ -792,13 +793,15 @@ def owner(api_version: str, kind: str, **fields: Any) -> Document:
 
 @pytest.mark.parametrize("hook", hooks(admission()), ids=lambda hook: hook["name"])
 @pytest.mark.parametrize("user", [*CONTROLLERS, *OTHER_USERS])
-def test_only_what_kubernetes_controllers_create_for_a_reviewed_owner_is_not_sent(user: str, hook: Document) -> None:
+def test_only_objects_that_kubernetes_controllers_create_for_a_reviewed_owner_are_exempt(
+    user: str, hook: Document
+) -> None:
     """Users write `ownerReferences` as they like; `userInfo` is what the API server has authenticated."""
     for api_version, kind in REVIEWED_OWNERS + OTHER_OWNERS:
         document = template(VLLM, ownerReferences=[owner(api_version, kind)])
         exempt = user in CONTROLLERS and (api_version, kind) in REVIEWED_OWNERS
-        assert sent(document, hook=hook["name"], user=user) is not exempt, (api_version, kind)
-        assert sent(document, template(OTHER), hook=hook["name"], user=user) is not exempt, (api_version, kind)
+        assert is_sent(document, hook=hook["name"], user=user) is not exempt, (api_version, kind)
+        assert is_sent(document, template(OTHER), hook=hook["name"], user=user) is not exempt, (api_version, kind)
 
 
 @pytest.mark.parametrize("user", [*CONTROLLERS, *OTHER_USERS])
@@ -814,16 +817,16 @@ def test_only_what_kubernetes_controllers_create_for_a_reviewed_owner_is_not_sen
 )
 def test_an_object_without_a_reviewed_controller_is_sent(owners: list[Document] | None, user: str) -> None:
     metadata = {} if owners is None else {"ownerReferences": owners}
-    assert sent(template(VLLM, **metadata), user=user)
+    assert is_sent(template(VLLM, **metadata), user=user)
 
 
-def test_every_owner_that_exempts_is_reviewed_itself() -> None:
-    asked = asked_about("ValidatingWebhookConfiguration")
+def test_every_owner_that_exempts_an_object_is_reviewed() -> None:
+    resources = reviewed_resources("ValidatingWebhookConfiguration")
     for api_version, kind in REVIEWED_OWNERS:
-        assert (api_version.rpartition("/")[0], f"{kind.lower()}s") in asked
+        assert (api_version.rpartition("/")[0], f"{kind.lower()}s") in resources
 
 
-# beside Kubernetes
+# without Kubernetes
 
 
 def test_the_compose_file_is_for_this_machine_only() -> None:
@@ -838,10 +841,10 @@ def test_the_compose_file_is_for_this_machine_only() -> None:
     assert (DEPLOY / service["build"]["context"] / "Dockerfile").is_file()
 
 
-def test_nginx_takes_the_configuration(tmp_path: Path) -> None:
+def test_nginx_accepts_the_configuration(tmp_path: Path) -> None:
     nginx, openssl = shutil.which("nginx"), shutil.which("openssl")
     if nginx is None or openssl is None:
-        pytest.skip("nginx and openssl are not both here; deploy/check fetches nginx")
+        pytest.skip("nginx and openssl are not both installed; deploy/check fetches nginx")
     (tmp_path / "tls").mkdir()
     names = ["-keyout", "tls/tls.key", "-out", "tls/tls.crt", "-subj", "/CN=localhost"]
     subprocess.run(
@@ -866,22 +869,22 @@ def test_nginx_takes_the_configuration(tmp_path: Path) -> None:
     assert "[warn]" not in done.stderr.replace('the "user" directive', ""), done.stderr
 
 
-def test_the_proxy_lets_a_stream_through_and_no_inner_call() -> None:
+def test_the_proxy_forwards_streams_and_no_internal_endpoint() -> None:
     text = (DEPLOY / "proxy/nginx.conf").read_text()
-    places = dict(re.findall(r"location (?:= |\^~ )?(\S+) \{(.*?)\}", text, re.DOTALL))
-    assert "client_max_body_size 0;" in places["/v1/decisions/batch"]
-    assert "proxy_request_buffering off;" in places["/v1/decisions/batch"]
-    assert "return 404;" in places["/metrics"]
-    assert "return 404;" in places["/v1/admission"]
+    locations = dict(re.findall(r"location (?:= |\^~ )?(\S+) \{(.*?)\}", text, re.DOTALL))
+    assert "client_max_body_size 0;" in locations["/v1/decisions/batch"]
+    assert "proxy_request_buffering off;" in locations["/v1/decisions/batch"]
+    assert "return 404;" in locations["/metrics"]
+    assert "return 404;" in locations["/v1/admission"]
 
 
-def test_scripts_can_be_run() -> None:
+def test_scripts_are_executable_and_valid() -> None:
     for path in (DEPLOY / "check", DEPLOY / "monitoring/prometheusrule"):
         assert os.access(path, os.X_OK)
         subprocess.run(["/bin/sh", "-n", str(path)], check=True, timeout=10)
 
 
-def test_the_guide_names_files_that_are_there() -> None:
+def test_the_guide_names_existing_files() -> None:
     text = (DEPLOY / "README.md").read_text()
     for name in set(re.findall(r"\bdeploy/[\w./-]*\w", text)) - {
         "deploy/kustomize/overlays/mine/kustomization.yaml",

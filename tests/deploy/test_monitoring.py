@@ -1,6 +1,6 @@
 """Alerts and dashboard.
 
-Every expression is PromQL over metrics that the service has, and every alert has its cases and its section.
+Every expression is PromQL over metrics of the service, and every alert has cases and a section in the runbook.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ METRICS: Final[dict[str, tuple[str, ...]]] = {
 """The metrics that alerts and dashboard may read, with their labels."""
 HISTOGRAMS: Final = {"runner_policy_decision_duration_seconds": ("_bucket", "_sum", "_count")}
 SCRAPED: Final[dict[str, tuple[str, ...]]] = {"up": ()}
-"""What Prometheus itself says of a target."""
+"""The metrics that Prometheus adds for a target."""
 TARGET: Final = {"job", "instance", "namespace"}
 COUNTED: Final = ("_total", "_bucket", "_sum", "_count")
 OVER_TIME: Final = {"rate", "increase", "resets", "changes"}
@@ -86,7 +86,9 @@ def expressions() -> dict[str, str]:
         f"panel {panel['title']} {target['refId']}": target["expr"] for panel in PANELS for target in panel["targets"]
     }
     found |= {f"annotation {each['name']}": each["expr"] for each in DASHBOARD["annotations"]["list"] if "expr" in each}
-    return {place: text.replace("$__rate_interval", "5m").replace("$__range", "6h") for place, text in found.items()}
+    return {
+        position: text.replace("$__rate_interval", "5m").replace("$__range", "6h") for position, text in found.items()
+    }
 
 
 def parts(text: str) -> list[Any]:
@@ -97,11 +99,11 @@ def parts(text: str) -> list[Any]:
 
 
 def selectors(text: str) -> list[Any]:
-    """Each selector; one over time has a plain one in it."""
+    """Each plain selector, also those within ranges."""
     return [part for part in parts(text) if isinstance(part, promql_parser.VectorSelector)]
 
 
-def kept(text: str) -> set[str]:
+def kept_labels(text: str) -> set[str]:
     """The labels that an expression keeps by its outermost `by (…)`."""
     found = [
         part.modifier.labels
@@ -111,19 +113,19 @@ def kept(text: str) -> set[str]:
     return set(found[0]) if found else TARGET
 
 
-# what both read
+# expressions
 
 
-def test_the_metrics_are_the_services() -> None:
+def test_the_service_has_these_metrics() -> None:
     served = {
         f"{name}_total" if family.kind == "counter" else name: family.labels for name, family in FAMILIES.items()
     } | {DURATION: ()}
     assert METRICS.items() <= served.items()
 
 
-@pytest.mark.parametrize("place", expressions())
-def test_every_expression_reads_metrics_that_are_there(place: str) -> None:
-    text = expressions()[place]
+@pytest.mark.parametrize("position", expressions())
+def test_every_expression_reads_existing_metrics(position: str) -> None:
+    text = expressions()[position]
     for selector in selectors(text):
         assert selector.name in readable()
         assert {matcher.name for matcher in selector.matchers.matchers} <= {*readable()[selector.name], *TARGET}
@@ -133,20 +135,20 @@ def test_every_expression_reads_metrics_that_are_there(place: str) -> None:
             assert set(part.modifier.labels) <= labels | TARGET
 
 
-@pytest.mark.parametrize("place", expressions())
-def test_counters_are_read_over_time_and_gauges_as_they_are(place: str) -> None:
-    for part in parts(expressions()[place]):
+@pytest.mark.parametrize("position", expressions())
+def test_counters_are_read_over_time_and_gauges_directly(position: str) -> None:
+    for part in parts(expressions()[position]):
         if isinstance(part, promql_parser.Call):
             over = [argument for argument in part.args if isinstance(argument, promql_parser.MatrixSelector)]
             names = [str(argument.vector_selector.name) for argument in over]
             if part.func.name in {"rate", "increase", "resets"}:
                 assert all(name.endswith(COUNTED) for name in names)
             assert not over or part.func.name in OVER_TIME
-    # an expression over time has its selector in it, so each counter is met as often bare as within one
-    found = [str(selector.name) for selector in selectors(expressions()[place])]
+    # a range contains its selector, so each counter occurs as often plain as in a range
+    found = [str(selector.name) for selector in selectors(expressions()[position])]
     within = [
         part.vector_selector.name
-        for part in parts(expressions()[place])
+        for part in parts(expressions()[position])
         if isinstance(part, promql_parser.MatrixSelector)
     ]
     for name in found:
@@ -168,18 +170,18 @@ def test_every_metric_is_shown() -> None:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_an_alert_says_what_happens_and_where_to_read_on(rule: dict[str, Any]) -> None:
+def test_an_alert_has_a_description_and_a_link_to_its_runbook(rule: dict[str, Any]) -> None:
     name = rule["alert"]
     assert re.fullmatch(r"RunnerPolicy[A-Z][A-Za-z]+", name)
     assert rule["labels"] in ({"severity": "critical"}, {"severity": "warning"}, {"severity": "info"})
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
     assert rule["annotations"]["runbook_url"] == f"docs/operations.md#{name.lower()}"
     assert "{{" not in rule["annotations"]["summary"]
-    said = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["description"]))
-    assert said <= kept(rule["expr"])
+    labels = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["description"]))
+    assert labels <= kept_labels(rule["expr"])
 
 
-def test_names_are_given_once() -> None:
+def test_names_of_alerts_are_unique() -> None:
     names = [rule["alert"] for rule in ALERTS]
     assert len(names) == len(set(names))
 
@@ -193,7 +195,7 @@ def test_the_runbook_has_the_alert(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [rule["alert"] for rule in ALERTS])
-def test_an_alert_has_a_case_where_it_fires_and_one_where_it_does_not(name: str) -> None:
+def test_an_alert_has_a_case_that_fires_and_one_that_does_not(name: str) -> None:
     fires = {
         bool(case["exp_alerts"])
         for test in CASES["tests"]
@@ -203,7 +205,7 @@ def test_an_alert_has_a_case_where_it_fires_and_one_where_it_does_not(name: str)
     assert fires == {True, False}
 
 
-def test_every_case_is_of_an_alert() -> None:
+def test_every_case_names_an_alert() -> None:
     assert {case["alertname"] for test in CASES["tests"] for case in test["alert_rule_test"]} == {
         rule["alert"] for rule in ALERTS
     }
@@ -212,18 +214,18 @@ def test_every_case_is_of_an_alert() -> None:
 @pytest.mark.parametrize(
     "arguments", [("check", "rules", "alerts.yaml"), ("test", "rules", "alerts_test.yaml")], ids=" ".join
 )
-def test_promtool_agrees(arguments: tuple[str, ...]) -> None:
+def test_promtool_accepts_the_alerts(arguments: tuple[str, ...]) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
-        pytest.skip("promtool is not here; deploy/check fetches it")
+        pytest.skip("promtool is not installed; deploy/check fetches it")
     done = subprocess.run(
         [promtool, *arguments], cwd=MONITORING, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_operators_rules_are_the_alerts() -> None:
-    """Made anew: deploy/monitoring/prometheusrule > deploy/kustomize/components/monitoring/prometheusrule.yaml."""
+def test_the_prometheusrule_has_the_alerts() -> None:
+    """Update it: deploy/monitoring/prometheusrule > deploy/kustomize/components/monitoring/prometheusrule.yaml."""
     made = subprocess.run(
         [str(MONITORING / "prometheusrule")], capture_output=True, text=True, timeout=10, check=True
     ).stdout
@@ -234,28 +236,28 @@ def test_the_operators_rules_are_the_alerts() -> None:
 # dashboard
 
 UNKNOWN: Final = {"definition", "titleFormat", "step"}
-"""Members that Grafana writes itself and its own types do not have."""
+"""Fields that Grafana writes and its own types lack."""
 
 
-def lost(written: Any, read: Any, place: str = "") -> list[str]:
-    """Where something that is written does not come back."""
+def lost(written: Any, read: Any, position: str = "") -> list[str]:
+    """The pointers of values that are lost by reading and writing."""
     if isinstance(written, dict) and isinstance(read, dict):
         return [
             fault
             for name, value in written.items()
             if name not in UNKNOWN
-            for fault in (lost(value, read[name], f"{place}/{name}") if name in read else [f"{place}/{name}"])
+            for fault in (lost(value, read[name], f"{position}/{name}") if name in read else [f"{position}/{name}"])
         ]
     if isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
         return [
             fault
             for number, pair in enumerate(zip(written, read, strict=True))
-            for fault in lost(*pair, f"{place}/{number}")
+            for fault in lost(*pair, f"{position}/{number}")
         ]
-    return [] if written == read else [place]
+    return [] if written == read else [position]
 
 
-def test_grafanas_types_know_every_member_of_the_dashboard() -> None:
+def test_grafana_s_types_have_every_field_of_the_dashboard() -> None:
     register_default_plugins()
     assert lost(DASHBOARD, json.loads(JSONEncoder().encode(Dashboard.from_json(DASHBOARD)))) == []
 
@@ -272,14 +274,14 @@ def test_the_dashboard_can_be_imported_anywhere() -> None:
 
 
 def test_every_panel_follows_the_variables() -> None:
-    for place, text in expressions().items():
-        if not place.startswith("alert"):
+    for position, text in expressions().items():
+        if not position.startswith("alert"):
             assert (
                 text.count("{") - text.count("{{") == text.count('job=~"$job"') == text.count('instance=~"$instance"')
-            ), place
+            ), position
 
 
-def test_panels_have_places_of_their_own() -> None:
+def test_panels_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         grid = panel["gridPos"]
@@ -293,10 +295,10 @@ def test_panels_have_places_of_their_own() -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_legends_say_labels_that_are_kept() -> None:
+def test_legends_use_labels_that_are_kept() -> None:
     for panel in PANELS:
         for target in panel["targets"]:
-            said = set(re.findall(r"\{\{\s*(\w+)\s*\}\}", target["legendFormat"]))
+            used = set(re.findall(r"\{\{\s*(\w+)\s*\}\}", target["legendFormat"]))
             text = expressions()[f"panel {panel['title']} {target['refId']}"]
             labels = {
                 label
@@ -304,10 +306,10 @@ def test_legends_say_labels_that_are_kept() -> None:
                 if isinstance(part, promql_parser.AggregateExpr) and part.modifier
                 for label in part.modifier.labels
             }
-            assert said <= labels, panel["title"]
+            assert used <= labels, panel["title"]
 
 
-def test_the_rows_are_the_questions_of_an_operator() -> None:
+def test_the_dashboard_has_these_rows() -> None:
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
     assert rows == [
         "Overview",

@@ -1,4 +1,4 @@
-"""The supply chain: what the image and the workflows take from elsewhere is pinned, listed and checked."""
+"""The supply chain: external parts of the image and the workflows are pinned, listed and checked."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ def unpinned_images(dockerfile: str) -> list[str]:
 
 
 def unpinned_actions(workflow: str) -> list[str]:
-    """What `uses:` names that is neither of this repository nor a commit with its version."""
+    """The actions in `uses:` that are neither in this repository nor pinned to a commit with its version."""
     uses = re.findall(r"^\s*(?:-\s+)?[\"']?uses[\"']?\s*:\s*(.*?)\s*$", workflow, re.MULTILINE)
     return [each for each in uses if not each.startswith("./") and not BY_COMMIT.fullmatch(each)]
 
 
-def test_the_dockerfile_takes_images_by_their_digest() -> None:
+def test_the_dockerfile_pins_images_by_their_digest() -> None:
     assert unpinned_images(DOCKERFILE) == []
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows_take_actions_by_their_commit(path: Path) -> None:
+def test_workflows_pin_actions_by_their_commit(path: Path) -> None:
     text = path.read_text()
     steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
     assert unpinned_actions(text) == []
@@ -74,11 +74,11 @@ def test_an_action_is_the_same_commit_everywhere() -> None:
     assert len(set(uses)) == len({action for action, _ in uses})
 
 
-def test_compose_takes_images_by_their_digest() -> None:
+def test_compose_pins_images_by_their_digest() -> None:
     services = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())["services"]
-    taken = [service["image"] for service in services.values() if "build" not in service]
-    assert [image for image in taken if not BY_DIGEST.fullmatch(image)] == []
-    assert len(taken) == 1
+    images = [service["image"] for service in services.values() if "build" not in service]
+    assert [image for image in images if not BY_DIGEST.fullmatch(image)] == []
+    assert len(images) == 1
 
 
 DIGEST: Final = f"sha256:{'0' * 64}"
@@ -121,14 +121,14 @@ def test_an_action_without_a_commit_is_found(line: str, expected: list[str]) -> 
     assert unpinned_actions(line) == expected
 
 
-def test_dependabot_looks_after_all_pins() -> None:
+def test_dependabot_updates_all_pins() -> None:
     updates = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text())["updates"]
-    looked_after = {
+    updated = {
         (update["package-ecosystem"], folder)
         for update in updates
         for folder in update.get("directories", [update.get("directory")])
     }
-    assert looked_after == {
+    assert updated == {
         ("docker", "/"),
         ("docker-compose", "/deploy"),
         ("github-actions", "/"),
@@ -138,10 +138,10 @@ def test_dependabot_looks_after_all_pins() -> None:
     }
 
 
-# what the image is built from
+# contents of the image
 
 
-def test_the_build_takes_only_what_dockerignore_lets_in() -> None:
+def test_the_build_copies_exactly_what_dockerignore_allows() -> None:
     first, *rest = (ROOT / ".dockerignore").read_text().split()
     copied = [
         source
@@ -184,7 +184,7 @@ def locked() -> dict[Requirement, set[str]]:
 
 
 @pytest.mark.slow
-def test_the_bill_of_materials_is_of_this_service(sbom: Document) -> None:
+def test_the_bill_of_materials_describes_this_service(sbom: Document) -> None:
     component = sbom["metadata"]["component"]
     assert (sbom["bomFormat"], sbom["specVersion"]) == ("CycloneDX", "1.6")
     assert (component["name"], component["type"], component["version"]) == (
@@ -218,7 +218,7 @@ def test_the_bill_of_materials_has_every_licence(sbom: Document) -> None:
 
 
 @pytest.mark.slow
-def test_the_bill_of_materials_says_what_needs_what(sbom: Document) -> None:
+def test_the_bill_of_materials_has_the_dependencies(sbom: Document) -> None:
     references = {sbom["metadata"]["component"]["bom-ref"], *(component["bom-ref"] for component in sbom["components"])}
     depends = {entry["ref"]: entry.get("dependsOn", []) for entry in sbom["dependencies"]}
     assert depends.keys() == references
@@ -230,7 +230,7 @@ def test_the_bill_of_materials_says_what_needs_what(sbom: Document) -> None:
 
 @pytest.mark.slow
 def test_an_environment_with_other_packages_has_no_bill_of_materials(tmp_path: Path) -> None:
-    """The image's is made without `--locked-only`, so a package that came in by another way stops the build."""
+    """The image's is made without `--locked-only`, so a package from another source stops the build."""
     run = [sys.executable, ".ci/sbom.py", sys.prefix, str(tmp_path / "sbom.json")]
     done = subprocess.run(run, cwd=ROOT, check=False, capture_output=True, text=True, timeout=600)
     assert done.returncode == 1
@@ -249,7 +249,7 @@ def test_the_image_has_its_bill_of_materials_and_not_the_tool() -> None:
 
 @contextmanager
 def osv(status: int, answers: dict[str, Document]) -> Iterator[str]:
-    """A service in the shape of OSV's that knows vulnerabilities of some packages."""
+    """A server with OSV's interface that knows vulnerabilities of some packages."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -310,7 +310,7 @@ def test_a_source_that_cannot_answer_is_not_a_clean_audit(status: int) -> None:
     assert output.startswith(f"{url} could not be queried: ")
 
 
-def test_a_source_that_is_not_there_is_not_a_clean_audit() -> None:
+def test_an_unreachable_source_is_not_a_clean_audit() -> None:
     with osv(200, {}) as url:
         pass
     assert audit("--osv-url", url)[0] == 3
@@ -325,7 +325,7 @@ def test_an_index_that_does_not_know_packages_is_not_a_clean_audit(
 ) -> None:
     """Packages that the index does not know fail the audit.
 
-    pip-audit skips them and exits with 0; a stand-in for it prints what it prints.
+    pip-audit skips them and exits with 0; a stand-in prints the same output.
     """
     packages = [{"name": name, "version": "1", "vulns": []} for name in known]
     skipped = [

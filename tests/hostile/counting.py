@@ -1,8 +1,8 @@
 """How many instructions a reader takes for its hostile texts, counted by valgrind.
 
-Times on a shared machine tell little, and the processor's own counters are closed in most containers. Callgrind counts
-each instruction of the interpreter and of what is written in C. It writes its count whenever ``getppid`` is called,
-which no reader does, so the process that reads calls that before its first read and after each.
+Times on a shared machine vary too much, and most containers cannot use the processor's counters. Callgrind counts each
+instruction of the interpreter and of C code. It writes its count at each call of ``getppid``, which no reader makes, so
+the process calls it before its first read and after each.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ PARTS: Final = (8, 4, 2, 1)
 
 The first read is not counted, as it imports and compiles.
 """
-MOST: Final = 5.5
-"""How many times the instructions may grow where the text grows four times; 4 is linear, 16 quadratic."""
-SECONDS: Final = 60
-"""How much processor time one read may take under valgrind, which is about fifty times slower.
+MAX_GROWTH: Final = 5.5
+"""The factor by which the instructions may grow if the text grows by 4; 4 is linear, 16 quadratic."""
+MAX_SECONDS: Final = 60
+"""The processor time that one read may take under valgrind, which is about fifty times slower.
 
 The longest takes a few seconds.
 """
@@ -44,7 +44,7 @@ TOTALS: Final = re.compile(rb"^totals: (\d+)", re.MULTILINE)
 
 
 class ValgrindMissing(Exception):
-    """Nothing can be counted on this machine."""
+    """valgrind is not installed."""
 
 
 def reads_of(readers: Mapping[str, Reader]) -> Iterator[tuple[str, str, int]]:
@@ -60,7 +60,7 @@ def readers_of(module: str, names: Sequence[str]) -> dict[str, Reader]:
     return {name: readers[name] for name in names or readers}
 
 
-def count(module: str, seconds: int = SECONDS, names: Sequence[str] = ()) -> dict[tuple[str, str], list[int]]:
+def count(module: str, seconds: int = MAX_SECONDS, names: Sequence[str] = ()) -> dict[tuple[str, str], list[int]]:
     """The instructions for the texts of each reader and family of a module, by ascending size; ``names`` selects some.
 
     A read that takes longer than ``seconds`` is the last one: its family has fewer counts, and those after it have
@@ -79,9 +79,9 @@ def count(module: str, seconds: int = SECONDS, names: Sequence[str] = ()) -> dic
         callgrind = (valgrind, "--tool=callgrind", "--quiet", "--dump-before=getppid", f"--callgrind-out-file={out}")
         environment = {
             name: text for name, text in os.environ.items() if not name.startswith("COV")
-        }  # its tracing would be counted
+        }  # coverage's tracing would be counted
         environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "PYTHONHASHSEED": "0"}
-        environment["MALLOC_MMAP_THRESHOLD_"] = "65536"  # else chance decides whether a block that grows is copied
+        environment["MALLOC_MMAP_THRESHOLD_"] = "65536"  # otherwise chance decides whether a growing block is copied
         command = (*callgrind, sys.executable, __file__, module, str(seconds), *names)
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if run.returncode not in {0, -signal.SIGVTALRM}:
@@ -89,7 +89,7 @@ def count(module: str, seconds: int = SECONDS, names: Sequence[str] = ()) -> dic
         found: dict[tuple[str, str], list[int]] = {}
         for number, (reader, family, _) in enumerate(reads_of(readers_of(module, names))):
             counts = found.setdefault((reader, family), [])
-            part = out.with_name(f"count.{number + 2}")  # the first one counts what comes before the reads
+            part = out.with_name(f"count.{number + 2}")  # the first part counts what precedes the reads
             if not part.exists():
                 break
             total = TOTALS.search(part.read_bytes())
@@ -100,10 +100,10 @@ def count(module: str, seconds: int = SECONDS, names: Sequence[str] = ()) -> dic
 
 
 def growth(counts: list[int]) -> str | None:
-    """The fault in how the instructions grow; ``None`` if they grow no faster than the text."""
+    """A description of the growth; ``None`` if the instructions grow no faster than the text."""
     if len(counts) < len(PARTS) - 1:
         return f"did not finish; {counts} instructions for the sizes before"
-    if counts[-1] <= MOST * counts[0]:
+    if counts[-1] <= MAX_GROWTH * counts[0]:
         return None
     return f"{counts} instructions for 1, 2 and 4 times the text"
 
@@ -117,7 +117,7 @@ def main(module: str, seconds: int, names: Sequence[str]) -> None:
     for read, text in reads:
         signal.setitimer(
             signal.ITIMER_VIRTUAL, seconds
-        )  # by default it ends the process, also in the midst of a search by `re`
+        )  # its default action ends the process, even during a search of `re`
         with suppress(PolicyError):
             read(text)
         os.getppid()

@@ -75,17 +75,17 @@ def _repeated(unit: bytes, before: bytes = b"", after: bytes = b"") -> Family:
 
 
 def _numbered(unit: bytes, before: bytes = b"", after: bytes = b"") -> Family:
-    """``unit`` with a number in it that is another one each time."""
+    """Copies of ``unit``, each with another number."""
     return lambda size: before + b"".join(unit % number for number in range(size // (len(unit) + 3))) + after
 
 
 def _halves(first: bytes, unit: bytes, between: bytes, other: bytes, after: bytes) -> Family:
-    """Two parts of half the size, for readers that go through the one for each of the other."""
+    """Two parts of half the size, for readers that scan one part for each item of the other."""
     return lambda size: first + unit * (size // 2 // len(unit)) + between + other * (size // 2 // len(other)) + after
 
 
 def _nested(opening: bytes, closing: bytes = b"", depth: int | None = None) -> Family:
-    """As deep as the size allows, or levels of ``depth`` one beside the other."""
+    """Nesting as deep as the size allows, or many texts that are nested ``depth`` deep."""
     if depth is None:
         return lambda size: opening * (size // len(opening + closing)) + closing * (size // len(opening + closing))
     return lambda size: (
@@ -121,7 +121,7 @@ JSON: Final[dict[str, Family]] = {
     "lines": _repeated(b"\n", b"[", b"1"),
     "bytes that are not UTF-8": _repeated(b"\xff"),
     "text and a byte that is not UTF-8": _repeated("é".encode(), b'"', b'\xff"'),
-    "no JSON": _repeated(b"a"),
+    "not JSON": _repeated(b"a"),
 }
 
 REQUESTS: Final[dict[str, Family]] = {
@@ -212,11 +212,11 @@ def _filled(text: bytes, unit: Callable[[int], bytes], step: int) -> Family:
 
 RULES: Final[dict[str, Family]] = {
     "unknown fields": lambda size: _rule()[:-1] + b"".join(b', "a%d": 1' % n for n in range(size // 12)) + b"}",
-    "links that are no links": _filled(_rule(references=["FILL"]), lambda n: b"a%d" % n, 8),
+    "invalid links": _filled(_rule(references=["FILL"]), lambda n: b"a%d" % n, 8),
     "ranges": _filled(
         _rule(releases=["FILL"]), lambda n: b'{vllm: ">=0.%d,<0.%d", text: t, when: always}' % (n, n + 1), 52
     ),
-    "ranges that are no maps": _filled(_rule(releases=["FILL"]), lambda n: b"%d" % n, 7),
+    "ranges that are not maps": _filled(_rule(releases=["FILL"]), lambda n: b"%d" % n, 7),
     "ranges with a shared condition": lambda size: _rule(
         when={"any": [{"model_config.architectures": {"has_any_of": [f"A{n}"]}} for n in range(size // 200)]},
         releases=[{"vllm": f">=0.{n}"} for n in range(size // 60)],
@@ -240,16 +240,14 @@ RULES: Final[dict[str, Family]] = {
         when={"all": [{"any": [{"model_config.is_moe": True}, {"uses": "named"}]}] * (size // 100)}
     ),
     "named conditions": lambda size: _rule(when={"all": [{"uses": "named"}] * (size // 30)}),
-    "named conditions that are not there": lambda size: _rule(
-        when={"all": [{"uses": f"a{n}"} for n in range(size // 25)]}
-    ),
+    "unknown named conditions": lambda size: _rule(when={"all": [{"uses": f"a{n}"} for n in range(size // 25)]}),
     "nested conditions": lambda size: _rule(when={"any": [_deep(n) for n in range(size // 600)]}),
     "unknown names in words": lambda size: _rule(words="".join(f"{{a{n}}}" for n in range(size // 8))),
     "names in words": lambda size: _rule(words="{model_config.is_moe}" * (size // 22)),
     "braces": lambda size: _rule(words="{" * size),
     "pairs of braces": lambda size: _rule(words="{{" * (size // 2)),
     "nested braces": lambda size: _rule(words="{a:" + "{" * (size // 2) + "}" * (size // 2) + "}"),
-    "effects that are not there": lambda size: _rule(needs=[f"a{n}" for n in range(size // 10)]),
+    "unknown effects": lambda size: _rule(needs=[f"a{n}" for n in range(size // 10)]),
     "effects": lambda size: _rule(unless=["exclude-v1"] * (size // 14)),
     "a long id": lambda size: _rule(id="a-" * (size // 2) + "!"),
 }
@@ -275,7 +273,7 @@ CASES: Final[dict[str, Family]] = {
             "cases": [{"name": f"n{n}", "vllm": ["0.22.0"], "given": {}, "fires": False} for n in range(size // 60)],
         }
     ).encode(),
-    "cases that are no maps": lambda size: json.dumps({"rule": RULE, "cases": [1] * (size // 4)}).encode(),
+    "cases that are not maps": lambda size: json.dumps({"rule": RULE, "cases": [1] * (size // 4)}).encode(),
     "releases": lambda size: _cases(vllm=["0.22.0"] * (size // 10)),
     "releases and facts": lambda size: _cases(
         vllm=["0.22.0"] * (size // 20),
@@ -310,7 +308,7 @@ TOKENS: Final[dict[str, Family]] = {
         b"tokens:\n"
         + b"".join(b"  - {name: a%d, sha256: %064x, scopes: [read]}\n" % (n, n) for n in range(size // 105))
     ),
-    "entries that are no maps": _repeated(b"  - 1\n", b"tokens:\n"),
+    "entries that are not maps": _repeated(b"  - 1\n", b"tokens:\n"),
     "unknown fields": _numbered(b"    a%d: 1\n", b"tokens:\n  - name: a\n"),
     "unknown scopes": _numbered(b"a%d,", b"tokens:\n  - name: a\n    scopes: [", b"a]"),
     "scopes": _repeated(b"read,", b"tokens:\n  - name: a\n    scopes: [", b"read]"),
@@ -334,7 +332,7 @@ QUERIES: Final[dict[str, Family]] = {
     "a long rule": _repeated(b"a-", b"rule=", b"!"),
     "a long rule without dashes": _repeated(b"a", b"rule=", b"!"),
     "a long time": _repeated(b"1", b"since="),
-    "a long moment": _repeated(b"0", b"since=2026-01-01T00:00:00.", b"x"),
+    "a long timestamp": _repeated(b"0", b"since=2026-01-01T00:00:00.", b"x"),
     "a long limit": _repeated(b"9", b"limit="),
 }
 
@@ -383,7 +381,7 @@ FORMS: Final[dict[str, Family]] = {
     "a long part": lambda size: _part(b"deployment", b"a" * size) + END,
     "a part of lines": lambda size: _part(b"deployment", b"\r\n" * (size // 2)) + END,
     "a part of dashes": lambda size: _part(b"deployment", b"\r\n--" * (size // 4)) + END,
-    "a part of boundaries that are not whole": lambda size: (
+    "a part of incomplete boundaries": lambda size: (
         _part(b"deployment", (b"\r\n--" + BOUNDARY[:-1]) * (size // 35)) + END
     ),
     "a long name": lambda size: _part(b"a" * size, b"a") + END,
@@ -397,7 +395,7 @@ FORMS: Final[dict[str, Family]] = {
     "before the first boundary": lambda size: b"\r\n" * (size // 2) + _part(b"deployment", b"a") + END,
     "after the last boundary": lambda size: _part(b"deployment", b"a") + END + b"\r\n" * (size // 2) + END,
     "a body of the last boundary": lambda size: END * (size // len(END)),
-    "no form": lambda size: b"a" * size + END,
+    "not a form": lambda size: b"a" * size + END,
 }
 FORM_TYPES: Final[dict[str, Family]] = {
     "semicolons": _repeated(b";"),
@@ -474,25 +472,25 @@ def _read_chunks(body: bytes, chunk: int, limit: int) -> list[Any]:
 
 
 READERS: Final[dict[str, Reader]] = {
-    "JSON": Reader(read_json, BODY, JSON, tried=16_384),
-    "usual request": Reader(lambda body: decode_fast(body, CATALOGUE.releases), BODY, JSON | REQUESTS),
+    "JSON": Reader(read_json, BODY, JSON, counted=16_384),
+    "request on the fast path": Reader(lambda body: decode_fast(body, CATALOGUE.releases), BODY, JSON | REQUESTS),
     "request": Reader(
-        lambda body: read_request_or_manifest(decode(body), CATALOGUE.releases), BODY, REQUESTS, tried=16_384
+        lambda body: read_request_or_manifest(decode(body), CATALOGUE.releases), BODY, REQUESTS, counted=16_384
     ),
     "facts": Reader(lambda body: read_facts(read_json(body), series("0.23.0"), "", []), BODY, REQUESTS),
     "candidate": Reader(lambda body: read_candidate(read_json(body)), BODY, CANDIDATES),
     "review": Reader(lambda body: read_review(read_json(body)), REVIEW, REVIEWS),
-    "YAML body": Reader(lambda body: decode(body, b"application/yaml"), YAML, STREAM, tried=8192),
-    "YAML file": Reader(lambda body: read_yaml(body.decode(), "a"), YAML, STREAM, tried=8192),
-    "rule": Reader(_read_rule, YAML, RULES, tried=8192),
-    "releases": Reader(_read_releases, YAML, FOLDERS, tried=8192),
-    "cases": Reader(_read_cases, YAML, CASES, tried=8192),
-    "file of tokens": Reader(lambda text: _tokens(text.decode(), Path("tokens")), YAML, TOKENS, tried=8192),
+    "YAML body": Reader(lambda body: decode(body, b"application/yaml"), YAML, STREAM, counted=8192),
+    "YAML file": Reader(lambda body: read_yaml(body.decode(), "a"), YAML, STREAM, counted=8192),
+    "rule": Reader(_read_rule, YAML, RULES, counted=8192),
+    "releases": Reader(_read_releases, YAML, FOLDERS, counted=8192),
+    "cases": Reader(_read_cases, YAML, CASES, counted=8192),
+    "token file": Reader(lambda text: _tokens(text.decode(), Path("tokens")), YAML, TOKENS, counted=8192),
     "query": Reader(refuse_query, HEAD, QUERIES),
     "query of the log": Reader(lambda query: read_filters(parse_qsl(query.decode())), HEAD, QUERIES),
     "headers": Reader(_read_headers, HEAD, HEADERS),
     "form": Reader(_read_form, BODY, FORMS),
     "type of a form": Reader(_read_form_type, HEAD, FORM_TYPES),
-    "lines in small chunks": Reader(lambda body: _read_chunks(body, 64, BODY), BODY, CHUNKS, tried=1 << 17),
+    "lines in small chunks": Reader(lambda body: _read_chunks(body, 64, BODY), BODY, CHUNKS, counted=1 << 17),
     "lines beyond the limit in small chunks": Reader(lambda body: _read_chunks(body, 64, 1024), BODY, CHUNKS),
 }

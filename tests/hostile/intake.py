@@ -1,7 +1,6 @@
 """The readers of deployments, and families of texts that are built to make them do too much work.
 
-Each family is as long as asked for, give or take what its document needs around it; the whole way from the text to
-the decisions is taken, as a request takes it.
+A text has about the requested size. It is read and decided like the body of a request.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ def shipped() -> Policy:
 def decide(body: bytes) -> list[object]:
     """The decisions of a request's body: one for a deployment, one for each engine of a manifest."""
     policy = shipped()
-    asked = read_request_or_manifest(read_json(body), policy.releases)
-    if not isinstance(asked, Manifest):
-        return [policy.answer(asked, TODAY)]
-    return [_decided(policy, request) for _, request in requests_of(asked, policy.releases)]
+    parsed = read_request_or_manifest(read_json(body), policy.releases)
+    if not isinstance(parsed, Manifest):
+        return [policy.answer(parsed, TODAY)]
+    return [_decided(policy, request) for _, request in requests_of(parsed, policy.releases)]
 
 
 def _decided(policy: Policy, request: Any) -> object:
@@ -68,12 +67,12 @@ def _decided(policy: Policy, request: Any) -> object:
 
 
 def repeated(unit: str, size: int) -> str:
-    """A unit again and again, up to a size."""
+    """A unit repeated up to a size."""
     return unit * (size // len(unit))
 
 
 def numbered(unit: str, size: int) -> list[str]:
-    """A unit with ``{}`` for a number, as often as its JSON fits a size."""
+    """Copies of a unit with a number for ``{}``, as many as fit a size as JSON."""
     return [unit.format(n) for n in range(size // (len(json.dumps(unit)) + 5))]
 
 
@@ -119,38 +118,38 @@ UNITS: Final[dict[str, str]] = {
     "null bytes": "\0",
     "letters of other scripts": "\u0661",
 }
-"""What texts of shells and values of flags are made of."""
+"""The units of shell texts and flag values."""
 
 
-def closing(unit: str, size: int) -> str:
-    """Openers nested in one another, and as many closing ones."""
+def nested(unit: str, size: int) -> str:
+    """Nested opening brackets, and as many closing ones."""
     return repeated(unit, size // 2) + {"${A:-": "}", "$(": ")", '{"a":': "}", "[": "]"}[unit] * (
         size // 2 // len(unit)
     )
 
 
 def defined(size: int) -> str:
-    """A variable that is half of the text, and the other half of its uses."""
+    """A variable that is half of the text, and its uses in the other half."""
     return f"A={repeated('a ', size // 2)};" + repeated("$A ", size // 2)
 
 
 def chained(size: int) -> str:
-    """Variables that each contain the one before twice."""
+    """Variables that each contain the previous one twice."""
     return "".join(f"A{n + 1}=$A{n}$A{n};" for n in range(size // 16)) + f"vllm serve $A{size // 16}"
 
 
 def many_variables(size: int) -> str:
-    """Variables that are exported, and between them commands that get them all."""
+    """Exported variables, and between them commands that get all of them."""
     return "set -a;" + "".join(f"A{n}=1;b;" for n in range(size // 10)) + "vllm serve m"
 
 
 def nested_scripts(size: int) -> str:
-    """A script that is run again and again."""
+    """A script that is run many times."""
     return f"export A='{repeated('a;', size // 2)}';" + repeated('bash -c "$A";', size // 2)
 
 
 def starts(size: int) -> str:
-    """A script that starts vLLM again and again."""
+    """A script that starts vLLM many times."""
     return repeated("env A=1 vllm serve m;", size)
 
 
@@ -159,8 +158,8 @@ SHELL: Final[dict[str, Callable[[int], str]]] = {
     "an open string": lambda size: '"' + repeated('\\"', size),
     "an open single quote": lambda size: "'" + repeated("a", size),
     "an open backtick": lambda size: repeated("`a` ", size) + "`",
-    "nested variables": partial(closing, "${A:-"),
-    "nested commands": partial(closing, "$("),
+    "nested variables": partial(nested, "${A:-"),
+    "nested commands": partial(nested, "$("),
     "one variable, used often": defined,
     "variables in chains": chained,
     "variables for many commands": many_variables,
@@ -176,8 +175,8 @@ VALUES: Final[dict[str, Callable[[int], str]]] = {
     "an open string": lambda size: '"' + repeated('\\"', size),
     "an open string in an object": lambda size: '{"' + repeated('\\"', size),
     "an open string with a backslash last": lambda size: '{"' + repeated('\\"', size) + "\\",
-    "deep": partial(closing, "["),
-    "deep objects": partial(closing, '{"a":'),
+    "deep": partial(nested, "["),
+    "deep objects": partial(nested, '{"a":'),
     "an object of suffixes": lambda size: "{" + ",".join(numbered('"a{}": 1k', size)) + "}",
     "an object of suffixes, open": lambda size: "{" + ",".join(numbered('"a{}": 1k', size)),
     "an object of unknown fields": lambda size: "{" + ",".join(numbered('"a{}": 1', size)) + "}",
@@ -195,7 +194,7 @@ KINDS: Final = {
 """A flag of each kind whose values have parts."""
 
 
-def _taken(kind: str, body: bytes) -> object:
+def _parsed(kind: str, body: bytes) -> object:
     return parse_value(KINDS[kind], body.decode())
 
 
@@ -239,8 +238,8 @@ ARGS: Final[dict[str, Family]] = {
     "unknown flags, no model": lambda size: deployment(args=["serve", *numbered("--nonsense-{}", size)]),
     "flags that are nearly known": partial(_many, "--tensor-paralel-size{}"),
     "flags of other releases": lambda size: _args(["--rope-scaling", "--disable-log-requests"] * (size // 52)),
-    "one flag again and again": lambda size: _args(["--seed=1"] * (size // 12)),
-    "one object again and again": lambda size: _args(["-cc", "{}"] * (size // 12)),
+    "one flag many times": lambda size: _args(["--seed=1"] * (size // 12)),
+    "one object many times": lambda size: _args(["-cc", "{}"] * (size // 12)),
     "ambiguous flags": lambda size: _args(["--e"] * (size // 7)),
     "ambiguous flags with blanks": lambda size: _args(["--e=1 1"] * (size // 11)),
     "flags without a value": lambda size: _args(["--model"] * (size // 11)),
@@ -255,10 +254,10 @@ ARGS: Final[dict[str, Family]] = {
         [f"--{'compilation-config'[: 5 + n % 14]}.a{n}=1" for n in range(size // 24)]
     ),
     "dotted unknown flags": partial(_many, "--x{}.a=1"),
-    "words that nothing takes": lambda size: _args(["a"] * (size // 5)),
-    "words that are unknown": lambda size: _args(["$(A)", "$X"] * (size // 14)),
+    "unexpected words": lambda size: _args(["a"] * (size // 5)),
+    "unknown words": lambda size: _args(["$(A)", "$X"] * (size // 14)),
     "faults": lambda size: _args(["--seed=x"] * (size // 12)),
-    "words that are no texts": lambda size: deployment(args=[1] * (size // 3)),
+    "words that are not strings": lambda size: deployment(args=[1] * (size // 3)),
     "many processors": lambda size: _args(["--logits-processors", *["a.b:C"] * (size // 9)]),
     "envs": lambda size: deployment(args=["env"] * (size // 7)),
     "envs that set": lambda size: deployment(args=["env", "A=1"] * (size // 14)),
@@ -273,7 +272,7 @@ ARGS: Final[dict[str, Family]] = {
 
 
 def _referring(size: int) -> bytes:
-    """One variable that is half of the body, and as many references to it as there is room for."""
+    """One variable that is half of the body, and as many references to it as fit."""
     return deployment(args=["vllm", "serve", NAME, *["$(A)"] * min(size // 16, 3000)], env={"A": "x" * (size // 2)})
 
 
@@ -286,7 +285,7 @@ def _referring_script(size: int) -> bytes:
 
 
 def _nested_scripts(script: str, size: int) -> bytes:
-    """Scripts that a variable holds, each of which uses another variable."""
+    """Scripts in a variable that use another variable."""
     env = {"V": script * (size // 3 // len(script)), "W": "w;" * (size // 6)}
     return deployment(args='bash -c "$V";' * (size // 40) + "vllm serve m", env=env)
 
@@ -299,10 +298,10 @@ ENVIRONMENT: Final[dict[str, Family]] = {
     "many variables": lambda size: deployment(
         args=["--model", NAME], env={f"A{n}": "1" for n in range(min(size // 12, 4096))}
     ),
-    "more variables than are taken": lambda size: deployment(
+    "more variables than are accepted": lambda size: deployment(
         args=["--model", NAME], env={f"A{n}": "1" for n in range(size // 12)}
     ),
-    "variables that are no texts": lambda size: deployment(
+    "variables that are not strings": lambda size: deployment(
         args=["--model", NAME], env={f"A{n}": 1 for n in range(size // 10)}
     ),
     "references to one": _referring,
@@ -366,7 +365,7 @@ MODELS: Final[dict[str, Family]] = {
     "architectures": lambda size: _model(architectures=["A"] * (size // 5)),
     "architectures of models": lambda size: _model(architectures=["AForCausalLM"] * (size // 16)),
     "an architecture": lambda size: _model(architectures=["Model" * (size // 5)]),
-    "architectures that are no texts": lambda size: _model(architectures=[1] * (size // 3)),
+    "architectures that are not strings": lambda size: _model(architectures=[1] * (size // 3)),
     "layer types": lambda size: _model(layer_types=["full_attention"] * (size // 18)),
     "layer types of a hybrid": lambda size: _model(
         architectures=["Qwen3NextForCausalLM"], model_type="qwen3_next", layer_types=["full_attention"] * (size // 18)
@@ -406,13 +405,13 @@ MODELS: Final[dict[str, Family]] = {
     "models": lambda size: deployment(
         args=["--model", "x"], model_configs={f"{'x' * (size // 64)}{n}": {} for n in range(60)}
     ),
-    "models that are no objects": lambda size: deployment(
+    "models that are not objects": lambda size: deployment(
         args=["--model", "x"], model_configs={f"x{n}": 1 for n in range(60)}, a="a" * size
     ),
     "modules": lambda size: deployment(
         args=["--model", NAME], files={f"{NAME}/modules.json": json.dumps([{"type": "a"}] * (size // 14))}
     ),
-    "modules that are no JSON": lambda size: deployment(
+    "modules that are not JSON": lambda size: deployment(
         args=["--model", NAME], files={f"{NAME}/modules.json": '["' + '\\"' * (size // 2)}
     ),
     "unknown fields": lambda size: deployment(args=["--model", NAME], **{f"arg{n}": 1 for n in range(size // 12)}),
@@ -457,9 +456,9 @@ def _engines(size: int, most: int = 1024, **members: Any) -> list[dict[str, Any]
 
 
 ENGINES: Final = 20
-"""Engines that share a text which grows.
+"""The number of engines that share a growing text.
 
-If both grow, the work is their product, until it is as much as one manifest may copy.
+If both grew, the work would be their product, up to the limit of what one manifest may copy.
 """
 
 
@@ -476,7 +475,7 @@ def _mounting(size: int, engines: int = ENGINES, text: int | None = None) -> byt
 
 
 def _sharing(size: int) -> bytes:
-    """A ConfigMap that is most of the body, and engines that take a variable of it into their arguments."""
+    """A ConfigMap that is half of the body, and engines whose arguments use a variable of it."""
     one = engine(args=["--model", NAME, "--kv-transfer-config", "$(a)"], envFrom=[{"configMapRef": {"name": "c"}}])
     return manifest([_config_map({"a": '{"' + '\\"' * (size // 2)}), pod(*[one] * ENGINES)])
 
@@ -492,7 +491,7 @@ def _runtime(size: int) -> bytes:
 
 
 def _named(size: int) -> bytes:
-    """Names that are long, and below each of them much that has a place of its own."""
+    """Long names, each above many values that have a path."""
     services = {
         f"{'x' * 4000}{n}": engine(command=["vllm", "serve", NAME, *["a"] * 800]) for n in range(max(size // 8000, 1))
     }
@@ -501,19 +500,19 @@ def _named(size: int) -> bytes:
 
 MANIFESTS: Final[dict[str, Family]] = {
     "engines": lambda size: manifest(pod(*_engines(size))),
-    "more engines than are taken": lambda size: manifest(pod(*_engines(size, size))),
+    "more engines than are accepted": lambda size: manifest(pod(*_engines(size, size))),
     "engines of many models": lambda size: manifest(
         pod(*_engines(size // 2)), model_configs={NAME: {**CONFIG, "a": "a" * (size // 2)}}
     ),
-    "engines that are not in order": lambda size: manifest(pod(*_engines(size, args=["--model", NAME, "--seed=x"]))),
+    "engines with an invalid flag": lambda size: manifest(pod(*_engines(size, args=["--model", NAME, "--seed=x"]))),
     "pods": lambda size: manifest([pod(engine())] * (size // 150)),
     "a list of lists": lambda size: manifest({"kind": "List", "items": [{"kind": "List", "items": []}] * (size // 32)}),
     "objects of unknown kinds": lambda size: manifest(
         [{"kind": f"Deploymen{n}", "apiVersion": "x/v1"} for n in range(size // 50)]
     ),
-    "objects that are none": lambda size: manifest([1] * (size // 3)),
+    "numbers instead of objects": lambda size: manifest([1] * (size // 3)),
     "arguments": lambda size: manifest(pod(engine(args=["--model", NAME, *["a"] * (size // 5)]))),
-    "arguments that are no texts": lambda size: manifest(pod(engine(args=[1] * (size // 3)))),
+    "arguments that are not strings": lambda size: manifest(pod(engine(args=[1] * (size // 3)))),
     "arguments of templates": lambda size: manifest(pod(engine(args=["--model", NAME, *["{{"] * (size // 6)]))),
     "variables": lambda size: manifest(pod(engine(env=_env(size)))),
     "variables that refer": lambda size: manifest(
@@ -540,7 +539,7 @@ MANIFESTS: Final[dict[str, Family]] = {
         pod(engine(env=[{"name": "A", "value": "$(A" * (size // 3)}]))
     ),
     "ConfigMaps": lambda size: manifest([_config_map({"a": "b"}, f"c{n}") for n in range(size // 90)]),
-    "ConfigMaps that are taken": lambda size: manifest(
+    "ConfigMaps as variables": lambda size: manifest(
         [
             _config_map({f"A{n}": "1" for n in range(size // 24)}),
             pod(engine(envFrom=[{"configMapRef": {"name": "c"}}] * (size // 80))),
@@ -699,25 +698,25 @@ def _encoded(text: Callable[[int], str], size: int) -> bytes:
     return text(size).encode()
 
 
-TRIED: Final = 16_384
-"""What one request may hold without a file; larger texts take too long to count."""
+COUNTED_SIZE: Final = 16_384
+"""The largest size that is counted; larger texts take too long."""
 
 READERS: Final[Mapping[str, Reader]] = {
     "shell": Reader(
         lambda body: split(body.decode(), {"A": "a b"}, ["bash", "a", "b"]),
         1 << 20,
         {name: partial(_encoded, text) for name, text in SHELL.items()},
-        TRIED,
+        COUNTED_SIZE,
     ),
     **{
         f"values of {kind}": Reader(
-            partial(_taken, kind), 1 << 20, {name: partial(_encoded, text) for name, text in VALUES.items()}
+            partial(_parsed, kind), 1 << 20, {name: partial(_encoded, text) for name, text in VALUES.items()}
         )
         for kind in KINDS
     },
-    "arguments": Reader(decide, 1 << 20, ARGS, TRIED),
-    "environment": Reader(decide, 1 << 20, ENVIRONMENT, TRIED),
-    "option files": Reader(decide, 1 << 18, OPTION_FILES, TRIED),
-    "configurations of models": Reader(decide, 1 << 20, MODELS, TRIED),
-    "manifests": Reader(decide, 1 << 20, MANIFESTS, TRIED),
+    "arguments": Reader(decide, 1 << 20, ARGS, COUNTED_SIZE),
+    "environment": Reader(decide, 1 << 20, ENVIRONMENT, COUNTED_SIZE),
+    "option files": Reader(decide, 1 << 18, OPTION_FILES, COUNTED_SIZE),
+    "configurations of models": Reader(decide, 1 << 20, MODELS, COUNTED_SIZE),
+    "manifests": Reader(decide, 1 << 20, MANIFESTS, COUNTED_SIZE),
 }

@@ -1,4 +1,4 @@
-"""Every regular expression of the packages, and the ways in which each is used."""
+"""Every regular expression of the packages, and the methods with which each is used."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[2]
 METHODS: Final = {"match", "fullmatch", "search", "finditer", "findall", "sub", "subn", "split"}
 TRUSTED: Final = ("policy.vllm.tablegen", "policy.vllm.verify")
-"""They read vLLM's sources, never what users send, and make patterns of them as they run."""
+"""They read vLLM's sources, never texts of users, and build patterns from them at run time."""
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
-    """The modules whose patterns meet what users send, by name."""
+    """The modules whose patterns search texts of users, by name."""
     for package in ("policy", "service"):
         for path in sorted((ROOT / package).rglob("*.py")):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -41,23 +41,23 @@ def _value(node: ast.expr, module: ModuleType) -> Any:
 
 
 def _uses(tree: ast.Module) -> Iterator[tuple[ast.expr, str, list[ast.expr]]]:
-    """The calls of ``re`` and of constants by a method that patterns have: whose, which, and with what."""
+    """The method calls on ``re`` and on constants that may be patterns: the object, the method, the arguments."""
     for node in ast.walk(tree):
         match node:
             case ast.Call(
-                func=ast.Attribute(ast.Name(name) | ast.Attribute(attr=name) as whose, method), args=arguments
+                func=ast.Attribute(ast.Name(name) | ast.Attribute(attr=name) as owner, method), args=arguments
             ) if method in METHODS:
                 if name == "re" or name.isupper():
-                    yield whose, method, arguments
+                    yield owner, method, arguments
 
 
 def uses() -> Iterator[tuple[str, re.Pattern[Any], str]]:
-    """Where a pattern is used, the pattern, and the method."""
+    """The position of each use of a pattern, the pattern, and the method."""
     for name, tree in modules():
-        for whose, method, arguments in _uses(tree):
+        for owner, method, arguments in _uses(tree):
             module = importlib.import_module(name)
-            pattern = _value(whose, module)
+            pattern = _value(owner, module)
             if pattern is re:
                 pattern = re.compile(_value(arguments[0], module))
             if isinstance(pattern, re.Pattern):
-                yield f"{name}:{whose.lineno}", pattern, method
+                yield f"{name}:{owner.lineno}", pattern, method

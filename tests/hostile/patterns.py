@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 
 
 def readers() -> dict[str, Reader]:
-    """Each pattern of the packages with each of its uses, by the first place of it."""
-    places: dict[tuple[Any, int, str], str] = {}
-    for place, pattern, method in uses():
-        places.setdefault((pattern.pattern, pattern.flags, method), place)
-    return {place: reader(re.compile(pattern, flags), method) for (pattern, flags, method), place in places.items()}
+    """A reader for each pattern and method, by the position of its first use."""
+    positions: dict[tuple[Any, int, str], str] = {}
+    for position, pattern, method in uses():
+        positions.setdefault((pattern.pattern, pattern.flags, method), position)
+    return {
+        position: reader(re.compile(pattern, flags), method) for (pattern, flags, method), position in positions.items()
+    }
 
 
 READERS: Final = readers()

@@ -1,4 +1,4 @@
-"""Readers that do more work than their texts deserve, to show that the counting finds it, and one that does not."""
+"""Readers whose work is not linear, to show that the counting finds them, and a linear one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _letters(size: int) -> bytes:
 READERS: Final = {
     "linear": Reader(bytes.upper, 1 << 20, {"letters": _letters}),
     "scanned again from each quote": Reader(UNCLOSED.findall, 1024, {"quotes": lambda size: b'\\"' * (size // 2)}),
-    "copied for each part": Reader(_copy, 1 << 20, {"letters": _letters}, tried=1 << 17),
-    "twice the ways for each letter": Reader(AMBIGUOUS.fullmatch, 256, {"letters": _letters}),
+    "copied for each part": Reader(_copy, 1 << 20, {"letters": _letters}, counted=1 << 17),
+    "exponential in the letters": Reader(AMBIGUOUS.fullmatch, 256, {"letters": _letters}),
     "not read any more": Reader(bytes.upper, 1 << 20, {"letters": _letters}),
 }

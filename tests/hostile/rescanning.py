@@ -1,4 +1,4 @@
-"""Two patterns that this project had, with which a few KiB stopped a worker for seconds, and others to compare."""
+"""Two former patterns of this project, for which a few KiB blocked a worker for seconds, and others to compare."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ READERS: Final = {
     "numbers with a suffix": reader(SUFFIXED, "sub"),
     "blanks at the end": reader(BLANKS, "search"),
     "words": reader(WORDS, "match"),
-    "words in many ways": reader(AMBIGUOUS, "match"),
+    "ambiguous words": reader(AMBIGUOUS, "match"),
 }

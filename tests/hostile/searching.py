@@ -1,8 +1,8 @@
-"""Texts made of what a regular expression looks for, to see whether it searches them again and again.
+"""Hostile texts for a regular expression, to see whether it rescans them.
 
-Tools for this look at one match only. What costs most here is a search that fails at the end of the text and starts
-again one character later, so a pattern runs with the method that the code calls, over texts that repeat its own
-characters and beginnings.
+Existing tools examine one match only. The costly case is a search that fails at the end of the text and starts again
+one character later, so a pattern is run with the method that the code calls, on texts that repeat its characters and
+prefixes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REPEATS: Final = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
 
 
 def _matches(leaf: tuple[Any, Any], character: str) -> bool:
-    """Whether a leaf of a pattern's tree takes a character."""
+    """Whether a leaf of a pattern's tree matches a character."""
     match leaf:
         case (op.LITERAL, code):
             return bool(ord(character) == code)
@@ -111,7 +111,7 @@ def hostile(pattern: re.Pattern[Any]) -> list[tuple[str, str, str]]:
 
 
 def reader(pattern: re.Pattern[Any], method: str) -> Reader:
-    """A pattern as a reader of its own hostile texts; what it is given says only how long they are."""
+    """A pattern as a reader of its hostile texts; the argument only gives their length."""
     empty = pattern.pattern[:0]
     texts: list[Any] = [
         tuple(part if isinstance(empty, str) else part.encode("latin-1") for part in text) for text in hostile(pattern)

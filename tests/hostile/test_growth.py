@@ -1,4 +1,4 @@
-"""Reading what users send takes instructions in proportion to its length."""
+"""Reading users' texts takes instructions in proportion to their length."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTAKE = (
     ("module", "names"), [("hostile.documents", ()), *(("hostile.intake", names) for names in INTAKE)]
 )
 def test_instructions_grow_no_faster_than_the_text(module: str, names: tuple[str, ...]) -> None:
-    found = {place: counts for place, counts in count(module, names=names).items() if growth(counts) is not None}
+    found = {key: counts for key, counts in count(module, names=names).items() if growth(counts) is not None}
     assert found == {}
 
 
@@ -29,17 +29,17 @@ def test_each_reader_is_counted() -> None:
 
 
 @pytest.mark.slow
-def test_what_grows_faster_is_found() -> None:
+def test_faster_growth_is_found() -> None:
     found = {reader: growth(counts) is None for (reader, _), counts in count("hostile.quadratic", seconds=5).items()}
     assert found == {
         "linear": True,
         "scanned again from each quote": False,
         "copied for each part": False,
-        "twice the ways for each letter": False,  # it ends the process, so nothing is read after it
+        "exponential in the letters": False,  # it ends the process, so nothing is read after it
     }
 
 
-def test_nothing_is_skipped_without_valgrind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_without_valgrind_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ValgrindMissing, match="apt-get install valgrind"):
         count("hostile.quadratic")

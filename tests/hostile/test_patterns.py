@@ -1,4 +1,4 @@
-"""No regular expression of the packages searches a text again and again."""
+"""No regular expression of the packages rescans a text."""
 
 from __future__ import annotations
 
@@ -22,28 +22,30 @@ def _compiled() -> Iterator[tuple[str, ast.stmt | None]]:
                     yield f"{name}:{node.lineno}", statement
 
 
-def test_every_pattern_is_a_constant_of_its_module_and_is_tried() -> None:
-    tried = {pattern.pattern for _, pattern, _ in uses()}
-    assert tried
-    for place, statement in _compiled():
-        assert isinstance(statement, ast.AnnAssign), place
-        assert isinstance(statement.target, ast.Name), place
-        assert statement.target.id.isupper(), place
+def test_every_pattern_is_a_constant_of_its_module_and_is_tested() -> None:
+    tested = {pattern.pattern for _, pattern, _ in uses()}
+    assert tested
+    for position, statement in _compiled():
+        assert isinstance(statement, ast.AnnAssign), position
+        assert isinstance(statement.target, ast.Name), position
+        assert statement.target.id.isupper(), position
 
 
 @pytest.mark.slow
-def test_no_pattern_searches_a_text_again_and_again() -> None:
-    found = {place: growth(counts) for place, counts in count("hostile.patterns").items() if growth(counts) is not None}
+def test_no_pattern_rescans_a_text() -> None:
+    found = {
+        position: growth(counts) for position, counts in count("hostile.patterns").items() if growth(counts) is not None
+    }
     assert found == {}
 
 
 @pytest.mark.slow
-def test_patterns_that_do_are_found() -> None:
+def test_patterns_that_rescan_a_text_are_found() -> None:
     found = {name: growth(counts) is None for (name, _), counts in count("hostile.rescanning", seconds=10).items()}
     assert found == {
         "numbers of JSON": False,
         "numbers with a suffix": False,
         "blanks at the end": False,
         "words": True,
-        "words in many ways": False,
+        "ambiguous words": False,
     }

@@ -1,4 +1,4 @@
-"""Both kinds of store, real log processes, and the service as it is started; each test has a log of its own."""
+"""Both kinds of store, real log processes, and the service as it is started; each test has its own log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LABELS = '{"id":"tests"}'
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[api.Server]]:
-    """Starts a server with a decision log, and the given flags and variables."""
+    """Start a server with a decision log, and the given flags and variables."""
 
     def start(*arguments: str, **variables: str) -> AbstractContextManager[api.Server]:
         return api.serving(tmp_path, *arguments, **{"RUNNER_POLICY_LOG": "", **variables})
@@ -57,8 +57,8 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
-class Place:
-    """A log's store, which a test may make unavailable, and its spill folder."""
+class LogTarget:
+    """The store of a log, which a test may make unavailable, and its spill folder."""
 
     def __init__(self, url: str, folder: Path, server: Postgres | None) -> None:
         self.url, self.folder, self.server = url, folder, server
@@ -102,33 +102,33 @@ class Place:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def place(request: pytest.FixtureRequest) -> Place:
+def target(request: pytest.FixtureRequest) -> LogTarget:
     """A store of each kind, without records."""
-    found: Place = request.getfixturevalue("sqlite" if request.param == "sqlite" else "on_server")
+    found: LogTarget = request.getfixturevalue("sqlite" if request.param == "sqlite" else "on_server")
     return found
 
 
 @pytest.fixture
-def new(tmp_path: Path) -> Place:
+def new(tmp_path: Path) -> LogTarget:
     """A store in SQLite that is not created yet."""
-    return Place(f"sqlite:///{tmp_path / 'log' / 'decisions.db'}", tmp_path, None)
+    return LogTarget(f"sqlite:///{tmp_path / 'log' / 'decisions.db'}", tmp_path, None)
 
 
 @pytest.fixture
-def sqlite(new: Place) -> Place:
+def sqlite(new: LogTarget) -> LogTarget:
     """A store in SQLite, for tests to which the kind of store makes no difference."""
-    return made(new)
+    return created(new)
 
 
 @pytest.fixture
-def on_server(postgres: Postgres, tmp_path: Path) -> Place:
+def on_server(postgres: Postgres, tmp_path: Path) -> LogTarget:
     """A store in PostgreSQL."""
-    return made(Place(postgres.database(), tmp_path, postgres))
+    return created(LogTarget(postgres.database(), tmp_path, postgres))
 
 
 @pytest.fixture
-def noted(policy: Policy) -> Callable[..., LogEntry]:
-    """Makes entries of the log, each with a new decision id."""
+def new_entry(policy: Policy) -> Callable[..., LogEntry]:
+    """Make entries of the log, each with a new decision id."""
 
     def make(
         caller: str = "argo",
@@ -143,22 +143,22 @@ def noted(policy: Policy) -> Callable[..., LogEntry]:
     return make
 
 
-def id_of(noted: LogEntry) -> str:
-    return str(msgspec.json.decode(noted[0].json)["decision_id"])
+def id_of(entry: LogEntry) -> str:
+    return str(msgspec.json.decode(entry[0].json)["decision_id"])
 
 
-def made(place: Place) -> Place:
-    """Create the store of a place in advance, as a log process takes a while to do it."""
-    writer = Writer(read_url(place.url), 30)
+def created(target: LogTarget) -> LogTarget:
+    """Create the store in advance, because a log process takes a while to do it."""
+    writer = Writer(read_url(target.url), 30)
     writer.open()
     writer.close()
-    return place
+    return target
 
 
 @asynccontextmanager
-async def keeping(place: Place, bound: int = 10_000, **kept: Any) -> AsyncIterator[LogClient]:
+async def running_log(target: LogTarget, bound: int = 10_000, **config: Any) -> AsyncIterator[LogClient]:
     """Run the log of a serving process, with its log process."""
-    usual = {
+    defaults = {
         "spill_size": 1 << 30,
         "patience": 5.0,
         "durable": False,
@@ -166,7 +166,7 @@ async def keeping(place: Place, bound: int = 10_000, **kept: Any) -> AsyncIterat
         "keep_size": None,
         "labels": LABELS,
     }
-    log = LogClient(LogConfig(**{"url": place.url, "spill": str(place.spill), **usual, **kept}), bound)
+    log = LogClient(LogConfig(**{"url": target.url, "spill": str(target.spill), **defaults, **config}), bound)
     try:
         yield log
     finally:
@@ -181,7 +181,7 @@ async def until(holds: Callable[[], object], log: LogClient | None = None) -> No
         await asyncio.sleep(0.01)
 
 
-def becomes(holds: Callable[[], object]) -> None:
+def wait_for(holds: Callable[[], object]) -> None:
     """Wait until a condition is true, in a test without an event loop."""
     ends = time.monotonic() + api.PATIENCE
     while not holds():
@@ -195,12 +195,12 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def going(test: Awaitable[None]) -> None:
+def run_loop(test: Awaitable[None]) -> None:
     """Run an event loop, for a test with several loops or with work outside of one."""
     asyncio.run(test)  # type: ignore[arg-type]  # it is a coroutine, which `Awaitable` does not say
 
 
-def counts(client: httpx.Client) -> dict[str, float]:
+def log_metrics(client: httpx.Client) -> dict[str, float]:
     """The current metrics of the log."""
     text = client.get("/metrics").text
     return {
@@ -209,7 +209,7 @@ def counts(client: httpx.Client) -> dict[str, float]:
     }
 
 
-def settled(client: httpx.Client) -> dict[str, Any]:
-    """The state of the log, as the service reports it."""
+def log_state(client: httpx.Client) -> dict[str, Any]:
+    """The state of the log that the service reports."""
     found: dict[str, Any] = client.get("/readyz?verbose").json()["log"]
     return found

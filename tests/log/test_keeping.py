@@ -1,7 +1,6 @@
-"""Records on their way to the store.
+"""Records on their way to the store, which is stopped, hangs or is full, while processes are killed.
 
-The store is unavailable, hangs, is full or returns, and processes are killed. No record is lost or stored twice
-unless it is counted.
+Every record is stored once, or counted as lost.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from log.conftest import TODAY, going, id_of, keeping, until
+from log.conftest import TODAY, id_of, run_loop, running_log, until
 
 from policy.request.request import read_request
 from service.log.worker import BACKLOG
@@ -23,7 +22,7 @@ from service.problems import LogUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from log.conftest import Place
+    from log.conftest import LogTarget
 
     from service.log.client import LogClient
     from service.log.record import LogEntry
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-def note(log: LogClient, noted: Callable[..., LogEntry], number: int) -> list[str]:
-    """Log some decisions; their ids."""
-    found = [noted() for _ in range(number)]
+def note(log: LogClient, new_entry: Callable[..., LogEntry], number: int) -> list[str]:
+    """Log some decisions, and return their ids."""
+    found = [new_entry() for _ in range(number)]
     for each in found:
         log.note(each)
     return [id_of(each) for each in found]
@@ -43,11 +42,11 @@ async def down(log: LogClient) -> None:
     await until(lambda: not log.counts.store_up, log)
 
 
-async def safe(log: LogClient) -> None:
+async def flushed(log: LogClient) -> None:
     await until(lambda: not log.waiting, log)
 
 
-def told(log: LogClient, *names: str) -> list[Any]:
+def state_of(log: LogClient, *names: str) -> list[Any]:
     state = log.state()
     return [state[name] for name in names]
 
@@ -56,31 +55,38 @@ def kill(process: Any) -> None:
     os.kill(process.pid, signal.SIGKILL)
 
 
-async def test_what_is_noted_is_written(place: Place, noted: Callable[..., LogEntry]) -> None:
-    async with keeping(place) as log:
-        ids = note(log, noted, 1234)
-        await safe(log)
-        assert place.ids() == sorted(ids)
-        assert told(log, "written", "spilled", "replayed", "lost", "overflowed", "store_up") == [1234, 0, 0, 0, 0, True]
+async def test_logged_decisions_are_written(target: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
+    async with running_log(target) as log:
+        ids = note(log, new_entry, 1234)
+        await flushed(log)
+        assert target.ids() == sorted(ids)
+        assert state_of(log, "written", "spilled", "replayed", "lost", "overflowed", "store_up") == [
+            1234,
+            0,
+            0,
+            0,
+            0,
+            True,
+        ]
 
 
-async def test_the_end_waits_for_what_was_noted(place: Place, noted: Callable[..., LogEntry]) -> None:
-    async with keeping(place) as log:
-        ids = note(log, noted, 50)
-    assert place.ids() == sorted(ids)
+async def test_closing_the_log_waits_for_its_records(target: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
+    async with running_log(target) as log:
+        ids = note(log, new_entry, 50)
+    assert target.ids() == sorted(ids)
 
 
-def test_a_store_that_is_gone_at_the_start_gets_its_records_when_it_comes(
-    on_server: Place, noted: Callable[..., LogEntry]
+def test_a_store_that_is_down_at_the_start_gets_its_records_later(
+    on_server: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
     assert on_server.server is not None
-    with on_server.server.away():
+    with on_server.server.stopped():
 
         async def first() -> list[str]:
-            async with keeping(on_server) as log:
-                ids = note(log, noted, 700)
-                await safe(log)
-                assert told(log, "written", "spilled", "lost", "store_up") == [0, 700, 0, False]
+            async with running_log(on_server) as log:
+                ids = note(log, new_entry, 700)
+                await flushed(log)
+                assert state_of(log, "written", "spilled", "lost", "store_up") == [0, 700, 0, False]
                 assert "password" not in log.counts.last_error
                 assert on_server.server is not None
                 assert on_server.server.password not in log.counts.last_error
@@ -88,37 +94,37 @@ def test_a_store_that_is_gone_at_the_start_gets_its_records_when_it_comes(
 
         ids: list[str] = []
 
-        async def whole() -> None:
+        async def spill_all() -> None:
             ids.extend(await first())
 
-        going(whole())
+        run_loop(spill_all())
     assert sorted(on_server.spilled()) == sorted(ids)
 
     async def again() -> None:
-        async with keeping(on_server) as log:
+        async with running_log(on_server) as log:
             await until(lambda: log.counts.replayed == 700, log)
         assert on_server.ids() == sorted(ids)
         assert list(on_server.spill.iterdir()) == []
 
-    going(again())
+    run_loop(again())
 
 
-async def test_a_store_that_goes_and_comes_back_has_every_record_once(
-    on_server: Place, noted: Callable[..., LogEntry]
+async def test_a_store_that_is_stopped_and_started_has_every_record_once(
+    on_server: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
     server = on_server.server
     assert server is not None
-    async with keeping(on_server) as log:
-        ids = note(log, noted, 10)
-        await safe(log)
-        with server.away():
-            ids += note(log, noted, 20)
-            await safe(log)
-            assert told(log, "written", "spilled", "store_up") == [10, 20, False]
+    async with running_log(on_server) as log:
+        ids = note(log, new_entry, 10)
+        await flushed(log)
+        with server.stopped():
+            ids += note(log, new_entry, 20)
+            await flushed(log)
+            assert state_of(log, "written", "spilled", "store_up") == [10, 20, False]
         await until(lambda: log.counts.replayed == 20, log)
-        ids += note(log, noted, 5)
-        await safe(log)
-        assert told(log, "written", "spilled", "replayed", "lost", "store_up", "last_error", "spill_bytes") == [
+        ids += note(log, new_entry, 5)
+        await flushed(log)
+        assert state_of(log, "written", "spilled", "replayed", "lost", "store_up", "last_error", "spill_bytes") == [
             15,
             20,
             20,
@@ -130,164 +136,170 @@ async def test_a_store_that_goes_and_comes_back_has_every_record_once(
         assert on_server.ids() == sorted(ids)
 
 
-async def test_a_server_that_dies_and_comes_back_has_every_record_once(
-    on_server: Place, noted: Callable[..., LogEntry]
+async def test_a_store_that_is_killed_and_started_has_every_record_once(
+    on_server: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
     server = on_server.server
     assert server is not None
-    async with keeping(on_server) as log:
-        ids = note(log, noted, 3000)
+    async with running_log(on_server) as log:
+        ids = note(log, new_entry, 3000)
         await until(lambda: log.counts.written, log)
         server.kill()
-        ids += note(log, noted, 1000)
-        await safe(log)
+        ids += note(log, new_entry, 1000)
+        await flushed(log)
         server.start()
         await until(lambda: log.counts.written + log.counts.replayed == 4000, log)
         assert on_server.ids() == sorted(ids)
 
 
-async def test_a_store_that_hangs_is_hung_up_on(on_server: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_store_that_hangs_is_disconnected(on_server: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
     server = on_server.server
     assert server is not None
-    async with keeping(on_server, patience=2) as log:
-        ids = note(log, noted, 5)
-        await safe(log)
+    async with running_log(on_server, patience=2) as log:
+        ids = note(log, new_entry, 5)
+        await flushed(log)
         with server.frozen():
-            ids += note(log, noted, 5)
-            await safe(log)
-            assert told(log, "written", "spilled", "store_up", "last_error") == [
+            ids += note(log, new_entry, 5)
+            await flushed(log)
+            assert state_of(log, "written", "spilled", "store_up", "last_error") == [
                 5,
                 5,
                 False,
                 "the store does not answer in 2 s",
             ]
-            ids += note(log, noted, 5)
-            await safe(log)
+            ids += note(log, new_entry, 5)
+            await flushed(log)
             assert log.counts.spilled == 10
         await until(lambda: log.counts.replayed == 10, log)
         assert on_server.ids() == sorted(ids)
 
 
-async def test_a_store_that_hangs_while_it_is_connected_to_keeps_nobody_waiting(
-    on_server: Place, noted: Callable[..., LogEntry]
+async def test_a_store_that_hangs_during_connecting_delays_no_record(
+    on_server: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
     server = on_server.server
     assert server is not None
     with server.frozen():
-        async with keeping(on_server, patience=2) as log:
-            ids = note(log, noted, 5)
-            await safe(log)
+        async with running_log(on_server, patience=2) as log:
+            ids = note(log, new_entry, 5)
+            await flushed(log)
             assert log.counts.spilled == 5
-    async with keeping(on_server) as log:
+    async with running_log(on_server) as log:
         await until(lambda: log.counts.replayed == 5, log)
     assert on_server.ids() == sorted(ids)
 
 
-async def test_a_table_that_another_holds_is_waited_for_and_then_given_up(
-    place: Place, noted: Callable[..., LogEntry]
+async def test_a_locked_table_is_waited_for_for_a_limited_time(
+    target: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    async with keeping(place, patience=2) as log:
-        ids = note(log, noted, 5)
-        await safe(log)
-        with closing(place.hold()):
-            ids += note(log, noted, 5)
-            await safe(log)
-            assert told(log, "written", "spilled") == [5, 5]
+    async with running_log(target, patience=2) as log:
+        ids = note(log, new_entry, 5)
+        await flushed(log)
+        with closing(target.hold()):
+            ids += note(log, new_entry, 5)
+            await flushed(log)
+            assert state_of(log, "written", "spilled") == [5, 5]
         await until(lambda: log.counts.replayed == 5, log)
-    assert place.ids() == sorted(ids)
+    assert target.ids() == sorted(ids)
 
 
-async def test_a_store_that_is_slow_has_the_disk_beside_it(place: Place, noted: Callable[..., LogEntry]) -> None:
-    async with keeping(place, patience=20.0) as log:
-        ids = note(log, noted, 1)
-        await safe(log)
-        with closing(place.hold()):
-            ids += note(log, noted, 1)
+async def test_a_store_that_is_slow_has_its_records_spilled(
+    target: LogTarget, new_entry: Callable[..., LogEntry]
+) -> None:
+    async with running_log(target, patience=20.0) as log:
+        ids = note(log, new_entry, 1)
+        await flushed(log)
+        with closing(target.hold()):
+            ids += note(log, new_entry, 1)
             await until(lambda: log._sent, log)
-            ids += note(log, noted, BACKLOG)
+            ids += note(log, new_entry, BACKLOG)
             await until(lambda: log.counts.spilled == BACKLOG, log)
-        await safe(log)
+        await flushed(log)
         await until(lambda: log.counts.replayed == BACKLOG, log)
-        assert told(log, "written", "spilled", "lost", "store_up") == [2, BACKLOG, 0, True]
-        assert place.ids() == sorted(ids)
+        assert state_of(log, "written", "spilled", "lost", "store_up") == [2, BACKLOG, 0, True]
+        assert target.ids() == sorted(ids)
 
 
-async def test_a_store_that_is_full_has_its_records_spilled(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
-    """Files of this process, and of those that it starts, may not become larger than they are."""
-    async with keeping(sqlite) as log:
-        ids = note(log, noted, 300)
-        await safe(log)
+async def test_a_store_that_is_full_has_its_records_spilled(
+    sqlite: LogTarget, new_entry: Callable[..., LogEntry]
+) -> None:
+    """The files of the log process cannot grow."""
+    async with running_log(sqlite) as log:
+        ids = note(log, new_entry, 300)
+        await flushed(log)
         assert sqlite.file is not None
         process = log._process
         assert process is not None
         wal = sqlite.file.with_name(f"{sqlite.file.name}-wal").stat().st_size
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (wal, resource.RLIM_INFINITY))
-        ids += note(log, noted, 100)
-        await safe(log)
-        assert told(log, "written", "spilled", "lost", "store_up") == [300, 100, 0, False]
+        ids += note(log, new_entry, 100)
+        await flushed(log)
+        assert state_of(log, "written", "spilled", "lost", "store_up") == [300, 100, 0, False]
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         await until(lambda: log.counts.replayed == 100, log)
         assert sqlite.ids() == sorted(ids)
 
 
-def test_what_neither_store_nor_disk_takes_is_counted(on_server: Place, noted: Callable[..., LogEntry]) -> None:
+def test_records_that_neither_store_nor_disk_accepts_are_counted(
+    on_server: LogTarget, new_entry: Callable[..., LogEntry]
+) -> None:
     assert on_server.server is not None
 
     async def test() -> None:
-        async with keeping(on_server, bound=500, spill_size=100_000) as log:
-            note(log, noted, 800)
-            await safe(log)
+        async with running_log(on_server, bound=500, spill_size=100_000) as log:
+            note(log, new_entry, 800)
+            await flushed(log)
             for _ in range(10):
-                note(log, noted, 20)
-                await safe(log)
-            written, spilled, lost, overflowed = told(log, "written", "spilled", "lost", "overflowed")
+                note(log, new_entry, 20)
+                await flushed(log)
+            written, spilled, lost, overflowed = state_of(log, "written", "spilled", "lost", "overflowed")
             assert written + spilled + lost + overflowed == 1000
             assert overflowed == 300
             assert spilled == len(on_server.spilled()) > 0
             assert lost >= 500
             assert sum(path.stat().st_size for path in on_server.spill.iterdir()) <= 100_000
 
-    with on_server.server.away():
-        going(test())
+    with on_server.server.stopped():
+        run_loop(test())
 
 
-def test_a_disk_without_room_leaves_no_half_line(on_server: Place, noted: Callable[..., LogEntry]) -> None:
+def test_a_full_disk_leaves_no_incomplete_line(on_server: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
     assert on_server.server is not None
 
     async def test() -> None:
-        async with keeping(on_server) as log:
-            note(log, noted, 10)
-            await safe(log)
+        async with running_log(on_server) as log:
+            note(log, new_entry, 10)
+            await flushed(log)
             assert log._process is not None
             resource.prlimit(
                 log._process.pid, resource.RLIMIT_FSIZE, (on_server.spill_size + 1000, resource.RLIM_INFINITY)
             )
-            note(log, noted, 10)
-            await safe(log)
-            assert told(log, "spilled", "lost") == [10, 10]
+            note(log, new_entry, 10)
+            await flushed(log)
+            assert state_of(log, "spilled", "lost") == [10, 10]
             assert "File too large" in log.counts.last_error
             assert len(on_server.spilled()) == 10
             resource.prlimit(log._process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-            note(log, noted, 10)
-            await safe(log)
+            note(log, new_entry, 10)
+            await flushed(log)
             assert len(on_server.spilled()) == 20
 
-    with on_server.server.away():
-        going(test())
+    with on_server.server.stopped():
+        run_loop(test())
 
 
-async def test_a_record_that_the_store_refuses_is_counted_and_takes_no_other_with_it(
-    on_server: Place, noted: Callable[..., LogEntry]
+async def test_a_record_that_the_store_refuses_is_counted_and_the_others_are_written(
+    on_server: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
     assert on_server.server is not None
     on_server.url = on_server.server.database("ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
-    async with keeping(on_server) as log:
+    async with running_log(on_server) as log:
         await until(lambda: log.counts.spill_bytes == 0 and log._transport, log)
-        others = note(log, noted, 3)
-        log.note(noted(request_id="決定"))
-        others += note(log, noted, 3)
-        await safe(log)
-        assert told(log, "written", "spilled", "lost", "store_up") == [6, 0, 1, True]
+        others = note(log, new_entry, 3)
+        log.note(new_entry(request_id="決定"))
+        others += note(log, new_entry, 3)
+        await flushed(log)
+        assert state_of(log, "written", "spilled", "lost", "store_up") == [6, 0, 1, True]
         assert log.counts.last_error == (
             "records not stored: 1; the store refused a value in them, "
             "or a trigger or rule of the database left them out"
@@ -295,74 +307,74 @@ async def test_a_record_that_the_store_refuses_is_counted_and_takes_no_other_wit
         assert on_server.ids() == sorted(others)
 
 
-async def test_a_keeper_that_is_killed_is_replaced_and_nothing_is_lost_or_twice(
-    place: Place, noted: Callable[..., LogEntry]
+async def test_a_log_process_that_is_killed_is_replaced_and_every_record_is_written_once(
+    target: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    async with keeping(place) as log:
+    async with running_log(target) as log:
         ids = []
         for _ in range(2):
-            ids += note(log, noted, 400)
+            ids += note(log, new_entry, 400)
             await until(lambda: log._sent, log)
             killed = log._process
             kill(killed)
-            ids += note(log, noted, 100)
+            ids += note(log, new_entry, 100)
             await until(lambda killed=killed: log._process is not killed and log._transport, log)  # type: ignore[misc]  # bound now
-        await safe(log)
-        assert place.ids() == sorted(ids)
-        assert told(log, "written", "spilled", "lost", "overflowed") == [1000, 0, 0, 0]
+        await flushed(log)
+        assert target.ids() == sorted(ids)
+        assert state_of(log, "written", "spilled", "lost", "overflowed") == [1000, 0, 0, 0]
 
 
-SAYS_ITS_COMMITS = """
+RECORD_COMMIT_SETTING = """
     CREATE TABLE commits (setting text);
-    CREATE FUNCTION said() RETURNS trigger LANGUAGE plpgsql AS
+    CREATE FUNCTION record_setting() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN INSERT INTO commits VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$;
-    CREATE TRIGGER said BEFORE INSERT ON decisions FOR EACH ROW EXECUTE FUNCTION said();
+    CREATE TRIGGER record_setting BEFORE INSERT ON decisions FOR EACH ROW EXECUTE FUNCTION record_setting();
 """
 
 
-@pytest.mark.parametrize(("kept", "setting"), [({"durable": True}, "on"), ({"durable": False}, "off")])
-async def test_a_decision_that_must_be_safe_is_on_the_servers_disk_however_it_is_set_up(
-    on_server: Place, noted: Callable[..., LogEntry], kept: dict[str, Any], setting: str
+@pytest.mark.parametrize(("config", "setting"), [({"durable": True}, "on"), ({"durable": False}, "off")])
+async def test_a_durable_decision_is_committed_to_disk_whatever_the_server_s_setting(
+    on_server: LogTarget, new_entry: Callable[..., LogEntry], config: dict[str, Any], setting: str
 ) -> None:
     server = on_server.server
     assert server is not None
     with server.connection(on_server.url) as connection:
-        connection.execute(SAYS_ITS_COMMITS)
+        connection.execute(RECORD_COMMIT_SETTING)
         connection.execute(f'ALTER DATABASE "{connection.info.dbname}" SET synchronous_commit = off')
-    async with keeping(on_server, **kept) as log:
-        await log.recorded(noted())
+    async with running_log(on_server, **config) as log:
+        await log.recorded(new_entry())
         await until(lambda: log.counts.written == 1, log)
     with server.connection(on_server.url) as connection:
         assert connection.execute("SELECT setting FROM commits").fetchall() == [(setting,)]
 
 
-async def test_decisions_wait_no_longer_than_they_may_for_a_keeper_that_hangs(
-    sqlite: Place, noted: Callable[..., LogEntry]
+async def test_decisions_wait_a_limited_time_for_a_log_process_that_hangs(
+    sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    async with keeping(sqlite, patience=1, durable=True) as log:
-        first = noted()
+    async with running_log(sqlite, patience=1, durable=True) as log:
+        first = new_entry()
         log.note(first)
-        await safe(log)
+        await flushed(log)
         await until(lambda: log.counts.written + log.counts.replayed == 1, log)
         assert log._process is not None
         os.kill(log._process.pid, signal.SIGSTOP)
         try:
-            second = noted()
+            second = new_entry()
             with pytest.raises(LogUnavailable, match=r"^the decision could not be recorded: the log does not answer$"):
                 await log.recorded(second)
         finally:
             os.kill(log._process.pid, signal.SIGCONT)
-        await safe(log)
+        await flushed(log)
         assert sqlite.ids() == [id_of(first), id_of(second)]
 
 
-async def test_what_waits_is_bounded_in_bytes(sqlite: Place, policy: Any) -> None:
+async def test_the_queue_is_limited_in_bytes(sqlite: LogTarget, policy: Any) -> None:
     architectures = [f"{n:04}" * 2000 for n in range(100)]
     request = read_request(
         {"facts": {"model_config": {"architectures": architectures}}, "vllm_version": "0.23.0"}, policy.releases
     )
     large = policy.answer(request, TODAY), request, "v1/decisions", "argo", 1, None
-    async with keeping(sqlite) as log:
+    async with running_log(sqlite) as log:
         await until(lambda: log._transport, log)
         assert log._process is not None
         os.kill(log._process.pid, signal.SIGSTOP)
@@ -375,87 +387,87 @@ async def test_what_waits_is_bounded_in_bytes(sqlite: Place, policy: Any) -> Non
             assert log.overflowed + log.waiting == 100
         finally:
             os.kill(log._process.pid, signal.SIGCONT)
-        await safe(log)
+        await flushed(log)
 
 
-async def test_the_files_are_nobody_elses_to_read(new: Place, noted: Callable[..., LogEntry]) -> None:
-    async with keeping(new, patience=3) as log:
-        note(log, noted, 5)
+async def test_only_the_owner_may_read_the_files(new: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
+    async with running_log(new, patience=3) as log:
+        note(log, new_entry, 5)
         await until(lambda: log.counts.written + log.counts.replayed == 5, log)
         with closing(new.hold()):
-            note(log, noted, 5)
-            await safe(log)
-            # while the database is held: the last connection that is closed deletes the files beside it
+            note(log, new_entry, 5)
+            await flushed(log)
+            # while the database is locked: closing the last connection deletes the files beside it
             modes = {path: stat.S_IMODE(path.stat().st_mode) for path in new.folder.rglob("*") if path.is_file()}
         assert {path.name.partition("-")[2] for path in modes if path.suffix.startswith(".db")} == {"", "shm", "wal"}
         assert any(path.suffix == ".jsonl" for path in modes)
         assert set(modes.values()) == {0o600}
 
 
-async def test_files_that_are_left_behind_are_adopted_once(place: Place, noted: Callable[..., LogEntry]) -> None:
-    """Two keepers look at the same time."""
-    async with keeping(place, patience=2) as log:
-        note(log, noted, 1)
-        await safe(log)
-        with closing(place.hold()):
+async def test_spill_files_left_behind_are_replayed_once(target: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
+    """Two log processes look for them at the same time."""
+    async with running_log(target, patience=2) as log:
+        note(log, new_entry, 1)
+        await flushed(log)
+        with closing(target.hold()):
             for _ in range(5):
-                note(log, noted, 500)
-                await safe(log)
+                note(log, new_entry, 500)
+                await flushed(log)
             kill(log._process)
             await until(lambda: log._transport is None, log)
-            spilled = place.spilled()
+            spilled = target.spilled()
             assert len(spilled) == 2500
         log._closing = True
-    async with keeping(place) as one, keeping(place) as other:
+    async with running_log(target) as one, running_log(target) as other:
         await until(lambda: one.counts.replayed + other.counts.replayed == 2500, one)
         assert [one.counts.written, other.counts.written] == [0, 0]
-    assert len(place.ids()) == 2501
-    assert list(place.spill.iterdir()) == []
+    assert len(target.ids()) == 2501
+    assert list(target.spill.iterdir()) == []
 
 
-def test_what_was_torn_is_left_out_and_what_cannot_be_read_is_counted(
-    sqlite: Place, noted: Callable[..., LogEntry]
+def test_an_incomplete_line_is_ignored_and_an_unreadable_one_is_counted(
+    sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
     async def spill() -> None:
-        async with keeping(sqlite, patience=2) as log:
-            note(log, noted, 1)
-            await safe(log)
+        async with running_log(sqlite, patience=2) as log:
+            note(log, new_entry, 1)
+            await flushed(log)
             with closing(sqlite.hold()):
-                note(log, noted, 4)
-                await safe(log)
+                note(log, new_entry, 4)
+                await flushed(log)
                 kill(log._process)
                 await until(lambda: log._transport is None, log)
             log._closing = True
 
-    going(spill())
+    run_loop(spill())
     (path,) = sqlite.spill.glob("*.jsonl")
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([lines[0], b"\0" * 100 + b"\n", lines[2], lines[3][:-20]]))
 
     async def again() -> None:
-        async with keeping(sqlite) as log:
+        async with running_log(sqlite) as log:
             await until(lambda: log.counts.replayed == 2, log)
             assert log.counts.lost == 1
         assert len(sqlite.ids()) == 3
         assert list(sqlite.spill.iterdir()) == []
 
-    going(again())
+    run_loop(again())
 
 
-async def test_a_keeper_ends_with_its_process_though_the_store_hangs(
-    on_server: Place, noted: Callable[..., LogEntry]
+async def test_a_log_process_ends_with_its_service_even_if_the_store_hangs(
+    on_server: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
     server = on_server.server
     assert server is not None
-    async with keeping(on_server, patience=2) as log:
-        ids = note(log, noted, 5)
-        await safe(log)
+    async with running_log(on_server, patience=2) as log:
+        ids = note(log, new_entry, 5)
+        await flushed(log)
         with server.frozen():
-            ids += note(log, noted, 5)
+            ids += note(log, new_entry, 5)
             await until(lambda: log._sent, log)
             assert log._transport is not None
             log._closing = True
-            log._transport.abort()  # as where this process is killed
+            log._transport.abort()  # as if this process were killed
             process = log._process
             assert process is not None
             await until(lambda: process.poll() is not None, log)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from api.conftest import PATIENCE
-from log.conftest import FACTS, Place, becomes, counts, id_of, keeping, settled, until
-from log.test_keeping import down, note, safe, told
-from log.test_required import keepers
+from log.conftest import FACTS, LogTarget, id_of, log_metrics, log_state, running_log, until, wait_for
+from log.test_keeping import down, flushed, note, state_of
+from log.test_required import log_processes
 from log.test_store import rows, run_in
 
 from service.log.file import SUFFIXES
@@ -39,71 +39,71 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-ASKED = {"facts": FACTS}
+REQUEST = {"facts": FACTS}
 
 
-def database(place: Place) -> Path:
-    assert place.file is not None
-    return place.file
+def database(target: LogTarget) -> Path:
+    assert target.file is not None
+    return target.file
 
 
-def beside(place: Place, suffix: str) -> Path:
-    return database(place).with_name(f"{database(place).name}{suffix}")
+def beside(target: LogTarget, suffix: str) -> Path:
+    return database(target).with_name(f"{database(target).name}{suffix}")
 
 
-def copy_of(place: Place) -> Path:
-    """A whole copy of the database as it is."""
-    copy = place.folder / "copy.db"
+def copy_of(target: LogTarget) -> Path:
+    """A complete copy of the database."""
+    copy = target.folder / "copy.db"
     copy.unlink(missing_ok=True)
-    run_in(place, f"VACUUM INTO '{copy}'")
+    run_in(target, f"VACUUM INTO '{copy}'")
     return copy
 
 
-def delete(place: Place) -> None:
+def delete(target: LogTarget) -> None:
     for suffix in SUFFIXES:
-        beside(place, suffix).unlink()
+        beside(target, suffix).unlink()
 
 
-def delete_database_alone(place: Place) -> None:
-    database(place).unlink()
+def delete_database_alone(target: LogTarget) -> None:
+    database(target).unlink()
 
 
-def move_away(place: Place) -> None:
-    database(place).rename(place.folder / "moved.db")
+def move_away(target: LogTarget) -> None:
+    database(target).rename(target.folder / "moved.db")
 
 
-def restore(place: Place) -> None:
-    """A copy without the last records is put in the place of the file."""
-    (place.folder / "copy.db").rename(database(place))
+def restore(target: LogTarget) -> None:
+    """Replace the file by the copy, which lacks the last records."""
+    (target.folder / "copy.db").rename(database(target))
 
 
-def remove_folder(place: Place) -> None:
-    shutil.rmtree(database(place).parent)
+def remove_folder(target: LogTarget) -> None:
+    shutil.rmtree(database(target).parent)
 
 
-def empty(place: Place) -> None:
-    os.truncate(database(place), 0)
+def empty(target: LogTarget) -> None:
+    os.truncate(database(target), 0)
 
 
-LOSING = [delete, delete_database_alone, move_away, restore, remove_folder, empty]
+LOSSES = [delete, delete_database_alone, move_away, restore, remove_folder, empty]
 
 
-@pytest.mark.parametrize("lose", LOSING)
-async def test_what_is_written_to_a_lost_file_is_written_again_and_the_rest_counted(
-    lose: Callable[[Place], None], sqlite: Place, noted: Callable[..., LogEntry]
+@pytest.mark.parametrize("lose", LOSSES)
+async def test_records_of_a_lost_file_are_counted_and_new_ones_are_written(
+    lose: Callable[[LogTarget], None], sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    async with keeping(sqlite, durable=True) as log:
-        note(log, noted, 5)
-        await safe(log)
+    async with running_log(sqlite, durable=True) as log:
+        note(log, new_entry, 5)
+        await flushed(log)
         copy_of(sqlite)
-        before = note(log, noted, 7)
-        await safe(log)
+        before = note(log, new_entry, 7)
+        await flushed(log)
         lose(sqlite)
         for _ in range(3):
-            after = noted()
+            after = new_entry()
             await log.recorded(after)
             assert id_of(after) in sqlite.ids()
-            assert told(log, "written", "spilled", "lost_files", "lost_file_records", "lost", "store_up")[1:] == [
+            assert state_of(log, "written", "spilled", "lost_files", "lost_file_records", "lost", "store_up")[1:] == [
                 0,
                 1,
                 12,
@@ -115,52 +115,56 @@ async def test_what_is_written_to_a_lost_file_is_written_again_and_the_rest_coun
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-shm"])
-async def test_a_file_beside_the_database_that_is_deleted_takes_no_record_with_it(
-    suffix: str, sqlite: Place, noted: Callable[..., LogEntry]
+async def test_deleting_a_file_beside_the_database_loses_no_record(
+    suffix: str, sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    async with keeping(sqlite, durable=True) as one, keeping(sqlite, durable=True) as other:
-        ids = note(one, noted, 20) + note(other, noted, 20)
-        await safe(one)
-        await safe(other)
+    async with running_log(sqlite, durable=True) as one, running_log(sqlite, durable=True) as other:
+        ids = note(one, new_entry, 20) + note(other, new_entry, 20)
+        await flushed(one)
+        await flushed(other)
         beside(sqlite, suffix).unlink()
         for log in (one, other, one, other):
-            after = noted()
+            after = new_entry()
             await log.recorded(after)
             ids.append(id_of(after))
-        assert told(one, "lost_file_records") == told(other, "lost_file_records") == [0]
+        assert state_of(one, "lost_file_records") == state_of(other, "lost_file_records") == [0]
         # one process may see the new files of the other
-        said = [log.counts.last_lost_file for log in (one, other) if log.counts.lost_files]
-        assert said
-        assert all("deleted" in each or "replaced" in each for each in said)
-        # a store that another process is just opening may be slow, and its records are spilled
+        messages = [log.counts.last_lost_file for log in (one, other) if log.counts.lost_files]
+        assert messages
+        assert all("deleted" in each or "replaced" in each for each in messages)
+        # a store that another process is opening may be slow, so that records are spilled
         await until(lambda: all(log.counts.spilled == log.counts.replayed for log in (one, other)), one)
         assert sqlite.ids() == sorted(ids)
     assert run_in(sqlite, "PRAGMA integrity_check") == [("ok",)]
 
 
-async def test_a_copy_with_all_records_takes_nothing_away(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
-    async with keeping(sqlite) as log:
-        ids = note(log, noted, 5)
-        await safe(log)
+async def test_restoring_a_copy_with_all_records_loses_none(
+    sqlite: LogTarget, new_entry: Callable[..., LogEntry]
+) -> None:
+    async with running_log(sqlite) as log:
+        ids = note(log, new_entry, 5)
+        await flushed(log)
         copy_of(sqlite)
         restore(sqlite)
-        ids += note(log, noted, 5)
-        await safe(log)
-        assert told(log, "lost_files", "lost_file_records") == [1, 0]
+        ids += note(log, new_entry, 5)
+        await flushed(log)
+        assert state_of(log, "lost_files", "lost_file_records") == [1, 0]
         assert sqlite.ids() == sorted(ids)
 
 
-async def test_a_lost_file_is_noticed_though_nothing_is_decided(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
-    async with keeping(sqlite) as log:
-        note(log, noted, 5)
-        await safe(log)
+async def test_a_lost_file_is_noticed_even_if_nothing_is_decided(
+    sqlite: LogTarget, new_entry: Callable[..., LogEntry]
+) -> None:
+    async with running_log(sqlite) as log:
+        note(log, new_entry, 5)
+        await flushed(log)
         delete(sqlite)
         await until(lambda: log.counts.lost_file_records == 5, log)
         assert database(sqlite).exists()
 
 
 def overwrite_pages(path: Path) -> None:
-    """The middle of a database is overwritten."""
+    """Overwrite the middle of a database."""
     random = Random(1)
     with path.open("r+b") as file:
         pages = path.stat().st_size // 4096
@@ -169,39 +173,39 @@ def overwrite_pages(path: Path) -> None:
             file.write(random.randbytes(4096))
 
 
-def filled(place: Place) -> list[str]:
-    """The ids of records that take some hundred pages, all of them in the database itself."""
-    writer = Writer(read_url(place.url), 30)
+def fill(target: LogTarget) -> list[str]:
+    """Write records of some hundred pages into the database file, and return their ids."""
+    writer = Writer(read_url(target.url), 30)
     found = rows(300, size=3000)
     writer.write(found)
     writer.close()
-    run_in(place, "PRAGMA wal_checkpoint(TRUNCATE)")
+    run_in(target, "PRAGMA wal_checkpoint(TRUNCATE)")
     return sorted(row.decision_id for row in found)
 
 
-def set_aside(place: Place) -> list[Path]:
-    return list(database(place).parent.glob("*.damaged-*Z"))
+def damaged_files(target: LogTarget) -> list[Path]:
+    return list(database(target).parent.glob("*.damaged-*Z"))
 
 
 async def test_a_database_that_was_damaged_before_the_start_is_set_aside(
-    sqlite: Place, noted: Callable[..., LogEntry]
+    sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    filled(sqlite)
+    fill(sqlite)
     overwrite_pages(database(sqlite))
     damaged = database(sqlite).read_bytes()
-    async with keeping(sqlite) as log:
+    async with running_log(sqlite) as log:
         await until(lambda: log.counts.lost_files, log)
         assert "is damaged" in log.counts.last_lost_file
-        ids = note(log, noted, 5)
-        await safe(log)
+        ids = note(log, new_entry, 5)
+        await flushed(log)
         assert sqlite.ids()[-5:] == sorted(ids)
         assert log.counts.store_up
-    (aside,) = set_aside(sqlite)
+    (aside,) = damaged_files(sqlite)
     assert aside.stat().st_size == len(damaged)
 
 
-def test_a_check_finds_overwritten_pages_and_nothing_more_is_acknowledged_into_them(sqlite: Place) -> None:
-    filled(sqlite)
+def test_a_check_finds_overwritten_pages_and_later_records_go_to_a_new_file(sqlite: LogTarget) -> None:
+    fill(sqlite)
     writer = Writer(read_url(sqlite.url), 30)
     writer.open()
     writer.check_for_damage()
@@ -209,22 +213,22 @@ def test_a_check_finds_overwritten_pages_and_nothing_more_is_acknowledged_into_t
     writer.write(first)
     check = writer._check
     assert check is not None
-    becomes(lambda: check._thread is not None and not check._thread.is_alive())
+    wait_for(lambda: check._thread is not None and not check._thread.is_alive())
     overwrite_pages(database(sqlite))
     check._due = 0.0
     writer.check_for_damage()
-    becomes(lambda: check._thread is not None and not check._thread.is_alive())
+    wait_for(lambda: check._thread is not None and not check._thread.is_alive())
     second = rows(1)
     writer.write(second)
     (loss,) = writer.losses
-    (aside,) = set_aside(sqlite)
+    (aside,) = damaged_files(sqlite)
     assert (loss.records, "is damaged" in loss.what, aside.name in loss.what) == (1, True, True)
     assert sqlite.ids() == [second[0].decision_id]
     writer.close()
 
 
-def test_damage_that_a_statement_finds_has_the_file_set_aside(sqlite: Place) -> None:
-    filled(sqlite)
+def test_a_file_is_set_aside_if_a_statement_finds_damage(sqlite: LogTarget) -> None:
+    fill(sqlite)
     writer = Writer(read_url(sqlite.url), 30)
     writer.open()
     with database(sqlite).open("r+b") as file:
@@ -233,89 +237,91 @@ def test_damage_that_a_statement_finds_has_the_file_set_aside(sqlite: Place) -> 
     made_rows = rows(400, size=3000)
     for row in made_rows:
         writer.write([row])
-    assert [len(set_aside(sqlite)), len(writer.losses)] == [1, 1]
+    assert [len(damaged_files(sqlite)), len(writer.losses)] == [1, 1]
     assert set(sqlite.ids()) <= {row.decision_id for row in made_rows}
     assert len(sqlite.ids()) + writer.losses[0].records == len(made_rows)
     writer.close()
 
 
-async def test_a_file_that_is_no_database_is_left_alone(new: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_file_that_is_not_a_database_is_not_changed(new: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
     database(new).parent.mkdir()
-    database(new).write_bytes(b"somebody's letter\n" * 1000)
-    async with keeping(new) as log:
-        note(log, noted, 5)
-        await safe(log)
-        assert told(log, "spilled", "lost_files", "last_error") == [5, 0, "file is not a database"]
-    assert database(new).read_bytes() == b"somebody's letter\n" * 1000
+    database(new).write_bytes(b"another program's file\n" * 1000)
+    async with running_log(new) as log:
+        note(log, new_entry, 5)
+        await flushed(log)
+        assert state_of(log, "spilled", "lost_files", "last_error") == [5, 0, "file is not a database"]
+    assert database(new).read_bytes() == b"another program's file\n" * 1000
 
 
-async def test_a_table_that_was_dropped_is_made_again(place: Place, noted: Callable[..., LogEntry]) -> None:
-    async with keeping(place) as log:
-        note(log, noted, 5)
-        await safe(log)
-        run_in(place, "DROP TABLE decisions")
-        ids = note(log, noted, 5)
+async def test_a_table_that_was_dropped_is_created_again(target: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
+    async with running_log(target) as log:
+        note(log, new_entry, 5)
+        await flushed(log)
+        run_in(target, "DROP TABLE decisions")
+        ids = note(log, new_entry, 5)
         await until(lambda: log.counts.replayed == 5, log)
-        ids += note(log, noted, 5)
-        await safe(log)
-        assert place.ids() == sorted(ids)
-        assert told(log, "written", "lost", "lost_files", "lost_file_records", "store_up") == [10, 0, 1, 5, True]
+        ids += note(log, new_entry, 5)
+        await flushed(log)
+        assert target.ids() == sorted(ids)
+        assert state_of(log, "written", "lost", "lost_files", "lost_file_records", "store_up") == [10, 0, 1, 5, True]
 
 
-async def test_a_table_that_was_emptied_takes_what_comes(on_server: Place, noted: Callable[..., LogEntry]) -> None:
-    async with keeping(on_server) as log:
-        note(log, noted, 5)
-        await safe(log)
+async def test_a_table_that_was_emptied_accepts_new_records(
+    on_server: LogTarget, new_entry: Callable[..., LogEntry]
+) -> None:
+    async with running_log(on_server) as log:
+        note(log, new_entry, 5)
+        await flushed(log)
         run_in(on_server, "TRUNCATE decisions")
-        ids = note(log, noted, 5)
-        await safe(log)
+        ids = note(log, new_entry, 5)
+        await flushed(log)
         assert on_server.ids() == sorted(ids)
-        assert told(log, "written", "spilled", "lost", "store_up") == [10, 0, 0, True]
+        assert state_of(log, "written", "spilled", "lost", "store_up") == [10, 0, 0, True]
 
 
-def delete_spilled(place: Place) -> None:
-    for path in place.spill.iterdir():
+def delete_spilled(target: LogTarget) -> None:
+    for path in target.spill.iterdir():
         path.unlink()
 
 
-def replace_spilled(place: Place) -> None:
-    (path,) = place.spill.iterdir()
+def replace_spilled(target: LogTarget) -> None:
+    (path,) = target.spill.iterdir()
     path.with_suffix(".other").write_bytes(b"")
     path.with_suffix(".other").replace(path)
 
 
-def remove_spill(place: Place) -> None:
-    shutil.rmtree(place.spill)
+def remove_spill(target: LogTarget) -> None:
+    shutil.rmtree(target.spill)
 
 
 @pytest.mark.parametrize("lose", [delete_spilled, replace_spilled, remove_spill])
 async def test_a_spill_file_that_is_lost_is_noticed_before_the_next_acknowledgement(
-    lose: Callable[[Place], None], new: Place, noted: Callable[..., LogEntry]
+    lose: Callable[[LogTarget], None], new: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    database(new).mkdir(parents=True)  # no database can be made there
-    async with keeping(new, durable=True) as log:
+    database(new).mkdir(parents=True)  # no database can be created there
+    async with running_log(new, durable=True) as log:
         await down(log)
-        note(log, noted, 5)
-        await safe(log)
+        note(log, new_entry, 5)
+        await flushed(log)
         assert log.counts.spilled == 5
         lose(new)
-        after = noted()
+        after = new_entry()
         await log.recorded(after)
         assert new.spilled() == [id_of(after)]
-        assert told(log, "spilled", "lost", "lost_files", "lost_file_records") == [6, 0, 1, 5]
+        assert state_of(log, "spilled", "lost", "lost_files", "lost_file_records") == [6, 0, 1, 5]
         database(new).rmdir()
         await until(lambda: log.counts.replayed == 1, log)
         assert new.ids() == [id_of(after)]
 
 
-async def test_spill_files_that_were_left_and_then_deleted_are_counted_once_the_store_is_back(
-    new: Place, noted: Callable[..., LogEntry]
+async def test_deleted_spill_files_are_counted_once_the_store_is_back(
+    new: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
     database(new).mkdir(parents=True)
-    async with keeping(new, durable=True) as log:
+    async with running_log(new, durable=True) as log:
         await down(log)
-        note(log, noted, 5)
-        await safe(log)
+        note(log, new_entry, 5)
+        await flushed(log)
         remove_spill(new)
         database(new).rmdir()
         await until(lambda: log.counts.store_up, log)
@@ -323,7 +329,7 @@ async def test_spill_files_that_were_left_and_then_deleted_are_counted_once_the_
         assert log.counts.lost_files == 1
 
 
-def test_a_disk_that_takes_nothing_is_known_without_a_record(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_detected_without_a_record(tmp_path: Path) -> None:
     spill = Spill(tmp_path / "spill", 1 << 20)
     assert spill.can_write()
     assert list((tmp_path / "spill").iterdir()) == []
@@ -335,18 +341,18 @@ def test_a_disk_that_takes_nothing_is_known_without_a_record(tmp_path: Path) -> 
 # the service
 
 
-def required(place: Place, **more: str) -> dict[str, str]:
+def required(target: LogTarget, **more: str) -> dict[str, str]:
     return {
-        "RUNNER_POLICY_LOG": place.url,
+        "RUNNER_POLICY_LOG": target.url,
         "RUNNER_POLICY_LOG_REQUIRED": "true",
-        "RUNNER_POLICY_LOG_SPILL": str(place.spill),
+        "RUNNER_POLICY_LOG_SPILL": str(target.spill),
         **more,
     }
 
 
 def decide(client: httpx.Client, acknowledged: list[str], number: int = 1) -> None:
     for _ in range(number):
-        answer = client.post("/v1/decisions", json=ASKED)
+        answer = client.post("/v1/decisions", json=REQUEST)
         if answer.status_code == 200:
             acknowledged.append(answer.json()["decision_id"])
 
@@ -354,50 +360,50 @@ def decide(client: httpx.Client, acknowledged: list[str], number: int = 1) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_every_acknowledged_decision_is_in_the_log_or_counted(
-    workers: str, serve: Callable[..., AbstractContextManager[Server]], sqlite: Place
+    workers: str, serve: Callable[..., AbstractContextManager[Server]], sqlite: LogTarget
 ) -> None:
-    """Whatever becomes of the files while several callers ask."""
+    """Files are deleted and emptied while several callers send requests."""
     acknowledged: list[str] = []
     stop = threading.Event()
     with serve(**required(sqlite, RUNNER_POLICY_WORKERS=workers)) as server, server.client() as client:
 
-        def ask() -> None:
-            with server.client() as own, suppress(httpx.HTTPError):
+        def send_requests() -> None:
+            with server.client() as own_client, suppress(httpx.HTTPError):
                 while not stop.is_set():
-                    decide(own, acknowledged)
+                    decide(own_client, acknowledged)
 
-        threads = [threading.Thread(target=ask) for _ in range(3)]
+        threads = [threading.Thread(target=send_requests) for _ in range(3)]
         for thread in threads:
             thread.start()
         for lose in (delete, delete_database_alone, remove_folder, empty, delete):
             number = len(acknowledged)
-            becomes(lambda number=number: len(acknowledged) >= number + 50)  # type: ignore[misc]  # bound now
-            with suppress(FileNotFoundError):  # a file that a process is about to make
+            wait_for(lambda number=number: len(acknowledged) >= number + 50)  # type: ignore[misc]  # bound now
+            with suppress(FileNotFoundError):  # a file that a process is about to create
                 lose(sqlite)
         number = len(acknowledged)
-        becomes(lambda: len(acknowledged) >= number + 50)
+        wait_for(lambda: len(acknowledged) >= number + 50)
         stop.set()
         for thread in threads:
             thread.join(PATIENCE)
-        becomes(lambda: counts(client)["lost_files"] >= 5)
+        wait_for(lambda: log_metrics(client)["lost_files"] >= 5)
         time.sleep(2)  # what the other worker counted is published each second
-        numbers = counts(client)
-        kept = set(sqlite.ids()) | set(sqlite.spilled())
-        lost = set(acknowledged) - kept
+        numbers = log_metrics(client)
+        recorded = set(sqlite.ids()) | set(sqlite.spilled())
+        lost = set(acknowledged) - recorded
         assert len(lost) <= numbers["lost_file_records"], numbers
         assert numbers["dropped"] == 0
         assert run_in(sqlite, "PRAGMA integrity_check") == [("ok",)]
         assert "a file of the decision log was lost" in server.log.read_text()
 
 
-def test_a_required_log_that_takes_nothing_makes_the_service_unready(
-    serve: Callable[..., AbstractContextManager[Server]], sqlite: Place
+def test_the_service_is_not_ready_while_its_required_log_accepts_nothing(
+    serve: Callable[..., AbstractContextManager[Server]], sqlite: LogTarget
 ) -> None:
     with serve(**required(sqlite)) as server, server.client() as client:
-        (keeper,) = keepers(server.process.pid)
-        assert settled(client)["can_record"]
-        resource.prlimit(keeper, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        assert client.post("/v1/decisions", json=ASKED).status_code == 503
+        (log_process,) = log_processes(server.process.pid)
+        assert log_state(client)["can_record"]
+        resource.prlimit(log_process, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        assert client.post("/v1/decisions", json=REQUEST).status_code == 503
         refused = client.get("/readyz")
         detail = (
             "decisions cannot be recorded: neither the decision log's store nor the local disk is known to accept them"
@@ -416,42 +422,46 @@ def test_a_required_log_that_takes_nothing_makes_the_service_unready(
         }
         verbose = client.get("/readyz?verbose")
         assert (verbose.status_code, verbose.json()["status"], verbose.json()["log"]["can_record"]) == (503, 503, False)
-        text, whole = (client.get(path, headers={"accept": "text/plain"}) for path in ("/readyz", "/readyz?verbose"))
+        text, verbose_text = (
+            client.get(path, headers={"accept": "text/plain"}) for path in ("/readyz", "/readyz?verbose")
+        )
         assert (text.status_code, text.headers["retry-after"], text.headers["content-type"], text.text) == (
             503,
             "1",
             "text/plain; charset=utf-8",
             f"The decision could not be recorded (503 log-unavailable)\n{detail}\n",
         )
-        assert whole.text.startswith(f"{text.text}revision: sha256:")
-        assert '"can_record": false' in whole.text
+        assert verbose_text.text.startswith(f"{text.text}revision: sha256:")
+        assert '"can_record": false' in verbose_text.text
         assert client.get("/livez").status_code == 200
-        resource.prlimit(keeper, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        becomes(lambda: client.get("/readyz").status_code == 200)
-        assert client.post("/v1/decisions", json=ASKED).status_code == 200
+        resource.prlimit(log_process, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        wait_for(lambda: client.get("/readyz").status_code == 200)
+        assert client.post("/v1/decisions", json=REQUEST).status_code == 200
 
 
-def test_a_required_log_has_to_be_there_before_the_service_is_ready(
-    serve: Callable[..., AbstractContextManager[Server]], on_server: Place
+def test_the_service_is_ready_only_once_its_required_log_is_available(
+    serve: Callable[..., AbstractContextManager[Server]], on_server: LogTarget
 ) -> None:
     assert on_server.server is not None
     on_server.spill.write_bytes(b"a file where the folder would be")
     with serve(**required(on_server)) as server, server.client() as client:
-        with on_server.server.away():
-            (keeper,) = keepers(server.process.pid)
-            os.kill(keeper, signal.SIGKILL)
-            becomes(lambda: client.get("/readyz").status_code == 503)
-            becomes(lambda: settled(client)["last_error"] not in {"", "the log process ended"})  # a new one has looked
+        with on_server.server.stopped():
+            (log_process,) = log_processes(server.process.pid)
+            os.kill(log_process, signal.SIGKILL)
+            wait_for(lambda: client.get("/readyz").status_code == 503)
+            wait_for(
+                lambda: log_state(client)["last_error"] not in {"", "the log process ended"}
+            )  # a new process has tried
             assert [client.get(path).status_code for path in ("/readyz", "/livez")] == [503, 200]
-        becomes(lambda: client.get("/readyz").status_code == 200)
+        wait_for(lambda: client.get("/readyz").status_code == 200)
 
 
-def test_a_log_that_is_not_required_keeps_no_service_from_being_ready(
-    serve: Callable[..., AbstractContextManager[Server]], new: Place
+def test_the_service_is_ready_without_a_log_that_is_not_required(
+    serve: Callable[..., AbstractContextManager[Server]], new: LogTarget
 ) -> None:
     new.folder.joinpath("log").write_bytes(b"a file where the folder would be")
     new.spill.write_bytes(b"the same")
     with serve(RUNNER_POLICY_LOG=new.url, RUNNER_POLICY_LOG_SPILL=str(new.spill)) as server, server.client() as client:
-        assert client.post("/v1/decisions", json=ASKED).status_code == 200
-        becomes(lambda: settled(client)["lost"] == 1)
+        assert client.post("/v1/decisions", json=REQUEST).status_code == 200
+        wait_for(lambda: log_state(client)["lost"] == 1)
         assert [client.get(path).status_code for path in ("/readyz", "/livez")] == [200, 200]

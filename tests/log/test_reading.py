@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from api.conftest import BIN, PATIENCE, ROOT, environment
-from log.conftest import becomes
+from log.conftest import wait_for
 from msgspec.structs import replace
 from processes import bound
 from starlette.requests import Request
@@ -41,34 +41,46 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from api.conftest import Done, Server
-    from log.conftest import Place
+    from log.conftest import LogTarget
     from postgres import Postgres
 
 SECONDS = 100
-BEGAN = datetime(2026, 6, 1, 12, tzinfo=UTC)
+START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
 def decision(second: int, **members: Any) -> Row:
     """A record with a timestamp; every fifth differs from the others."""
-    decision_id = first_id(BEGAN + timedelta(seconds=second))[:13] + str(uuid7())[13:]
-    odd = second % 5 == 0
+    decision_id = first_id(START + timedelta(seconds=second))[:13] + str(uuid7())[13:]
+    differs = second % 5 == 0
     runner, outcome, release, caller = (
-        ("v1", "fallback", "0.24.0", "argo") if odd else ("v2", "default", "0.23.0", "flux")
+        ("v1", "fallback", "0.24.0", "argo") if differs else ("v2", "default", "0.23.0", "flux")
     )
     result = {
         "decision_id": decision_id,
         "runner": runner,
         "outcome": outcome,
-        "starts": not odd,
+        "starts": not differs,
         "summary": "why [it] is so",
-        "reasons": [{"rule": "kv-connector-fallback" if odd else "v2-by-default"}],
+        "reasons": [{"rule": "kv-connector-fallback" if differs else "v2-by-default"}],
         "release": {"decided_as": release},
     }
     text = json.dumps(result, separators=(",", ":"))
-    usual = Row(
-        decision_id, caller, "v1/decisions", runner, outcome, not odd, release, "sha256:0", 1, odd, "{}", "{}", text
+    row = Row(
+        decision_id,
+        caller,
+        "v1/decisions",
+        runner,
+        outcome,
+        not differs,
+        release,
+        "sha256:0",
+        1,
+        differs,
+        "{}",
+        "{}",
+        text,
     )
-    return replace(usual, **members)
+    return replace(row, **members)
 
 
 ROWS = [decision(second) for second in range(SECONDS)]
@@ -78,21 +90,21 @@ def ids(rows: Any) -> list[str]:
     return [row.decision_id for row in rows]
 
 
-def filled(place: Place, rows: list[Row]) -> Store:
-    writer = Writer(read_url(place.url), 30)
+def filled_store(target: LogTarget, rows: list[Row]) -> Store:
+    writer = Writer(read_url(target.url), 30)
     writer.write(rows)
     writer.close()
-    return Store(read_url(place.url), 30)
+    return Store(read_url(target.url), 30)
 
 
 @pytest.fixture
-def store(place: Place) -> Iterator[Store]:
-    found = filled(place, ROWS)
+def store(target: LogTarget) -> Iterator[Store]:
+    found = filled_store(target, ROWS)
     yield found
     found.close()
 
 
-def test_pages_follow_each_other_to_the_end(store: Store) -> None:
+def test_pages_lead_through_all_records(store: Store) -> None:
     found, until = [], None
     for size in (30, 30, 30, 10):
         part = page(store, LogFilter(until=until, limit=30))
@@ -104,7 +116,7 @@ def test_pages_follow_each_other_to_the_end(store: Store) -> None:
 
 
 ODD, EVEN = ROWS[::5], [row for number, row in enumerate(ROWS) if number % 5]
-FILTERED: dict[str, tuple[dict[str, str], list[Row]]] = {
+FILTER_RESULTS: dict[str, tuple[dict[str, str], list[Row]]] = {
     "runner": ({"runner": "v1"}, ODD),
     "no runner": ({"runner": "null"}, []),
     "outcome": ({"outcome": "default"}, EVEN),
@@ -114,7 +126,7 @@ FILTERED: dict[str, tuple[dict[str, str], list[Row]]] = {
     "rule": ({"rule": "kv-connector-fallback"}, ODD),
     "part of a rule's name": ({"rule": "kv-connector"}, []),
     "caller": ({"requested_by": "argo"}, ODD),
-    "nobody": ({"requested_by": "null"}, []),
+    "no caller": ({"requested_by": "null"}, []),
     "path": ({"path": "/v1/decisions"}, ROWS),
     "revision": ({"revision": "sha256:1"}, []),
     "since": ({"since": "2026-06-01T12:01:00Z"}, ROWS[60:]),
@@ -122,41 +134,41 @@ FILTERED: dict[str, tuple[dict[str, str], list[Row]]] = {
     "until": ({"until": "2026-06-01T12:01:00Z"}, ROWS[:60]),
     "until an id": ({"until": ROWS[3].decision_id}, ROWS[:3]),
     "since an id": ({"since": ROWS[97].decision_id}, ROWS[97:]),
-    "ago": ({"since": "99999d"}, ROWS),
-    "a moment ago": ({"since": "1s"}, []),
+    "long ago": ({"since": "99999d"}, ROWS),
+    "a second ago": ({"since": "1s"}, []),
     "several": ({"runner": "v1", "since": "2026-06-01T12:01:00Z", "starts": "false"}, ROWS[60::5]),
 }
 
 
-@pytest.mark.parametrize("looked_at", [20_000, 17])
-def test_each_filter_finds_what_it_says_however_far_one_question_looks(
-    store: Store, monkeypatch: pytest.MonkeyPatch, looked_at: int
+@pytest.mark.parametrize("max_scanned", [20_000, 17])
+def test_each_filter_finds_its_records_however_many_rows_one_query_scans(
+    store: Store, monkeypatch: pytest.MonkeyPatch, max_scanned: int
 ) -> None:
-    monkeypatch.setattr(reading, "MAX_SCANNED", looked_at)
-    for name, (members, expected) in FILTERED.items():
-        asked = replace(read_filter(members.items()), limit=9)
+    monkeypatch.setattr(reading, "MAX_SCANNED", max_scanned)
+    for name, (members, expected) in FILTER_RESULTS.items():
+        query = replace(read_filter(members.items()), limit=9)
         found: list[str] = []
-        until = asked.until
+        until = query.until
         for _ in range(100):
-            part = page(store, replace(asked, until=until))
+            part = page(store, replace(query, until=until))
             found += ids(part.items)
             until = part.next
             if until is None:
                 break
         assert (name, found) == (name, ids(expected)[::-1])
-        assert (name, [each for part_ in stream(store, asked) for each in ids(part_)]) == (name, ids(expected))
+        assert (name, [each for part_ in stream(store, query) for each in ids(part_)]) == (name, ids(expected))
 
 
 LARGE = [
     decision(second, input=json.dumps({"a": "\u00e9" * (600_000 if second % 2 else 1)}, ensure_ascii=False))
     for second in range(30)
 ]
-"""Records of which each second one has more than half a megabyte, in fewer characters."""
+"""Records of which every second one is large, with twice as many bytes as characters."""
 
 
 @pytest.mark.parametrize("rows", [LARGE, LARGE[:1], [], [decision(1, input=json.dumps({"a": "x" * (9 << 20)}))]])
-def test_every_way_to_read_has_few_large_records_in_memory(place: Place, rows: list[Row]) -> None:
-    store = filled(place, rows)
+def test_every_reader_has_few_large_records_in_memory(target: LogTarget, rows: list[Row]) -> None:
+    store = filled_store(target, rows)
     sizes = {row.decision_id: row_size(row) for row in rows}
 
     def fits(part: list[str]) -> bool:
@@ -182,11 +194,11 @@ def test_every_way_to_read_has_few_large_records_in_memory(place: Place, rows: l
     store.close()
 
 
-def test_pages_of_large_records_are_bounded_over_http(
-    serve: Callable[..., AbstractContextManager[Server]], call: Callable[..., Done], sqlite: Place
+def test_pages_of_large_records_are_limited_over_http(
+    serve: Callable[..., AbstractContextManager[Server]], call: Callable[..., Done], sqlite: LogTarget
 ) -> None:
     rows = LARGE + [decision(40 + n, input=json.dumps({"a": "x" * 3_000_000})) for n in range(20)]
-    filled(sqlite, rows).close()
+    filled_store(sqlite, rows).close()
     with (
         serve(RUNNER_POLICY_LOG=sqlite.url, RUNNER_POLICY_LOG_RETENTION_DAYS="9999") as server,
         server.client() as client,
@@ -210,10 +222,10 @@ def test_pages_of_large_records_are_bounded_over_http(
     assert [json.loads(each)["decision_id"] for each in call("log", "export", "-", **log).out.splitlines()] == ids(rows)
 
 
-def test_answers_that_nobody_reads_take_the_slots_of_their_caller_only_until_they_are_closed(
-    serve: Callable[..., AbstractContextManager[Server]], sqlite: Place
+def test_unread_answers_hold_the_slots_of_their_caller_until_they_are_closed(
+    serve: Callable[..., AbstractContextManager[Server]], sqlite: LogTarget
 ) -> None:
-    filled(sqlite, [decision(n, input=json.dumps({"a": "x" * 7_900_000})) for n in range(5)]).close()
+    filled_store(sqlite, [decision(n, input=json.dumps({"a": "x" * 7_900_000})) for n in range(5)]).close()
     with (
         serve(RUNNER_POLICY_LOG=sqlite.url, RUNNER_POLICY_LOG_RETENTION_DAYS="9999") as server,
         server.client() as client,
@@ -230,10 +242,10 @@ def test_answers_that_nobody_reads_take_the_slots_of_their_caller_only_until_the
         assert client.get("/livez").status_code == 200
         for connection in unread:
             connection.close()
-        becomes(lambda: client.get("/v1/log?limit=1").status_code == 200)
+        wait_for(lambda: client.get("/v1/log?limit=1").status_code == 200)
 
 
-def test_a_client_that_reads_its_records_too_slowly_is_disconnected_and_its_slot_free(
+def test_a_client_that_reads_its_records_too_slowly_is_disconnected_and_frees_its_slot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Aborted:
@@ -250,7 +262,7 @@ def test_a_client_that_reads_its_records_too_slowly_is_disconnected_and_its_slot
 
         async def send(message: Any) -> None:
             if message["type"] == "http.response.body":
-                await asyncio.Event().wait()  # nobody reads
+                await asyncio.Event().wait()  # the client does not read
 
         async with AsyncExitStack() as slot:
             await slot.enter_async_context(slots.slot("a"))
@@ -262,7 +274,7 @@ def test_a_client_that_reads_its_records_too_slowly_is_disconnected_and_its_slot
     asyncio.run(answered())
 
 
-def test_a_request_for_records_waits_for_a_slot_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_for_records_waits_for_a_slot_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "MAX_WAIT", 0.01)
 
     async def refused() -> None:
@@ -278,14 +290,14 @@ def test_a_request_for_records_waits_for_a_slot_only_so_long(monkeypatch: pytest
 
 @pytest.mark.parametrize("name", FILTERS)
 @pytest.mark.parametrize("text", ["a" * 257, "a" * 50_000, "1" * 50_000, "\u00e9" * 20_000, "a-" * 20_000 + "a"])
-def test_a_long_value_is_the_client_s_fault(name: str, text: str) -> None:
+def test_an_overlong_value_is_a_fault_of_the_filter(name: str, text: str) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_filter([(name, text)])
     assert [fault.message.partition(":")[0] for fault in raised.value.faults] == [name]
 
 
 @pytest.mark.parametrize("text", ["a" * 256, "x"])
-def test_a_value_of_the_most_characters_is_a_query(store: Store, text: str) -> None:
+def test_a_value_of_the_maximum_length_is_legal(store: Store, text: str) -> None:
     for name in ("vllm_version", "requested_by", "path", "revision", "rule"):
         assert page(store, read_filter([(name, text)])).items == []
 
@@ -327,7 +339,7 @@ def test_every_fault_is_named() -> None:
     ]
 
 
-MOMENTS = [
+TIMESTAMPS = [
     "0001-01-01T00:00:00+14:00",
     "9999-12-31T23:59:59-14:00",
     "1969-01-01",
@@ -337,12 +349,12 @@ MOMENTS = [
 ]
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_any_moment_is_taken(moment: str) -> None:
-    assert read_filter([("since", moment)]).since
+@pytest.mark.parametrize("text", TIMESTAMPS)
+def test_a_timestamp_is_read(text: str) -> None:
+    assert read_filter([("since", text)]).since
 
 
-NOT_MOMENTS = [
+INVALID_TIMESTAMPS = [
     "2026-W01",
     "2026-W01-1",
     "20260131",
@@ -357,20 +369,20 @@ NOT_MOMENTS = [
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        *(("since", text) for text in NOT_MOMENTS),
+        *(("since", text) for text in INVALID_TIMESTAMPS),
         ("until", "\u0662026-01-31"),
         ("since", "\u0661d"),
         ("limit", "\u0661"),
         ("limit", "\uff15"),
     ],
 )
-def test_numbers_and_moments_have_one_form(name: str, text: str) -> None:
+def test_numbers_and_timestamps_have_one_form(name: str, text: str) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_filter([(name, text)])
     assert [fault.message.partition(" is not legal")[0] for fault in raised.value.faults] == [f"{name}: `{text}`"]
 
 
-def test_a_filter_that_stands_several_times_is_a_fault_beside_those_of_each_value() -> None:
+def test_a_repeated_filter_is_a_fault_beside_those_of_its_values() -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_filter(
             [
@@ -392,10 +404,10 @@ def test_a_filter_that_stands_several_times_is_a_fault_beside_those_of_each_valu
     ]
 
 
-def test_the_log_is_asked_over_http(serve: Callable[..., AbstractContextManager[Server]], place: Place) -> None:
-    filled(place, ROWS).close()
+def test_the_log_is_queried_over_http(serve: Callable[..., AbstractContextManager[Server]], target: LogTarget) -> None:
+    filled_store(target, ROWS).close()
     with (
-        serve(RUNNER_POLICY_LOG=place.url, RUNNER_POLICY_LOG_RETENTION_DAYS="9999") as server,
+        serve(RUNNER_POLICY_LOG=target.url, RUNNER_POLICY_LOG_RETENTION_DAYS="9999") as server,
         server.client() as client,
     ):
         first = client.get("/v1/log", params={"runner": "v1", "limit": "15"}).json()
@@ -413,8 +425,8 @@ def test_the_log_is_asked_over_http(serve: Callable[..., AbstractContextManager[
 
 
 @pytest.mark.slow
-def test_a_log_that_nothing_was_written_to_is_empty(
-    serve: Callable[..., AbstractContextManager[Server]], new: Place, postgres: Postgres
+def test_a_log_without_a_store_is_empty(
+    serve: Callable[..., AbstractContextManager[Server]], new: LogTarget, postgres: Postgres
 ) -> None:
     for url in (new.url, postgres.database()):
         with pytest.raises(StoreNotCreated):
@@ -425,29 +437,31 @@ def test_a_log_that_nothing_was_written_to_is_empty(
             assert client.get(f"/v1/decisions/{ROWS[7].decision_id}").status_code == 404
 
 
-def test_the_log_cannot_be_asked_while_its_store_is_away_or_hangs(
-    serve: Callable[..., AbstractContextManager[Server]], on_server: Place
+def test_the_log_is_unavailable_while_its_store_is_stopped_or_hangs(
+    serve: Callable[..., AbstractContextManager[Server]], on_server: LogTarget
 ) -> None:
     server = on_server.server
     assert server is not None
-    filled(on_server, ROWS).close()
+    filled_store(on_server, ROWS).close()
     with serve(RUNNER_POLICY_LOG=on_server.url, RUNNER_POLICY_LOG_TIMEOUT="1") as service, service.client() as client:
-        becomes(lambda: client.get("/v1/log").status_code == 200)
+        wait_for(lambda: client.get("/v1/log").status_code == 200)
         with server.frozen():
             hanging = client.get("/v1/log")
             assert (hanging.status_code, hanging.json()["type"]) == (503, "urn:runner-policy:problem:log-unavailable")
-        with server.away():
-            away = client.get("/v1/log")
-            assert away.status_code == 503
-            assert server.password not in away.text
-        becomes(lambda: client.get("/v1/log").status_code == 200)
+        with server.stopped():
+            stopped = client.get("/v1/log")
+            assert stopped.status_code == 503
+            assert server.password not in stopped.text
+        wait_for(lambda: client.get("/v1/log").status_code == 200)
 
 
-def test_the_command_line_finds_and_takes_out(call: Callable[..., Done], place: Place, tmp_path: Path) -> None:
+def test_the_command_line_queries_follows_and_exports(
+    call: Callable[..., Done], target: LogTarget, tmp_path: Path
+) -> None:
     from arro3.io import read_parquet  # noqa: PLC0415  # only here
 
-    filled(place, ROWS).close()
-    log = {"RUNNER_POLICY_LOG": place.url}
+    filled_store(target, ROWS).close()
+    log = {"RUNNER_POLICY_LOG": target.url}
     found = call("log", "query", "--runner", "v1", "--limit", "3", "--until", "2026-06-01T12:01:00Z", **log)
     assert (found.code, [json.loads(each)["decision_id"] for each in found.out.splitlines()]) == (
         0,
@@ -461,25 +475,25 @@ def test_the_command_line_finds_and_takes_out(call: Callable[..., Done], place: 
     )
     lines = call("log", "export", "-", "--no-starts", **log)
     assert [json.loads(each) for each in lines.out.splitlines()] == [
-        each for each in place.records() if not each["result"]["starts"]
+        each for each in target.records() if not each["result"]["starts"]
     ]
     assert lines.err.strip() == "20 decisions"
     file = tmp_path / "log.parquet"
     assert call("log", "export", str(file), **log).code == 0
     table = read_parquet(file).read_all()
     columns = {name: table.column(name).to_pylist() for name in table.schema.names}
-    assert columns.pop("timestamp") == [BEGAN + timedelta(seconds=second) for second in range(SECONDS)]
+    assert columns.pop("timestamp") == [START + timedelta(seconds=second) for second in range(SECONDS)]
     assert [Row(*(columns[name][n] for name in Row.__struct_fields__)) for n in range(SECONDS)] == ROWS
     assert call("log", "export", str(tmp_path), **log).code == 2
     assert call("log", "export", "-", "--format", "parquet", **log).code == 2
 
 
-def test_an_export_that_fails_on_the_way_is_said(
-    call: Callable[..., Done], on_server: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_export_that_fails_midway_is_reported(
+    call: Callable[..., Done], on_server: LogTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = on_server.server
     assert server is not None
-    filled(on_server, ROWS).close()
+    filled_store(on_server, ROWS).close()
     monkeypatch.setattr(reading, "BATCH", 10)
     with server.connection(on_server.url) as connection:
         connection.execute(f"UPDATE decisions SET result = '' WHERE decision_id = '{ROWS[50].decision_id}'")
@@ -493,36 +507,36 @@ def test_an_export_that_fails_on_the_way_is_said(
         assert (done.code, done.err.strip()) == (2, "the log cannot be read: a record is refused (DivisionByZero)")
 
 
-def test_what_is_followed_comes_once_though_it_comes_late(place: Place) -> None:
-    store = filled(place, ROWS[:90])
+def test_a_followed_record_is_shown_once_even_if_it_is_late(target: LogTarget) -> None:
+    store = filled_store(target, ROWS[:90])
     following = LogTail(store, 3)
     assert ids(following.newest) == ids(ROWS[87:90])
     assert ids(following.fresh()) == []
-    filled(place, [ROWS[92], ROWS[95]]).close()
+    filled_store(target, [ROWS[92], ROWS[95]]).close()
     assert ids(following.fresh()) == ids([ROWS[92], ROWS[95]])
-    filled(place, [ROWS[91], ROWS[94], ROWS[96]]).close()
+    filled_store(target, [ROWS[91], ROWS[94], ROWS[96]]).close()
     assert ids(following.fresh()) == ids([ROWS[91], ROWS[94], ROWS[96]])
-    filled(place, [decision(80), ROWS[97]]).close()  # one of them is too late
+    filled_store(target, [decision(80), ROWS[97]]).close()  # one of them is too late
     assert ids(following.fresh()) == ids([ROWS[97]])
     store.close()
 
 
-def test_an_empty_log_is_followed(place: Place) -> None:
-    store = Store(read_url(place.url), 30)
+def test_an_empty_log_can_be_followed(target: LogTarget) -> None:
+    store = Store(read_url(target.url), 30)
     following = LogTail(store, 10)
     assert list(following.newest) == []
-    filled(place, ROWS[:2]).close()
+    filled_store(target, ROWS[:2]).close()
     assert ids(following.fresh()) == ids(ROWS[:2])
     store.close()
 
 
-def test_tail_goes_on_until_it_is_interrupted(sqlite: Place) -> None:
-    filled(sqlite, ROWS[:5]).close()
+def test_tail_follows_until_it_is_interrupted(sqlite: LogTarget) -> None:
+    filled_store(sqlite, ROWS[:5]).close()
     command = [str(BIN / "runner-policy"), "log", "tail", "-n", "2", "-f", "--log", sqlite.url]
     with subprocess.Popen(bound(command), cwd=ROOT, env=environment(), stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         shown = [json.loads(process.stdout.readline())["decision_id"] for _ in range(2)]
-        filled(sqlite, ROWS[5:8]).close()
+        filled_store(sqlite, ROWS[5:8]).close()
         shown += [json.loads(process.stdout.readline())["decision_id"] for _ in range(3)]
         process.send_signal(signal.SIGINT)
         try:
@@ -532,8 +546,8 @@ def test_tail_goes_on_until_it_is_interrupted(sqlite: Place) -> None:
     assert shown == ids(ROWS[3:8])
 
 
-def test_a_terminal_has_a_table(on_terminal: Callable[..., tuple[int, str]], sqlite: Place) -> None:
-    filled(sqlite, ROWS[:2]).close()
+def test_a_terminal_shows_a_table(on_terminal: Callable[..., tuple[int, str]], sqlite: LogTarget) -> None:
+    filled_store(sqlite, ROWS[:2]).close()
     code, shown = on_terminal("log", "query", RUNNER_POLICY_LOG=sqlite.url)
     assert code == 0
     assert [timestamp(ROWS[1].decision_id), timestamp(ROWS[0].decision_id)] == [

@@ -1,4 +1,4 @@
-"""The log entries of each endpoint: whole records, nothing secret, and enough to repeat the decision."""
+"""The log entries of each endpoint: complete records without secrets, with enough to repeat the decision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from api.conftest import BIN, PATIENCE, ROOT, Server, environment, listening, serving
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from log.conftest import FACTS, LABELS, TODAY, becomes, keeping, until
+from log.conftest import FACTS, LABELS, TODAY, running_log, until, wait_for
 from msgspec.structs import replace
 from processes import bound
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import httpx
     from api.conftest import Done
-    from log.conftest import Place
+    from log.conftest import LogTarget
 
     from policy.decision.evaluation import EncodedDecision
     from policy.facts.vocabulary import Fact
@@ -64,31 +64,31 @@ SECRETS = (
 )
 
 
-def items(client: httpx.Client, **asked: str) -> list[dict[str, Any]]:
+def items(client: httpx.Client, **filters: str) -> list[dict[str, Any]]:
     """The newest records."""
-    found: list[dict[str, Any]] = client.get("/v1/log", params={"limit": "1000", **asked}).json()["items"]
+    found: list[dict[str, Any]] = client.get("/v1/log", params={"limit": "1000", **filters}).json()["items"]
     return found
 
 
-def logged(client: httpx.Client, number: int, **asked: str) -> list[dict[str, Any]]:
+def logged(client: httpx.Client, number: int, **filters: str) -> list[dict[str, Any]]:
     """The records, the oldest first, once there are ``number`` of them."""
-    becomes(lambda: len(items(client, **asked)) >= number)
-    found = items(client, **asked)
+    wait_for(lambda: len(items(client, **filters)) >= number)
+    found = items(client, **filters)
     assert len(found) == number
     return found[::-1]
 
 
-def kept_of(answer: dict[str, Any]) -> dict[str, Any]:
+def record_of(answer: dict[str, Any]) -> dict[str, Any]:
     """The record of an answer."""
-    kept = {name: value for name, value in answer.items() if name not in {"trace", "assumptions", "ignored_args"}}
-    kept["reasons"] = [
-        {name: value for name, value in reason.items() if name != "lifted_in"} for reason in kept["reasons"]
+    fields = {name: value for name, value in answer.items() if name not in {"trace", "assumptions", "ignored_args"}}
+    fields["reasons"] = [
+        {name: value for name, value in reason.items() if name != "lifted_in"} for reason in fields["reasons"]
     ]
-    return kept
+    return fields
 
 
-def whole(
-    answer: dict[str, Any], asked: dict[str, Any], found: dict[str, Any], path: str = "v1/decisions", **more: Any
+def expected_record(
+    answer: dict[str, Any], request: dict[str, Any], found: dict[str, Any], path: str = "v1/decisions", **more: Any
 ) -> dict[str, Any]:
     """The expected record of an answer; its duration and time are copied from the record found."""
     assert found["metrics"]["timer_server_handler_ns"] > 0
@@ -99,8 +99,8 @@ def whole(
         "revision": answer["policy"]["revision"],
         "path": path,
         "requested_by": "127.0.0.1",
-        "input": asked,
-        "result": kept_of(answer),
+        "input": request,
+        "result": record_of(answer),
         "metrics": found["metrics"],
         **more,
     }
@@ -125,7 +125,7 @@ def client(server: Server) -> Iterator[httpx.Client]:
         yield found
 
 
-def test_every_call_logs_its_decisions_whole(client: httpx.Client) -> None:
+def test_every_endpoint_logs_its_decisions_completely(client: httpx.Client) -> None:
     facts = {"vllm_version": "0.23.0", "facts": FACTS}
     one = client.post("/v1/decisions", json={"request_id": "r-1", **facts}).json()
     again = [client.post("/v1/decisions", json=facts).json() for _ in range(3)]
@@ -159,20 +159,20 @@ def test_every_call_logs_its_decisions_whole(client: httpx.Client) -> None:
     input_of = {name: at[name]["input"] for name in at}
     stream = [json.loads(each) for each in streamed.splitlines()]
     expected = [
-        whole(one, {"request_id": "r-1", **facts}, at[one["decision_id"]]),
-        *(whole(each, facts, at[each["decision_id"]]) for each in again),
-        whole(
+        expected_record(one, {"request_id": "r-1", **facts}, at[one["decision_id"]]),
+        *(expected_record(each, facts, at[each["decision_id"]]) for each in again),
+        expected_record(
             upstream, {"vllm_version": "0.24.0", "layers": ["upstream"], "facts": FACTS}, at[upstream["decision_id"]]
         ),
-        whole(text, facts, at[text["decision_id"]]),
-        whole(
+        expected_record(text, facts, at[text["decision_id"]]),
+        expected_record(
             nearest,
             {"vllm_version": "0.99.0", "beyond_verified": "nearest", "facts": FACTS},
             at[nearest["decision_id"]],
         ),
-        whole(deployed, input_of[deployed["decision_id"]], at[deployed["decision_id"]], **ERASED),
+        expected_record(deployed, input_of[deployed["decision_id"]], at[deployed["decision_id"]], **ERASED),
         *(
-            whole(
+            expected_record(
                 each["decision"],
                 input_of[each["decision"]["decision_id"]],
                 at[each["decision"]["decision_id"]],
@@ -180,16 +180,16 @@ def test_every_call_logs_its_decisions_whole(client: httpx.Client) -> None:
             )
             for each in pod["items"]
         ),
-        whole(batch["items"][0], facts, at[batch["items"][0]["decision_id"]], "v1/decisions/batch"),
-        whole(
+        expected_record(batch["items"][0], facts, at[batch["items"][0]["decision_id"]], "v1/decisions/batch"),
+        expected_record(
             batch["items"][2],
             input_of[batch["items"][2]["decision_id"]],
             at[batch["items"][2]["decision_id"]],
             "v1/decisions/batch",
             **ERASED,
         ),
-        whole(stream[0], facts, at[stream[0]["decision_id"]], "v1/decisions/batch"),
-        whole(
+        expected_record(stream[0], facts, at[stream[0]["decision_id"]], "v1/decisions/batch"),
+        expected_record(
             stream[2], input_of[stream[2]["decision_id"]], at[stream[2]["decision_id"]], "v1/decisions/batch", **ERASED
         ),
     ]
@@ -199,47 +199,49 @@ def test_every_call_logs_its_decisions_whole(client: httpx.Client) -> None:
     assert input_of[deployed["decision_id"]]["facts"]["parallel_config"]["tensor_parallel_size"] == 2
 
 
-def test_a_record_asked_again_is_decided_alike(client: httpx.Client) -> None:
-    """Those of the test before; their input is a request."""
+def test_the_input_of_a_record_is_decided_as_before(client: httpx.Client) -> None:
+    """Also the records of the previous test; their input is a request."""
 
-    def said(answer: dict[str, Any]) -> dict[str, Any]:
+    def fields_of(answer: dict[str, Any]) -> dict[str, Any]:
         return {
             name: answer[name]
             for name in ("runner", "outcome", "starts", "startup_errors", "summary", "reasons", "upstream", "set_env")
         }
 
     client.post("/v1/decisions", json={"deployment": DEPLOYMENT})
-    becomes(lambda: items(client))
+    wait_for(lambda: items(client))
     for found in items(client):
         again = client.post("/v1/decisions", json=found["input"]).json()
-        assert said(again) == said(found["result"])
+        assert fields_of(again) == fields_of(found["result"])
 
 
-def test_one_decision_is_found_by_its_id_and_others_are_not_there(client: httpx.Client) -> None:
+def test_a_decision_is_found_by_its_id_and_an_unknown_one_is_not_found(client: httpx.Client) -> None:
     made = client.post("/v1/decisions", json={"facts": FACTS}).json()["decision_id"]
-    becomes(lambda: client.get(f"/v1/decisions/{made}").status_code == 200)
+    wait_for(lambda: client.get(f"/v1/decisions/{made}").status_code == 200)
     assert client.get(f"/v1/decisions/{made}").json() == client.get("/v1/log", params={"limit": "1"}).json()["items"][0]
     other = client.get("/v1/decisions/01890a5d-ac96-774b-bcce-b302099a8057")
     assert (other.status_code, other.json()["type"]) == (404, "urn:runner-policy:problem:not-found")
     assert client.get("/v1/decisions/nothing").status_code == 404
 
 
-def test_no_secret_is_anywhere(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> None:
-    """Dry runs are logged here as well, and records printed."""
+def test_no_secret_is_in_any_file_or_record(
+    serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path
+) -> None:
+    """Also if dry runs are logged and records are printed."""
     args = ["serve", "m", "--api-key", "sk-argument", "--wrong-flag", "unknown-flag", "--kv-transfer-config"]
     args.append(
         '{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"token": '
         '"in-extra-config"}}'
     )
     env = {"HF_TOKEN": "hf-variable", "DATABASE_PASSWORD": "env-secret", "VLLM_USE_V2_MODEL_RUNNER": "1"}
-    asked = {
+    request = {
         "deployment": {"args": args, "env": env, "model_configs": {"m": {**QWEN, "secret": "config-member"}}},
         "explain": True,
     }
     variables = {"RUNNER_POLICY_LOG_STDOUT": "true", "RUNNER_POLICY_LOG_DRY_RUNS": "true", "HF_TOKEN": "of-the-process"}
     with serve(**variables) as server, server.client() as client:
-        made = client.post("/v1/decisions", json=asked).raise_for_status().json()["decision_id"]
-        client.post("/v1/dry-run", json=asked).raise_for_status()
+        made = client.post("/v1/decisions", json=request).raise_for_status().json()["decision_id"]
+        client.post("/v1/dry-run", json=request).raise_for_status()
         extra = {"kv_transfer_config": {"kv_connector_extra_config": {"token": "in-extra-config"}}}
         client.post("/v1/decisions", json={"facts": {**FACTS, **extra}}).raise_for_status()
         records = logged(client, 3)
@@ -247,15 +249,15 @@ def test_no_secret_is_anywhere(serve: Callable[..., AbstractContextManager[Serve
         assert records[0]["input"]["facts"]["env"] == {"VLLM_USE_V2_MODEL_RUNNER": True}
         files = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert {"decisions.db", "decisions.db-wal", "serve.log"} <= {path.name for path in files}
-        held = b"".join(path.read_bytes() for path in files)
-    held += b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert made.encode() in held
-    assert [secret for secret in SECRETS if secret.encode() in held] == []
+        found = b"".join(path.read_bytes() for path in files)
+    found += b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert made.encode() in found
+    assert [secret for secret in SECRETS if secret.encode() in found] == []
     printed = [json.loads(text) for text in server.log.read_text().splitlines() if '"decision_id"' in text]
     assert printed == records
 
 
-def test_nothing_is_kept_where_the_log_is_off(
+def test_nothing_is_recorded_if_the_log_is_off(
     serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path
 ) -> None:
     with serve(RUNNER_POLICY_LOG="off") as server, server.client() as client:
@@ -271,9 +273,9 @@ def test_nothing_is_kept_where_the_log_is_off(
 
 
 @pytest.mark.slow
-def test_decisions_go_on_where_nobody_takes_what_is_printed(tmp_path: Path) -> None:
-    """Standard output is a pipe that is never read; there is much more to print than it holds."""
-    ours, theirs = os.pipe()
+def test_decisions_are_answered_if_printed_records_are_not_read(tmp_path: Path) -> None:
+    """Standard output is a pipe that is never read, and too small for the records."""
+    reader, writer = os.pipe()
     variables = {
         "RUNNER_POLICY_PORT": "0",
         "XDG_STATE_HOME": str(tmp_path),
@@ -287,11 +289,11 @@ def test_decisions_go_on_where_nobody_takes_what_is_printed(tmp_path: Path) -> N
             bound([str(BIN / "runner-policy"), "serve"]),
             cwd=ROOT,
             env=environment(**variables),
-            stdout=theirs,
+            stdout=writer,
             stderr=file,
         ) as process,
     ):
-        os.close(theirs)
+        os.close(writer)
         server = Server(process, listening(process, log), log)
         with server.client() as client:
             lines = json.dumps({"facts": FACTS}) + "\n"
@@ -301,8 +303,8 @@ def test_decisions_go_on_where_nobody_takes_what_is_printed(tmp_path: Path) -> N
             assert len(answer.text.splitlines()) == 500
             assert client.post("/v1/decisions", json={"facts": FACTS}).status_code == 200
         process.terminate()
-        first = os.read(ours, 1 << 20)
-        os.close(ours)
+        first = os.read(reader, 1 << 20)
+        os.close(reader)
         assert process.wait(PATIENCE) == 0
     assert json.loads(first.partition(b"\n")[0])["path"] == "v1/decisions/batch"
 
@@ -310,10 +312,10 @@ def test_decisions_go_on_where_nobody_takes_what_is_printed(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "url", ["mysql://u:geheim@h/d", "postgresql://u:12@geheim@h/d", "sqlite://", "sqlite:///:memory:", "geheim"]
 )
-def test_a_url_that_is_none_is_said_without_its_password(
+def test_an_invalid_url_is_reported_without_its_password(
     call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
-    monkeypatch.setattr("uvicorn.Server.run", None)  # it must not serve
+    monkeypatch.setattr("uvicorn.Server.run", None)  # it must not start
     done = call("serve", "--port", "0", RUNNER_POLICY_LOG=url)
     assert done.code == 2
     assert done.err.startswith("--log: ")
@@ -331,13 +333,13 @@ def test_the_start_message_has_the_log_without_a_password(
     assert "geheim" not in text
 
 
-def test_settings_that_are_invalid_are_named(run: Callable[..., Done]) -> None:
+def test_invalid_settings_are_named(run: Callable[..., Done]) -> None:
     done = run("log", "query", RUNNER_POLICY_ALLOWED_HOSTS="a/b")
     message = "RUNNER_POLICY_ALLOWED_HOSTS: `a/b`: expected a host name without a port, `*.example.org` or `*`"
     assert (done.code, done.out, done.err.strip()) == (2, "", message)
 
 
-def test_the_log_is_asked_where_there_is_none(call: Callable[..., Done], sqlite: Place) -> None:
+def test_a_query_of_a_missing_log_is_an_error(call: Callable[..., Done], sqlite: LogTarget) -> None:
     assert sqlite.file is not None
     sqlite.file.unlink()
     done = call("log", "query", "--log", sqlite.url)
@@ -346,7 +348,7 @@ def test_the_log_is_asked_where_there_is_none(call: Callable[..., Done], sqlite:
     assert not sqlite.file.exists()
 
 
-def test_an_error_of_the_database_has_no_password(call: Callable[..., Done], on_server: Place) -> None:
+def test_an_error_of_the_database_has_no_password(call: Callable[..., Done], on_server: LogTarget) -> None:
     assert on_server.server is not None
     for url in (
         on_server.url.replace("owner:", "nobody:"),
@@ -379,7 +381,7 @@ def values(fact: Fact) -> list[Any]:
         case FactKind.TEXTS:
             legal = [[], ["Qwen3ForCausalLM"], ["OPTForCausalLM", "x"]]
         case FactKind.LIST:
-            legal = [[], [1], ["a.b:C"], [[1, 2, 3]]]  # with a null in it, only the full way reads it
+            legal = [[], [1], ["a.b:C"], [[1, 2, 3]]]  # only the plain path reads a list with null
     return [*legal, None] if fact.nullable else legal
 
 
@@ -390,12 +392,12 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     facts = {fact.name: fact for fact in VOCABULARY}
     for name in sorted(facts, key=lambda name: (name.count("."), name)):
         if not draw(st.integers(0, 4)):
-            *above, last = name.split(".")
-            place: Any = document
-            for part in above:
-                place = place.setdefault(part, {}) if isinstance(place, dict) else None
-            if isinstance(place, dict):
-                place[last] = draw(st.sampled_from(values(facts[name])))
+            *parents, last = name.split(".")
+            parent: Any = document
+            for part in parents:
+                parent = parent.setdefault(part, {}) if isinstance(parent, dict) else None
+            if isinstance(parent, dict):
+                parent[last] = draw(st.sampled_from(values(facts[name])))
     return document
 
 
@@ -417,7 +419,7 @@ def recorded(answer: EncodedDecision, request: Request, body: bytes | None) -> R
     release=st.sampled_from(["0.20.0", "0.23.0", "0.23.9", "0.29.0", "0.33.0", "0.99.0", None]),
     upstream=st.booleans(),
 )
-def test_what_is_logged_is_a_request_for_the_same_decision(
+def test_the_logged_input_is_a_request_for_the_same_decision(
     policy: Policy, facts: dict[str, Any], release: str | None, *, upstream: bool
 ) -> None:
     document = {
@@ -428,14 +430,14 @@ def test_what_is_logged_is_a_request_for_the_same_decision(
     }
     request = read_request(document, policy.releases)
     answer = policy.answer(request, TODAY)
-    kept = recorded(answer, request, None)
+    logged = recorded(answer, request, None)
     expected = without_id(answer.json)
     if release is None:
-        expected["release"]["defaulted"] = False  # the record says the version
-    asked = bytes(kept.input)
-    usual = decode_fast(asked, policy.releases)
-    assert usual is not None
-    for again in (usual, read_request(json.loads(asked), policy.releases)):
+        expected["release"]["defaulted"] = False  # the record names the version
+    body = bytes(logged.input)
+    fast = decode_fast(body, policy.releases)
+    assert fast is not None
+    for again in (fast, read_request(json.loads(body), policy.releases)):
         found = without_id(policy.answer(again, TODAY).json)
         assert {**found, "warnings": []} == {**expected, "warnings": []}
         assert policy.answer(again, TODAY).evaluation.facts.row == answer.evaluation.facts.row
@@ -449,7 +451,7 @@ def test_what_is_logged_is_a_request_for_the_same_decision(
     name=st.sampled_from([None, "request \u2028 \\ 1"]),
     indent=st.sampled_from([None, 0, 2]),
 )
-def test_a_usual_question_as_it_came_is_the_same_record(
+def test_a_request_logged_as_sent_gives_the_same_record(
     policy: Policy,
     facts: dict[str, Any],
     release: str | None,
@@ -471,12 +473,12 @@ def test_a_usual_question_as_it_came_is_the_same_record(
     assert replace(as_sent, input=from_row.input) == from_row
 
 
-def test_a_member_that_stands_twice_is_kept_once(policy: Policy) -> None:
+def test_a_field_that_occurs_twice_is_logged_once(policy: Policy) -> None:
     body = b'{"facts": {"model_config": {"architectures": ["A"]}}, "facts": {"model_config": {"architectures": ["B"]}}}'
     request = decode_fast(body, policy.releases)
     assert request is not None
-    asked = bytes(recorded(policy.answer(request, TODAY), request, body).input)
-    assert asked == b'{"vllm_version":"0.23.0","facts":{"model_config":{"architectures":["B"]}}}'
+    logged = bytes(recorded(policy.answer(request, TODAY), request, body).input)
+    assert logged == b'{"vllm_version":"0.23.0","facts":{"model_config":{"architectures":["B"]}}}'
 
 
 CALLERS = [
@@ -490,11 +492,11 @@ CALLERS = [
 ]
 
 
-async def test_who_asked_is_recorded_without_control_characters_and_bounded(
-    sqlite: Place, noted: Callable[..., LogEntry]
+async def test_the_caller_is_recorded_without_control_characters_and_with_limited_length(
+    sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    async with keeping(sqlite) as log:
+    async with running_log(sqlite) as log:
         for caller, _ in CALLERS:
-            log.note(noted(caller=caller))
+            log.note(new_entry(caller=caller))
         await until(lambda: log.counts.written == len(CALLERS), log)
     assert [found["requested_by"] for found in sqlite.records()] == [recorded for _, recorded in CALLERS]

@@ -1,6 +1,6 @@
-"""The service with a required log, as it is started.
+"""The service with a required log.
 
-What it promises if decisions must be recorded, and what is left of it when it ends or is killed.
+What is recorded while the store is unavailable, and when the service ends or is killed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from api.conftest import PATIENCE, Server, environment, listening, service_process
-from log.conftest import FACTS, becomes, counts, settled
+from log.conftest import FACTS, log_metrics, log_state, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from log.conftest import Place
+    from log.conftest import LogTarget
 
-ASKED = {"facts": FACTS}
+REQUEST = {"facts": FACTS}
 
 
-def keepers(parent: int) -> list[int]:
-    """The keepers of a process."""
+def log_processes(parent: int) -> list[int]:
+    """The log processes of a service process."""
     found = []
     for process in Path("/proc").iterdir():
         with suppress(OSError):
@@ -45,15 +45,15 @@ def lives(pid: int) -> bool:
 
 
 @contextmanager
-def in_a_group(place: Place, **variables: str) -> Iterator[Server]:
-    """A service whose whole group of processes can be ended at once."""
+def service_in_a_group(target: LogTarget, **variables: str) -> Iterator[Server]:
+    """A service whose process group can be killed as a whole."""
     variables = {
         "RUNNER_POLICY_PORT": "0",
-        "XDG_STATE_HOME": str(place.folder),
-        "RUNNER_POLICY_LOG": place.url,
+        "XDG_STATE_HOME": str(target.folder),
+        "RUNNER_POLICY_LOG": target.url,
         **variables,
     }
-    log = place.folder / "serve.log"
+    log = target.folder / "serve.log"
     process = service_process((), environment(**variables), log, session=True)
     try:
         yield Server(process, listening(process, log), log)
@@ -63,45 +63,45 @@ def in_a_group(place: Place, **variables: str) -> Iterator[Server]:
         process.wait(PATIENCE)
 
 
-def asking(server: Server, answered: list[str], enough: threading.Event) -> None:
-    """Ask until the service is gone; each id that was answered is noted."""
+def send_requests(server: Server, answered: list[str], enough: threading.Event) -> None:
+    """Send requests until the service ends, and collect the ids of the decisions."""
     with server.client() as client, suppress(httpx.HTTPError):
         while True:
-            answered.append(client.post("/v1/decisions", json=ASKED).raise_for_status().json()["decision_id"])
+            answered.append(client.post("/v1/decisions", json=REQUEST).raise_for_status().json()["decision_id"])
             if len(answered) >= 200:
                 enough.set()
 
 
-def test_every_answer_that_was_given_is_there_though_everything_was_killed(place: Place) -> None:
+def test_every_answered_decision_is_recorded_even_if_all_processes_are_killed(target: LogTarget) -> None:
     answered: list[str] = []
     enough = threading.Event()
-    with in_a_group(place, RUNNER_POLICY_LOG_REQUIRED="true") as server:
-        threads = [threading.Thread(target=asking, args=(server, answered, enough)) for _ in range(3)]
+    with service_in_a_group(target, RUNNER_POLICY_LOG_REQUIRED="true") as server:
+        threads = [threading.Thread(target=send_requests, args=(server, answered, enough)) for _ in range(3)]
         for thread in threads:
             thread.start()
         assert enough.wait(PATIENCE)
         os.killpg(server.process.pid, signal.SIGKILL)
         for thread in threads:
             thread.join(PATIENCE)
-    assert set(answered) <= set(place.ids())
+    assert set(answered) <= set(target.ids())
 
 
-def test_what_the_keeper_had_is_kept_where_its_process_is_killed_and_the_keeper_ends(sqlite: Place) -> None:
-    with in_a_group(sqlite) as server, server.client() as client:
-        becomes(lambda: keepers(server.process.pid))
-        keeper = keepers(server.process.pid)
-        answered = [client.post("/v1/decisions", json=ASKED).json()["decision_id"] for _ in range(50)]
-        becomes(lambda: not settled(client)["waiting"])
+def test_a_log_process_records_what_it_has_and_ends_if_its_service_is_killed(sqlite: LogTarget) -> None:
+    with service_in_a_group(sqlite) as server, server.client() as client:
+        wait_for(lambda: log_processes(server.process.pid))
+        log_process = log_processes(server.process.pid)
+        answered = [client.post("/v1/decisions", json=REQUEST).json()["decision_id"] for _ in range(50)]
+        wait_for(lambda: not log_state(client)["waiting"])
         server.process.kill()
-        becomes(lambda: not any(map(lives, keeper)))
+        wait_for(lambda: not any(map(lives, log_process)))
     assert sorted(answered) == sqlite.ids()
 
 
 @pytest.mark.slow
-def test_the_end_of_the_service_waits_for_its_log(sqlite: Place) -> None:
-    """Of several workers, too."""
-    with in_a_group(sqlite, RUNNER_POLICY_WORKERS="2") as server, server.client() as client:
-        lines = (json.dumps(ASKED) + "\n") * 1000
+def test_a_shutdown_waits_for_the_log(sqlite: LogTarget) -> None:
+    """With several workers, too."""
+    with service_in_a_group(sqlite, RUNNER_POLICY_WORKERS="2") as server, server.client() as client:
+        lines = (json.dumps(REQUEST) + "\n") * 1000
         answer = client.post(
             "/v1/decisions/batch", content=lines, headers={"content-type": "application/x-ndjson"}
         ).text
@@ -110,8 +110,8 @@ def test_the_end_of_the_service_waits_for_its_log(sqlite: Place) -> None:
     assert sorted(json.loads(line)["decision_id"] for line in answer.splitlines()) == sqlite.ids()
 
 
-def test_no_decision_is_answered_that_is_not_safe(
-    serve: Callable[..., AbstractContextManager[Server]], on_server: Place
+def test_a_decision_that_cannot_be_recorded_is_not_answered(
+    serve: Callable[..., AbstractContextManager[Server]], on_server: LogTarget
 ) -> None:
     assert on_server.server is not None
     on_server.spill.write_bytes(b"a file where the folder would be")
@@ -121,10 +121,10 @@ def test_no_decision_is_answered_that_is_not_safe(
         "RUNNER_POLICY_LOG_SPILL": str(on_server.spill),
     }
     with serve(**variables) as service, service.client() as client:
-        made = client.post("/v1/decisions", json=ASKED).raise_for_status().json()["decision_id"]
+        made = client.post("/v1/decisions", json=REQUEST).raise_for_status().json()["decision_id"]
         assert on_server.ids() == [made]
-        with on_server.server.away():
-            refused = client.post("/v1/decisions", json=ASKED)
+        with on_server.server.stopped():
+            refused = client.post("/v1/decisions", json=REQUEST)
             detail = (
                 "the decision could not be recorded: neither the store nor the local disk accepted it; "
                 "send the request again"
@@ -137,20 +137,20 @@ def test_no_decision_is_answered_that_is_not_safe(
                 "errors": [{"pointer": "", "message": detail}],
             }
             assert (refused.status_code, refused.json()) == (503, expected)
-            lines = (json.dumps(ASKED) + "\n") * 3
+            lines = (json.dumps(REQUEST) + "\n") * 3
             answer = client.post("/v1/decisions/batch", content=lines, headers={"content-type": "application/x-ndjson"})
             assert [json.loads(line) for line in answer.text.splitlines()] == [expected] * 3
-            assert client.post("/v1/decisions/batch", json={"items": [ASKED]}).status_code == 503
-            state = settled(client)
+            assert client.post("/v1/decisions/batch", json={"items": [REQUEST]}).status_code == 503
+            state = log_state(client)
             assert (state["lost"], state["store_up"]) == (5, False)
             assert on_server.server.password not in service.log.read_text()
         on_server.spill.unlink()
-        with on_server.server.away():
-            spilled = client.post("/v1/decisions", json=ASKED).raise_for_status().json()["decision_id"]
+        with on_server.server.stopped():
+            spilled = client.post("/v1/decisions", json=REQUEST).raise_for_status().json()["decision_id"]
             assert on_server.spilled() == [spilled]
-        becomes(lambda: settled(client)["replayed"] == 1)
+        wait_for(lambda: log_state(client)["replayed"] == 1)
         assert on_server.ids() == [made, spilled]
-        numbers = counts(client)
+        numbers = log_metrics(client)
         assert {
             name: numbers[name] for name in ("written", "spilled", "replayed", "dropped", "store_up", "queue_records")
         } == {
@@ -164,8 +164,8 @@ def test_no_decision_is_answered_that_is_not_safe(
 
 
 @pytest.mark.slow
-def test_decisions_go_on_while_the_store_hangs(
-    serve: Callable[..., AbstractContextManager[Server]], on_server: Place
+def test_decisions_are_answered_while_the_store_hangs(
+    serve: Callable[..., AbstractContextManager[Server]], on_server: LogTarget
 ) -> None:
     server = on_server.server
     assert server is not None
@@ -175,12 +175,12 @@ def test_decisions_go_on_while_the_store_hangs(
         "RUNNER_POLICY_LOG_TIMEOUT": "3",
     }
     with serve(**variables) as service, service.client() as client:
-        answered = [client.post("/v1/decisions", json=ASKED).raise_for_status().json()["decision_id"]]
-        becomes(lambda: len(on_server.ids()) == 1)
+        answered = [client.post("/v1/decisions", json=REQUEST).raise_for_status().json()["decision_id"]]
+        wait_for(lambda: len(on_server.ids()) == 1)
         with server.frozen():
             answered += [
-                client.post("/v1/decisions", json=ASKED).raise_for_status().json()["decision_id"] for _ in range(20)
+                client.post("/v1/decisions", json=REQUEST).raise_for_status().json()["decision_id"] for _ in range(20)
             ]
-            becomes(lambda: not settled(client)["waiting"])
-        becomes(lambda: settled(client)["replayed"] == 20)
+            wait_for(lambda: not log_state(client)["waiting"])
+        wait_for(lambda: log_state(client)["replayed"] == 20)
         assert on_server.ids() == sorted(answered)

@@ -1,4 +1,4 @@
-"""The store: its schema, who may change it, what is deleted, and what a copy of it is good for."""
+"""The store: its schema, its retention, and copies of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from api.conftest import PATIENCE
-from log.conftest import Place, becomes, id_of, keeping, made, until
+from log.conftest import LogTarget, created, id_of, running_log, until, wait_for
 from msgspec.structs import replace
 from postgres import binaries
 from pydantic import SecretStr
@@ -39,28 +39,28 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 MIGRATIONS = Path(__file__).parent.parent.parent / "service" / "log" / "migrations"
-MAKE = (
+CREATE_STORE = (
     "import sys; from service.log.store import read_url; from service.log.writer import Writer; sys.stdin.read(); "
     "Writer(read_url(sys.argv[1]), 30).open()"
 )
 
 
-def run_in(place: Place, statement: str) -> list[Any]:
-    """Ask the store with nothing of ours between."""
-    if place.server is None:
-        with closing(sqlite3.connect(place.file or "")) as connection:
+def run_in(target: LogTarget, statement: str) -> list[Any]:
+    """Run a statement in the store over a plain connection."""
+    if target.server is None:
+        with closing(sqlite3.connect(target.file or "")) as connection:
             found: list[Any] = connection.execute(statement).fetchall()
             connection.commit()
             return found
-    with place.server.connection(place.url) as server:
+    with target.server.connection(target.url) as server:
         cursor = server.execute(statement)
         return cursor.fetchall() if cursor.description else []
 
 
 def rows(number: int, days_ago: float = 0, size: int = 100) -> list[Row]:
-    """Records of some age, as many bytes large as is said or more."""
+    """Records of some age, with at least ``size`` bytes each."""
     at = first_id(datetime.now(UTC) - timedelta(days=days_ago))[:13]
-    text = Random(1).randbytes(size // 2).hex()  # what is random is not made smaller
+    text = Random(1).randbytes(size // 2).hex()  # random data cannot be compressed
     return [
         Row(
             at + str(uuid7())[13:],
@@ -81,18 +81,20 @@ def rows(number: int, days_ago: float = 0, size: int = 100) -> list[Row]:
     ]
 
 
-def test_the_newest_migration_is_the_one_that_is_named() -> None:
+def test_head_is_the_newest_migration() -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_several_processes_at_once_make_a_store_once(kind: str, new: Place, request: pytest.FixtureRequest) -> None:
+def test_several_processes_at_once_create_a_store_once(
+    kind: str, new: LogTarget, request: pytest.FixtureRequest
+) -> None:
     url = new.url if kind == "sqlite" else request.getfixturevalue("postgres").database()
     (new.folder / "log").mkdir()
     processes = [
-        subprocess.Popen([sys.executable, "-c", MAKE, url], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        subprocess.Popen([sys.executable, "-c", CREATE_STORE, url], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(2)
     ]
     for process in processes:
@@ -105,36 +107,36 @@ def test_several_processes_at_once_make_a_store_once(kind: str, new: Place, requ
         assert process.stderr is not None
         process.stderr.close()
     server = None if kind == "sqlite" else request.getfixturevalue("postgres")
-    assert run_in(Place(url, new.folder, server), f"SELECT * FROM {VERSIONS}") == [(HEAD,)]
+    assert run_in(LogTarget(url, new.folder, server), f"SELECT * FROM {VERSIONS}") == [(HEAD,)]
 
 
 def test_another_program_in_the_same_database_keeps_its_own_versions(postgres: Postgres, tmp_path: Path) -> None:
-    place = Place(postgres.database(), tmp_path, postgres)
-    run_in(place, "CREATE TABLE alembic_version AS SELECT 'theirs' AS version_num")
-    made(place)
-    assert run_in(place, "SELECT version_num FROM alembic_version") == [("theirs",)]
+    target = LogTarget(postgres.database(), tmp_path, postgres)
+    run_in(target, "CREATE TABLE alembic_version AS SELECT 'theirs' AS version_num")
+    created(target)
+    assert run_in(target, "SELECT version_num FROM alembic_version") == [("theirs",)]
 
 
-async def test_a_store_that_a_newer_version_made_is_left_alone_and_records_wait(
-    place: Place, noted: Callable[..., LogEntry]
+async def test_the_store_of_a_newer_version_is_not_changed_and_records_are_spilled(
+    target: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    run_in(place, f"UPDATE {VERSIONS} SET version_num = '0999'")
-    async with keeping(place) as log:
-        waiting = noted()
+    run_in(target, f"UPDATE {VERSIONS} SET version_num = '0999'")
+    async with running_log(target) as log:
+        waiting = new_entry()
         log.note(waiting)
         await until(lambda: log.counts.spilled == 1, log)
         assert (
             log.counts.last_error
             == f"a newer version of Runner Policy made this log (its schema is 0999, ours {HEAD}); update this one"
         )
-        assert place.ids() == []
-    run_in(place, f"UPDATE {VERSIONS} SET version_num = '{HEAD}'")
-    async with keeping(place) as log:
+        assert target.ids() == []
+    run_in(target, f"UPDATE {VERSIONS} SET version_num = '{HEAD}'")
+    async with running_log(target) as log:
         await until(lambda: log.counts.replayed == 1, log)
-    assert place.ids() == [id_of(waiting)]
+    assert target.ids() == [id_of(waiting)]
 
 
-def test_a_user_who_may_not_make_tables_is_said(postgres: Postgres) -> None:
+def test_a_missing_permission_to_create_tables_is_reported(postgres: Postgres) -> None:
     url = postgres.database()
     name = read_url(url).database
     with postgres.connection(url) as connection:
@@ -144,57 +146,59 @@ def test_a_user_who_may_not_make_tables_is_said(postgres: Postgres) -> None:
         Writer(read_url(other), 10).open()
 
 
-async def test_what_is_older_than_it_is_kept_is_deleted(place: Place) -> None:
-    writer = Writer(read_url(place.url), 30)
+async def test_records_older_than_the_retention_time_are_deleted(target: LogTarget) -> None:
+    writer = Writer(read_url(target.url), 30)
     writer.write(rows(2500, days_ago=31))
     young = rows(5, days_ago=29)
     writer.write(young)
-    async with keeping(place, keep_seconds=30 * 86400.0) as log:
+    async with running_log(target, keep_seconds=30 * 86400.0) as log:
         await until(lambda: log.counts.deleted == 2500, log)
-        assert place.ids() == sorted(row.decision_id for row in young)
+        assert target.ids() == sorted(row.decision_id for row in young)
     writer.close()
 
 
-async def test_the_oldest_are_deleted_where_there_are_too_many(place: Place) -> None:
-    writer = Writer(read_url(place.url), 30)
+async def test_the_oldest_records_are_deleted_if_there_are_too_many(target: LogTarget) -> None:
+    writer = Writer(read_url(target.url), 30)
     made_rows = [row for days in (2, 1) for row in rows(2500, days, size=2000)]
     writer.write(made_rows)
     writer.close()
     ids = sorted(row.decision_id for row in made_rows)
-    if place.server is not None:  # its own count of rows comes a moment after them
-        becomes(
-            lambda: run_in(place, "SELECT n_live_tup FROM pg_stat_user_tables WHERE relname = 'decisions'") == [(5000,)]
+    if target.server is not None:  # PostgreSQL updates its count of rows later
+        wait_for(
+            lambda: (
+                run_in(target, "SELECT n_live_tup FROM pg_stat_user_tables WHERE relname = 'decisions'") == [(5000,)]
+            )
         )
-    async with keeping(place, keep_size=6 << 20) as log:
+    async with running_log(target, keep_size=6 << 20) as log:
         await until(lambda: log.counts.deleted >= 2000, log)
-    while writer.trim(None, 6 << 20):  # what the keeper had no time for
+    while writer.trim(None, 6 << 20):  # the log process may have left some
         pass
-    if place.file is not None:
-        run_in(place, "PRAGMA wal_checkpoint(TRUNCATE)")
+    if target.file is not None:
+        run_in(target, "PRAGMA wal_checkpoint(TRUNCATE)")
     writer.close()
-    left = place.ids()
+    left = target.ids()
     assert left == ids[-len(left) :]
     assert 1000 <= len(left) <= 3000
-    assert place.file is None or place.file.stat().st_size <= 6 << 20
+    assert target.file is None or target.file.stat().st_size <= 6 << 20
 
 
 @pytest.mark.parametrize("size", [1, 199, 200, 201, 1000])
-def test_any_number_of_rows_is_written_once(place: Place, size: int) -> None:
-    writer = Writer(read_url(place.url), 30)
+def test_any_number_of_rows_is_written_once(target: LogTarget, size: int) -> None:
+    writer = Writer(read_url(target.url), 30)
     made_rows = rows(size)
     assert [writer.write(made_rows), writer.write(made_rows)] == [0, 0]
     writer.close()
-    assert place.ids() == sorted(row.decision_id for row in made_rows)
+    assert target.ids() == sorted(row.decision_id for row in made_rows)
 
 
-def leave_out(place: Place, path: str) -> None:
-    """Add a trigger of the store's owner that leaves records of one path out.
+def drop_records_of(target: LogTarget, path: str) -> None:
+    """Add a trigger that drops the records of one path, as an owner of the store may.
 
     Neither database reports this to the client that inserts them.
     """
-    if place.server is None:
+    if target.server is None:
         run_in(
-            place,
+            target,
             (
                 f"CREATE TRIGGER dropping BEFORE INSERT ON decisions WHEN NEW.path = '{path}' BEGIN SELECT "
                 "RAISE(IGNORE); END"
@@ -202,48 +206,48 @@ def leave_out(place: Place, path: str) -> None:
         )
         return
     condition = f"IF NEW.path = '{path}' THEN RETURN NULL; END IF; RETURN NEW;"
-    run_in(place, f"CREATE FUNCTION dropping() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {condition} END $$")
-    run_in(place, "CREATE TRIGGER dropping BEFORE INSERT ON decisions FOR EACH ROW EXECUTE FUNCTION dropping()")
+    run_in(target, f"CREATE FUNCTION dropping() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {condition} END $$")
+    run_in(target, "CREATE TRIGGER dropping BEFORE INSERT ON decisions FOR EACH ROW EXECUTE FUNCTION dropping()")
 
 
-def test_rows_that_the_store_leaves_out_are_not_written(place: Place) -> None:
-    writer = Writer(read_url(place.url), 30)
+def test_rows_that_the_store_drops_are_counted(target: LogTarget) -> None:
+    writer = Writer(read_url(target.url), 30)
     before, after = rows(300), rows(450)
     writer.write(before)
-    leave_out(place, "left/out")
+    drop_records_of(target, "left/out")
     mixed = [*before, *(replace(row, path="left/out") if number % 3 == 0 else row for number, row in enumerate(after))]
     assert [writer.write(mixed), writer.write(mixed), writer.write(before)] == [150, 150, 0]
     writer.close()
-    assert place.ids() == sorted(row.decision_id for row in mixed if row.path != "left/out")
+    assert target.ids() == sorted(row.decision_id for row in mixed if row.path != "left/out")
 
 
-async def test_a_decision_that_the_store_leaves_out_is_not_acknowledged(
-    place: Place, noted: Callable[..., LogEntry]
+async def test_a_decision_that_the_store_drops_is_not_acknowledged(
+    target: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    async with keeping(place) as log:
-        first = noted()
+    async with running_log(target) as log:
+        first = new_entry()
         await log.recorded(first)
-        leave_out(place, first[2])
+        drop_records_of(target, first[2])
         with pytest.raises(LogUnavailable):
-            await log.recorded(noted())
+            await log.recorded(new_entry())
         assert (log.counts.written, log.counts.lost, log.counts.store_up) == (1, 1, True)
         assert "trigger" in log.counts.last_error
-    assert place.ids() == [id_of(first)]
+    assert target.ids() == [id_of(first)]
 
 
-def test_a_copy_of_a_file_that_is_written_is_whole(sqlite: Place, tmp_path: Path) -> None:
+def test_a_copy_of_a_file_in_use_is_complete(sqlite: LogTarget, tmp_path: Path) -> None:
     writer = Writer(read_url(sqlite.url), 30)
     writer.write(rows(1000))
     copy = tmp_path / "copy.db"
     run_in(sqlite, f"VACUUM INTO '{copy}'")
     writer.write(rows(1))
     writer.close()
-    restored = Place(f"sqlite:///{copy}", tmp_path, None)
+    restored = LogTarget(f"sqlite:///{copy}", tmp_path, None)
     assert restored.ids() == sqlite.ids()[:1000]
-    made(restored)
+    created(restored)
 
 
-def test_a_dump_of_a_database_that_is_written_is_restored(on_server: Place) -> None:
+def test_a_dump_of_a_database_in_use_can_be_restored(on_server: LogTarget) -> None:
     server = on_server.server
     assert server is not None
     writer = Writer(read_url(on_server.url), 30)
@@ -251,10 +255,10 @@ def test_a_dump_of_a_database_that_is_written_is_restored(on_server: Place) -> N
     dump = subprocess.run([binaries() / "pg_dump", "--format=custom", on_server.url], capture_output=True, check=True)
     writer.write(rows(1))
     writer.close()
-    restored = Place(server.database(), on_server.folder, server)
+    restored = LogTarget(server.database(), on_server.folder, server)
     subprocess.run([binaries() / "pg_restore", "--no-owner", f"--dbname={restored.url}"], input=dump.stdout, check=True)
     assert restored.ids() == on_server.ids()[:1000]
-    made(restored)
+    created(restored)
 
 
 LOG = "postgresql://runner:secret@db.example.org:5432/log"
@@ -272,6 +276,6 @@ LOG = "postgresql://runner:secret@db.example.org:5432/log"
         ("sqlite:////var/lib/log.db", False),
     ],
 )
-def test_what_a_log_could_not_take_is_found_again_after_its_password_was_changed(url: str, same: bool) -> None:  # noqa: FBT001  # a parameter of the table
+def test_the_spill_folder_does_not_depend_on_the_password_of_the_store(url: str, same: bool) -> None:  # noqa: FBT001  # a parameter of the table
     folders = [Settings(log=SecretStr(each)).spill_folder() for each in (LOG, url)]
     assert (len(set(folders)) == 1) == same

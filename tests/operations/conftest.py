@@ -36,12 +36,12 @@ QWEN: dict[str, Any] = {"facts": {"model_config": {"architectures": ["Qwen3ForCa
 JSON = {"content-type": "application/json"}
 
 
-def until(found: Callable[..., Any], *arguments: Any) -> Any:
-    """Wait until ``found`` returns something true for the arguments, and return it."""
+def until(probe: Callable[..., Any], *arguments: Any) -> Any:
+    """Wait until ``probe`` returns something true for the arguments, and return it."""
     ends = time.monotonic() + PATIENCE
     while True:
         try:
-            value = found(*arguments)
+            value = probe(*arguments)
         except httpx.TransportError:
             value = None
         if value:
@@ -50,20 +50,20 @@ def until(found: Callable[..., Any], *arguments: Any) -> Any:
         time.sleep(0.01)
 
 
-class Pinned(httpx.HTTPTransport):
+class PinnedTransport(httpx.HTTPTransport):
     """A transport that connects to one of several processes that listen on the same port.
 
-    While it connects, ``alone`` keeps the others from accepting the connection.
+    While it connects, ``isolate`` keeps the others from accepting the connection.
     """
 
-    def __init__(self, alone: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, isolate: Callable[[], AbstractContextManager[None]]) -> None:
         super().__init__(verify=False, trust_env=False)
-        self._alone = alone
+        self._isolate = isolate
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         # The server closes idle ones.
         is_kept = any(not connection.has_expired() for connection in self._pool.connections)
-        with nullcontext() if is_kept else self._alone():
+        with nullcontext() if is_kept else self._isolate():
             return super().handle_request(request)
 
 
@@ -123,14 +123,14 @@ class Service:
         """The increase of each series."""
         return {name: number - before.get(name, 0.0) for name, number in self.metrics().items()}
 
-    def said(self) -> list[dict[str, Any]]:
+    def log_lines(self) -> list[dict[str, Any]]:
         """The complete lines of its log."""
         text = self.log.read_bytes()[self.log_start :].decode()
         return [json.loads(line) for line in text.rpartition("\n")[0].splitlines() if line.startswith("{")]
 
-    def says(self, message: str) -> list[dict[str, Any]]:
+    def messages(self, message: str) -> list[dict[str, Any]]:
         """The log lines with this message."""
-        return [line for line in self.said() if line.get("message") == message]
+        return [line for line in self.log_lines() if line.get("message") == message]
 
     def workers(self) -> list[int]:
         """The ids of the serving processes that are alive, from the log."""
@@ -157,7 +157,7 @@ class Service:
 
     def client_of_each(self) -> dict[int, httpx.Client]:
         """A client for each worker, connected to it."""
-        found = {pid: self.client(transport=Pinned(partial(self.only, pid))) for pid in self.workers()}
+        found = {pid: self.client(transport=PinnedTransport(partial(self.only, pid))) for pid in self.workers()}
         for client in found.values():
             client.get("/livez").raise_for_status()
         return found
@@ -171,7 +171,7 @@ class Service:
 
 
 def state_of_process(pid: int) -> str:
-    """Linux' letter for the state of a process; empty if there is no such process."""
+    """The letter that Linux has for the state of a process; empty if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -193,7 +193,7 @@ def started(
 ) -> Iterator[Service]:
     """Run a service for the block.
 
-    Arguments in upper case are settings; ``env_NAME`` sets another variable. ``limit`` is what ``ulimit`` gets.
+    Keywords in upper case are settings; ``env_NAME`` sets another variable. ``limit`` is passed to ``ulimit``.
     """
     log = folder / "serve.log"
     settings = {
@@ -235,7 +235,7 @@ def limited_process(arguments: Sequence[str], env: dict[str, str], log: Path, li
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Callable[..., Any]:
-    """Starts a service in the test's folder."""
+    """Start a service in the test's folder."""
 
     def start(*arguments: str, **more: Any) -> Any:
         return started(tmp_path, *arguments, **more)
@@ -244,7 +244,7 @@ def serve(tmp_path: Path) -> Callable[..., Any]:
 
 
 KNOWN = ("0.22.0", "0.23.0", "0.24.0", "0.25.0", "0.29.0", "0.30.0")
-FEW = (
+FEW_RULES = (
     "house/kv-connector-fallback",
     "upstream/default/v2-by-default",
     "upstream/v2/dual-batch-overlap",
@@ -259,18 +259,22 @@ def few_rules(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     They load in a fraction of the time of all rules.
     """
     found = tmp_path_factory.mktemp("rules") / "few"
-    for name in FEW:
+    for name in FEW_RULES:
         for file in (f"{name}.yaml", f"{name}_test.yaml"):
             if (root / "rules" / file).exists():
                 (found / file).parent.mkdir(parents=True, exist_ok=True)
-                (found / file).write_text(_of_known((root / "rules" / file).read_text()))
+                (found / file).write_text(_without_other_releases((root / "rules" / file).read_text()))
     # This folder has no rule for the variable.
-    edit(found / f"{FEW[1]}_test.yaml", 'env: {VLLM_USE_V2_MODEL_RUNNER: "0"}', "parallel_config: {enable_dbo: true}")
+    edit(
+        found / f"{FEW_RULES[1]}_test.yaml",
+        'env: {VLLM_USE_V2_MODEL_RUNNER: "0"}',
+        "parallel_config: {enable_dbo: true}",
+    )
     (found / "releases.yaml").write_text(f"known: {json.dumps(KNOWN)}\ndefault: '0.23.0'\n")
     return found
 
 
-def _of_known(text: str) -> str:
+def _without_other_releases(text: str) -> str:
     """A file's text without the cases of other releases."""
     head, *cases = text.split("\n  - name:")
     found = [head]
@@ -298,15 +302,15 @@ def edit(file: Path, old: str, new: str) -> None:
 
 
 def read(path: Path) -> bytes:
-    """The content of a file; empty if it is gone, like those of a process that ended."""
+    """The content of a file; empty if it no longer exists, as for a process that has ended."""
     try:
         return path.read_bytes()
     except OSError:
         return b""
 
 
-def retitled(folder: Path, title: str) -> None:
-    """Make another revision of the rules that decides the same."""
+def retitle(folder: Path, title: str) -> None:
+    """Change the revision of the rules without changing a decision."""
     file = folder / RULE
     edit(file, re.search(r"^title: .*$", file.read_text(), re.MULTILINE)[0], f"title: {title}")  # type: ignore[index]  # every rule has one
 

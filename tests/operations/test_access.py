@@ -1,4 +1,4 @@
-"""Who may ask what: tokens and their scopes, call by call, and that no token is ever seen."""
+"""Access by tokens and their scopes for each endpoint, and that no token appears in any output."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ REVIEW = {
         "object": POD,
     },
 }
-CALLS: dict[tuple[str, str], str | None] = {
+ENDPOINTS: dict[tuple[str, str], str | None] = {
     ("POST", "/v1/decisions"): "decide",
     ("POST", "/v1/decisions/batch"): "decide",
     ("POST", "/v1/admission"): "decide",
@@ -86,7 +86,7 @@ BODIES: dict[str, Any] = {
     "/v1/admission/mutate": REVIEW,
 }
 MALFORMED = {
-    "nothing": None,
+    "no header": None,
     "another scheme": "Basic {token}",
     "no scheme": "{token}",
     "no token": "Bearer",
@@ -101,7 +101,7 @@ UNKNOWN = {
 }
 
 
-def test_each_call_is_answered_to_those_whose_token_has_its_scope_and_to_nobody_else(
+def test_each_endpoint_answers_only_callers_whose_token_has_its_scope(
     shared: Callable[..., Any], shared_services: SharedServices
 ) -> None:
     texts = shared_services.tokens.texts
@@ -111,7 +111,7 @@ def test_each_call_is_answered_to_those_whose_token_has_its_scope_and_to_nobody_
     found: dict[tuple[str, str, str], str] = {}
     expected: dict[tuple[str, str, str], str] = {}
     with shared("tokens") as service, service.client() as client:
-        for (method, path), scope in CALLS.items():
+        for (method, path), scope in ENDPOINTS.items():
             for name, header in headers.items():
                 sent = {"authorization": header} if header else {}
                 response = client.request(
@@ -119,15 +119,15 @@ def test_each_call_is_answered_to_those_whose_token_has_its_scope_and_to_nobody_
                 )
                 found[method, path, name] = kind(response.status_code, response.headers)
                 legal = scope is None or name in {scope, "all", "any case"}
-                expected[method, path, name] = "let in" if legal else "forbidden" if name in SCOPES else "unauthorized"
+                expected[method, path, name] = "allowed" if legal else "forbidden" if name in SCOPES else "unauthorized"
     assert found == expected
-    assert len(found) == len(CALLS) * len(headers)
+    assert len(found) == len(ENDPOINTS) * len(headers)
 
 
 def kind(status: int, headers: Any) -> str:
     if status == 401:
         return "unauthorized" if headers["www-authenticate"] == "Bearer" else "without www-authenticate"
-    return "forbidden" if status == 403 else "let in"
+    return "forbidden" if status == 403 else "allowed"
 
 
 def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(shared: Callable[..., Any]) -> None:
@@ -137,7 +137,7 @@ def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(shared: Cal
             client.post("/v1/decisions", json=QWEN, headers=headers).json()
             for headers in ({"authorization": "Basic x"}, {"authorization": "Bearer rp_unknown"}, {})
         ]
-        said = [(problem["status"], problem["type"].rpartition(":")[2], problem["detail"]) for problem in problems]
+        found = [(problem["status"], problem["type"].rpartition(":")[2], problem["detail"]) for problem in problems]
         metrics = service.metrics_since(before)
         denied = {name: number for name, number in metrics.items() if "access_denied" in name}
         requests = {
@@ -145,7 +145,7 @@ def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(shared: Cal
             for name, number in metrics.items()
             if number and name.startswith("runner_policy_requests_total") and "decisions" in name
         }
-    assert said == [
+    assert found == [
         (401, "unauthorized", "a token is needed; send `authorization: Bearer TOKEN`"),
         (401, "unauthorized", "unknown or expired token"),
         (403, "forbidden", "the token of `read` lacks the scope `decide`, which this endpoint needs"),
@@ -168,7 +168,7 @@ def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(shared: Cal
     }
 
 
-def test_reviews_need_no_token_and_wait_for_nobody_where_that_is_said(shared: Callable[..., Any]) -> None:
+def test_reviews_need_no_token_and_have_no_rate_limit_if_configured(shared: Callable[..., Any]) -> None:
     with shared("rate", log_start=0) as service, service.client() as client:
         reviews = {
             client.post(path, json=REVIEW).status_code
@@ -180,7 +180,9 @@ def test_reviews_need_no_token_and_wait_for_nobody_where_that_is_said(shared: Ca
             for path in ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run")
         }
         warned = [
-            line["level"] for line in service.said() if "RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS" in line["message"]
+            line["level"]
+            for line in service.log_lines()
+            if "RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS" in line["message"]
         ]
     assert (reviews, others, warned) == ({200}, {401}, ["warning"])
 
@@ -199,11 +201,11 @@ def test_a_decision_is_logged_by_the_name_of_its_token(
     assert (record["decision_id"], record["requested_by"]) == (decision["decision_id"], "decide")
 
 
-# no token is ever seen
+# no token in any output
 
 
 @pytest.mark.slow
-def test_no_token_stands_in_an_answer_a_log_a_file_or_a_command(
+def test_no_token_is_in_an_answer_a_log_a_file_or_a_command(
     serve: Callable[..., Any], tokens: Tokens, tmp_path: Path
 ) -> None:
     for scope in SCOPES:
@@ -219,7 +221,7 @@ def test_no_token_stands_in_an_answer_a_log_a_file_or_a_command(
     ):
         for token in sent.values():
             for header in (f"Bearer {token}", token):
-                for method, path in CALLS:
+                for method, path in ENDPOINTS:
                     response = client.request(
                         method,
                         path,
@@ -248,7 +250,7 @@ def test_no_token_stands_in_an_answer_a_log_a_file_or_a_command(
     assert len(seen) > 5
 
 
-# the file changes
+# changes of the token file
 
 
 def statuses(service: Service, *texts: str) -> list[int]:
@@ -259,7 +261,7 @@ def statuses(service: Service, *texts: str) -> list[int]:
     return found
 
 
-def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_before(
+def test_tokens_are_rotated_without_a_restart_and_a_broken_file_changes_nothing(
     serve: Callable[..., Any], tokens: Tokens
 ) -> None:
     old = tokens.add("controller-1", "read")
@@ -269,20 +271,23 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_
         del tokens.entries["controller-1"]
         tokens.write()
         until(lambda: statuses(service, old, new) == [401, 200])
-        for text, says in {
+        for text, message in {
             "tokens: [": "not YAML",
             "": "tokens",
             None: "cannot be read",
         }.items():
-            before = len(service.says("the file of tokens was rejected; the previous tokens stay valid"))
+            before = len(service.messages("the file of tokens was rejected; the previous tokens stay valid"))
             tokens.path.unlink() if text is None else replace_file(tokens.path, text)
             until(
                 lambda before: (
-                    len(service.says("the file of tokens was rejected; the previous tokens stay valid")) > before
+                    len(service.messages("the file of tokens was rejected; the previous tokens stay valid")) > before
                 ),
                 before,
             )
-            assert says in service.says("the file of tokens was rejected; the previous tokens stay valid")[-1]["error"]
+            assert (
+                message
+                in service.messages("the file of tokens was rejected; the previous tokens stay valid")[-1]["error"]
+            )
             assert statuses(service, old, new) == [401, 200]
         third = tokens.add("controller-3", "read")
         until(lambda: statuses(service, old, new, third) == [401, 200, 200])
@@ -293,7 +298,7 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_
 def test_a_file_that_is_rewritten_with_the_same_size_and_time_is_read_again(
     serve: Callable[..., Any], tokens: Tokens
 ) -> None:
-    """As `cp --preserve` and `rsync --inplace --times` do."""
+    """`cp --preserve` and `rsync --inplace --times` write files like this."""
     old = tokens.add("caller", "read")
     with serve("--tokens", str(tokens.path)) as service:
         assert statuses(service, old) == [200]
@@ -329,7 +334,7 @@ def outcomes(response: bytes) -> list[str]:
     ids=["removed", "expired", "without the scope"],
 )
 @pytest.mark.parametrize("size", [1, 100])
-def test_a_token_that_is_withdrawn_ends_its_streams_at_the_next_line(
+def test_the_streams_of_a_revoked_token_end_at_the_next_line(
     serve: Callable[..., Any], tokens: Tokens, entry: dict[str, Any] | None, expected: str, size: int
 ) -> None:
     text = tokens.add("caller", "decide")
@@ -351,7 +356,7 @@ def test_a_token_that_is_withdrawn_ends_its_streams_at_the_next_line(
     assert outcomes(received) == ["v2", expected]
 
 
-def test_a_stream_goes_on_while_other_tokens_change(serve: Callable[..., Any], tokens: Tokens) -> None:
+def test_a_stream_continues_while_other_tokens_change(serve: Callable[..., Any], tokens: Tokens) -> None:
     text, other = tokens.add("caller", "decide"), tokens.add("other", "read")
     with serve("--tokens", str(tokens.path)) as service, connected(service) as stream:
         stream.sendall(STREAM % text.encode() + b"%x\r\n%b\r\n" % (len(LINE), LINE))
@@ -363,7 +368,7 @@ def test_a_stream_goes_on_while_other_tokens_change(serve: Callable[..., Any], t
     assert outcomes(received) == ["v2", "v2"]
 
 
-def test_a_day_that_passes_ends_the_streams_of_tokens_that_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_streams_of_a_token_end_when_it_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     class Clock:
         day = datetime(2027, 1, 31, 23, 59, tzinfo=UTC)
 
@@ -376,21 +381,21 @@ def test_a_day_that_passes_ends_the_streams_of_tokens_that_expire(monkeypatch: p
         Token(name, sha256(name.encode()).digest(), frozenset({"decide"}), last)
         for name, last in (("lasting", None), ("passing", Clock.day.date()))
     )
-    asked = Access((lasting, passing), 0, Metrics())
+    control = Access((lasting, passing), 0, Metrics())
     permissions = [
-        asked.permission({b"authorization": b"Bearer " + name}, "decide") for name in (b"lasting", b"passing")
+        control.permission({b"authorization": b"Bearer " + name}, "decide") for name in (b"lasting", b"passing")
     ]
     Clock.day += timedelta(hours=1)
-    asked.drop_expired()
-    asked.check_again(permissions[0])
+    control.drop_expired()
+    control.check_again(permissions[0])
     with pytest.raises(Refused, match="unknown or expired token"):
-        asked.check_again(permissions[1])
+        control.check_again(permissions[1])
 
 
-# how often
+# the rate limit
 
 
-def test_the_rate_is_the_caller_s_own(shared: Callable[..., Any], shared_services: SharedServices) -> None:
+def test_each_caller_has_its_own_rate_limit(shared: Callable[..., Any], shared_services: SharedServices) -> None:
     eager, calm = (shared_services.tokens.texts[name] for name in ("eager", "calm"))
     with shared("rate") as service, service.client(eager) as client:
         answers = [client.post("/v1/decisions", json=QWEN) for _ in range(3)]
@@ -403,7 +408,7 @@ def test_the_rate_is_the_caller_s_own(shared: Callable[..., Any], shared_service
     assert probes == {200}
 
 
-def test_without_tokens_the_rate_is_that_of_an_address(serve: Callable[..., Any]) -> None:
+def test_without_tokens_each_address_has_its_own_rate_limit(serve: Callable[..., Any]) -> None:
     with serve(RATE_LIMIT="1", TRUSTED_PROXIES="127.0.0.1") as service, service.client() as client:
         codes = [client.post("/v1/decisions", json=QWEN).status_code for _ in range(12)]
         other = client.post("/v1/decisions", json=QWEN, headers={"x-forwarded-for": "192.0.2.7"}).status_code
@@ -411,7 +416,7 @@ def test_without_tokens_the_rate_is_that_of_an_address(serve: Callable[..., Any]
     assert (codes[0], set(codes), other) == (200, {200, 429}, 200)
 
 
-def test_the_command_makes_an_entry_that_lets_its_token_in(serve: Callable[..., Any], tokens: Tokens) -> None:
+def test_the_command_makes_an_entry_with_which_its_token_is_valid(serve: Callable[..., Any], tokens: Tokens) -> None:
     command = [str(BIN / "runner-policy"), "token", "new", "ci", "--scope", "read", "--until", "2999-12-31"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     text = done.stderr.split()[-1]

@@ -1,4 +1,4 @@
-"""`python -m bench`: its exit code tells whether every requirement is met."""
+"""`python -m bench`: its exit code says whether every requirement is met."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tupl
     return command
 
 
-def test_every_requirement_met_is_a_0(
+def test_the_exit_code_is_0_if_every_requirement_is_met(
     bench: Callable[..., tuple[object, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, written = bench(ALL_MET)
@@ -92,7 +92,7 @@ def test_the_report_has_the_number_of_starts(bench: Callable[..., tuple[object, 
     ],
     ids=["at most", "at least", "two", "starts", "checks"],
 )
-def test_a_missed_requirement_is_a_1_after_the_results_are_written(
+def test_the_exit_code_is_1_if_a_requirement_is_missed_and_the_results_are_written(
     bench: Callable[..., tuple[object, Path]], capsys: pytest.CaptureFixture[str], results: Results, missed: str
 ) -> None:
     code, written = bench(results)
@@ -104,7 +104,7 @@ DISTURBED = replace(TRAFFIC, rounds={**TRAFFIC.rounds, BATCH: [replace(FAST, cpu
 
 
 @pytest.mark.parametrize(("ready", "exit_code"), [(2.5, 1), (1.0, 0)])
-def test_a_requirement_missed_on_a_disturbed_machine_is_to_be_measured_again(
+def test_a_requirement_missed_on_a_disturbed_machine_must_be_measured_again(
     bench: Callable[..., tuple[object, Path]], capsys: pytest.CaptureFixture[str], ready: float, exit_code: int
 ) -> None:
     code, written = bench(replace(ALL_MET, traffic=DISTURBED, ready=ready))
@@ -112,6 +112,6 @@ def test_a_requirement_missed_on_a_disturbed_machine_is_to_be_measured_again(
     assert (code, again, "pass, disturbed" in written.read_text()) == (exit_code, exit_code == 1, True)
 
 
-def test_the_short_run_looks_at_no_requirement_and_writes_nothing(bench: Callable[..., tuple[object, Path]]) -> None:
+def test_the_short_run_checks_no_requirement_and_writes_nothing(bench: Callable[..., tuple[object, Path]]) -> None:
     code, written = bench(replace(ALL_MET, ready=2.5), "--quick")
     assert (code, written.exists()) == (0, False)

@@ -1,6 +1,6 @@
-"""The requests that pages of other sites may send to a service without tokens.
+"""Pages of other sites can send no request to a service without tokens.
 
-Nothing: neither by its address, nor by another name, nor from another origin.
+Neither by its address, nor by another name, nor from another origin.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 BODY = json.dumps(QWEN).encode()
 TEXT = {"content-type": "text/plain"}
-"""What a page may send to another site without asking first."""
+"""The headers that a page may send to another site without a preflight."""
 
 
 def status(client: httpx.Client, method: str = "POST", path: str = "/v1/decisions", **headers: str) -> int:
-    """The status of a request with these headers; `_` stands for `-`."""
+    """The status of a request with these headers; `_` in a name means `-`."""
     body = BODY if method == "POST" else None
     sent = {name.replace("_", "-").encode(): value.encode("latin-1") for name, value in {**TEXT, **headers}.items()}
     request = client.build_request(method, path, content=body, headers=sent)
@@ -64,7 +64,7 @@ LOOPBACK_HOSTS = {
 }
 
 
-def test_a_service_on_loopback_answers_for_names_of_this_machine_only(shared: Callable[..., Any]) -> None:
+def test_a_service_on_loopback_answers_only_for_names_of_this_machine(shared: Callable[..., Any]) -> None:
     with shared("open") as service, service.client() as client:
         before = service.metrics()
         found = {host: status(client, host=host) for host in LOOPBACK_HOSTS}
@@ -92,7 +92,7 @@ def test_a_service_on_loopback_answers_for_names_of_this_machine_only(shared: Ca
     assert metrics['runner_policy_requests_total{path="/v1/decisions",status="421"}'] == refusals + 1
 
 
-def test_a_client_of_http_1_0_need_not_say_a_host(shared: Callable[..., Any]) -> None:
+def test_a_client_of_http_1_0_needs_no_host_header(shared: Callable[..., Any]) -> None:
     with shared("open") as service, socket.create_connection(("127.0.0.1", service.port)) as connection:
         connection.sendall(b"POST /v1/decisions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY))
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
@@ -110,12 +110,12 @@ ALLOWED = {
 }
 
 
-def test_more_names_are_those_of_the_setting(serve: Callable[..., Any]) -> None:
+def test_the_setting_allows_more_names(serve: Callable[..., Any]) -> None:
     with serve(ALLOWED_HOSTS=" runner-policy, *.Example.org ") as service, service.client() as client:
         assert {host: status(client, host=host) for host in ALLOWED} == ALLOWED
 
 
-def test_a_service_that_is_open_beyond_loopback_answers_for_every_name_unless_some_are_listed(
+def test_a_service_on_other_addresses_answers_for_every_name_unless_some_are_listed(
     shared: Callable[..., Any], serve: Callable[..., Any]
 ) -> None:
     with shared("everywhere") as service, service.client() as client:
@@ -131,7 +131,7 @@ def test_a_service_that_is_open_beyond_loopback_answers_for_every_name_unless_so
         ] == [200, 200, 200, 421]
 
 
-def test_every_name_will_do_with_tokens_or_where_that_is_said(
+def test_every_name_is_allowed_with_tokens_or_by_the_setting(
     shared: Callable[..., Any], serve: Callable[..., Any]
 ) -> None:
     with shared("tokens", "all") as service, service.client() as client:
@@ -141,12 +141,12 @@ def test_every_name_will_do_with_tokens_or_where_that_is_said(
 
 
 @pytest.mark.parametrize("entry", ["example.org:8080", "*example.org", "a.*.org", "http://example.org", "a b", "[::1]"])
-def test_an_entry_that_is_no_name_is_refused(entry: str) -> None:
-    said = (
+def test_an_entry_that_is_not_a_name_is_refused(entry: str) -> None:
+    message = (
         f"RUNNER_POLICY_ALLOWED_HOSTS: `{entry}`: expected a host name without a port, `*.example.org` or `*`, not "
         f"`localhost,{entry}`"
     )
-    assert refused(ALLOWED_HOSTS=f"localhost,{entry}") == (2, [said])
+    assert refused(ALLOWED_HOSTS=f"localhost,{entry}") == (2, [message])
 
 
 HERE = "http://localhost:8080"
@@ -157,18 +157,18 @@ ORIGINS: dict[str, tuple[str, dict[str, str], int]] = {
         {"origin": HERE, "sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"},
         200,
     ),
-    "the same, by an older browser": ("POST", {"origin": HERE}, 200),
-    "the same behind a proxy that ends TLS": ("POST", {"origin": "https://localhost:8080"}, 200),
+    "the service's own page in an older browser": ("POST", {"origin": HERE}, 200),
+    "the service's own page behind a proxy that ends TLS": ("POST", {"origin": "https://localhost:8080"}, 200),
     "another site's page": (
         "POST",
         {"origin": "https://evil.example", "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
         403,
     ),
-    "the same, by an older browser again": ("POST", {"origin": "https://evil.example"}, 403),
+    "another site's page in an older browser": ("POST", {"origin": "https://evil.example"}, 403),
     "another port of this machine": ("POST", {"origin": "http://localhost:3000", "sec-fetch-site": "same-site"}, 403),
-    "the same, older": ("POST", {"origin": "http://localhost:3000"}, 403),
+    "another port in an older browser": ("POST", {"origin": "http://localhost:3000"}, 403),
     "a sandboxed page": ("POST", {"origin": "null", "sec-fetch-site": "cross-site"}, 403),
-    "the same, older still": ("POST", {"origin": "null"}, 403),
+    "a sandboxed page in an older browser": ("POST", {"origin": "null"}, 403),
     "an extension": ("POST", {"origin": "chrome-extension://abcdefgh"}, 403),
     "an empty origin": ("POST", {"origin": ""}, 403),
     "a form": (
@@ -198,7 +198,7 @@ ORIGINS: dict[str, tuple[str, dict[str, str], int]] = {
 }
 
 
-def test_pages_of_other_origins_are_refused_where_nobody_needs_a_token(shared: Callable[..., Any]) -> None:
+def test_pages_of_other_origins_are_refused_if_no_token_is_needed(shared: Callable[..., Any]) -> None:
     with shared("open") as service, service.client() as client:
         before = service.metrics()
         found = {
@@ -211,7 +211,7 @@ def test_pages_of_other_origins_are_refused_where_nobody_needs_a_token(shared: C
         others = {path: status(client, path=path, origin="https://evil.example") for path in paths}
         problem = client.post("/v1/decisions", content=BODY, headers={"origin": "https://evil.example"}).json()
         page = client.get("/docs", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"})
-        tried = client.post(
+        from_docs = client.post(
             "/v1/decisions",
             json=QWEN,
             headers={"origin": service.url, "referer": f"{service.url}/docs", "sec-fetch-site": "same-origin"},
@@ -223,12 +223,12 @@ def test_pages_of_other_origins_are_refused_where_nobody_needs_a_token(shared: C
         "urn:runner-policy:problem:cross-origin",
         "a page of another origin sent this; without tokens only the service's own pages are answered",
     )
-    assert (page.status_code, tried.status_code) == (200, 200)
+    assert (page.status_code, from_docs.status_code) == (200, 200)
     assert denied == sum(code == 403 for code in found.values()) + len(others) + 1
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
-def test_a_page_of_the_other_scheme_is_refused_where_the_scheme_is_known(shared: Callable[..., Any], host: str) -> None:
+def test_a_page_of_the_other_scheme_is_refused_if_the_scheme_is_known(shared: Callable[..., Any], host: str) -> None:
     with shared("open") as service, service.client() as client:
         own = f"{host}:{service.port}"
         assert [status(client, host=own, origin=f"{scheme}://{own}") for scheme in ("http", "https")] == [200, 403]
@@ -237,7 +237,7 @@ def test_a_page_of_the_other_scheme_is_refused_where_the_scheme_is_known(shared:
         assert [status(client, host=own, origin=f"{scheme}://{own}") for scheme in ("http", "https")] == [403, 200]
 
 
-def test_pages_are_refused_where_only_reviews_need_no_token(
+def test_pages_are_refused_if_only_reviews_need_no_token(
     shared: Callable[..., Any], shared_services: SharedServices
 ) -> None:
     with (
@@ -255,6 +255,6 @@ def test_pages_are_refused_where_only_reviews_need_no_token(
         assert (reviews, pages, status(known, origin="https://evil.example")) == ([200, 200], [403, 403], 200)
 
 
-def test_pages_are_refused_where_the_browser_shows_its_user_s_certificate(shared: Callable[..., Any]) -> None:
+def test_pages_are_refused_if_the_browser_sends_a_client_certificate(shared: Callable[..., Any]) -> None:
     with shared("tls-clients") as service, service.client() as client:
         assert (status(client, host="any.example"), status(client, origin="https://evil.example")) == (200, 403)

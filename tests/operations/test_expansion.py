@@ -1,4 +1,4 @@
-"""What the scripts of a request expand to is bounded for all of them together, in proportion to its size."""
+"""All scripts of a request share one limit on their expansion, in proportion to the size of the request."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ def review(document: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
-def filled(script: str) -> dict[str, Any]:
-    """A review of as many containers with a script as fit the size."""
+def filled_review(script: str) -> dict[str, Any]:
+    """A review with as many containers with a script as fit the size."""
     return review(pod(*[container(script)] * (SIZE // len(json.dumps(container(script))))))
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions are called."""
+    """The number of function calls."""
     profile = cProfile.Profile()
     profile.runcall(work)
     return sum(entry.callcount for entry in profile.getstats())
@@ -99,15 +99,15 @@ def calls(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_review_takes_work_in_proportion_to_its_size(form: str) -> None:
     run(JobKind.VALIDATE, review(pod(container(SERVE))))  # loads the release's tables
-    document = filled(FORMS[form])
+    document = filled_review(FORMS[form])
     size = len(json.dumps(document))
     assert calls(lambda: run(JobKind.VALIDATE, document)) <= CALLS * size
 
 
-def test_the_bound_is_shared_by_all_containers_of_a_review_and_leaves_none_of_them_unnoticed() -> None:
+def test_all_containers_of_a_review_share_the_limit_and_none_goes_unnoticed() -> None:
     hidden = container(f"X=vllm; $X serve {MODEL}", "example.org/other:1")
-    alone = run(JobKind.VALIDATE, review(pod(hidden)))[1]["response"]
-    assert alone["auditAnnotations"]["runner"] == "spec.containers[0]=v2"
+    single = run(JobKind.VALIDATE, review(pod(hidden)))[1]["response"]
+    assert single["auditAnnotations"]["runner"] == "spec.containers[0]=v2"
     attacked = review(pod(*[container(DOUBLING, "example.org/other:1")] * 100, hidden))
     assert run(JobKind.VALIDATE, attacked)[0].review == "undecided"
     found, answer = run(JobKind.VALIDATE, attacked, fail="closed")
@@ -115,7 +115,7 @@ def test_the_bound_is_shared_by_all_containers_of_a_review_and_leaves_none_of_th
     assert EXHAUSTED in answer["response"]["status"]["message"]
 
 
-def test_the_bound_is_shared_by_all_items_of_a_batch_and_engines_of_a_manifest() -> None:
+def test_all_items_of_a_batch_and_engines_of_a_manifest_share_the_limit() -> None:
     items = [{"deployment": {"args": ["sh", "-c", DOUBLING], "model_configs": {}}}] * 100
     details = [item["errors"][0]["message"] for item in run(JobKind.BATCH, {"items": items})[1]["items"]]
     assert details[0] == "the script cannot be read: more than 4096 words, the limit"
@@ -126,14 +126,14 @@ def test_the_bound_is_shared_by_all_items_of_a_batch_and_engines_of_a_manifest()
     assert engines[-1]["problem"]["errors"][0]["message"] == f"the script cannot be read: {EXHAUSTED}"
 
 
-def test_each_request_has_a_bound_of_its_own() -> None:
-    run(JobKind.VALIDATE, filled(DOUBLING))
+def test_each_request_has_its_own_limit() -> None:
+    run(JobKind.VALIDATE, filled_review(DOUBLING))
     found, answer = run(JobKind.VALIDATE, review(pod(container(f"A=1; {SERVE} --port $A"))))
     assert (found.review, answer["response"]["allowed"]) == ("allowed", True)
 
 
-def test_an_explanation_is_a_problem_if_the_bound_ends_within_it() -> None:
-    """An assumption that was not read to its end must not count as one that vLLM refuses."""
+def test_an_explanation_that_reaches_the_limit_is_a_problem() -> None:
+    """An assumption that could not be evaluated must not count as one that vLLM refuses."""
     script = "set -- a b c;" + 'set -- "$@" "$@";' * 8 + f'"$@"; {SERVE}'
     item = {"explain": True, "deployment": {"args": ["sh", "-c", script], "model_configs": CONFIGS}}
     items = run(JobKind.BATCH, {"items": [item] * 200})[1]["items"]

@@ -63,14 +63,14 @@ class Remote:
         return f"file://{self.path}"
 
     def head(self, branch: str = "main") -> ObjectID | None:
-        """Where a branch is."""
+        """The newest commit of a branch."""
         found = self.repository.refs.read_ref(Ref(f"refs/heads/{branch}".encode()))
         return ObjectID(found) if found is not None else None
 
-    def move(self, to: ObjectID, branch: str = "main") -> str:
-        """Force a branch to another commit; the first twelve digits of it."""
-        self.repository.refs[Ref(f"refs/heads/{branch}".encode())] = to
-        return to.decode()[:12]
+    def move(self, target: ObjectID, branch: str = "main") -> str:
+        """Force a branch target another commit, and return the first twelve digits of its id."""
+        self.repository.refs[Ref(f"refs/heads/{branch}".encode())] = target
+        return target.decode()[:12]
 
     def commit(
         self,
@@ -122,7 +122,7 @@ class Remote:
 
 
 def signature(payload: bytes, key: Path, namespace: str = "git") -> bytes:
-    """What `git commit -S` puts into a commit."""
+    """The signature that `git commit -S` adds to a commit."""
     done = subprocess.run(
         ["ssh-keygen", "-Y", "sign", "-n", namespace, "-f", key], input=payload, capture_output=True, check=True
     )
@@ -157,7 +157,9 @@ GIT: dict[str, Any] = {"RULES_GIT_POLL_INTERVAL": "1"}
 MAIN = Ref(b"refs/heads/main")
 
 
-def test_a_branch_is_cloned_followed_and_kept_when_it_is_gone(serve: Callable[..., Any], remote: Remote) -> None:
+def test_a_branch_is_cloned_and_followed_and_its_rules_stay_when_it_is_gone(
+    serve: Callable[..., Any], remote: Remote
+) -> None:
     first = remote.commit("First")
     remote.commit("Elsewhere", branch="other")
     with serve("--rules-git", remote.url, "--workers", "2", **GIT) as service:
@@ -180,7 +182,7 @@ def test_a_branch_is_cloned_followed_and_kept_when_it_is_gone(serve: Callable[..
         back = remote.commit("Back")
         service.everywhere("/v1/policy", lambda policy: policy["source"].endswith(back))
         assert (title(service), error(service)) == ("Back", "")
-        assert not service.says("the rules could not be checked")
+        assert not service.messages("the rules could not be checked")
 
 
 # rollback
@@ -195,7 +197,7 @@ def refusal(commit: str, accepted: ObjectID | None) -> str:
 
 
 def replaced(remote: Remote) -> str:
-    """Replace the history by another."""
+    """Replace the history by another one."""
     remote.commit("Replaced", forced=True)
     return remote.commit("Replaced again")
 
@@ -208,9 +210,9 @@ ROLLBACKS: dict[str, Callable[[Remote, ObjectID], str]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ROLLBACKS)
-def test_a_branch_that_was_rolled_back_is_refused_also_after_a_restart(
-    tmp_path: Path, remote: Remote, how: str
+@pytest.mark.parametrize("kind", ROLLBACKS)
+def test_a_branch_that_was_rolled_back_is_refused_even_after_a_restart(
+    tmp_path: Path, remote: Remote, kind: str
 ) -> None:
     remote.commit("First")
     first = remote.head()
@@ -221,32 +223,34 @@ def test_a_branch_that_was_rolled_back_is_refused_also_after_a_restart(
         accepted = remote.head()
         assert first is not None
         assert accepted is not None
-        says = refusal(ROLLBACKS[how](remote, first), accepted)
-        until(lambda: error(service) == says)
+        message = refusal(ROLLBACKS[kind](remote, first), accepted)
+        until(lambda: error(service) == message)
         assert title(service) == "Third"
-        assert service.says("rules rejected; the loaded ones stay in use")[-1]["faults"] == [says]
+        assert service.messages("rules rejected; the loaded ones stay in use")[-1]["faults"] == [message]
     with started(tmp_path, "--rules-git", remote.url, **GIT) as service:
         assert title(service) == "Third"
         assert "the branch was rolled back; the rules accepted last are used" in service.log.read_text()
-        until(lambda: error(service) == says)
+        until(lambda: error(service) == message)
         remote.move(accepted)
         until(lambda: error(service) == "")
         fourth = remote.commit("Fourth")
         until(lambda: service.get("/v1/policy")["source"].endswith(fourth))
-        assert not service.says("the rules could not be checked")
+        assert not service.messages("the rules could not be checked")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ROLLBACKS)
-def test_a_rollback_is_taken_with_a_warning_where_that_is_allowed(tmp_path: Path, remote: Remote, how: str) -> None:
+@pytest.mark.parametrize("kind", ROLLBACKS)
+def test_a_rollback_is_accepted_with_a_warning_if_allowed(tmp_path: Path, remote: Remote, kind: str) -> None:
     remote.commit("First")
     first = remote.head()
     second = remote.commit("Second")
     with started(tmp_path, "--rules-git", remote.url, RULES_GIT_ALLOW_ROLLBACK="true", **GIT) as service:
         assert first is not None
-        back = ROLLBACKS[how](remote, first)
+        back = ROLLBACKS[kind](remote, first)
         until(lambda: service.get("/v1/policy")["source"].endswith(back))
-        warned = service.says("a commit that does not descend from the accepted one is used, as rollbacks are allowed")
+        warned = service.messages(
+            "a commit that does not descend from the accepted one is used, as rollbacks are allowed"
+        )
         assert [(line["level"], line["commit"], line["accepted"]) for line in warned] == [("warning", back, second)]
     # Later commits must descend from the one that was accepted.
     with started(tmp_path, "--rules-git", remote.url, **GIT) as service:
@@ -254,7 +258,7 @@ def test_a_rollback_is_taken_with_a_warning_where_that_is_allowed(tmp_path: Path
         until(lambda: service.get("/v1/policy")["source"].endswith(later))
 
 
-def test_another_branch_begins_anew_and_the_first_one_goes_on_where_it_was(
+def test_each_branch_has_its_own_accepted_commit(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
@@ -264,43 +268,45 @@ def test_another_branch_begins_anew_and_the_first_one_goes_on_where_it_was(
     remote.commit("Second")
     accepted = remote.head()
     remote.move(first, "prod")
-    assert [taken(remote), taken(remote, "prod"), taken(remote)] == ["Second", "First", "Second"]
+    assert [accepted_title(remote), accepted_title(remote, "prod"), accepted_title(remote)] == [
+        "Second",
+        "First",
+        "Second",
+    ]
     remote.move(first)
-    assert taken(remote) == "Second"  # the branch was rolled back, so what passed last is taken
+    assert accepted_title(remote) == "Second"  # the branch was rolled back, so the rules accepted last are used
     remote.commit("On prod", branch="prod")
     remote.move(remote.head("prod") or first)
-    assert [taken(remote, "prod"), taken(remote)] == ["On prod", "Second"]
+    assert [accepted_title(remote, "prod"), accepted_title(remote)] == ["On prod", "Second"]
     assert accepted is not None
     remote.move(accepted)
     remote.commit("Third")
     remote.move(remote.head() or first, "prod")
-    assert [taken(remote, "prod"), taken(remote)] == ["On prod", "Third"]
+    assert [accepted_title(remote, "prod"), accepted_title(remote)] == ["On prod", "Third"]
 
 
-def taken(remote: Remote, branch: str = "main", **more: Any) -> str:
-    """The title of the rules that a service would start with, which accepts them."""
-    origin = gitrules.Remote(Settings(rules_git=remote.url, rules_git_branch=branch, **more))
+def accepted_title(remote: Remote, branch: str = "main", **settings: Any) -> str:
+    """The title of the rules with which a service would start; they become the accepted ones."""
+    origin = gitrules.Remote(Settings(rules_git=remote.url, rules_git_branch=branch, **settings))
     text = origin.read().rules[RULE]
     origin.accepted()
     return next(line for line in text.splitlines() if line.startswith("title: ")).removeprefix("title: ")
 
 
-def test_a_history_that_was_fetched_in_part_is_fetched_entirely_where_it_is_needed(
+def test_a_history_that_was_fetched_in_part_is_fetched_completely_if_needed(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     remote.commit("First")
-    assert taken(remote) == "First"
+    assert accepted_title(remote) == "First"
     for number in range(5):
-        remote.now -= 1000  # a clock that goes wrong changes nothing
+        remote.now -= 1000  # a wrong clock changes nothing
         remote.commit(f"Number {number}")
     remote.move(remote.head() or ObjectID(b""), "prod")
-    assert [taken(remote, "prod"), taken(remote)] == ["Number 4", "Number 4"]
+    assert [accepted_title(remote, "prod"), accepted_title(remote)] == ["Number 4", "Number 4"]
 
 
-def test_a_scheme_that_git_does_not_have_is_not_taken_for_a_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_scheme_is_not_taken_for_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {tmp_path / 'started'} #")
     code, (line,) = refused(RULES_GIT="gopher://example.org/rules.git")
@@ -344,7 +350,7 @@ def test_no_message_shows_a_secret_of_an_invalid_address(
     assert (code, SECRET in "\n".join(lines), lines[-1].startswith("--rules-git: ")) == (2, False, True)
 
 
-def test_a_password_in_the_address_makes_no_other_remote() -> None:
+def test_a_password_in_the_address_does_not_make_another_remote() -> None:
     folders = {
         gitrules.Remote(Settings(rules_git=f"https://{user}example.org/rules.git"))._folder
         for user in ("", "a:b@", "c:d@")
@@ -352,7 +358,7 @@ def test_a_password_in_the_address_makes_no_other_remote() -> None:
     assert len(folders) == 1
 
 
-def test_another_branch_and_folder_are_pulled_where_that_is_said(serve: Callable[..., Any], remote: Remote) -> None:
+def test_another_branch_and_folder_are_pulled_if_configured(serve: Callable[..., Any], remote: Remote) -> None:
     remote.commit("On main")
     remote.files = {name.removeprefix("rules/"): data for name, data in remote.files.items()}
     remote.commit(branch="at/root")
@@ -361,7 +367,9 @@ def test_another_branch_and_folder_are_pulled_where_that_is_said(serve: Callable
 
 
 @pytest.mark.slow
-def test_a_remote_that_is_away_at_the_start_is_replaced_by_what_passed_last(tmp_path: Path, remote: Remote) -> None:
+def test_if_the_remote_is_unavailable_at_the_start_the_rules_accepted_last_are_used(
+    tmp_path: Path, remote: Remote
+) -> None:
     remote.commit("Good")
     with started(tmp_path, "--rules-git", remote.url, **GIT) as service:
         remote.commit("Broken", broken=True)
@@ -375,14 +383,14 @@ def test_a_remote_that_is_away_at_the_start_is_replaced_by_what_passed_last(tmp_
         until(lambda: title(service) == "Back")
 
 
-def test_rules_that_are_not_there_and_broken_ones_keep_it_from_starting(
+def test_missing_and_broken_rules_prevent_the_start(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote.commit("Good")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     commit = remote.repository.refs[MAIN].decode()[:12]
-    says = f"--rules-git: the commit {commit} has no rules in `policy`; see RUNNER_POLICY_RULES_GIT_PATH"
-    assert refused("--rules-git", remote.url, RULES_GIT_PATH="policy") == (2, [says])
+    message = f"--rules-git: the commit {commit} has no rules in `policy`; see RUNNER_POLICY_RULES_GIT_PATH"
+    assert refused("--rules-git", remote.url, RULES_GIT_PATH="policy") == (2, [message])
     assert refused("--rules-git", remote.url, RULES_GIT_BRANCH="none") == (
         2,
         ["--rules-git: the remote has no branch `none`"],
@@ -396,7 +404,7 @@ def test_rules_that_are_not_there_and_broken_ones_keep_it_from_starting(
 
 
 @pytest.mark.skipif(not HAS_KEYGEN, reason="needs ssh-keygen")
-def test_only_commits_that_an_allowed_signer_signed_are_taken(
+def test_only_commits_of_allowed_signers_are_accepted(
     serve: Callable[..., Any], remote: Remote, tmp_path: Path
 ) -> None:
     keys = {name: key_of(tmp_path, name) for name in ("allowed", "stranger", "expired", "later")}
@@ -412,7 +420,7 @@ def test_only_commits_that_an_allowed_signer_signed_are_taken(
         f"a@example.org {public['ecdsa']}\n"
         f'a@example.org namespaces="file" {public["stranger"]}\n'
     )
-    for name, says in {
+    for name, why in {
         "allowed": "",
         "rsa": "",
         "stranger": "its signer is not an allowed signer",
@@ -420,7 +428,7 @@ def test_only_commits_that_an_allowed_signer_signed_are_taken(
         "later": "its signer is not an allowed signer",
         "ecdsa": "invalid signature: Public key algorithm not supported: ecdsa-sha2-nistp256.",
     }.items():
-        assert (name, verdict(made(remote, key=keys[name]), signers)) == (name, says)
+        assert (name, refusal_of(new_commit(remote, key=keys[name]), signers)) == (name, why)
     changes: list[tuple[str, Callable[[Commit], None]]] = [
         ("invalid signature: ", lambda commit: setattr(commit, "message", b"rules: others\n")),
         (
@@ -442,11 +450,11 @@ def test_only_commits_that_an_allowed_signer_signed_are_taken(
         ("the signature cannot be read: ", lambda commit: setattr(commit, "gpgsig", b"signed, me")),
         ("it is not signed", lambda commit: setattr(commit, "gpgsig", None)),
     ]
-    for says, change in changes:
-        commit = made(remote, key=keys["allowed"])
+    for why, change in changes:
+        commit = new_commit(remote, key=keys["allowed"])
         change(commit)
-        found = verdict(commit, signers)
-        assert found[: len(says)] == says, found
+        found = refusal_of(commit, signers)
+        assert found[: len(why)] == why, found
     remote.commit("Unsigned")
     code, lines = refused(
         "--rules-git", remote.url, RULES_GIT_ALLOWED_SIGNERS=str(signers), RULES_GIT_POLL_INTERVAL="1"
@@ -465,18 +473,18 @@ def test_only_commits_that_an_allowed_signer_signed_are_taken(
         until(lambda: "signers:1: invalid entry: " in error(service))
         signers.write_text(text)
         until(lambda: title(service) == "By rsa")
-        assert not service.says("the rules could not be checked")
+        assert not service.messages("the rules could not be checked")
 
 
-def made(remote: Remote, **how: Any) -> Commit:
-    remote.commit("Any", branch="any", **how)
+def new_commit(remote: Remote, **options: Any) -> Commit:
+    remote.commit("Any", branch="any", **options)
     found = remote.repository[remote.repository.refs[Ref(b"refs/heads/any")]]
     assert isinstance(found, Commit)
     return found
 
 
-def verdict(commit: Commit, signers: Path) -> str:
-    """Why a commit is not taken; nothing where it is."""
+def refusal_of(commit: Commit, signers: Path) -> str:
+    """Why a commit is refused; empty if it is accepted."""
     try:
         verify(commit, signers)
     except NotSigned as error:
@@ -487,7 +495,7 @@ def verdict(commit: Commit, signers: Path) -> str:
 @pytest.mark.parametrize(
     ("name", "reason"), [("", "expected a file, got a folder"), ("none", "No such file or directory")]
 )
-def test_allowed_signers_that_are_no_file_are_reported(tmp_path: Path, name: str, reason: str) -> None:
+def test_an_unreadable_file_of_allowed_signers_is_reported(tmp_path: Path, name: str, reason: str) -> None:
     file = tmp_path / name
     with pytest.raises(SignersInvalid, match=re.escape(f"{file} cannot be read: {reason}")):
         read_signers(file)
@@ -497,20 +505,20 @@ def test_allowed_signers_that_are_no_file_are_reported(tmp_path: Path, name: str
 
 
 class Backend(BaseHTTPRequestHandler):
-    """``git http-backend`` for one who knows the password."""
+    """``git http-backend`` behind a password."""
 
     root: ClassVar[Path]
-    asked: ClassVar[list[str]]
+    requested: ClassVar[list[str]]
     protocol_version = "HTTP/1.0"
 
     def do_GET(self) -> None:
-        wanted = "Basic " + base64.b64encode(f"reader:{SECRET}".encode()).decode()
-        if self.headers.get("authorization") != wanted:
+        expected = "Basic " + base64.b64encode(f"reader:{SECRET}".encode()).decode()
+        if self.headers.get("authorization") != expected:
             self.send_response(401)
             self.send_header("www-authenticate", "Basic")
             self.end_headers()
             return
-        self.asked.append(self.path)
+        self.requested.append(self.path)
         path, _, query = self.path.partition("?")
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         variables = {
@@ -545,12 +553,12 @@ class Backend(BaseHTTPRequestHandler):
 
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[int, list[str]]]:
-    handler = type("Handler", (Backend,), {"root": folder, "asked": []})
+    handler = type("Handler", (Backend,), {"root": folder, "requested": []})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
-            yield server.server_port, handler.asked  # type: ignore[attr-defined]  # it is made above
+            yield server.server_port, handler.requested  # type: ignore[attr-defined]  # it is made above
         finally:
             server.shutdown()
             thread.join()
@@ -560,9 +568,9 @@ def served(folder: Path) -> Iterator[tuple[int, list[str]]]:
 # dulwich leaves a refusing response to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.skipif(not HAS_GIT, reason="needs git http-backend")
-def test_credentials_of_the_remote_are_used_and_shown_nowhere(tmp_path: Path, remote: Remote) -> None:
+def test_credentials_of_the_remote_are_used_and_never_shown(tmp_path: Path, remote: Remote) -> None:
     remote.commit("Over HTTP")
-    with served(tmp_path) as (port, asked):
+    with served(tmp_path) as (port, requested):
         url = f"http://reader:{SECRET}@127.0.0.1:{port}/remote.git"
         with started(tmp_path, RULES_GIT=url, **GIT) as service:
             source = service.get("/v1/policy")["source"]
@@ -572,10 +580,10 @@ def test_credentials_of_the_remote_are_used_and_shown_nowhere(tmp_path: Path, re
             )
             remote.commit("Again")
             until(lambda: title(service) == "Again")
-            until(lambda: len(asked) > 6)
+            until(lambda: len(requested) > 6)
             del remote.repository.refs[MAIN]
             until(lambda: error(service))
-            remote.path.rename(remote.path.with_name("away.git"))
+            remote.path.rename(remote.path.with_name("unavailable.git"))
             until(lambda: "see RUNNER_POLICY_RULES_GIT" in error(service))
             with service.client() as client:
                 answers = b"".join(
@@ -584,17 +592,17 @@ def test_credentials_of_the_remote_are_used_and_shown_nowhere(tmp_path: Path, re
             commands = b"".join(read(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
             files = b"".join(read(path) for path in tmp_path.rglob("*") if path.is_file())
         wrong = refused(RULES_GIT=f"http://reader:{SECRET}-no@127.0.0.1:{port}/remote.git")
-    away = refused(RULES_GIT=f"http://reader:{SECRET}@127.0.0.1:1/remote.git")
-    odd = refused(RULES_GIT=f"gopher://reader:{SECRET}@127.0.0.1:1/remote.git?token={SECRET}")
-    gc.collect()  # here, where its warning is expected
-    assert [found[0] for found in (wrong, away, odd)] == [2, 2, 2]
-    assert [found[1][0].startswith("--rules-git: ") for found in (wrong, away, odd)] == [True] * 3
-    everything = answers + commands + files + repr([wrong, away, odd]).encode()
+    unavailable = refused(RULES_GIT=f"http://reader:{SECRET}@127.0.0.1:1/remote.git")
+    unsupported = refused(RULES_GIT=f"gopher://reader:{SECRET}@127.0.0.1:1/remote.git?token={SECRET}")
+    gc.collect()  # now, while its warning is expected
+    assert [found[0] for found in (wrong, unavailable, unsupported)] == [2, 2, 2]
+    assert [found[1][0].startswith("--rules-git: ") for found in (wrong, unavailable, unsupported)] == [True] * 3
+    everything = answers + commands + files + repr([wrong, unavailable, unsupported]).encode()
     assert SECRET.encode() not in everything
     assert base64.b64encode(f"reader:{SECRET}".encode()) not in everything
 
 
-def test_a_remote_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_remote_that_sends_nothing_is_not_waited_for_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.reload.git.TIMEOUT", 0.3)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -623,7 +631,7 @@ def daemon(tmp_path: Path) -> Iterator[str]:
         process.terminate()
 
 
-@pytest.mark.skipif(not HAS_GIT, reason="there is no git")
+@pytest.mark.skipif(not HAS_GIT, reason="needs git")
 def test_a_file_too_large_for_a_rule_is_not_fetched(
     daemon: str, remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,6 @@
 """``runner-policy health``, which a container runs to check whether its service is ready.
 
-It reads the same settings as the service, whatever they are.
+It reads the same settings as the service.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def health(**variables: str) -> tuple[int, str]:
-    """The exit code and what is said, with these settings."""
+    """The exit code and the error output with these settings."""
     settings = {f"RUNNER_POLICY_{name}": value for name, value in variables.items()}
     found = CliRunner().invoke(app, ["health"], env={**dict.fromkeys(changed()), "COLUMNS": "200", **settings})
     assert found.stdout == ""
@@ -36,7 +36,7 @@ def test_a_service_that_is_ready_is_healthy(shared: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("profile", ["tls", "tls-clients"])
-def test_a_service_with_tls_is_healthy_whatever_its_certificate_is_for(
+def test_a_service_with_tls_is_healthy_whatever_name_its_certificate_has(
     shared: Callable[..., Any], shared_services: SharedServices, profile: str
 ) -> None:
     files = {
@@ -48,14 +48,14 @@ def test_a_service_with_tls_is_healthy_whatever_its_certificate_is_for(
     assert health(PORT=str(port_of_nobody()), **files)[0] == 1
 
 
-def test_what_listens_and_is_no_service_is_not_healthy(
+def test_a_service_without_tls_is_unhealthy_if_tls_is_configured(
     shared: Callable[..., Any], shared_services: SharedServices
 ) -> None:
     with shared("open") as service:
         assert health(PORT=str(service.port), **shared_services.tls)[0] == 1
 
 
-def test_settings_that_are_wrong_are_named() -> None:
+def test_invalid_settings_are_named() -> None:
     assert health(PORT="http") == (
         2,
         "RUNNER_POLICY_PORT: Input should be a valid integer, unable to parse string as an integer\n",

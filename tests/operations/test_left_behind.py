@@ -42,8 +42,8 @@ with postgres() as server:
 """
 
 
-def left_by(code: str, *arguments: str) -> list[int]:
-    """The processes that a program says it has started, once it was killed."""
+def pids_left_by(code: str, *arguments: str) -> list[int]:
+    """The processes that a program has printed, after it was killed."""
     command = [sys.executable, "-c", code, *arguments]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -62,17 +62,17 @@ OPTIONS: list[dict[str, Any]] = [{}, *([{"user": "nobody", "extra_groups": []}] 
 @pytest.mark.parametrize("options", OPTIONS, ids=["own user", "nobody"][: len(OPTIONS)])
 @pytest.mark.parametrize("name", ["KILL", "TERM"])
 def test_a_process_ends_with_the_one_that_started_it(options: dict[str, Any], name: str) -> None:
-    (left,) = left_by(STARTS.format(signal=name, options=options))
+    (left,) = pids_left_by(STARTS.format(signal=name, options=options))
     until(lambda: not lives(left))
 
 
 @pytest.mark.slow
 def test_tests_that_are_killed_leave_no_service_behind(tmp_path: Path) -> None:
-    left = left_by(SERVES, str(tmp_path))
+    left = pids_left_by(SERVES, str(tmp_path))
     until(lambda: not any(map(lives, left)))
 
 
 @pytest.mark.slow
 def test_tests_that_are_killed_leave_no_postgresql_behind() -> None:
-    left = left_by(DATABASE)
+    left = pids_left_by(DATABASE)
     until(lambda: not any(map(lives, left)))

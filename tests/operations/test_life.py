@@ -1,4 +1,4 @@
-"""The life of the service's processes: what keeps them from starting, who replaces whom, how they end."""
+"""The life of the service's processes: refused starts, replaced workers, shutdown, logs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def refused(*arguments: str, **variables: str) -> tuple[int, list[str]]:
-    """What `serve` prints if it does not start, and its exit code.
+    """The exit code and the error output of `serve` if it does not start.
 
     It runs in this process, which takes a fraction of the time.
     """
@@ -48,7 +48,7 @@ def refused(*arguments: str, **variables: str) -> tuple[int, list[str]]:
     return found.exit_code, found.stderr.splitlines()
 
 
-# what keeps it from starting
+# refused starts
 
 
 def test_every_fault_in_the_settings_is_named_at_once(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_every_fault_in_the_settings_is_named_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["--host", "0.0.0.0"], "--host: 0.0.0.0 can be reached from other machines, and no token is required; "),
         (["--host", "::"], "--host: :: can be reached from other machines, and no token is required; "),
@@ -116,9 +116,9 @@ def test_every_fault_in_the_settings_is_named_at_once(tmp_path: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_setting_that_does_not_do_is_named(arguments: list[str], says: str) -> None:
+def test_an_invalid_setting_is_named(arguments: list[str], message: str) -> None:
     code, lines = refused(*arguments)
-    assert (code, lines[0][: len(says)]) == (2, says), lines
+    assert (code, lines[0][: len(message)]) == (2, message), lines
 
 
 def test_a_log_that_is_required_and_off_is_refused() -> None:
@@ -131,14 +131,14 @@ def test_a_log_that_is_required_and_off_is_refused() -> None:
 def test_a_propagator_that_opentelemetry_does_not_have_is_refused() -> None:
     variables = environment(OTEL_PROPAGATORS="b4", COLUMNS="200")
     done = subprocess.run([BIN / "runner-policy", "serve"], env=variables, capture_output=True, text=True, check=False)
-    says = (
+    message = (
         "OTEL_PROPAGATORS: Propagator b4 not found. It is either misspelled or not installed. Legal: `tracecontext`, "
         "`baggage`, `none`.\n"
     )
-    assert (done.returncode, done.stderr) == (2, says)
+    assert (done.returncode, done.stderr) == (2, message)
 
 
-def test_it_listens_beyond_this_machine_where_that_is_said(shared: Callable[..., Any]) -> None:
+def test_it_listens_on_other_addresses_if_configured(shared: Callable[..., Any]) -> None:
     with shared("everywhere") as service:
         assert service.get("/readyz")["status"] == "ready"
 
@@ -147,7 +147,7 @@ def test_it_listens_beyond_this_machine_where_that_is_said(shared: Callable[...,
 
 
 @pytest.mark.slow
-def test_settings_reach_every_worker_as_they_were_given(serve: Callable[..., Any], tmp_path: Path) -> None:
+def test_settings_reach_every_worker_unchanged(serve: Callable[..., Any], tmp_path: Path) -> None:
     labels = {"cluster": 'a "b" {c}', "site": "ü, eins"}
     store = tmp_path / "a b#c.db"
     values = {
@@ -165,11 +165,11 @@ def test_settings_reach_every_worker_as_they_were_given(serve: Callable[..., Any
             ).json()
             assert decision["release"]["decided_as"] == "0.24.0"
             assert client.post("/v1/decisions/batch", json={"items": [QWEN] * 3}).status_code == 422
-    records = [line for line in service.said() if "labels" in line]
+    records = [line for line in service.log_lines() if "labels" in line]
     assert [{name: record["labels"][name] for name in labels} for record in records] == [labels] * 2
     posts = [
         (line["path"], line["status"], line.get("request_id"))
-        for line in service.says("request")
+        for line in service.messages("request")
         if line["method"] == "POST"
     ]
     assert posts == [("/v1/decisions", 200, "r-1"), ("/v1/decisions/batch", 422, None)] * 2
@@ -193,7 +193,7 @@ def test_workers_end_when_their_parent_is_killed(serve: Callable[..., Any]) -> N
         pids = service.workers()
         os.kill(service.process.pid, signal.SIGKILL)
         until(lambda: not any(map(lives, pids)))
-        assert len(service.says("the parent process is gone; this worker ends")) == 2
+        assert len(service.messages("the parent process is gone; this worker ends")) == 2
 
 
 SLOW_SHELL = "set -- a b c;" + 'set -- "$@" "$@";' * 15 + '"$@"'
@@ -201,22 +201,22 @@ SLOW_SHELL = "set -- a b c;" + 'set -- "$@" "$@";' * 15 + '"$@"'
 
 
 def everything(connection: socket.socket) -> bytes:
-    """All that comes until the other side closes."""
+    """All bytes until the other side closes the connection."""
     return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-def heard(service: Service) -> None:
+def wait_for_workers(service: Service) -> None:
     """Wait until every worker has answered a request sent after all earlier ones."""
     for client in service.client_of_each().values():
         assert client.get("/livez").text == "ok\n"
 
 
 @pytest.mark.parametrize(
-    ("workers", "told"),
+    ("workers", "signal_sent"),
     [("1", signal.SIGTERM), ("1", signal.SIGHUP), pytest.param("2", signal.SIGTERM, marks=pytest.mark.slow)],
 )
-def test_a_request_under_way_is_finished_when_it_is_told_to_end(
-    serve: Callable[..., Any], workers: str, told: signal.Signals, tmp_path: Path
+def test_a_request_in_progress_is_finished_after_a_signal(
+    serve: Callable[..., Any], workers: str, signal_sent: signal.Signals, tmp_path: Path
 ) -> None:
     body = b'{"facts": {}}'
     with (
@@ -226,8 +226,8 @@ def test_a_request_under_way_is_finished_when_it_is_told_to_end(
         connection.sendall(
             b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:5]
         )
-        heard(service)
-        os.kill(service.process.pid, told)
+        wait_for_workers(service)
+        os.kill(service.process.pid, signal_sent)
         until(lambda: "Shutting down" in service.log.read_text())
         connection.sendall(body[5:])
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
@@ -236,19 +236,19 @@ def test_a_request_under_way_is_finished_when_it_is_told_to_end(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_request_that_never_ends_is_not_waited_for_longer_than_is_said(serve: Callable[..., Any]) -> None:
+def test_a_request_that_never_ends_is_waited_for_until_the_shutdown_timeout(serve: Callable[..., Any]) -> None:
     with (
         serve(SHUTDOWN_TIMEOUT="0.3", BODY_TIMEOUT="3600") as service,
         socket.create_connection(("127.0.0.1", service.port), PATIENCE) as connection,
     ):
         connection.sendall(b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
-        heard(service)
+        wait_for_workers(service)
         os.kill(service.process.pid, signal.SIGTERM)
         assert service.process.wait(PATIENCE) == 0
 
 
-def test_requests_in_progress_at_the_end_of_a_shutdown_are_answered_a_problem(serve: Callable[..., Any]) -> None:
-    """Whatever they wait for: the rest of a body, a worker process, another line, the log's database."""
+def test_requests_in_progress_at_the_end_of_a_shutdown_get_a_problem(serve: Callable[..., Any]) -> None:
+    """They wait for the rest of a body, a worker process, another line, and the log's database."""
     silent = socket.create_server(("127.0.0.1", 0))
     log = f"postgresql://localhost:{silent.getsockname()[1]}/log?sslmode=disable"
     deciding = ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate")
@@ -272,7 +272,7 @@ def test_requests_in_progress_at_the_end_of_a_shutdown_are_answered_a_problem(se
         for connection, sent in zip(connections, [*unfinished.values(), work, reading, stream], strict=True):
             connection.sendall(sent)
         assert connections[-1].recv(12) == b"HTTP/1.1 200"
-        heard(service)
+        wait_for_workers(service)
         os.kill(service.process.pid, signal.SIGTERM)
         *answers, streamed = [everything(connection) for connection in connections]
         assert service.process.wait(PATIENCE) == 0
@@ -289,7 +289,7 @@ def test_requests_in_progress_at_the_end_of_a_shutdown_are_answered_a_problem(se
 
 
 @pytest.mark.parametrize("shutdown_timeout", [0.3, 1, 6, 20, 3600])
-def test_requests_and_the_log_have_less_than_the_time_to_end(shutdown_timeout: float) -> None:
+def test_requests_and_the_log_have_less_time_than_the_shutdown(shutdown_timeout: float) -> None:
     settings = Settings(shutdown_timeout=shutdown_timeout)
     assert shutdown_timeout / 2 <= settings.request_stop_time < settings.log_stop_time < settings.shutdown_timeout
 
@@ -316,7 +316,7 @@ def test_a_killed_service_s_folder_is_removed_at_the_next_start(serve: Callable[
 
 
 @pytest.mark.slow
-def test_it_may_be_told_to_end_while_it_still_starts(tmp_path: Path) -> None:
+def test_it_can_be_stopped_while_it_starts(tmp_path: Path) -> None:
     for seconds in (0.7, 1.4):
         with (tmp_path / "log").open("wb") as log:
             env = environment(RUNNER_POLICY_PORT="0", RUNNER_POLICY_LOG="off", TMPDIR=str(tmp_path))
@@ -327,25 +327,25 @@ def test_it_may_be_told_to_end_while_it_still_starts(tmp_path: Path) -> None:
                 stdout=log,
                 stderr=log,
             ) as process:
-                time.sleep(seconds)  # wherever it is then
+                time.sleep(seconds)  # at whatever step it is then
                 process.terminate()
                 assert process.wait(PATIENCE) in {0, -signal.SIGTERM}
         assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
 @pytest.mark.slow
-def test_it_listens_where_another_has_just_ended(serve: Callable[..., Any]) -> None:
+def test_it_can_listen_on_the_port_of_a_service_that_has_just_ended(serve: Callable[..., Any]) -> None:
     port = port_of_nobody()
     for _ in range(2):
         with serve(PORT=str(port)) as service:
             assert (service.port, service.get("/readyz")["status"]) == (port, "ready")
 
 
-# what it says
+# logs
 
 
 @pytest.mark.slow
-def test_the_access_log_has_no_token_that_a_caller_wrote_elsewhere(serve: Callable[..., Any]) -> None:
+def test_the_access_log_has_no_token_from_a_path_or_a_request_id(serve: Callable[..., Any]) -> None:
     token = new_token()
     with serve(LOG_FORMAT="json", ACCESS_LOG="true") as service, service.client() as client:
         client.get(f"/v1/rules/{token}")
@@ -353,7 +353,7 @@ def test_the_access_log_has_no_token_that_a_caller_wrote_elsewhere(serve: Callab
         client.get("/v1/releases", headers={"x-request-id": token})
         client.get("/v1/facts", headers={"x-request-id": "a" * 110 + f"-{token}"})
         client.post("/v1/decisions", json={"facts": {}}, headers={"x-request-id": f"Bearer {token}"})
-    fields = [(line["path"], line.get("request_id")) for line in service.says("request")]
+    fields = [(line["path"], line.get("request_id")) for line in service.messages("request")]
     assert fields[-5:] == [
         ("/v1/rules/rp_…", None),
         ("/rp_…/x", None),
@@ -365,12 +365,12 @@ def test_the_access_log_has_no_token_that_a_caller_wrote_elsewhere(serve: Callab
 
 
 @pytest.mark.slow
-def test_its_log_is_lines_of_json_or_of_text_whatever_is_asked(serve: Callable[..., Any], tmp_path: Path) -> None:
-    odd = "/v1/%0Aerror:%20forged%1b%5b31m/\u00fc"
+def test_its_log_has_lines_of_json_or_of_text_for_any_request(serve: Callable[..., Any], tmp_path: Path) -> None:
+    unusual = "/v1/%0Aerror:%20forged%1b%5b31m/\u00fc"
     for form in ("json", "text"):
         (tmp_path / "serve.log").unlink(missing_ok=True)
         with serve(LOG_FORMAT=form, ACCESS_LOG="true") as service, service.client() as client:
-            client.get(odd, headers={"x-request-id": "a b=c"})
+            client.get(unusual, headers={"x-request-id": "a b=c"})
             made = client.post("/v1/decisions", json={"facts": {}}, headers={"x-request-id": "one"}).json()[
                 "decision_id"
             ]
@@ -386,7 +386,7 @@ def test_its_log_is_lines_of_json_or_of_text_whatever_is_asked(serve: Callable[.
                 "a b=c",
             )
             assert all(isinstance(json.loads(line), dict) for line in everything.splitlines())
-            one, batch = service.says("request")[-2:]
+            one, batch = service.messages("request")[-2:]
             assert (one["request_id"], one["decision_id"], batch["decision_ids"]) == (
                 "one",
                 made,
@@ -401,7 +401,7 @@ def test_its_log_is_lines_of_json_or_of_text_whatever_is_asked(serve: Callable[.
             )
 
 
-def test_forms_with_a_wrong_boundary_write_no_line_of_another_form(serve: Callable[..., Any]) -> None:
+def test_forms_with_an_invalid_boundary_are_logged_as_json_only(serve: Callable[..., Any]) -> None:
     with serve(LOG_FORMAT="json") as service, service.client() as client:
         for body in (b"xx", b"--yy\rxx--yy--", b"--yyx\r\n--yy--", b"--yy\r\nno header\r\n\r\n--yy--"):
             form = {"content-type": "multipart/form-data; boundary=yy"}
@@ -412,7 +412,7 @@ def test_forms_with_a_wrong_boundary_write_no_line_of_another_form(serve: Callab
 
 
 @pytest.mark.parametrize("prepare", ["dictConfig(configuration('json'))", "bound_process()"])
-def test_what_a_library_logs_is_a_line_of_json(prepare: str) -> None:
+def test_messages_of_libraries_are_lines_of_json(prepare: str) -> None:
     imports = "import logging; from logging.config import dictConfig; "
     imports += "from service.telemetry.logging import configuration; from service.jobs.worker import bound_process"
     code = (

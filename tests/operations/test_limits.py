@@ -1,4 +1,4 @@
-"""Bounds on what one caller may take: time, connections, silence. The others are answered meanwhile."""
+"""Limits on the time, the connections and the idle time of one caller, while others are answered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def connected(service: Service) -> socket.socket:
 
 
 def everything(connection: socket.socket) -> bytes:
-    """All that comes until the other side closes."""
+    """All bytes until the other side closes the connection."""
     found = b""
     while True:
         try:
@@ -64,7 +64,7 @@ def test_requests_that_wait_for_earlier_ones_take_little_memory(serve: Callable[
         assert connection.recv(15) == b"HTTP/1.1 200 OK"
 
 
-def test_bodies_that_come_too_slowly_are_turned_away_while_others_are_answered(serve: Callable[..., Any]) -> None:
+def test_bodies_that_arrive_too_slowly_are_refused_while_others_are_answered(serve: Callable[..., Any]) -> None:
     paths = ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate")
     with serve(BODY_TIMEOUT="3") as service, service.client() as client, ExitStack() as stack:
         slow = {path: stack.enter_context(connected(service)) for path in paths}
@@ -107,7 +107,7 @@ def series(path: str, status: int) -> str:
     return f'runner_policy_requests_total{{path="{path}",status="{status}"}}'
 
 
-def test_a_stream_lasts_as_long_as_its_parts_come(serve: Callable[..., Any]) -> None:
+def test_a_stream_lasts_as_long_as_its_parts_arrive(serve: Callable[..., Any]) -> None:
     line = json.dumps(QWEN).encode() + b"\n"
     head = (
         b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
@@ -120,12 +120,12 @@ def test_a_stream_lasts_as_long_as_its_parts_come(serve: Callable[..., Any]) -> 
         while time.monotonic() - began < 4.5:
             connection.sendall(b"%x\r\n%b\r\n" % (len(line), line))
             sent += 1
-            time.sleep(0.2)  # slower than nothing, faster than the bound
+            time.sleep(0.2)  # each part arrives within the timeout
         found = everything(connection)
     assert (found.startswith(b"HTTP/1.1 200 OK"), found.count(b'"decision_id"')) == (True, sent)
 
 
-def test_connections_that_are_too_many_are_turned_away_and_probes_are_not(serve: Callable[..., Any]) -> None:
+def test_connections_beyond_the_limit_are_refused_and_probes_are_not(serve: Callable[..., Any]) -> None:
     body = json.dumps(QWEN).encode()
     with serve(MAX_CONNECTIONS="3", BODY_TIMEOUT="300") as service, ExitStack() as stack:
         busy = [stack.enter_context(connected(service)) for _ in range(3)]
@@ -154,30 +154,30 @@ def test_connections_that_are_too_many_are_turned_away_and_probes_are_not(serve:
     assert denied >= 2
 
 
-def test_connections_that_wait_make_room_for_those_that_ask(serve: Callable[..., Any]) -> None:
-    """Incomplete connections keep no other client out.
+def test_waiting_connections_are_closed_for_those_with_a_request(serve: Callable[..., Any]) -> None:
+    """Connections without a complete request block no other client.
 
-    They have no head, a part of one, are idle after an answer, or have a part of the next head.
+    They have sent nothing or a part of a head, are idle after an answer, or have sent a part of the next head.
     """
-    half = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
-    whole = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    partial = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
+    complete = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with serve(MAX_CONNECTIONS="8", BODY_TIMEOUT="300") as service, ExitStack() as stack:
         waiting = [stack.enter_context(connected(service)) for _ in range(8)]
-        for connection, sent in zip(waiting, (b"", half, whole, whole) * 2, strict=True):
+        for connection, sent in zip(waiting, (b"", partial, complete, complete) * 2, strict=True):
             connection.sendall(sent)
         for number, connection in enumerate(waiting):
             if number % 4 > 1:
                 while not connection.recv(65536).endswith(b"ok\n"):
                     pass
             if number % 4 > 2:
-                connection.sendall(half)
-        time.sleep(1.5)  # longer than any may wait where the process is full
+                connection.sendall(partial)
+        time.sleep(1.5)  # longer than one may wait in a full process
         clients = [stack.enter_context(service.client()) for _ in range(8)]
         assert [client.post("/v1/decisions", json=QWEN).status_code for client in clients] == [200] * 8
         assert [everything(connection) for connection in waiting] == [b""] * 8
 
 
-def test_connections_on_which_no_request_comes_are_closed(serve: Callable[..., Any]) -> None:
+def test_connections_without_a_request_are_closed(serve: Callable[..., Any]) -> None:
     with serve(BODY_TIMEOUT="1") as service, service.client() as client, ExitStack() as stack:
         silent = {
             sent: stack.enter_context(connected(service))
@@ -206,7 +206,7 @@ HEADS = {
         b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
         b"x" * 4096,
     ),
-    "what stands beside a chunk": (
+    "an extension of a chunk": (
         b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;",
         b"x" * 4096,
     ),
@@ -214,7 +214,7 @@ HEADS = {
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_a_head_without_end_is_refused_before_it_is_large(shared: Callable[..., Any], head: str) -> None:
+def test_an_endless_head_is_refused_before_it_is_large(shared: Callable[..., Any], head: str) -> None:
     begin, more = HEADS[head]
     with shared("open") as service, service.client() as client, connected(service) as connection:
         client.get("/livez")
@@ -228,13 +228,13 @@ def test_a_head_without_end_is_refused_before_it_is_large(shared: Callable[..., 
         alive = client.post("/v1/decisions", json=QWEN).status_code
     assert sent < 50_000_000
     assert alive == 200
-    if "body" not in head and "chunk" not in head and found:  # what was sent after the answer can take it away
+    if "body" not in head and "chunk" not in head and found:  # data sent after the answer can discard it
         answer = found[found.index(b"HTTP/1.1 431") :]
         assert b"connection: close" in answer
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["type"] == "urn:runner-policy:problem:headers-too-large"
 
 
-def test_a_head_that_is_too_large_is_answered_a_problem(shared: Callable[..., Any]) -> None:
+def test_a_head_that_is_too_large_gets_a_problem(shared: Callable[..., Any]) -> None:
     begin = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
     with shared("open") as service:
         for parts in (
@@ -245,7 +245,7 @@ def test_a_head_that_is_too_large_is_answered_a_problem(shared: Callable[..., An
             with connected(service) as connection:
                 for part in parts:
                     connection.sendall(part)
-                    time.sleep(0.2)  # a part of its own
+                    time.sleep(0.2)  # so that it arrives separately
                 head, _, body = everything(connection).partition(b"\r\n\r\n")
                 assert (head.split(b"\r\n")[0], json.loads(body)["detail"]) == (
                     b"HTTP/1.1 431 Request Header Fields Too Large",
@@ -253,8 +253,8 @@ def test_a_head_that_is_too_large_is_answered_a_problem(shared: Callable[..., An
                 )
 
 
-def test_an_offer_of_another_protocol_is_passed_over_and_the_body_is_read(shared: Callable[..., Any]) -> None:
-    """As Java's and curl's clients make it for HTTP/2 without TLS (RFC 9110, section 7.8)."""
+def test_an_offer_of_another_protocol_is_ignored_and_the_body_is_read(shared: Callable[..., Any]) -> None:
+    """Java's client and curl offer HTTP/2 without TLS like this (RFC 9110, section 7.8)."""
     offers = (
         (
             b"Connection: Upgrade, HTTP2-Settings",
@@ -271,22 +271,22 @@ def test_an_offer_of_another_protocol_is_passed_over_and_the_body_is_read(shared
     body = json.dumps(QWEN).encode()
     with shared("open") as service:
         for offer in offers:
-            whole = post("/v1/decisions", body, len(body), *offer)
-            for at in (len(whole), len(whole) - len(body), len(whole) - 5, 60):
+            request = post("/v1/decisions", body, len(body), *offer)
+            for split in (len(request), len(request) - len(body), len(request) - 5, 60):
                 with connected(service) as connection:
-                    for part in filter(None, (whole[:at], whole[at:])):
+                    for part in filter(None, (request[:split], request[split:])):
                         connection.sendall(part)
                         time.sleep(0.05)
                     connection.sendall(post("/v1/decisions", body, len(body), b"Connection: close"))
                     found = everything(connection)
-                    assert (found.count(b"HTTP/1.1 200 OK"), found.count(b'"decision_id"')) == (2, 2), at
+                    assert (found.count(b"HTTP/1.1 200 OK"), found.count(b'"decision_id"')) == (2, 2), split
         with connected(service) as connection:
             connection.sendall(b"CONNECT x:80 HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert everything(connection).startswith(b"HTTP/1.1 4")
         assert "WebSocket" not in service.log.read_text()
 
 
-def test_a_process_lets_itself_have_the_files_that_its_connections_need(serve: Callable[..., Any]) -> None:
+def test_a_process_raises_its_limit_of_open_files_for_its_connections(serve: Callable[..., Any]) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with serve(MAX_CONNECTIONS="500", limit="-Sn 512") as service:
         (line,) = [
@@ -298,26 +298,26 @@ def test_a_process_lets_itself_have_the_files_that_its_connections_need(serve: C
 
 
 @pytest.mark.slow
-def test_too_few_files_for_the_connections_are_said_at_the_start(serve: Callable[..., Any]) -> None:
+def test_too_few_open_files_for_the_connections_are_reported_at_the_start(serve: Callable[..., Any]) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    said = {}
+    warnings = {}
     for connections in ("256", "257"):
         with serve(MAX_CONNECTIONS=connections, LOG_FORMAT="json", limit="-n 512") as service:
-            said[connections] = [line for line in service.said() if "files_allowed" in line]
+            warnings[connections] = [line for line in service.log_lines() if "files_allowed" in line]
             assert service.get("/readyz")["status"] == "ready"
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
-    (line,) = said["257"]
-    assert (said["256"], line["level"]) == ([], "warning")
+    (line,) = warnings["257"]
+    assert (warnings["256"], line["level"]) == ([], "warning")
     assert (line["max_connections"], line["files_needed"], line["files_allowed"]) == (257, 513, 512)
     assert all(word in line["message"] for word in ("ulimit -Hn", "LimitNOFILE", "RUNNER_POLICY_MAX_CONNECTIONS"))
 
 
 def sockets(service: Service) -> int:
-    """How many its process has open."""
+    """The number of open sockets of the service's process."""
     found = 0
-    for place in Path(f"/proc/{service.process.pid}/fd").iterdir():
-        with suppress(OSError):  # closed meanwhile
-            found += str(place.readlink()).startswith("socket:")
+    for file in Path(f"/proc/{service.process.pid}/fd").iterdir():
+        with suppress(OSError):  # closed in the meantime
+            found += str(file.readlink()).startswith("socket:")
     return found
 
 
@@ -329,16 +329,16 @@ def test_connections_whose_answers_are_not_read_are_closed(serve: Callable[..., 
     )
     with serve(BODY_TIMEOUT="2") as service, ExitStack() as stack:
         before = sockets(service)
-        deaf = [stack.enter_context(socket.socket()) for _ in range(2)]
-        for connection in deaf:
+        unread = [stack.enter_context(socket.socket()) for _ in range(2)]
+        for connection in unread:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.connect(("127.0.0.1", service.port))
             connection.setblocking(False)
         with suppress(BlockingIOError):
-            deaf[0].send(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
-            deaf[1].send(stream)
+            unread[0].send(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+            unread[1].send(stream)
             for _ in range(100_000):
-                deaf[1].send(b"%x\r\n%b\r\n" % (len(line), line))
+                unread[1].send(b"%x\r\n%b\r\n" % (len(line), line))
         until(lambda: sockets(service) == before)
         assert service.client().post("/v1/decisions", json=QWEN).status_code == 200
 
@@ -362,9 +362,9 @@ def sent_and_half_closed(service: Service, data: bytes) -> bytes:
 
 
 def test_a_client_that_closes_its_sending_half_is_answered(serve: Callable[..., Any]) -> None:
-    asked = json.dumps(QWEN).encode()
+    body = json.dumps(QWEN).encode()
     batch = json.dumps({"items": [QWEN] * 50}).encode()
-    one = post("/v1/decisions", asked, len(asked))
+    one = post("/v1/decisions", body, len(body))
     with serve() as service, service.client() as client:
         # An answer must start in a second; a worker process takes longer.
         client.post("/v1/decisions/batch", content=batch)
@@ -375,13 +375,13 @@ def test_a_client_that_closes_its_sending_half_is_answered(serve: Callable[..., 
         ):
             assert sent_and_half_closed(service, data).startswith(b"HTTP/1.1 200 OK")
         assert sent_and_half_closed(service, one * 5).count(b"HTTP/1.1 200 OK") == 5
-        lines = b"\n".join([asked] * 300)
+        lines = b"\n".join([body] * 300)
         stream = post("/v1/decisions/batch", lines, len(lines), b"Content-Type: application/x-ndjson")
         assert sent_and_half_closed(service, stream).count(b"decision_id") == 300
 
 
-def test_a_client_that_closes_its_sending_half_early_is_gone(serve: Callable[..., Any]) -> None:
-    asked = json.dumps(QWEN).encode()
+def test_a_client_that_closes_its_sending_half_early_gets_no_answer(serve: Callable[..., Any]) -> None:
+    body = json.dumps(QWEN).encode()
     with serve(BODY_TIMEOUT="3600") as service:
-        for data in (b"", b"GET /livez HTTP/1.1\r\nHost", post("/v1/decisions", asked[:5], len(asked))):
+        for data in (b"", b"GET /livez HTTP/1.1\r\nHost", post("/v1/decisions", body[:5], len(body))):
             assert sent_and_half_closed(service, data) == b""

@@ -26,7 +26,7 @@ def decisions(metrics: dict[str, float]) -> float:
     return sum(number for name, number in metrics.items() if name.startswith("runner_policy_decisions_total"))
 
 
-def test_the_series_that_are_known_are_there_before_anything_happened(serve: Callable[..., Any]) -> None:
+def test_known_series_exist_from_the_start(serve: Callable[..., Any]) -> None:
     with serve() as service:
         metrics = service.metrics()
     zero = {name for name, number in metrics.items() if number == 0 and "_bucket" not in name}
@@ -42,7 +42,7 @@ def test_the_series_that_are_known_are_there_before_anything_happened(serve: Cal
     assert metrics["runner_policy_workers"] == 1
 
 
-def test_every_path_that_is_none_of_ours_is_counted_as_one(shared: Callable[..., Any]) -> None:
+def test_unknown_paths_share_one_series(shared: Callable[..., Any]) -> None:
     paths = [
         "/v1/rules/any",
         "/v1/rules/other",
@@ -72,7 +72,7 @@ def test_every_path_that_is_none_of_ours_is_counted_as_one(shared: Callable[...,
             if number and name.startswith("runner_policy_requests_total")
         }
         families = list(text_string_to_metric_families(client.get("/metrics").text))
-    del names['runner_policy_requests_total{path="/metrics",status="200"}']  # what was counted before
+    del names['runner_policy_requests_total{path="/metrics",status="200"}']  # counted before
     counted = {
         (path, status): number
         for name, number in names.items()
@@ -91,7 +91,7 @@ def test_every_path_that_is_none_of_ours_is_counted_as_one(shared: Callable[...,
     assert {family.name.startswith("runner_policy_") for family in families} == {True}
 
 
-def told(metrics: dict[str, float]) -> list[float]:
+def sums_of(metrics: dict[str, float]) -> list[float]:
     """Metrics summed over the workers; one that does not exist yet counts as 0."""
     return [
         metrics[DECISIONS],
@@ -103,7 +103,9 @@ def told(metrics: dict[str, float]) -> list[float]:
 
 
 @pytest.mark.slow
-def test_two_workers_say_what_was_sent_to_both_and_nothing_is_lost_with_one(serve: Callable[..., Any]) -> None:
+def test_either_worker_reports_the_requests_of_both_and_nothing_is_lost_if_one_is_killed(
+    serve: Callable[..., Any],
+) -> None:
     with serve("--workers", "2") as service:
         pids = service.workers()
         clients = service.client_of_each()
@@ -122,17 +124,17 @@ def test_two_workers_say_what_was_sent_to_both_and_nothing_is_lost_with_one(serv
                 }
 
             # The other worker writes its snapshot at intervals.
-            until(lambda read: told(read()) == [sent, sent, sent + 10, 2, 2], read)
+            until(lambda read: sums_of(read()) == [sent, sent, sent + 10, 2, 2], read)
         os.kill(pids[0], signal.SIGKILL)
         until(lambda: service.times_ready() >= 3)
         until(lambda: service.metrics()["runner_policy_workers"] == 2)
-        assert told(service.metrics())[:3] == [sent, sent, sent + 10]
+        assert sums_of(service.metrics())[:3] == [sent, sent, sent + 10]
         with service.client() as client:
             client.post("/v1/decisions", json=QWEN)
         until(lambda: service.metrics()[DECISIONS] == sent + 1)
 
 
-def test_a_number_that_one_worker_said_is_never_smaller_when_another_is_asked(shared: Callable[..., Any]) -> None:
+def test_a_counter_never_decreases_from_one_worker_to_the_other(shared: Callable[..., Any]) -> None:
     with shared("two-workers") as service:
         first = service.metrics()[DECISIONS]
         one, other = service.client_of_each().values()
@@ -140,7 +142,7 @@ def test_a_number_that_one_worker_said_is_never_smaller_when_another_is_asked(sh
         for number in range(60):
             (one, other)[number % 2].post("/v1/decisions", json=QWEN)
             text = (one, other)[number // 2 % 2].get("/metrics").text
-            found = float(re.search(r'path="/v1/decisions",status="200"\} (\S+)', text)[1])  # type: ignore[index]  # it is there from the start
+            found = float(re.search(r'path="/v1/decisions",status="200"\} (\S+)', text)[1])  # type: ignore[index]  # the series exists from the start
             assert found >= last
             last = found
         until(lambda: service.metrics()[DECISIONS] == first + 60)

@@ -1,6 +1,6 @@
 """The client's address if proxies are in front of the service.
 
-`X-Forwarded-For` counts from the proxies that are configured, and from no other peer.
+`X-Forwarded-For` is read from configured proxies only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOCAL = "127.0.0.1"
 FORWARDED: dict[str, tuple[list[str], str]] = {
     "none": ([], LOCAL),
     "one address": (["192.0.2.7"], "192.0.2.7"),
-    "the last one that no proxy is": (["203.0.113.1, 192.0.2.7, 10.1.2.3, 127.0.0.1"], "192.0.2.7"),
+    "the last one that is not a proxy": (["203.0.113.1, 192.0.2.7, 10.1.2.3, 127.0.0.1"], "192.0.2.7"),
     "a forged one before": (["1.2.3.4", "192.0.2.7"], "192.0.2.7"),
     "only proxies": (["10.9.9.9, 10.1.2.3"], "10.9.9.9"),
     "many headers": (["10.1.2.3"] * 60 + ["192.0.2.7"] + ["10.1.2.3"] * 60, "192.0.2.7"),
@@ -57,37 +57,37 @@ def callers(service: Service) -> dict[str, str]:
 
 
 def _records(service: Service) -> list[dict[str, Any]]:
-    return [line for line in service.said() if "requested_by" in line]
+    return [line for line in service.log_lines() if "requested_by" in line]
 
 
-def test_the_client_of_a_named_proxy_is_an_address_or_the_proxy_itself(serve: Callable[..., Any]) -> None:
+def test_the_client_of_a_configured_proxy_is_an_address_or_the_proxy_itself(serve: Callable[..., Any]) -> None:
     with serve(LOG_STDOUT="true", TRUSTED_PROXIES=" 127.0.0.1, 10.0.0.0/8 ,2001:db8:ffff::/48") as service:
         assert callers(service) == {name: expected for name, (_, expected) in FORWARDED.items()}
 
 
-def test_nobody_is_believed_who_is_not_named(shared: Callable[..., Any]) -> None:
+def test_other_peers_are_not_trusted(shared: Callable[..., Any]) -> None:
     with shared("open") as service:
         assert callers(service) == dict.fromkeys(FORWARDED, LOCAL)
 
 
-def test_workers_believe_the_named_proxies_too(shared: Callable[..., Any]) -> None:
+def test_workers_trust_the_configured_proxies_too(shared: Callable[..., Any]) -> None:
     with shared("two-workers") as service:
         assert callers(service) == {name: expected for name, (_, expected) in FORWARDED.items()}
 
 
-def test_an_entry_that_is_no_address_is_refused() -> None:
+def test_an_entry_that_is_not_an_address_is_refused() -> None:
     for entry, fault in {
         "proxy.example": "'proxy.example' does not appear to be an IPv4 or IPv6 network",
         "*": "'*' does not appear to be an IPv4 or IPv6 network",
         "10.0.0.5/8": "10.0.0.5/8 has host bits set",
     }.items():
         expected = "expected an address or a network such as `10.0.0.5` or `10.0.0.0/8`"
-        said = f"RUNNER_POLICY_TRUSTED_PROXIES: `{entry}`: {expected} ({fault}), not `127.0.0.1,{entry}`"
-        assert refused(TRUSTED_PROXIES=f"127.0.0.1,{entry}") == (2, [said])
+        message = f"RUNNER_POLICY_TRUSTED_PROXIES: `{entry}`: {expected} ({fault}), not `127.0.0.1,{entry}`"
+        assert refused(TRUSTED_PROXIES=f"127.0.0.1,{entry}") == (2, [message])
 
 
-async def seen(client: tuple[str, int] | None, *proxies: str) -> Any:
-    """The client that the application is given of a connection whose other side has this address."""
+async def client_seen_for(client: tuple[str, int] | None, *proxies: str) -> Any:
+    """The client that the application sees for a connection from this address."""
     found: list[Any] = []
 
     async def app(scope: Scope, _: Receive, __: Send) -> None:
@@ -105,14 +105,14 @@ async def seen(client: tuple[str, int] | None, *proxies: str) -> Any:
     return found[0]
 
 
-def test_connections_without_an_address_and_with_a_mapped_one_are_known() -> None:
+def test_a_peer_may_have_no_address_or_a_mapped_one() -> None:
     async def ask() -> list[Any]:
         return [
-            await seen(None, "10.0.0.0/8"),
-            await seen(("::ffff:10.0.0.5", 1), "10.0.0.0/8"),
-            await seen(("::1", 1), "::1"),
-            await seen(("fe80::1%eth0", 1), "10.0.0.0/8"),
-            await seen(("10.0.0.5", 1)),
+            await client_seen_for(None, "10.0.0.0/8"),
+            await client_seen_for(("::ffff:10.0.0.5", 1), "10.0.0.0/8"),
+            await client_seen_for(("::1", 1), "::1"),
+            await client_seen_for(("fe80::1%eth0", 1), "10.0.0.0/8"),
+            await client_seen_for(("10.0.0.5", 1)),
         ]
 
     assert asyncio.run(ask()) == [None, ("192.0.2.7", 0), ("192.0.2.7", 0), ("fe80::1%eth0", 1), ("10.0.0.5", 1)]

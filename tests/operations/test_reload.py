@@ -20,7 +20,7 @@ from policy.rules.loader import read_folder
 from service.app import create_app
 from service.settings import Settings
 
-from .conftest import JSON, QWEN, RULE, TITLE, edit, retitled, until
+from .conftest import JSON, QWEN, RULE, TITLE, edit, retitle, until
 from .test_life import refused
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ def remove(folder: Path, rule: str) -> None:
         path.unlink()
 
 
-# what is good
+# valid rules
 
 
-def test_an_edit_a_removed_file_and_a_new_one_are_taken_up(serve: Callable[..., Any], folder: Path) -> None:
-    kept = {name: (folder / name).read_text() for name in (RULE, CASES)}
+def test_an_edit_a_removed_file_and_a_new_file_are_loaded(serve: Callable[..., Any], folder: Path) -> None:
+    texts = {name: (folder / name).read_text() for name in (RULE, CASES)}
     with serve("--rules", str(folder)) as service:
         revisions = [service.revision()]
         assert decided(service) == "fallback"
@@ -61,24 +61,24 @@ def test_an_edit_a_removed_file_and_a_new_one_are_taken_up(serve: Callable[..., 
         remove(folder, "kv-connector-fallback")
         until(lambda: decided(service) == "default")
         revisions.append(service.revision())
-        for name, text in kept.items():
+        for name, text in texts.items():
             replace_file(folder / name, text)
         until(lambda: decided(service) == "fallback" and service.revision() == revisions[0])
         state, metrics = service.state(), service.metrics()
     assert (len(set(revisions)), state["rules"]["last_error"]) == (3, None)
     assert metrics['runner_policy_reloads_total{result="accepted"}'] == 3
-    loaded = service.says("rules loaded")
+    loaded = service.messages("rules loaded")
     assert [(line["before"], line["revision"]) for line in loaded] == list(
         zip(revisions, [*revisions[1:], revisions[0]], strict=True)
     )
 
 
-def test_files_that_are_written_one_by_one_end_as_one_revision(
+def test_files_that_are_written_one_by_one_are_one_revision_at_the_end(
     serve: Callable[..., Any], folder: Path, few_rules: Path
 ) -> None:
     with serve("--rules", str(folder)) as service:
         before = service.revision()
-        folder.rename(folder.with_name("elsewhere"))  # at once: without some of its files it might be good
+        folder.rename(folder.with_name("elsewhere"))  # all files at once: a part of them might be valid
         until(lambda: not service.metrics()["runner_policy_last_reload_successful"])
         assert service.revision() == before
         folder.mkdir()
@@ -91,7 +91,7 @@ def test_files_that_are_written_one_by_one_end_as_one_revision(
         until(lambda: service.metrics()["runner_policy_last_reload_successful"])
 
 
-def mounted(volume: Path, name: str, source: Path) -> None:
+def mount(volume: Path, name: str, source: Path) -> None:
     """Write a new version as the kubelet does for a ConfigMap: a folder, then one rename of the link to it."""
     shutil.copytree(source, volume / name)
     link = volume / "..data_tmp"
@@ -105,47 +105,47 @@ def mounted(volume: Path, name: str, source: Path) -> None:
         shutil.rmtree(old)
 
 
-def test_a_configmap_is_taken_up_when_its_link_is_swapped(
+def test_a_configmap_is_loaded_when_its_link_is_swapped(
     serve: Callable[..., Any], folder: Path, tmp_path: Path
 ) -> None:
     volume = tmp_path / "volume"
     volume.mkdir()
-    mounted(volume, "..2026_01_01", folder)
+    mount(volume, "..2026_01_01", folder)
     with serve("--rules", str(volume)) as service:
         for number in range(2):
             before = service.revision()
-            retitled(folder, f"Version {number}")
-            mounted(volume, f"..2026_02_0{number}", folder)
+            retitle(folder, f"Version {number}")
+            mount(volume, f"..2026_02_0{number}", folder)
             until(lambda before: service.revision() != before, before)
             assert service.get("/v1/rules/kv-connector-fallback")["title"] == f"Version {number}"
         assert service.state()["rules"]["last_error"] is None
 
 
-def test_a_folder_is_taken_up_when_the_link_that_leads_to_it_is_swapped(
+def test_a_folder_is_loaded_when_the_link_to_it_is_swapped(
     serve: Callable[..., Any], folder: Path, tmp_path: Path
 ) -> None:
     link, other = tmp_path / "current", tmp_path / "other"
     link.symlink_to(folder)
     shutil.copytree(folder, other)
-    retitled(other, "Elsewhere")
+    retitle(other, "Elsewhere")
     with serve("--rules", str(link)) as service:
         before = service.revision()
         (tmp_path / "next").symlink_to(other)
         (tmp_path / "next").rename(link)
         until(lambda: service.revision() != before)
-        retitled(other, "Elsewhere again")  # what the link leads to now is what is watched
+        retitle(other, "Elsewhere again")  # the new target of the link is watched
         until(lambda: service.get("/v1/rules/kv-connector-fallback")["title"] == "Elsewhere again")
 
 
-def test_what_changed_while_it_started_is_taken_up(serve: Callable[..., Any], folder: Path) -> None:
+def test_changes_during_the_start_are_loaded(serve: Callable[..., Any], folder: Path) -> None:
     done = threading.Event()
 
     def change() -> None:
         number = 0
         while not done.wait(0.01):
             number += 1
-            retitled(folder, f"Number {number}")
-        retitled(folder, "The last")
+            retitle(folder, f"Number {number}")
+        retitle(folder, "The last")
 
     thread = threading.Thread(target=change)
     thread.start()
@@ -159,21 +159,21 @@ def test_what_changed_while_it_started_is_taken_up(serve: Callable[..., Any], fo
 
 
 @pytest.mark.slow
-def test_rules_stay_where_they_are_not_to_be_looked_for(serve: Callable[..., Any], folder: Path) -> None:
+def test_changed_rules_are_ignored_if_reloading_is_off(serve: Callable[..., Any], folder: Path) -> None:
     with serve("--rules", str(folder), "--no-reload", "--workers", "2") as service:
         before = service.revision()
-        retitled(folder, "Unseen")
+        retitle(folder, "Unseen")
         os.kill(service.workers()[0], signal.SIGKILL)
         until(lambda: service.times_ready() >= 3)
         assert {service.revision() for _ in range(20)} == {before}
 
 
-# what is not
+# invalid rules
 
 
-def broken(folder: Path, how: str) -> str:
-    """Break the rules; where the fault is to be seen."""
-    match how:
+def broken(folder: Path, kind: str) -> str:
+    """Break the rules in one way, and return the beginning of the fault."""
+    match kind:
         case "YAML":
             edit(folder / RULE, TITLE, "title: [")
             return f"{RULE}:"
@@ -193,56 +193,56 @@ def broken(folder: Path, how: str) -> str:
                 if (folder / "conditions").is_dir()
                 else next(folder.rglob("conditions/*.yaml"))
             )
-            other = source.with_name("nobodys.yaml")
+            other = source.with_name("unused.yaml")
             replace_file(
                 other,
                 source.read_text()
-                .replace(f"condition: {source.stem}", "condition: nobodys")
-                .replace(f"id: {source.stem}", "id: nobodys"),
+                .replace(f"condition: {source.stem}", "condition: unused")
+                .replace(f"id: {source.stem}", "id: unused"),
             )
             return f"{other.relative_to(folder)}:"
-        case "no UTF-8":
+        case "not UTF-8":
             (folder / "house/binary.yaml").write_bytes(b"\xff")
             return "house/binary.yaml:1:1: cannot be read"
         case _:
-            raise AssertionError(how)
+            raise AssertionError(kind)
 
 
-HOWS = ("YAML", "unknown fact", "failing case", "broken cases", "unused condition", "no UTF-8")
+KINDS = ("YAML", "unknown fact", "failing case", "broken cases", "unused condition", "not UTF-8")
 
 
-def test_broken_rules_never_replace_the_last_good_ones_and_are_shown_everywhere(
+def test_broken_rules_never_replace_the_last_valid_ones_and_are_reported_everywhere(
     serve: Callable[..., Any], folder: Path, few_rules: Path
 ) -> None:
     with serve("--rules", str(folder)) as service:
         good = service.revision()
-        for how in HOWS:
-            policy, state = until(told, service, broken(folder, how))
+        for kind in KINDS:
+            policy, state = until(reported, service, broken(folder, kind))
             metrics = service.metrics()
             assert (policy["revision"], state["revision"], state["status"]) == (good, good, "ready")
             assert (metrics["runner_policy_last_reload_successful"], decided(service)) == (0, "fallback")
             restore(folder, few_rules)
             until(lambda: service.metrics()["runner_policy_last_reload_successful"])
             assert (service.revision(), service.get("/v1/policy")["last_reload_error"]) == (good, None)
-        assert service.metrics()['runner_policy_reloads_total{result="rejected"}'] == len(HOWS)
-        assert not service.says("the rules could not be checked")
+        assert service.metrics()['runner_policy_reloads_total{result="rejected"}'] == len(KINDS)
+        assert not service.messages("the rules could not be checked")
 
 
-def told(service: Service, place: str) -> tuple[Any, Any] | None:
-    """The policy and the state of the same reload attempt, once both and the log report a fault at ``place``."""
+def reported(service: Service, start: str) -> tuple[Any, Any] | None:
+    """The policy and the state of the same reload attempt, once both and the log report a fault with ``start``."""
     policy, state = service.get("/v1/policy"), service.state()
     shown = [(policy["last_reload_error"] or {}).get("errors"), state["rules"]["last_error"]]
-    shown += [line["faults"] for line in service.says("rules rejected; the loaded ones stay in use")[-1:]]
+    shown += [line["faults"] for line in service.messages("rules rejected; the loaded ones stay in use")[-1:]]
     is_same = shown[0] is not None and policy["last_reload_error"]["at"] == state["rules"]["last_tried_at"]
     return (
         (policy, state)
-        if is_same and [any(place in fault for fault in faults or ()) for faults in shown] == [True] * 3
+        if is_same and [any(start in fault for fault in faults or ()) for faults in shown] == [True] * 3
         else None
     )
 
 
 def restore(folder: Path, source: Path) -> None:
-    """The folder is as the source, each file at once."""
+    """Restore the folder from the source, each file atomically."""
     for path in folder.rglob("*.yaml"):
         original = source / path.relative_to(folder)
         if not original.exists():
@@ -255,7 +255,7 @@ def restore(folder: Path, source: Path) -> None:
 
 # changes that leave the rules incomplete
 
-UNWHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
+INCOMPLETE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "the layer is a link to nowhere": (
         "house",
         lambda path: path.symlink_to("nowhere"),
@@ -281,12 +281,12 @@ UNWHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
 
 
 @contextmanager
-def unwhole(folder: Path, how: str) -> Iterator[str]:
-    """Something else is where a part of the rules was, for as long as the block lasts; how its fault begins."""
-    name, put_there, fault = UNWHOLE[how]
+def incomplete(folder: Path, kind: str) -> Iterator[str]:
+    """Replace a part of the rules for the duration of the block; yields the beginning of the fault."""
+    name, put, fault = INCOMPLETE[kind]
     path, aside = folder / name, folder.with_name("aside")
     path.rename(aside)
-    put_there(path)
+    put(path)
     try:
         yield fault
     finally:
@@ -297,19 +297,19 @@ def unwhole(folder: Path, how: str) -> Iterator[str]:
         aside.rename(path)
 
 
-@pytest.mark.parametrize("how", UNWHOLE)
-def test_rules_that_are_not_whole_keep_it_from_starting(folder: Path, how: str) -> None:
-    with unwhole(folder, how) as fault:
+@pytest.mark.parametrize("kind", INCOMPLETE)
+def test_incomplete_rules_prevent_the_start(folder: Path, kind: str) -> None:
+    with incomplete(folder, kind) as fault:
         code, lines = refused("--rules", str(folder))
     assert (code, [line for line in lines if line.startswith(f"{folder}/{fault}")] != []) == (3, True), lines
 
 
 @pytest.mark.slow
-def test_rules_that_are_not_whole_leave_the_ones_before_until_they_are(serve: Callable[..., Any], folder: Path) -> None:
+def test_incomplete_rules_never_replace_the_loaded_ones(serve: Callable[..., Any], folder: Path) -> None:
     with serve("--rules", str(folder)) as service:
         good = service.revision()
-        for how in UNWHOLE:
-            with unwhole(folder, how) as fault:
+        for kind in INCOMPLETE:
+            with incomplete(folder, kind) as fault:
                 until(
                     lambda fault: any(line.startswith(fault) for line in service.state()["rules"]["last_error"] or ()),
                     fault,
@@ -317,10 +317,10 @@ def test_rules_that_are_not_whole_leave_the_ones_before_until_they_are(serve: Ca
                 assert (service.revision(), decided(service)) == (good, "fallback")
             until(lambda: service.state()["rules"]["last_error"] is None)
             assert service.revision() == good
-        assert not service.says("the rules could not be checked")
+        assert not service.messages("the rules could not be checked")
 
 
-def test_what_a_link_leads_to_outside_the_folder_is_looked_at_again(serve: Callable[..., Any], folder: Path) -> None:
+def test_the_target_of_a_link_to_outside_the_folder_is_watched(serve: Callable[..., Any], folder: Path) -> None:
     outside = folder.with_name("outside")
     (folder / "house").rename(outside)
     (folder / "house").symlink_to("../outside")
@@ -334,14 +334,12 @@ def test_what_a_link_leads_to_outside_the_folder_is_looked_at_again(serve: Calla
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_swapped_over_and_over_ends_with_what_is_there_last(
-    serve: Callable[..., Any], folder: Path
-) -> None:
+def test_after_many_swaps_of_a_folder_its_last_content_is_loaded(serve: Callable[..., Any], folder: Path) -> None:
     other, aside = folder.with_name("other"), folder.with_name("aside")
     shutil.copytree(folder, other)
     with serve("--rules", str(folder)) as service:
         for number in range(30):
-            retitled(other, f"Number {number}")
+            retitle(other, f"Number {number}")
             (folder / "house").rename(aside)
             (other / "house").rename(folder / "house")
             aside.rename(other / "house")
@@ -356,9 +354,7 @@ def test_a_folder_that_is_swapped_over_and_over_ends_with_what_is_there_last(
         )
 
 
-def test_rules_that_the_engine_refuses_or_never_ends_with_leave_the_ones_before(
-    serve: Callable[..., Any], folder: Path
-) -> None:
+def test_rules_that_do_not_always_decide_never_replace_the_loaded_ones(serve: Callable[..., Any], folder: Path) -> None:
     with serve("--rules", str(folder)) as service:
         good = service.revision()
         remove(folder, "v2-by-default")
@@ -370,13 +366,13 @@ def test_rules_that_the_engine_refuses_or_never_ends_with_leave_the_ones_before(
 
 
 @pytest.mark.slow
-def test_every_worker_takes_a_revision_up_soon(serve: Callable[..., Any], folder: Path) -> None:
+def test_every_worker_loads_a_new_revision(serve: Callable[..., Any], folder: Path) -> None:
     with serve("--rules", str(folder), "--workers", "3") as service:
         clients = service.client_of_each()
         assert len(clients) == 3
         revisions = [service.revision()]
         for number in range(2):
-            retitled(folder, f"Number {number}")
+            retitle(folder, f"Number {number}")
             service.everywhere(
                 "/v1/rules/kv-connector-fallback", lambda rule, number=number: rule["title"] == f"Number {number}"
             )
@@ -390,22 +386,22 @@ def test_every_worker_takes_a_revision_up_soon(serve: Callable[..., Any], folder
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_while_rules_and_tokens_are_broken_is_replaced_with_what_was_good_last(
+def test_a_worker_that_dies_while_rules_and_tokens_are_broken_is_replaced_with_the_last_valid_ones(
     serve: Callable[..., Any], folder: Path, tokens: Tokens
 ) -> None:
     first = tokens.add("first", "read")
     with serve("--rules", str(folder), "--workers", "2", "--tokens", str(tokens.path), token=first) as service:
         before = service.revision()
-        retitled(folder, "Published")
+        retitle(folder, "Published")
         second = tokens.add("second", "read")
-        until(lambda: len(service.says("rules loaded")) == len(service.says("tokens loaded")) == 2)
+        until(lambda: len(service.messages("rules loaded")) == len(service.messages("tokens loaded")) == 2)
         good = service.revision()
         edit(folder / RULE, "title: Published", "title: [")
         replace_file(tokens.path, "tokens: [")
         until(
             lambda: (
                 service.state()["rules"]["last_error"]
-                and len(service.says("the file of tokens was rejected; the previous tokens stay valid")) == 2
+                and len(service.messages("the file of tokens was rejected; the previous tokens stay valid")) == 2
             )
         )
         victim, other = service.workers()
@@ -432,7 +428,7 @@ def test_a_worker_that_dies_while_rules_and_tokens_are_broken_is_replaced_with_w
 
 
 @pytest.mark.slow
-def test_a_batch_and_a_stream_under_way_are_decided_by_one_revision(serve: Callable[..., Any], folder: Path) -> None:
+def test_a_batch_and_a_stream_in_progress_are_decided_by_one_revision(serve: Callable[..., Any], folder: Path) -> None:
     with serve("--rules", str(folder)) as service, service.client() as client:
         stop = threading.Event()
         batches: list[set[str]] = []
@@ -453,7 +449,7 @@ def test_a_batch_and_a_stream_under_way_are_decided_by_one_revision(serve: Calla
             for number in range(2):
                 yield json.dumps(KV).encode() + b"\n"
                 sent.append(number)
-                retitled(folder, f"Number {number}")
+                retitle(folder, f"Number {number}")
                 until(lambda: service.revision() != loaded[-1])
                 loaded.append(service.revision())
                 until(lambda: any(loaded[-1] in each for each in batches))
@@ -478,9 +474,7 @@ def test_a_batch_and_a_stream_under_way_are_decided_by_one_revision(serve: Calla
         ("/v1/dry-run", "application/json"),
     ],
 )
-def test_a_decision_by_another_revision_than_is_asked_for_is_refused(
-    shared: Callable[..., Any], path: str, type_: str
-) -> None:
+def test_a_request_for_another_revision_is_refused(shared: Callable[..., Any], path: str, type_: str) -> None:
     with shared("open") as service:
         loaded = service.revision()
     body = json.dumps({"items": [KV]} if (path, type_) == ("/v1/decisions/batch", "application/json") else KV)
@@ -506,10 +500,10 @@ def test_a_decision_by_another_revision_than_is_asked_for_is_refused(
     )
 
 
-def test_what_is_decided_after_a_swap_is_asked_for_by_the_new_revision(serve: Callable[..., Any], folder: Path) -> None:
+def test_after_a_reload_only_the_new_revision_matches(serve: Callable[..., Any], folder: Path) -> None:
     with serve("--rules", str(folder)) as service, service.client() as client:
         old = service.revision()
-        for _ in range(4):  # kept answers of the rules before must not outlive them
+        for _ in range(4):  # cached answers of the previous rules must not be used
             assert client.post("/v1/decisions", json=KV).json()["outcome"] == "fallback"
         remove(folder, "kv-connector-fallback")
         until(lambda: service.revision() != old)
@@ -522,7 +516,7 @@ def test_what_is_decided_after_a_swap_is_asked_for_by_the_new_revision(serve: Ca
     assert old not in document
 
 
-def test_a_thread_that_builds_changed_rules_pauses_for_the_requests_beside_it(
+def test_a_thread_that_builds_changed_rules_pauses_for_requests(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path
 ) -> None:
     worked, pauses = count(), list[float]()
@@ -534,4 +528,6 @@ def test_a_thread_that_builds_changed_rules_pauses_for_the_requests_beside_it(
     published = replace(state.published, revision="new", rules=texts)
     state.build_answers(published, state.answers)
     known = state.answers.policy.releases.known
-    assert pauses == [9.0] * (len(texts) + 2 * len(known))  # of files read, of releases resolved, of those compiled
+    assert pauses == [9.0] * (
+        len(texts) + 2 * len(known)
+    )  # for each file read, each release resolved, each release compiled

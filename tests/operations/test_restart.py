@@ -1,4 +1,4 @@
-"""The end of the service for those who are connected: no request of a client that follows HTTP is lost."""
+"""Shutdowns and restarts with open connections: no request of a client that follows HTTP is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLOSE = b"connection: close"
 
 
 def answer(connection: socket.socket) -> bytes:
-    """The head of one answer, after its body has come too; what there is of it where the connection ends before."""
+    """The head of one answer, once its body has arrived; what was received if the connection ends before."""
     found = b""
     while b"\r\n\r\n" not in found or len(found) < length(found):
         part = connection.recv(65536)
@@ -42,8 +42,8 @@ def answer(connection: socket.socket) -> bytes:
     return found.partition(b"\r\n\r\n")[0]
 
 
-def length(found: bytes) -> int:
-    head, _, _ = found.partition(b"\r\n\r\n")
+def length(answer: bytes) -> int:
+    head, _, _ = answer.partition(b"\r\n\r\n")
     (line,) = [line for line in head.split(b"\r\n") if line.startswith(b"content-length:")]
     return len(head) + 4 + int(line.partition(b":")[2])
 
@@ -57,7 +57,7 @@ def listens(port: int) -> bool:
 
 
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
-def test_open_connections_are_answered_once_more_and_told_to_end(serve: Callable[..., Any], workers: str) -> None:
+def test_open_connections_get_one_more_answer_and_are_closed(serve: Callable[..., Any], workers: str) -> None:
     with serve("--workers", workers, SHUTDOWN_TIMEOUT="60") as service, ExitStack() as stack:
         busy, silent, fresh, *idle = (stack.enter_context(connected(service)) for _ in range(8))
         for connection in (silent, *idle):
@@ -78,7 +78,7 @@ def test_open_connections_are_answered_once_more_and_told_to_end(serve: Callable
         assert service.process.wait(PATIENCE) == 0
 
 
-def test_the_last_answer_of_a_connection_says_that_it_is_the_last(serve: Callable[..., Any]) -> None:
+def test_the_last_answer_of_a_connection_announces_its_end(serve: Callable[..., Any]) -> None:
     with serve() as service, connected(service) as connection:
         connection.sendall(REQUEST)
         answer(connection)
@@ -89,7 +89,7 @@ def test_the_last_answer_of_a_connection_says_that_it_is_the_last(serve: Callabl
 
 
 class Client(threading.Thread):
-    """Sends requests one after the other; sends none again that it has sent."""
+    """Sends requests one after the other, and never repeats one."""
 
     def __init__(self, port: int) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ def test_a_restart_loses_no_request(serve: Callable[..., Any], workers: str) -> 
                     ),
                     before,
                 )
-                ended(service)
+                stop(service)
     finally:
         for client in clients:
             client.ended.set()
@@ -152,13 +152,13 @@ def test_a_restart_loses_no_request(serve: Callable[..., Any], workers: str) -> 
     assert [client.lost for client in clients] == [0] * len(clients)
 
 
-def ended(service: Service) -> None:
+def stop(service: Service) -> None:
     service.process.terminate()
     assert service.process.wait(PATIENCE) == 0
 
 
 class Echo(asyncio.Protocol):
-    """Answers what it gets."""
+    """Sends back what it receives."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -167,7 +167,7 @@ class Echo(asyncio.Protocol):
         self.transport.write(data)  # type: ignore[attr-defined]  # asyncio's types have no transport of both kinds here
 
 
-def test_a_connection_that_the_system_has_accepted_is_served_after_the_service_listens_no_more(
+def test_a_connection_that_was_accepted_before_the_socket_closed_is_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Connection, "ending", False)

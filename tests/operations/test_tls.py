@@ -39,8 +39,8 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path, "authority")
 
 
-def shown(service: Service, context: ssl.SSLContext) -> int:
-    """The number of the certificate that a new connection is shown."""
+def served_certificate(service: Service, context: ssl.SSLContext) -> int:
+    """The serial number of the certificate that a new connection gets."""
     with (
         socket.create_connection(("127.0.0.1", service.port)) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
@@ -50,7 +50,7 @@ def shown(service: Service, context: ssl.SSLContext) -> int:
     return x509.load_der_x509_certificate(data).serial_number
 
 
-def test_a_client_of_an_authority_that_was_taken_out_cannot_resume_a_session(
+def test_a_client_with_a_certificate_cannot_resume_a_session(
     shared: Callable[..., Any], shared_services: SharedServices
 ) -> None:
     contexts = [
@@ -75,7 +75,7 @@ def test_a_client_of_an_authority_that_was_taken_out_cannot_resume_a_session(
     assert [found[:2] for found in (*first, *again)] == [(None, b""), (False, b"HTTP/1.1 200 OK")] * 2
 
 
-def heard(service: Service, token: str, context: ssl.SSLContext) -> bool:
+def is_answered(service: Service, token: str, context: ssl.SSLContext) -> bool:
     """Whether a client with this certificate gets an answer over a new connection."""
     try:
         with service.client(token, verify=context) as client:
@@ -84,14 +84,14 @@ def heard(service: Service, token: str, context: ssl.SSLContext) -> bool:
         return False
 
 
-def test_only_tls_from_1_2_on_is_spoken(shared: Callable[..., Any], shared_services: SharedServices) -> None:
+def test_only_tls_from_1_2_on_is_accepted(shared: Callable[..., Any], shared_services: SharedServices) -> None:
     with shared("tls") as service:
         found = {}
         for version in (ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             context = trusting(shared_services.authority)
             context.set_ciphers("ALL:@SECLEVEL=0")
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # that is the point of it
+                warnings.simplefilter("ignore", DeprecationWarning)  # old versions are the point here
                 context.minimum_version = context.maximum_version = version
             try:
                 with service.client(verify=context) as client:
@@ -103,7 +103,7 @@ def test_only_tls_from_1_2_on_is_spoken(shared: Callable[..., Any], shared_servi
     assert found == {"TLSv1_1": 0, "TLSv1_2": 200, "TLSv1_3": 200}
 
 
-def test_a_connection_that_begins_no_tls_is_closed(shared: Callable[..., Any]) -> None:
+def test_a_connection_without_a_handshake_is_closed(shared: Callable[..., Any]) -> None:
     with shared("tls") as service:
         with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as silent:
             assert silent.recv(1) == b""
@@ -111,33 +111,33 @@ def test_a_connection_that_begins_no_tls_is_closed(shared: Callable[..., Any]) -
 
 
 @pytest.mark.slow
-def test_a_renewed_certificate_is_shown_by_every_worker_and_a_broken_one_by_none(
+def test_every_worker_serves_a_renewed_certificate_and_none_a_broken_one(
     serve: Callable[..., Any], authority: Authority
 ) -> None:
     cert, key = authority.issue("service")
     trust = trusting(authority)
     with serve("--tls-cert", str(cert), "--tls-key", str(key), "--workers", "2", tls=trust) as service:
-        first = shown(service, trust)
-        with service.client() as kept:
-            assert kept.get("/livez").text == "ok\n"
+        first = served_certificate(service, trust)
+        with service.client() as open_client:
+            assert open_client.get("/livez").text == "ok\n"
             authority.issue("service")
-            until(lambda: len(service.says("certificate loaded")) == 2)
-            second = {shown(service, trust) for _ in range(10)}
-            assert (len(second), first in second, kept.get("/livez").text) == (1, False, "ok\n")
+            until(lambda: len(service.messages("certificate loaded")) == 2)
+            second = {served_certificate(service, trust) for _ in range(10)}
+            assert (len(second), first in second, open_client.get("/livez").text) == (1, False, "ok\n")
         good = key.read_text()
-        refused_before = len(service.says(REFUSED))  # the certificate may have been read before its key was written
+        refused_before = len(service.messages(REFUSED))  # the certificate may have been read before its key was written
         replace_file(key, authority.issue("stranger")[1].read_text())
-        until(lambda: len(service.says(REFUSED)) == refused_before + 2)
-        assert {shown(service, trust) for _ in range(10)} == second
-        os.kill(service.workers()[0], signal.SIGKILL)  # its successor waits until the key fits again
+        until(lambda: len(service.messages(REFUSED)) == refused_before + 2)
+        assert {served_certificate(service, trust) for _ in range(10)} == second
+        os.kill(service.workers()[0], signal.SIGKILL)  # its successor waits until the key matches again
         until(lambda: len(service.workers()) == 1)
         replace_file(key, good)
         until(lambda: service.times_ready() >= 3)
-        assert {shown(service, trust) for _ in range(10)} == second
+        assert {served_certificate(service, trust) for _ in range(10)} == second
         assert service.process.poll() is None
 
 
-def test_a_client_without_a_certificate_is_not_heard_and_one_with_it_needs_its_token(
+def test_a_client_without_a_certificate_gets_no_answer_and_one_with_it_needs_its_token(
     serve: Callable[..., Any], authority: Authority, tokens: Tokens, tmp_path: Path
 ) -> None:
     cert, key = authority.issue("service")
@@ -164,21 +164,21 @@ def test_a_client_without_a_certificate_is_not_heard_and_one_with_it_needs_its_t
             "unknown": trusting(authority, client=unknown),
             "known": trusting(authority, client=known),
         }.items():
-            for asked, text in {"without": None, "with": token}.items():
+            for case, text in {"without": None, "with": token}.items():
                 try:
                     with service.client(text, verify=context) as client:
-                        found[f"{name} {asked}"] = client.get("/v1/policy").status_code
+                        found[f"{name} {case}"] = client.get("/v1/policy").status_code
                 except httpx.TransportError:
-                    found[f"{name} {asked}"] = 0
+                    found[f"{name} {case}"] = 0
         later = Authority(tmp_path, "later")
         other = later.issue("newcomer")
         replace_file(clients.path, clients.path.read_text() + later.path.read_text())
         newcomer, left = (trusting(authority, client=each) for each in (other, known))
         until(lambda: service.client(token, verify=newcomer).get("/v1/policy").status_code == 200)
-        assert heard(service, token, left)
+        assert is_answered(service, token, left)
         replace_file(clients.path, later.path.read_text())
-        until(lambda: not heard(service, token, left))
-        assert heard(service, token, newcomer)
+        until(lambda: not is_answered(service, token, left))
+        assert is_answered(service, token, newcomer)
     assert found == {
         "none without": 0,
         "none with": 0,
@@ -189,12 +189,12 @@ def test_a_client_without_a_certificate_is_not_heard_and_one_with_it_needs_its_t
     }
 
 
-def test_authorities_of_clients_are_enough_to_listen_beyond_this_machine(shared: Callable[..., Any]) -> None:
+def test_client_certificates_are_enough_to_listen_on_other_addresses(shared: Callable[..., Any]) -> None:
     with shared("tls-clients") as service:
         assert service.get("/v1/policy")["revision"]
 
 
-def test_a_key_that_wants_a_password_is_refused_and_nobody_is_asked_for_it(authority: Authority) -> None:
+def test_a_key_with_a_password_is_refused_without_a_prompt(authority: Authority) -> None:
     cert, key = authority.issue("service")
     locked = key.with_name("locked.key")
     done = subprocess.run(

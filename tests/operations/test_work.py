@@ -1,4 +1,4 @@
-"""Requests that need much work: bounded in total, run beside the others, ended when no client waits."""
+"""Requests that need much work: limited in total, run in worker processes, ended when their client has left."""
 
 from __future__ import annotations
 
@@ -82,16 +82,16 @@ def kinds(items: list[Any]) -> list[str]:
 
 
 def worker_processes(service: Service) -> set[int]:
-    """The processes that work on requests, of a service with one that serves."""
+    """The worker processes of a service with one serving process."""
     found = set()
-    for place in Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split():
+    for child in Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split():
         with suppress(OSError):
-            if b"spawn_main" in Path(f"/proc/{place}/cmdline").read_bytes():
-                found.add(int(place))
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.add(int(child))
     return found
 
 
-def served_here() -> ServiceState:
+def local_state() -> ServiceState:
     settings = Settings(log=SecretStr("off"))
     published = first(RulesFolder(default_folder()))[0]
     return ServiceState(settings, published, HubModels(None), Recorder(Metrics()), Access(None, 0, Metrics()), "0")
@@ -101,9 +101,9 @@ def served_here() -> ServiceState:
 
 
 def test_a_worker_process_answers_as_the_event_loop_does() -> None:
-    served = served_here()
+    served = local_state()
     answers, settings = served.answers, served.job_settings()
-    asking = RequestContext("v1/decisions", "somebody", 0)
+    context = RequestContext("v1/decisions", "somebody", 0)
     bodies = [
         json.dumps(request).encode()
         for version in (None, *answers.policy.releases.known)
@@ -131,9 +131,9 @@ def test_a_worker_process_answers_as_the_event_loop_does() -> None:
         )
         found = run(job, answers.texts, today())
         assert found is not None
-        here = answers.decision(body, asking)
-        assert here is not None
-        assert {**json.loads(found.body), "decision_id": ""} == {**json.loads(here), "decision_id": ""}
+        direct = answers.decision(body, context)
+        assert direct is not None
+        assert {**json.loads(found.body), "decision_id": ""} == {**json.loads(direct), "decision_id": ""}
         assert (found.status, [number for _, number in found.counts], found.decisions) == (
             200,
             [1],
@@ -141,8 +141,8 @@ def test_a_worker_process_answers_as_the_event_loop_does() -> None:
         )
 
 
-def test_a_process_that_does_not_know_the_rules_says_so() -> None:
-    served = served_here()
+def test_a_process_without_the_rules_has_no_result() -> None:
+    served = local_state()
     job = Job(
         JobKind.DECISION,
         "sha256:unknown",
@@ -159,28 +159,28 @@ def test_a_process_that_does_not_know_the_rules_says_so() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_is_answered_and_nobody_else_is_refused(name: str, attacked: Service) -> None:
+def test_an_attack_is_answered_and_no_other_caller_is_refused(name: str, attacked: Service) -> None:
     attack = ATTACKS[name]
     with attacked.client() as client, attacked.client() as other, ThreadPoolExecutor() as pool:
-        under_way = pool.submit(client.post, attack.path, content=attack.body(), headers=dict(attack.headers))
+        in_progress = pool.submit(client.post, attack.path, content=attack.body(), headers=dict(attack.headers))
         answered = [other.post("/v1/decisions", json=QWEN).status_code for _ in range(20)] + [
             other.get("/livez").status_code
         ]
-        assert (set(answered), under_way.result().status_code // 100 in {2, 4}) == ({200}, True)
+        assert (set(answered), in_progress.result().status_code // 100 in {2, 4}) == ({200}, True)
 
 
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    from .conftest import started  # noqa: PLC0415  # the fixture `serve` is a test's own
+    from .conftest import started  # noqa: PLC0415  # the fixture `serve` belongs to one test
 
     with started(tmp_path_factory.mktemp("attacked"), LOG="") as service:
         yield service
 
 
-# the product of all factors
+# limits on all items together
 
 
-def test_a_request_has_so_many_decisions_over_all_its_items_and_engines(serve: Callable[..., Any]) -> None:
+def test_all_items_and_engines_of_a_request_share_the_limit_of_decisions(serve: Callable[..., Any]) -> None:
     with serve(MAX_DECISIONS="40") as service, service.client() as client:
         items = client.post(BATCH, json={"items": [manifest(25), manifest(25), QWEN]}).json()["items"]
         first_items, second = (
@@ -199,7 +199,7 @@ def test_a_request_has_so_many_decisions_over_all_its_items_and_engines(serve: C
         assert ["decision" in item for item in dry] == [True, True, False, False]
 
 
-def test_the_answer_to_a_batch_is_bounded(serve: Callable[..., Any]) -> None:
+def test_the_size_of_the_answer_to_a_batch_is_limited(serve: Callable[..., Any]) -> None:
     with serve(MAX_ANSWER=str(1 << 16)) as service, service.client() as client:
         answer = client.post(BATCH, json={"items": [deployment(n) for n in range(50)]})
         found = kinds(answer.json()["items"])
@@ -208,7 +208,7 @@ def test_the_answer_to_a_batch_is_bounded(serve: Callable[..., Any]) -> None:
         assert len(answer.content) < 1 << 17
 
 
-def test_work_that_takes_too_long_is_ended_and_the_next_is_done(serve: Callable[..., Any]) -> None:
+def test_work_that_takes_too_long_is_aborted_and_the_next_request_is_answered(serve: Callable[..., Any]) -> None:
     with serve(JOB_TIMEOUT="1") as service, service.client() as client:
         refused = client.post(BATCH, content=heavy(10_000))
         assert (refused.status_code, kind(refused.json())) == (422, "too-much-work")
@@ -228,10 +228,10 @@ def test_a_request_that_takes_too_much_memory_is_refused_and_the_next_is_answere
 @pytest.mark.parametrize(
     "further", [b"", b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["alone", "pipelined"]
 )
-def test_work_ends_when_its_client_goes_away(serve: Callable[..., Any], further: bytes) -> None:
+def test_work_ends_when_its_client_disconnects(serve: Callable[..., Any], further: bytes) -> None:
     body = heavy(10_000)
     with serve() as service, service.client() as client:
-        assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]  # the process is there
+        assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]  # the process has started
         (process,) = worker_processes(service)
         connection = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
         connection.sendall(
@@ -245,8 +245,8 @@ def test_work_ends_when_its_client_goes_away(serve: Callable[..., Any], further:
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
 
 
-LEFT_LINES = b'{"facts":{}}\n' * 4600
-CHUNK = b"%x\r\n%b\r\n" % (len(LEFT_LINES), LEFT_LINES)
+UNREAD_LINES = b'{"facts":{}}\n' * 4600
+CHUNK = b"%x\r\n%b\r\n" % (len(UNREAD_LINES), UNREAD_LINES)
 
 
 @pytest.mark.parametrize(
@@ -270,8 +270,8 @@ CHUNK = b"%x\r\n%b\r\n" % (len(LEFT_LINES), LEFT_LINES)
         "reset after a pipelined request",
     ],
 )
-def test_a_stream_ends_when_its_client_goes_away(serve: Callable[..., Any], sent: bytes, resets: bool) -> None:  # noqa: FBT001  # a parameter
-    """Also while it waits for the caller's rate: the lines that arrived would take minutes."""
+def test_a_stream_ends_when_its_client_disconnects(serve: Callable[..., Any], sent: bytes, resets: bool) -> None:  # noqa: FBT001  # a parameter
+    """Even while it waits for the rate limit, at which the lines that arrived would take minutes."""
     head = (
         b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n"
@@ -292,35 +292,37 @@ def test_a_stream_ends_when_its_client_goes_away(serve: Callable[..., Any], sent
 @pytest.mark.slow
 def test_a_worker_process_that_was_killed_is_replaced_and_its_request_is_answered(serve: Callable[..., Any]) -> None:
     with serve() as service, service.client() as client, ThreadPoolExecutor() as pool:
-        under_way = pool.submit(client.post, BATCH, content=heavy(10_000))
+        in_progress = pool.submit(client.post, BATCH, content=heavy(10_000))
         (process,) = until(lambda: worker_processes(service))
         os.kill(process, signal.SIGKILL)
-        answered = under_way.result()
+        answered = in_progress.result()
         assert (answered.status_code, len(answered.json()["items"])) == (200, 10_000)
         assert process not in worker_processes(service)
 
 
 @pytest.mark.slow
-def test_a_request_whose_worker_processes_are_killed_twice_is_told_to_come_again(serve: Callable[..., Any]) -> None:
+def test_a_request_whose_worker_processes_are_killed_twice_is_refused_with_retry_after(
+    serve: Callable[..., Any],
+) -> None:
     with serve() as service, service.client() as client, ThreadPoolExecutor() as pool:
-        under_way = pool.submit(client.post, BATCH, content=heavy(10_000))
+        in_progress = pool.submit(client.post, BATCH, content=heavy(10_000))
         killed: set[int] = set()
-        while not under_way.done():
+        while not in_progress.done():
             for process in worker_processes(service) - killed:
                 os.kill(process, signal.SIGKILL)
                 killed.add(process)
-        refused = under_way.result()
+        refused = in_progress.result()
         assert (refused.status_code, kind(refused.json()), refused.headers["retry-after"]) == (503, "busy", "1")
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
 
 
-def test_worker_processes_end_with_the_service_also_where_that_is_killed(serve: Callable[..., Any]) -> None:
+def test_worker_processes_end_with_the_service_even_if_it_is_killed(serve: Callable[..., Any]) -> None:
     with serve() as service, ThreadPoolExecutor() as pool, service.client() as client:
-        under_way = pool.submit(client.post, BATCH, content=heavy(10_000))
+        in_progress = pool.submit(client.post, BATCH, content=heavy(10_000))
         processes = until(lambda: worker_processes(service))
         service.process.kill()
         until(lambda: not any(map(lives, processes)))
-        assert under_way.exception() is not None
+        assert in_progress.exception() is not None
 
 
 # a caller's share
@@ -341,16 +343,16 @@ def test_one_caller_s_work_leaves_room_for_others(serve: Callable[..., Any], tok
             started.wait()
             return int(client.post(BATCH, content=heavy(4000)).status_code)
 
-        under_way = [pool.submit(ask) for _ in range(6)]
+        in_progress = [pool.submit(ask) for _ in range(6)]
         started.wait()
         until(lambda: worker_processes(service))
         assert kinds(other.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
-        assert not all(future.done() for future in under_way)
-        assert [future.result() for future in under_way] == [200] * 6
+        assert not all(future.done() for future in in_progress)
+        assert [future.result() for future in in_progress] == [200] * 6
 
 
 def test_a_caller_gets_all_slots_but_one_and_waits_for_its_own() -> None:
-    async def found() -> list[str]:
+    async def run_jobs() -> list[str]:
         shared, order = Slots(3, 1, "busy"), []
         ready, go = asyncio.Event(), asyncio.Event()
 
@@ -371,16 +373,16 @@ def test_a_caller_gets_all_slots_but_one_and_waits_for_its_own() -> None:
         await asyncio.gather(*tasks)
         return order
 
-    assert asyncio.run(found()) == ["a", "a", "b", "a"]
+    assert asyncio.run(run_jobs()) == ["a", "a", "b", "a"]
 
 
 def _order(shared: Slots, *waves: list[tuple[str, bool]]) -> list[list[str]]:
-    """The callers, in the order in which they got slots: at first, and after each one that ended.
+    """The callers, in the order in which they got slots: at first, and after the end of each job.
 
-    Each wave has callers, and whether their jobs are short. The first wave holds slots while the others come.
+    A wave has callers, each with whether its job is short. The first wave holds slots while the others arrive.
     """
 
-    async def found() -> list[list[str]]:
+    async def run_jobs() -> list[list[str]]:
         ends: list[asyncio.Event] = []
         order: list[str] = []
 
@@ -405,10 +407,10 @@ def _order(shared: Slots, *waves: list[tuple[str, bool]]) -> list[list[str]]:
         await asyncio.gather(*tasks)
         return steps
 
-    return asyncio.run(found())
+    return asyncio.run(run_jobs())
 
 
-def test_a_free_slot_goes_to_the_caller_with_the_fewest_and_then_the_least_recent_time(
+def test_a_free_slot_goes_to_the_caller_with_the_fewest_slots_and_then_the_least_recent_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
@@ -446,7 +448,7 @@ def test_short_jobs_have_a_slot_while_long_ones_have_all_others() -> None:
 
 
 def test_a_request_that_stops_waiting_leaves_its_slot_to_the_next() -> None:
-    async def found() -> list[str]:
+    async def run_jobs() -> list[str]:
         shared, order = Slots(1, 8, "busy"), []
 
         async def work(caller: str) -> None:
@@ -454,17 +456,17 @@ def test_a_request_that_stops_waiting_leaves_its_slot_to_the_next() -> None:
                 order.append(caller)
                 await asyncio.sleep(0.01)
 
-        first_one, gone, last = (asyncio.ensure_future(work(caller)) for caller in "abc")
+        first_one, cancelled, last = (asyncio.ensure_future(work(caller)) for caller in "abc")
         await asyncio.sleep(0)
-        gone.cancel()
+        cancelled.cancel()
         await asyncio.gather(first_one, last)
         return order
 
-    assert asyncio.run(found()) == ["a", "c"]
+    assert asyncio.run(run_jobs()) == ["a", "c"]
 
 
-def test_requests_that_stop_waiting_while_a_slot_becomes_free_fail_no_other() -> None:
-    async def found() -> list[object]:
+def test_requests_that_stop_waiting_while_a_slot_becomes_free_do_not_fail_others() -> None:
+    async def run_jobs() -> list[object]:
         shared, end = Slots(2, 8, "busy"), asyncio.Event()
 
         async def work(caller: str) -> str:
@@ -474,24 +476,24 @@ def test_requests_that_stop_waiting_while_a_slot_becomes_free_fail_no_other() ->
 
         tasks = [asyncio.ensure_future(work(caller)) for caller in "abcde"]
         await asyncio.sleep(0)
-        end.set()  # in the turn in which a and b go on, c and d are cancelled
-        for gone in tasks[2:4]:
-            gone.cancel()
+        end.set()  # c and d are cancelled in the turn of the loop in which a and b continue
+        for task in tasks[2:4]:
+            task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         async with shared.slot("f"), shared.slot("g"):  # both slots are free
             return [result if isinstance(result, str) else type(result) for result in results]
 
     cancelled = asyncio.CancelledError
-    assert asyncio.run(found()) == ["a", "b", cancelled, cancelled, "e"]
+    assert asyncio.run(run_jobs()) == ["a", "b", cancelled, cancelled, "e"]
 
 
-def test_a_caller_that_had_slots_waits_no_longer_than_it_had_them_whoever_else_comes(
+def test_a_caller_that_had_slots_waits_no_longer_than_it_had_them_whichever_callers_follow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
     monkeypatch.setattr(slots, "monotonic", lambda: now[0])
 
-    async def found() -> int:
+    async def run_jobs() -> int:
         shared = Slots(1, 8, "busy")
         order: list[str] = []
 
@@ -510,7 +512,7 @@ def test_a_caller_that_had_slots_waits_no_longer_than_it_had_them_whoever_else_c
         await asyncio.gather(*tasks)
         return order.index("old", 1)
 
-    assert asyncio.run(found()) <= 7
+    assert asyncio.run(run_jobs()) <= 7
 
 
 def test_a_caller_with_a_long_job_has_the_reserved_slot_for_a_short_one() -> None:
@@ -532,37 +534,37 @@ def test_a_short_request_is_answered_while_two_callers_hold_the_other_processes(
         service.client(three) as other,
         ThreadPoolExecutor() as pool,
     ):
-        under_way = [
+        in_progress = [
             pool.submit(client.post, BATCH, content=body) for client in (first_client, second_client, first_client)
         ]
         until(lambda: len(worker_processes(service)) == 2)
         assert kinds(other.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
-        assert not all(future.done() for future in under_way[:2])
-        assert [future.result().status_code for future in under_way] == [200] * 3
+        assert not all(future.done() for future in in_progress[:2])
+        assert [future.result().status_code for future in in_progress] == [200] * 3
 
 
 def test_one_caller_gets_at_most_half_of_the_streams() -> None:
-    bound = StreamLimit(4, "too-many-streams")
-    with bound.slot("a"), bound.slot("a"):
+    limit = StreamLimit(4, "too-many-streams")
+    with limit.slot("a"), limit.slot("a"):
         with (
             pytest.raises(Refused, match="2 of at most 4 are open, 2 of them by this caller, which may have 2"),
-            bound.slot("a"),
+            limit.slot("a"),
         ):
             pass
-        with bound.slot("b"), bound.slot("b"), pytest.raises(Refused, match="4 of at most 4"), bound.slot("c"):
+        with limit.slot("b"), limit.slot("b"), pytest.raises(Refused, match="4 of at most 4"), limit.slot("c"):
             pass
-        with bound.slot("c"):
+        with limit.slot("c"):
             pass
 
 
-def test_streams_that_drip_leave_room_for_decisions(serve: Callable[..., Any]) -> None:
+def test_slow_streams_leave_room_for_decisions(serve: Callable[..., Any]) -> None:
     head = (
         b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n"
     ) % BATCH.encode()
     with serve(MAX_STREAMS="4") as service, service.client() as client:
-        dripping = [socket.create_connection(("127.0.0.1", service.port), PATIENCE) for _ in range(2)]
-        for connection in dripping:
+        slow = [socket.create_connection(("127.0.0.1", service.port), PATIENCE) for _ in range(2)]
+        for connection in slow:
             connection.sendall(head + b"1\r\n{\r\n")
             assert connection.recv(12) == b"HTTP/1.1 200"
         refused = client.post(BATCH, content=b'{"facts":{}}\n', headers=LINES)
@@ -572,12 +574,12 @@ def test_streams_that_drip_leave_room_for_decisions(serve: Callable[..., Any]) -
             True,
         )
         assert client.post("/v1/decisions", json=QWEN).json()["runner"] == "v2"
-        for connection in dripping:
+        for connection in slow:
             connection.close()
         until(lambda: client.post(BATCH, content=b'{"facts":{}}\n', headers=LINES).status_code == 200)
 
 
-def test_the_bodies_that_a_process_holds_are_bounded_together(serve: Callable[..., Any]) -> None:
+def test_the_total_size_of_the_bodies_in_a_process_is_limited(serve: Callable[..., Any]) -> None:
     head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n" % BATCH.encode()
     with serve(MAX_BODIES=str(1 << 20)) as service, service.client() as client:
         holding = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
@@ -601,16 +603,16 @@ def test_the_bodies_that_a_process_holds_are_bounded_together(serve: Callable[..
 def test_the_rate_counts_decisions_and_not_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(access, "monotonic", lambda: now[0])
-    asked = Access(None, 10, Metrics())
-    caller = asked.caller(("10.0.0.1", 1), {}, "decide")
-    assert asked.charge(caller, 39) == pytest.approx(3.0)
-    for now[0], answered in ((2.9, False), (3.0, False), (3.2, True)):
-        if answered:
-            asked.caller(("10.0.0.1", 1), {}, "decide")
+    control = Access(None, 10, Metrics())
+    caller = control.caller(("10.0.0.1", 1), {}, "decide")
+    assert control.charge(caller, 39) == pytest.approx(3.0)
+    for now[0], is_allowed in ((2.9, False), (3.0, False), (3.2, True)):
+        if is_allowed:
+            control.caller(("10.0.0.1", 1), {}, "decide")
         else:
             with pytest.raises(Refused, match="more than 10 decisions a second"):
-                asked.caller(("10.0.0.1", 1), {}, "decide")
-    assert asked.caller(("10.0.0.2", 1), {}, "decide") == "10.0.0.2"
+                control.caller(("10.0.0.1", 1), {}, "decide")
+    assert control.caller(("10.0.0.2", 1), {}, "decide") == "10.0.0.2"
 
 
 def test_a_batch_is_charged_for_each_of_its_decisions(shared: Callable[..., Any]) -> None:
@@ -651,16 +653,16 @@ def test_candidate_rules_are_charged_by_their_time(serve: Callable[..., Any], to
 def test_only_the_seconds_beyond_the_decisions_are_charged() -> None:
     charged: list[tuple[str, int]] = []
     pool = Pool(1, 30.0, HubModels(None), None, lambda *charge: charged.append(charge))
-    job = Job(JobKind.BATCH, "", b"", b"", False, "", "a", 0, served_here().job_settings())
+    job = Job(JobKind.BATCH, "", b"", b"", False, "", "a", 0, local_state().job_settings())
     for seconds, decisions in ((0.99, 0), (1.5, 100), (1.5, 99), (30.0, 10_000), (30.0, 1)):
         pool._charge_work(job, seconds, decisions)
     assert charged == [("a", 1), ("a", 2999)]
 
 
-# what is done elsewhere is counted and logged here
+# counts and log records of worker processes
 
 
-def test_decisions_of_worker_processes_are_counted_and_logged_and_leave_nothing_behind(
+def test_decisions_of_worker_processes_are_counted_and_logged_and_leave_no_files(
     serve: Callable[..., Any], tmp_path: Path
 ) -> None:
     def counted(client: httpx.Client) -> float:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from policy.proof.claims import Proof
 
-LAST = {"effect": "default-v2", "order": 0, "message": "V2"}
-
 
 @pytest.fixture(scope="module")
 def shipped(policy: Policy) -> Callable[[], Proof]:
@@ -28,12 +26,12 @@ def shipped(policy: Policy) -> Callable[[], Proof]:
 
 
 @pytest.mark.slow
-def test_the_shipped_rules_are_all_of_use(shipped: Callable[[], Proof]) -> None:
+def test_no_shipped_rule_is_unreachable_or_redundant(shipped: Callable[[], Proof]) -> None:
     assert shipped().faults == ()
 
 
 @pytest.mark.slow
-def test_patch_releases_decide_alike_and_no_others(shipped: Callable[[], Proof]) -> None:
+def test_only_patch_releases_are_equivalent(shipped: Callable[[], Proof]) -> None:
     proof = shipped()
     assert [group for group in proof.equivalent if len(group) > 1] == [
         ("0.20.0", "0.20.2"),
@@ -45,7 +43,7 @@ def test_patch_releases_decide_alike_and_no_others(shipped: Callable[[], Proof])
 
 
 @pytest.mark.slow
-def test_neighbours_that_differ_have_a_deployment_for_each_difference(shipped: Callable[[], Proof]) -> None:
+def test_each_step_between_releases_lists_the_rules_that_changed(shipped: Callable[[], Proof]) -> None:
     proof = shipped()
     steps = {(step.before, step.after): {change.rule for change in step.changes} for step in proof.steps}
     assert {pair for pair, rules in steps.items() if not rules} == {
@@ -65,7 +63,7 @@ def policy_of(rules: Mapping[str, str], *known: str) -> Policy:
 
 V2 = rule_text("v2", "default-v2", "always")
 MOE = {"model_config.is_moe": True}
-BROKEN: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
+FAULTY_RULES: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
     ({"v2": V2, "moe": rule_text("moe", "not-default", MOE)}, []),
     (
         {"v2": V2, "never": rule_text("never", "not-default", {"all": [MOE, {"model_config": "absent"}]})},
@@ -105,14 +103,14 @@ BROKEN: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("rules", "expected"), BROKEN)
-def test_a_rule_that_is_of_no_use_is_found(rules: dict[str, str], expected: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(("rules", "expected"), FAULTY_RULES)
+def test_unreachable_and_redundant_rules_are_reported(rules: dict[str, str], expected: list[tuple[str, str]]) -> None:
     proof = prove(policy_of(rules))
     assert sorted((fault.path, fault.message) for fault in proof.faults) == expected
     assert proof.equivalent == (("0.22.0", "0.23.0"),)
 
 
-def test_a_fault_names_exactly_the_releases_that_have_it() -> None:
+def test_a_fault_names_the_releases_that_have_it() -> None:
     rules = {
         "v2": V2,
         "early": rule_text("early", "not-default", MOE, vllm=">=0.22,<0.23"),
@@ -131,7 +129,7 @@ def with_house(rules: Mapping[str, str], house: Mapping[str, str]) -> Policy:
     return Policy(load(Sources({"releases.yaml": "known: ['0.22.0', '0.23.0']\ndefault: '0.23.0'\n", **texts})))
 
 
-def wanted(name: str, when: Any, **members: str) -> str:
+def house_rule(name: str, when: Any, **members: str) -> str:
     """A house rule for V1."""
     dates = {"owner": "tests", "review_by": "2027-03-01", "blocked_by": "nothing"}
     return rule_text(name, "fallback-v1", when, **dates, **members)
@@ -143,17 +141,26 @@ UPSTREAM = {"v2": V2, "moe": rule_text("moe", "not-default", MOE)}
 @pytest.mark.parametrize(
     ("house", "expected"),
     [
-        ({"wall": wanted("wall", "always")}, ["upstream/moe.yaml", "upstream/v2.yaml"]),
-        ({"wall": wanted("wall", "always", until="2027-03-01")}, []),
+        ({"wall": house_rule("wall", "always")}, ["upstream/moe.yaml", "upstream/v2.yaml"]),
+        ({"wall": house_rule("wall", "always", until="2027-03-01")}, []),
         (
-            {"wall": wanted("wall", "always", until="2027-04-01"), "part": wanted("part", MOE, until="2027-03-01")},
+            {
+                "wall": house_rule("wall", "always", until="2027-04-01"),
+                "part": house_rule("part", MOE, until="2027-03-01"),
+            },
             ["house/part.yaml"],
         ),
-        ({"wall": wanted("wall", "always", until="2027-03-01"), "part": wanted("part", MOE, until="2027-04-01")}, []),
+        (
+            {
+                "wall": house_rule("wall", "always", until="2027-03-01"),
+                "part": house_rule("part", MOE, until="2027-04-01"),
+            },
+            [],
+        ),
     ],
     ids=["no end", "an end", "ends first", "ends last"],
 )
-def test_a_rule_is_redundant_only_if_it_is_on_every_day(house: dict[str, str], expected: list[str]) -> None:
+def test_a_rule_is_redundant_only_if_it_is_redundant_on_every_day(house: dict[str, str], expected: list[str]) -> None:
     proof = prove(with_house(UPSTREAM, house))
     assert sorted(fault.path for fault in proof.faults) == expected
     assert proof.equivalent == (("0.22.0", "0.23.0"),)

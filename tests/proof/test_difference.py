@@ -1,7 +1,4 @@
-"""Each statement about all facts is right for each of them.
-
-They are checked against the engine deployment by deployment, and against brute force over a small space.
-"""
+"""Proved differences, checked against the engine on single deployments and by brute force on a small space."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ Facts = dict[str, Any]
 
 
 def edited(sources: Sources, path: str, **members: Any) -> Policy:
-    """The catalogue with fields of one rule replaced; fields of a range go to its first."""
+    """The policy with fields of one rule replaced; ``when`` and ``vllm`` are those of its first range."""
     document = yaml.safe_load(sources.rules[path])
     for name, value in members.items():
         (document["releases"][0] if name in {"when", "vllm"} else document)[name] = value
@@ -55,7 +52,7 @@ def conditions(policy: Policy, release: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_model_of_the_rules_answers_as_the_engine_does(policy: Policy, release: str) -> None:
+def test_the_symbolic_rules_agree_with_the_engine(policy: Policy, release: str) -> None:
     space = Space(conditions(policy, release))
     side = Symbolic(policy.catalogue.rules_of(release), space, series(release))
     replay = Replay((policy, release), (policy, release))
@@ -90,7 +87,7 @@ def test_a_model_of_the_rules_answers_as_the_engine_does(policy: Policy, release
 
 
 def deployments(space: Space, names: list[str]) -> Iterator[Facts]:
-    """Every deployment of a reduced space: all that can be reasons of the named facts, a value of each kind."""
+    """Every combination of values of the named facts."""
     facts = [space.facts[name] for name in names]
     values = [
         list(fact.values) if isinstance(fact, Choice) else [[], ["LlamaForCausalLM"], ["Another"]] for fact in facts
@@ -99,11 +96,11 @@ def deployments(space: Space, names: list[str]) -> Iterator[Facts]:
         stated: Facts = {}
         for fact, value in zip(facts, chosen, strict=True):
             if fact.fact.default != value and not (isinstance(fact, Choice) and value == fact.fact.default):
-                *above, last = fact.fact.name.split(".")
-                place = stated
-                for step in above:
-                    place = place.setdefault(step, {})
-                place.setdefault(
+                *parents, last = fact.fact.name.split(".")
+                position = stated
+                for step in parents:
+                    position = position.setdefault(step, {})
+                position.setdefault(
                     last, {} if value is True and fact.fact.kind == "presence" else getattr(value, "text", value)
                 )
         yield stated
@@ -134,7 +131,7 @@ def step(before: ProofOutcome, after: ProofOutcome) -> tuple[Any, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("release", "path", "members"), EDITS)
-def test_nothing_that_brute_force_finds_is_missing(
+def test_every_difference_found_by_brute_force_is_reported(
     policy: Policy, sources: Sources, release: str, path: str, members: dict[str, Any]
 ) -> None:
     other = edited(sources, path, **members)
@@ -153,7 +150,7 @@ def test_nothing_that_brute_force_finds_is_missing(
     assert {change.rule for change in changes} == {path.rpartition("/")[2].removesuffix(".yaml")}
 
 
-def test_a_witness_is_smallest(policy: Policy, sources: Sources) -> None:
+def test_a_witness_is_minimal(policy: Policy, sources: Sources) -> None:
     edit = edit_of(policy, edited(sources, KV, when=NARROWED))
     shown = [
         (effect.releases, effect.change.rule, step(effect.change.before, effect.change.after), effect.change.facts)
@@ -172,18 +169,15 @@ def test_a_witness_is_smallest(policy: Policy, sources: Sources) -> None:
 
 
 def rewritten(sources: Sources) -> Sources:
-    """Equivalent rules in another form.
-
-    Keys in another order, other layout, no comments, other folders, ranges split, conditions written differently.
-    """
+    """Equivalent rules: keys reordered, another layout, no comments, files moved, ranges split."""
     texts = {}
     for path, text in sources.rules.items():
         document = yaml.safe_load(text)
         if "effect" in document:
             split = [part for part in document["releases"] if part["vllm"] == ">=0.22,<0.25"]
             for part in split:
-                place = document["releases"].index(part)
-                document["releases"][place : place + 1] = [
+                position = document["releases"].index(part)
+                document["releases"][position : position + 1] = [
                     {**part, "vllm": ">=0.22,<0.23"},
                     {**part, "vllm": ">=0.23,<0.25"},
                 ]
@@ -202,7 +196,7 @@ def test_an_edit_that_only_reformats_moves_and_splits_is_proved_to_change_nothin
     assert (edit.effects, edit.changes_something) == ((), False)
 
 
-SAME: list[tuple[str, str, Any]] = [
+EQUIVALENT_CONDITIONS: list[tuple[str, str, Any]] = [
     ("0.22.0", KV, {"all": [{"kv_transfer_config": "present"}, {"kv_transfer_config": "present"}]}),
     ("0.22.0", KV, {"any": [{"kv_transfer_config": "present"}, NARROWED]}),
     ("0.22.0", KV, {"not": {"kv_transfer_config": "absent"}}),
@@ -217,8 +211,8 @@ SAME: list[tuple[str, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "path", "when"), SAME)
-def test_another_wording_of_a_condition_is_proved_to_be_the_same(
+@pytest.mark.parametrize(("release", "path", "when"), EQUIVALENT_CONDITIONS)
+def test_equivalent_conditions_are_proved_equivalent(
     policy: Policy, sources: Sources, release: str, path: str, when: Any
 ) -> None:
     other = edited(sources, path, when=when)
@@ -227,7 +221,7 @@ def test_another_wording_of_a_condition_is_proved_to_be_the_same(
     assert differences(*rules, (series(release), series(release)), Replay((policy, release), (other, release))) == []
 
 
-def test_an_answer_that_is_not_what_was_said_is_no_proof(policy: Policy, sources: Sources) -> None:
+def test_a_replay_that_contradicts_the_solver_fails_the_proof(policy: Policy, sources: Sources) -> None:
     other = edited(sources, KV, when=NARROWED)
     rules = policy.catalogue.rules_of("0.22.0"), other.catalogue.rules_of("0.22.0")
     with pytest.raises(ProofFailed, match="kv_transfer_config"):
@@ -235,7 +229,7 @@ def test_an_answer_that_is_not_what_was_said_is_no_proof(policy: Policy, sources
 
 
 @pytest.mark.parametrize("fact", ["model_config.architectures", "kv_transfer_config.kv_connector"])
-def test_what_is_said_of_all_texts_is_true_of_a_rule_that_names_one_called_another(fact: str) -> None:
+def test_a_value_named_another_does_not_clash_with_the_placeholder_for_other_values(fact: str) -> None:
     def policy_of(*names: str) -> Policy:
         when = {fact: {"has_any_of" if fact.endswith("s") else "in": list(names)}}
         texts = {"v2": rule_text("v2", "default-v2"), "named": rule_text("named", "not-default", when)}
@@ -257,7 +251,7 @@ def test_what_is_said_of_all_texts_is_true_of_a_rule_that_names_one_called_anoth
     assert not edit_of(before, policy_of("B", "Another")).effects
 
 
-def test_another_order_of_a_list_is_a_change(policy: Policy, sources: Sources) -> None:
+def test_reordering_a_feature_list_is_a_change(policy: Policy, sources: Sources) -> None:
     pair = sorted(
         (path for path, text in sources.rules.items() if "effect: exclude-v2" in text),
         key=lambda path: int(yaml.safe_load(sources.rules[path])["order"]),
@@ -275,7 +269,7 @@ def test_another_order_of_a_list_is_a_change(policy: Policy, sources: Sources) -
     assert all(effect.change.before.runner == effect.change.after.runner for effect in edit.effects)
 
 
-def test_a_new_release_is_compared_with_the_one_below_it_and_one_that_goes_is_told(
+def test_a_new_release_is_compared_with_the_previous_one_and_a_removed_one_is_reported(
     policy: Policy, sources: Sources
 ) -> None:
     releases = yaml.safe_load(sources.rules["releases.yaml"])
@@ -289,45 +283,45 @@ def test_a_new_release_is_compared_with_the_one_below_it_and_one_that_goes_is_to
     )
 
 
-def ending(sources: Sources, until: str | None, **edits: Any) -> Policy:
+def with_end(sources: Sources, until: str | None, **edits: Any) -> Policy:
     return edited(sources, KV, review_by="2027-03-01", **edits, **({} if until is None else {"until": until}))
 
 
-LAST, AFTER = date(2027, 3, 1), date(2027, 3, 2)
+LAST_DAY, DAY_AFTER = date(2027, 3, 1), date(2027, 3, 2)
 AFFECTED = ("0.22.0", "0.22.1", "0.23.0", "0.24.0")
 
 
 def first_days(base: Policy, head: Policy, today: date) -> dict[date | None, set[str]]:
-    """For each first day of a change, the releases in which something changes from then on."""
+    """The affected releases, by the day on which the change begins."""
     found: dict[date | None, set[str]] = {}
     for effect in edit_of(base, head, today=today).effects:
         found.setdefault(effect.since, set()).update(effect.releases)
     return found
 
 
-def test_the_end_of_a_rule_changes_decisions_from_the_day_after_on(policy: Policy, sources: Sources) -> None:
-    head = ending(sources, "2027-03-01")
-    assert first_days(policy, head, LAST) == {AFTER: set(AFFECTED)}
-    assert first_days(policy, head, AFTER) == {None: set(AFFECTED)}
-    shown = [effect.change for effect in edit_of(policy, head, today=LAST).effects]
+def test_the_end_of_a_rule_changes_decisions_from_the_next_day(policy: Policy, sources: Sources) -> None:
+    head = with_end(sources, "2027-03-01")
+    assert first_days(policy, head, LAST_DAY) == {DAY_AFTER: set(AFFECTED)}
+    assert first_days(policy, head, DAY_AFTER) == {None: set(AFFECTED)}
+    shown = [effect.change for effect in edit_of(policy, head, today=LAST_DAY).effects]
     assert {(change.rule, change.before.runner) for change in shown} >= {("kv-connector-fallback", "v1")}
 
 
 def test_removing_a_rule_that_has_ended_is_proved_to_change_nothing(sources: Sources) -> None:
-    base = ending(sources, "2027-03-01")
+    base = with_end(sources, "2027-03-01")
     head = Policy(load(Sources({path: text for path, text in sources.rules.items() if path != KV})))
-    assert first_days(base, head, AFTER) == {}
-    assert first_days(base, head, LAST) == {None: set(AFFECTED)}
+    assert first_days(base, head, DAY_AFTER) == {}
+    assert first_days(base, head, LAST_DAY) == {None: set(AFFECTED)}
 
 
 def test_moving_an_end_changes_the_days_between(sources: Sources) -> None:
-    base, head = ending(sources, "2027-03-01"), ending(sources, "2027-04-01")
-    assert first_days(base, head, LAST) == first_days(head, base, LAST) == {AFTER: set(AFFECTED)}
-    assert first_days(base, head, AFTER) == {None: set(AFFECTED)}
+    base, head = with_end(sources, "2027-03-01"), with_end(sources, "2027-04-01")
+    assert first_days(base, head, LAST_DAY) == first_days(head, base, LAST_DAY) == {DAY_AFTER: set(AFFECTED)}
+    assert first_days(base, head, DAY_AFTER) == {None: set(AFFECTED)}
     assert first_days(base, head, date(2027, 4, 2)) == {}
 
 
 def test_an_edit_of_a_rule_that_has_ended_changes_nothing(sources: Sources) -> None:
-    base, head = ending(sources, "2027-03-01"), ending(sources, "2027-03-01", when=NARROWED)
-    assert first_days(base, head, AFTER) == {}
-    assert first_days(base, head, LAST) == {None: set(AFFECTED)}
+    base, head = with_end(sources, "2027-03-01"), with_end(sources, "2027-03-01", when=NARROWED)
+    assert first_days(base, head, DAY_AFTER) == {}
+    assert first_days(base, head, LAST_DAY) == {None: set(AFFECTED)}

@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from policy.vllm.verify.verification import ReleaseProcess
 
 
-class Remembered:
-    """A release's answers, each computed once: they do not depend on the rules that they are compared with."""
+class CachedRelease:
+    """A release process that caches its answers, which do not depend on the rules they are compared with."""
 
-    def __init__(self, asked: ReleaseProcess) -> None:
-        self.found, self._asked = asked.found, asked
+    def __init__(self, process: ReleaseProcess) -> None:
+        self.found, self._process = process.found, process
         self._answers: dict[str, dict[str, Any]] = {}
 
     def answer(self, facts: dict[str, Any]) -> dict[str, Any]:
         key = json.dumps(facts, sort_keys=True)
         if key not in self._answers:
-            self._answers[key] = self._asked.answer(facts)
+            self._answers[key] = self._process.answer(facts)
         return dict(self._answers[key])
 
 
 @pytest.fixture(scope="session")
-def processes() -> Iterator[Callable[[Path], Remembered]]:
-    """The process of each source in use."""
+def processes() -> Iterator[Callable[[Path], CachedRelease]]:
+    """The process of a source, started on first use."""
     with ExitStack() as stack:
-        yield cache(lambda source: Remembered(stack.enter_context(release_process(source))))
+        yield cache(lambda source: CachedRelease(stack.enter_context(release_process(source))))
 
 
 @pytest.fixture
-def remembered(processes: Callable[[Path], Remembered], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sources are queried through those processes."""
+def cached_releases(processes: Callable[[Path], CachedRelease], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make verification and drafting use the cached processes."""
     for module in ("verification", "drafting"):
         monkeypatch.setattr(
             f"policy.vllm.verify.{module}.release_process", lambda source: nullcontext(processes(source))

