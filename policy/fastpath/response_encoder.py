@@ -1,9 +1,9 @@
-"""Encode a common decision as JSON by joining fragments that were encoded beforehand.
+"""Encode common decisions as JSON by joining fragments that were encoded beforehand.
 
-Owns the counterpart of ``request_decoder``: it encodes decisions on requests decoded there, if the only warnings are
+It is the counterpart of ``request_decoder``: it encodes decisions on requests decoded there, if the only warnings are
 vLLM's own advice. For all others it returns ``None``, and the decision is assembled and encoded in full. Both paths
-give the same bytes except for the id; a property test checks this. It saves 5 of 52 µs of a decision in process, in the
-median of four runs of 5,000 documents.
+produce the same bytes except for the id; a property test checks this. It saves 5 of 52 µs of a decision in process, in
+the median of four runs of 5,000 documents.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ResponseEncoder:
         without: WithoutVariable | UnsetType,
         today: date,
     ) -> bytes | None:
-        """The decision as JSON, or ``None`` if it is not a common one and has to be assembled in full."""
+        """The decision as JSON, or ``None`` if it is not a common one and must be assembled in full."""
         facts, ruling, upstream, final, set_to = (
             request.facts,
             evaluation.ruling,
@@ -123,7 +123,7 @@ class ResponseEncoder:
         )
 
     def _tail(self, request: Request, without: WithoutVariable | UnsetType) -> bytes:
-        """The fields from ``vllm_version`` on."""
+        """The fields of a decision from ``vllm_version`` on."""
         return b'"vllm_version":%b,"release":%b,"policy":%b%b' % (
             encode(request.vllm_version),
             encode(request.release),
@@ -133,5 +133,5 @@ class ResponseEncoder:
 
 
 def _listed(texts: Sequence[bytes]) -> bytes:
-    """Escaped texts as the items of a JSON list."""
+    """The items of a JSON list, from escaped texts."""
     return b'"%b"' % b'","'.join(texts) if texts else b""

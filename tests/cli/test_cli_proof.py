@@ -521,7 +521,7 @@ def test_a_claim_that_does_not_hold_ends_with_1_at_its_rule(
 ) -> None:
     place = small({"all": [{"model_config.is_moe": True}, {"model_config": "absent"}]})
     done = call("rules", "prove", place, "--format", form)
-    said = "in 0.23.0, unreachable rule: no facts fulfil its condition; correct it, or remove the range"
+    said = "in 0.23.0, unreachable rule: no facts meet its condition; correct it, or remove the range"
     where = f"{place}/upstream/moe.yaml"
     assert done.code == 1
     assert (

@@ -708,7 +708,7 @@ def test_a_release_that_was_not_checked_is_warned_of(
     assert decided(policy, {"model_config": QWEN3}, version, **members).warnings == warnings
 
 
-OVERDUE = ["the house rule `kv-connector-fallback` was to be reviewed by 2027-06-30; its owner is inference-platform"]
+OVERDUE = ["the house rule `kv-connector-fallback` was due for review by 2027-06-30; its owner is inference-platform"]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from policy.proof.difference import ProofFailed, ProofOutcome, differences
 from policy.proof.edit import Edit, edit_of
 from policy.proof.replay import Replay
 from policy.proof.space import Choice, Space
-from policy.proof.symbolic import Symbolic
+from policy.proof.symbolic import SymbolicRules
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 from policy.rules.releases import series
@@ -57,7 +57,7 @@ def conditions(policy: Policy, release: str) -> list[Any]:
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_model_of_the_rules_answers_as_the_engine_does(policy: Policy, release: str) -> None:
     space = Space(conditions(policy, release))
-    side = Symbolic(policy.catalogue.rules_of(release), space, series(release))
+    side = SymbolicRules(policy.catalogue.rules_of(release), space, series(release))
     replay = Replay((policy, release), (policy, release))
     solver = z3.SolverFor("QF_FD")
     solver.add(space.laws)
