@@ -155,8 +155,8 @@ def test_a_deployment_that_will_not_start_is_decided_like_this(policy: Policy, c
                 "decisive": False,
                 "feature": None,
                 "message": error,
-                "remedy": "switch the listed features off, or remove VLLM_USE_V2_MODEL_RUNNER=1 so that V1 can be "
-                "taken",
+                "remedy": "switch the listed features off, or remove VLLM_USE_V2_MODEL_RUNNER=1 so that vLLM can "
+                "choose V1",
                 "facts": {},
             },
         ],
