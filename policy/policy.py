@@ -323,7 +323,7 @@ class Policy:
             self._without_variable(result),
         )
         if request.explain:
-            decision = self._explained(decision, result)
+            decision = self._with_explanation(decision, result)
         if intake is not None:
             decision = replace(
                 decision,
@@ -348,7 +348,7 @@ class Policy:
                 warnings += date_warnings(ruleset.rules[n].rule, result.today)
         return warnings
 
-    def _explained(self, decision: Decision, result: RequestEvaluation) -> Decision:
+    def _with_explanation(self, decision: Decision, result: RequestEvaluation) -> Decision:
         """The decision with its trace and assumptions."""
         request, ruleset, evaluation = result.request, result.ruleset, result.evaluation
         actual = (evaluation.ruling.runner, result.starts)

@@ -54,7 +54,7 @@ def failed_text(item: RuleTrace) -> str:
 def _failed_text(part: FailedCondition) -> str:
     if part.fact in FACTS:
         condition = _condition(part.fact, part.expected)
-        return f"{WORDING.condition(condition)} (it is {_found(part.actual)})"
+        return f"{WORDING.condition(condition)} (it is {_value_text(part.actual)})"
     names, found = _names(part.expected), _names(part.actual)
     match part.fact:
         case "requires_any":
@@ -90,7 +90,7 @@ def _condition(fact: str, expected: Any) -> Condition:
             return Leaf(fact, Comparison.IS, expected, negated=False)
 
 
-def _found(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """A fact's value in a sentence."""
     match value:
         case None:
@@ -100,10 +100,10 @@ def _found(value: Any) -> str:
         case []:
             return "empty"
         case list():
-            return _listed(value)
+            return _list_text(value)
         case _:
             return escape_line(str(value))
 
 
-def _listed(values: Sequence[Any]) -> str:
+def _list_text(values: Sequence[Any]) -> str:
     return WORDING.values([str(value) for value in values], ", ")

@@ -20,11 +20,11 @@ from policy.engine.fact_encoder import (
     OTHER,
     TRUE,
     UNSET,
+    CodeTable,
     Column,
     FactEncoder,
-    Known,
-    Numbers,
-    Question,
+    NumberTable,
+    QuestionTable,
     Section,
     Table,
 )
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
     from policy.rules.catalogue import ReleaseRule
 
-GROUP: Final = 32  # the engine fails with 64 alternatives at one level of its network
-UNGROUPED: Final = 56  # the most alternatives without groups
+GROUP_SIZE: Final = 32  # the engine fails with 64 alternatives at one level of its network
+MAX_UNGROUPED: Final = 56  # the most alternatives without groups
 MAX_GROUPS: Final = 32
 MAX_KEYS: Final = 200  # the engine refuses a fact with more than 255 fields, and adds some itself
-WIDTH: Final = 4  # of an action's name, fixed so that it can be sliced out
-SENTINEL: Final = "z" * WIDTH
+ACTION_WIDTH: Final = 4  # of an action's name, fixed so that it can be sliced out
+SENTINEL: Final = "z" * ACTION_WIDTH
 LOWEST_PRIORITY: Final = 65_535  # priorities are unsigned 16-bit numbers
 COMPARISONS: Final = {"$neq": ne, "$gte": ge, "$lt": lt}
 RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
@@ -82,14 +82,14 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
     group_of = _groups([ways(condition) for _, condition in conditions])
     groups = max(group_of, default=-1) + 1
     if groups > MAX_GROUPS:
-        raise EngineFailed(f"expected at most {GROUP * MAX_GROUPS} conditions in a release, got {len(conditions)}")
+        raise EngineFailed(f"expected at most {GROUP_SIZE * MAX_GROUPS} conditions in a release, got {len(conditions)}")
     if len(keys.columns) > MAX_KEYS:
         raise EngineFailed(f"expected at most {MAX_KEYS} different comparisons in a release, got {len(keys.columns)}")
     check_collisions([*RESERVED, "_", *keys.names(), *(f"_{group}" for group in range(groups))])
     definition: dict[str, Any] = {}
     numbers = {}
     for n, (number, condition) in enumerate(conditions):
-        action = f"{n:0{WIDTH}}"
+        action = f"{n:0{ACTION_WIDTH}}"
         numbers[action] = number
         atoms = [*([{f"_{group_of[n]}": 1}] if groups else ()), *_conjunction(condition, keys)]
         definition[action] = {
@@ -98,7 +98,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
             "all": [{"m": atoms[0] if len(atoms) == 1 else {"$and": atoms}}],
         }
     definition[SENTINEL] = {"pri": LOWEST_PRIORITY, "count": 1, "all": [{"m": {"_": 1}}]}
-    _leave_out(definition, keys)
+    _omit_keys(definition, keys)
     encoder = keys.encoder(groups)
     return RulesetDefinition(
         ruleset=json.dumps(definition),
@@ -109,20 +109,20 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
     )
 
 
-def _groups(each: Sequence[int]) -> list[int]:
+def _groups(counts: Sequence[int]) -> list[int]:
     """The group of each condition, by its number of alternatives; ``-1`` if no groups are needed."""
-    if sum(each) <= UNGROUPED:
-        return [-1] * len(each)
+    if sum(counts) <= MAX_UNGROUPED:
+        return [-1] * len(counts)
     groups, group, size = [], 0, 0
-    for count in each:
-        if size + count > GROUP:
+    for count in counts:
+        if size + count > GROUP_SIZE:
             group, size = group + 1, 0
         size += count
         groups.append(group)
     return groups
 
 
-def _leave_out(definition: Mapping[str, Any], keys: _Keys) -> None:
+def _omit_keys(definition: Mapping[str, Any], keys: _Keys) -> None:
     """Omit a key from the fact for each value for which no atom on the key holds.
 
     A missing key makes every atom on it false. If all are false anyway, as for most values of most deployments, the key
@@ -145,7 +145,7 @@ def _leave_out(definition: Mapping[str, Any], keys: _Keys) -> None:
         collect(rule["all"][0]["m"])
     for column in keys.columns.values():
         own = tests.get(column.key, [])
-        column.table.leave_out(lambda code, own=own: any(test(code, operand) for test, operand in own))  # type: ignore[misc]  # binds the loop's list
+        column.table.omit(lambda code, own=own: any(test(code, operand) for test, operand in own))  # type: ignore[misc]  # binds the loop's list
 
 
 def fnv1a(name: str) -> int:
@@ -183,7 +183,7 @@ class _Keys:
                 for leaf in leaves(condition) if condition else ():
                     for name in _guards(leaf):
                         self.add_scalar(name)
-                    if _derived(leaf):
+                    if _is_precomputed(leaf):
                         self.add_question(leaf)
                     else:
                         self.add_scalar(leaf.fact, leaf)
@@ -199,13 +199,13 @@ class _Keys:
                 )
                 if leaf is not None:
                     codes.setdefault(leaf.operand, FIRST_CODE + len(codes))
-                table = Known(key, codes, OTHER)
+                table = CodeTable(key, codes, OTHER)
             case FactKind.VARIABLE:
-                table = Known(key, {None: UNSET, False: FALSE, True: TRUE}, MALFORMED)
+                table = CodeTable(key, {None: UNSET, False: FALSE, True: TRUE}, MALFORMED)
             case FactKind.INTEGER:
-                table = Numbers(key)
+                table = NumberTable(key)
             case _:
-                table = Known(key, {False: 0, True: 1}, 0)
+                table = CodeTable(key, {False: 0, True: 1}, 0)
         self.columns[name] = Column(key, INDEX[name], table)
 
     def add_question(self, leaf: Leaf) -> None:
@@ -213,7 +213,7 @@ class _Keys:
         if question not in self.columns:
             key = _key(len(self.columns))
             texts = dict.fromkeys((None, *FACTS[leaf.fact].choices), 0) | dict.fromkeys(leaf.operand or (), 1)
-            table = Known(key, texts, 0) if leaf.test is Comparison.IN else Question(key, leaf)
+            table = CodeTable(key, texts, 0) if leaf.test is Comparison.IN else QuestionTable(key, leaf)
             self.columns[question] = Column(key, leaf.index, table)
 
     def key(self, name: Any) -> str:
@@ -244,7 +244,7 @@ def _guards(leaf: Leaf) -> tuple[str, ...]:
     return ancestors(leaf.fact) if holds(leaf, FACTS[leaf.fact].default) else ()
 
 
-def _derived(leaf: Leaf) -> bool:
+def _is_precomputed(leaf: Leaf) -> bool:
     """Whether the leaf (membership, or a question about a list) is evaluated here and not by the engine."""
     return leaf.test is Comparison.IN or FACTS[leaf.fact].kind in {FactKind.TEXTS, FactKind.LIST}
 
@@ -254,7 +254,7 @@ def _conjunction(condition: Condition, keys: _Keys) -> list[dict[str, Any]]:
 
     Guards nearly always hold, and the engine descends a level for each atom that holds.
     """
-    parts = _flat(condition)
+    parts = _conjuncts(condition)
     atoms = [
         atom
         for part in parts
@@ -266,10 +266,10 @@ def _conjunction(condition: Condition, keys: _Keys) -> list[dict[str, Any]]:
     return distinct
 
 
-def _flat(condition: Condition) -> list[Leaf | Or]:
+def _conjuncts(condition: Condition) -> list[Leaf | Or]:
     """The parts of a condition that must all hold."""
     if isinstance(condition, And):
-        return [part for inner in condition.parts for part in _flat(inner)]
+        return [part for inner in condition.parts for part in _conjuncts(inner)]
     assert not isinstance(condition, Ref)  # INVARIANT: the catalogue has resolved every named condition
     return [condition]
 
@@ -283,7 +283,7 @@ def _alternatives(condition: Or, keys: _Keys) -> dict[str, Any]:
 
 
 def _comparison(leaf: Leaf, keys: _Keys) -> list[dict[str, Any]]:
-    if _derived(leaf):
+    if _is_precomputed(leaf):
         return [{keys.key((leaf.fact, leaf.test, leaf.operand)): 0 if leaf.negated else 1}]
     key = keys.key(leaf.fact)
     kind = FACTS[leaf.fact].kind

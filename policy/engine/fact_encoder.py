@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from policy.facts.facts import Row
     from policy.rules.conditions import Leaf
 
-COMMON: Final = 65  # numbers whose texts are precomputed
+PRECOMPUTED: Final = 65  # numbers whose texts are precomputed
 NULL: Final = 0
 OTHER: Final = 1
 FIRST_CODE: Final = 2
 UNSET, FALSE, TRUE, MALFORMED = range(4)
 
 
-class Known(dict[Any, str]):
+class CodeTable(dict[Any, str]):
     """The encoded known values; all other values share one encoding."""
 
     def __init__(self, key: str, codes: Mapping[Any, int], other: int) -> None:
@@ -38,29 +38,29 @@ class Known(dict[Any, str]):
     def __missing__(self, value: Any) -> str:
         return self._rest
 
-    def leave_out(self, matters: Callable[[int], bool]) -> None:
+    def omit(self, is_needed: Callable[[int], bool]) -> None:
         """Encode values whose code does not matter as an empty text."""
-        self.update({value: "" for value, code in self._codes.items() if not matters(code)})
-        if not matters(self._other):
+        self.update({value: "" for value, code in self._codes.items() if not is_needed(code)})
+        if not is_needed(self._other):
             self._rest = ""
 
 
-class Numbers(dict[int, str]):
+class NumberTable(dict[int, str]):
     """The encoded whole numbers, which are their own codes."""
 
     def __init__(self, key: str) -> None:
-        super().__init__({number: f',"{key}":{number}' for number in range(COMMON)})
+        super().__init__({number: f',"{key}":{number}' for number in range(PRECOMPUTED)})
         self._start = f',"{key}":'
 
     def __missing__(self, value: int) -> str:
         return f"{self._start}{value}"
 
-    def leave_out(self, matters: Callable[[int], bool]) -> None:
+    def omit(self, is_needed: Callable[[int], bool]) -> None:
         """Encode common numbers that do not matter as an empty text."""
-        self.update({number: "" for number in self if not matters(number)})
+        self.update({number: "" for number in self if not is_needed(number)})
 
 
-class Question(dict[tuple[Any, ...] | None, str]):
+class QuestionTable(dict[tuple[Any, ...] | None, str]):
     """The encoded answers, 0 or 1, to a question about a list.
 
     The answers for ``null``, the empty list and lists of one operand are precomputed.
@@ -95,14 +95,14 @@ class Question(dict[tuple[Any, ...] | None, str]):
     def __missing__(self, value: tuple[Any, ...]) -> str:
         return self.text(value)
 
-    def leave_out(self, matters: Callable[[int], bool]) -> None:
+    def omit(self, is_needed: Callable[[int], bool]) -> None:
         """Encode answers that do not matter as an empty text."""
-        no, yes = (text if matters(answer) else "" for answer, text in enumerate(self._texts))
+        no, yes = (text if is_needed(answer) else "" for answer, text in enumerate(self._texts))
         self._texts = (no, yes)
         self._prepare()
 
 
-Table: TypeAlias = Known | Numbers | Question
+Table: TypeAlias = CodeTable | NumberTable | QuestionTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from policy.engine.compiler import SENTINEL, WIDTH
+from policy.engine.compiler import ACTION_WIDTH, SENTINEL
 from policy.errors import EngineFailed
 
 try:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 STATE = "0"
 RETRACTION = '{"id":1}'
-NAME = slice(2, 2 + WIDTH)  # an action is {"name":{…}}
+NAME = slice(2, 2 + ACTION_WIDTH)  # an action is {"name":{…}}
 
 
 class Engine:

@@ -119,11 +119,11 @@ def nested(facts: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _frozen(value: list[Any]) -> tuple[Any, ...]:
-    return tuple(map(_frozen_item, value))
+def _freeze(value: list[Any]) -> tuple[Any, ...]:
+    return tuple(map(_freeze_item, value))
 
 
-def _frozen_item(item: Any) -> Any:
+def _freeze_item(item: Any) -> Any:
     if type(item) is list and all(type(each) in {int, str} for each in item):
         return tuple(item)
     return Opaque(item) if type(item) in {list, dict} else item
@@ -132,11 +132,11 @@ def _frozen_item(item: Any) -> Any:
 CONVERTERS: Final[dict[FactKind, Callable[[Any], Any]]] = {
     FactKind.VARIABLE: parse_variable,
     FactKind.TEXTS: tuple,
-    FactKind.LIST: _frozen,
+    FactKind.LIST: _freeze,
 }
 
 
-def _fits(fact: Fact) -> Callable[[Any], bool] | None:
+def _predicate(fact: Fact) -> Callable[[Any], bool] | None:
     """The check of a value that has the right type; ``None`` if none is needed."""
     match fact.kind:
         case FactKind.PRESENCE | FactKind.BOOLEAN:
@@ -158,7 +158,7 @@ def _tree() -> Member:
             member = member.members.setdefault(part, Member(path, is_open=member.is_open))
         member.fact, member.index = fact, index
         member.type = TYPES[fact.kind]
-        member.fits = _fits(fact)
+        member.fits = _predicate(fact)
         member.take = CONVERTERS.get(fact.kind)
         member.is_open = member.is_open or fact.kind is FactKind.PRESENCE
     return root

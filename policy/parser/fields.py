@@ -152,8 +152,8 @@ class FieldReader:
                 for child in node.value:
                     self.check_booleans(child)
 
-    def items(self, node: YamlNode | None, what: str, most: int | None = None) -> list[YamlNode]:
-        """The items of a list, ``[]`` for an absent node or after a fault; more than ``most`` are a fault."""
+    def items(self, node: YamlNode | None, what: str, limit: int | None = None) -> list[YamlNode]:
+        """The items of a list, ``[]`` for an absent node or after a fault; more than ``limit`` are a fault."""
         if node is None:
             return []
         if not isinstance(node.value, list) or not node.value:
@@ -161,8 +161,8 @@ class FieldReader:
             advice = f"; begin each with a dash: {quoted(f'- {first}: …')}" if first is not None else ""
             self.fault(node, f"expected a list of {what}, got {described(node)}{advice}")
             return []
-        if most is not None and len(node.value) > most:
-            self.fault(node, f"expected at most {most} {what}, got {len(node.value)}")
+        if limit is not None and len(node.value) > limit:
+            self.fault(node, f"expected at most {limit} {what}, got {len(node.value)}")
             return []
         return node.value
 

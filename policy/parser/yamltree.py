@@ -97,9 +97,9 @@ def read_documents(
     return found
 
 
-def too_many(most: int) -> str:
-    """The message for a text with more than ``most`` values."""
-    return f"more than {most} values"
+def too_many(limit: int) -> str:
+    """The message for a text with more than ``limit`` values."""
+    return f"more than {limit} values"
 
 
 def compose_bounded(text: str, path: str, max_bytes: int, compose: Callable[[], T], *, quotes_line: bool = False) -> T:

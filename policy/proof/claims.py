@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import z3
 
 from policy.errors import Fault
-from policy.proof.difference import Difference, differ, differences, meaning
+from policy.proof.difference import Difference, differences, differing_condition, meaning
 from policy.proof.replay import Replay
 from policy.proof.space import Space
 from policy.proof.symbolic import SymbolicRules
@@ -99,7 +99,7 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
     solver = z3.SolverFor("QF_FD")
     solver.add(space.laws)
     included = [z3.Bool(f"{item.rule.id} is included") for item in rules]
-    differing = differ(whole, SymbolicRules(rules, space, series(release), included))
+    differing = differing_condition(whole, SymbolicRules(rules, space, series(release), included))
     for n, item in enumerate(rules):
         rule = item.rule
         if solver.check(whole.both.holds[n]) != z3.sat:

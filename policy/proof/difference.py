@@ -99,7 +99,7 @@ def _scope(item: ReleaseRule) -> tuple[Any, ...]:
     )
 
 
-def differ(before: SymbolicRules, after: SymbolicRules) -> Callable[[str | None], Any]:
+def differing_condition(before: SymbolicRules, after: SymbolicRules) -> Callable[[str | None], Any]:
     """The condition under which two sets of rules differ, as a function of a rule whose reasons are ignored."""
     found = list(_differences(before, after, _swapped(before.rules, after.rules)))
     return lambda ignored: any_of(when for rule, when in found if rule is None or rule != ignored)
@@ -161,7 +161,7 @@ class _RuleSetComparison:
         self.sides = SymbolicRules(before, self.space, series[0]), SymbolicRules(after, self.space, series[1])
         self.swapped = _swapped(before, after)
         self.responsible = self._responsible()
-        self.differs = differ(*self.sides)(None)
+        self.differs = differing_condition(*self.sides)(None)
         self.preferences = self.space.preferences()
         self.rules = _Count(list(self.responsible.values()))
         self.facts = _Count([fact.stated for fact in self.space.facts.values()])
@@ -211,12 +211,12 @@ class _RuleSetComparison:
             )
             ways = []
             for variable in (None, True, False):
-                holds, clears = zip(*(self._of(side, n, variable) for side, n in here), strict=True)
+                holds, clears = zip(*(self._formulas(side, n, variable) for side, n in here), strict=True)
                 ways.append(any_of([unequal(*holds), all_of([holds[0], unequal(*clears)])]) if same else any_of(holds))
             found[rule] = any_of(ways)
         return found
 
-    def _of(self, side: SymbolicRules, n: int | None, variable: bool | None) -> tuple[Any, Any]:  # noqa: FBT001  # the variable's value
+    def _formulas(self, side: SymbolicRules, n: int | None, variable: bool | None) -> tuple[Any, Any]:  # noqa: FBT001  # the variable's value
         if n is None:
             return FALSE, FALSE
         item = side.rules[n]

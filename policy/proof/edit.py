@@ -119,13 +119,13 @@ def edit_of(
     return Edit(
         compared,
         gone,
-        tuple(sorted(effects, key=_weight)),
+        tuple(sorted(effects, key=_sort_key)),
         changes,
         None if defaults[0] == defaults[1] else defaults,
     )
 
 
-def _weight(effect: EditEffect) -> tuple[bool, bool, date]:
+def _sort_key(effect: EditEffect) -> tuple[bool, bool, date]:
     """The sort key of effects: changes of the runner, then of the start, then of the reasons; earlier ones first."""
     before, after = effect.change.before, effect.change.after
     return before.runner == after.runner, before.starts == after.starts, effect.since or date.min
@@ -149,7 +149,7 @@ def count(
     for name, *requests in fleet:
         total += 1
         before, after = (
-            _decided(policy, request, today, remedies) for policy, request in zip((base, head), requests, strict=True)
+            _decide(policy, request, today, remedies) for policy, request in zip((base, head), requests, strict=True)
         )
         if isinstance(before, str) or isinstance(after, str):
             undecided += 1
@@ -158,13 +158,13 @@ def count(
             continue
         runner += before.runner != after.runner
         starts += before.starts != after.starts
-        if _compared(before) != _compared(after):
+        if _compared_fields(before) != _compared_fields(after):
             changed += 1
             first.append(name)
     return FleetCount(total, changed, runner, starts, undecided, tuple(first[:MAX_NAMED]), reasons)
 
 
-def _decided(
+def _decide(
     policy: Policy, request: Request | RequestInvalid | None, today: date, remedies: Remedies
 ) -> Decision | str:
     """The decision, or why there is none."""
@@ -178,7 +178,7 @@ def _decided(
         return request_problem(error, remedies=remedies).detail
 
 
-def _compared(decision: Decision) -> tuple[Any, ...]:
+def _compared_fields(decision: Decision) -> tuple[Any, ...]:
     return (
         decision.runner,
         decision.outcome,

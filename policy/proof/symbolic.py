@@ -67,7 +67,7 @@ class SymbolicRules:
             FALSE if item.cleared is None else self._space.formula(item.cleared, self.series, variable)
             for item in rules
         ]
-        alone = any_of(holds[n] for n, item in enumerate(rules) if item.rule.effect.exclusive)
+        exclusive = any_of(holds[n] for n, item in enumerate(rules) if item.rule.effect.exclusive)
         stands: list[Any] = [FALSE] * len(rules)
         decides: dict[int, Any] = {}
         decided: list[Any] = []
@@ -79,9 +79,9 @@ class SymbolicRules:
                 elif effect.decides:
                     yields = self._any(rules[n].range.unless, holds)
                     last = any_of(decided) if effect.last_resort else FALSE
-                    stands[n] = all_of([holds[n], none_of([alone, yields, last])])
+                    stands[n] = all_of([holds[n], none_of([exclusive, yields, last])])
                 elif effect.lists is not None:
-                    stands[n] = all_of([holds[n], none_of([alone])])
+                    stands[n] = all_of([holds[n], none_of([exclusive])])
             if effect.decides or effect.exclusive:
                 some = any_of(stands[n] for n in places)
                 decides[rank] = all_of([some, none_of(decided)])
@@ -90,7 +90,7 @@ class SymbolicRules:
             which: any_of(when for rank, when in decides.items() if _effect(rules, rank).runner is which)
             for which in (Runner.V1, Runner.V2, None)
         }
-        refuses, advises = self._refusals_and_advice(holds, stands, decides, runner, cleared, alone)
+        refuses, advises = self._refusals_and_advice(holds, stands, decides, runner, cleared, exclusive)
         return SymbolicRuling(holds, stands, refuses, advises, decides, runner, cleared)
 
     def _refusals_and_advice(
@@ -100,7 +100,7 @@ class SymbolicRules:
         decides: dict[int, Any],
         runner: dict[Runner | None, Any],
         cleared: list[Any],
-        alone: Any,
+        exclusive: Any,
     ) -> tuple[list[Any], list[Any]]:
         """The conditions under which each rule refuses to start, and under which it advises."""
         rules = self.rules
@@ -117,7 +117,7 @@ class SymbolicRules:
             effect, part = item.rule.effect, item.range
             if effect.decides or effect.exclusive or effect.lists is not None:
                 continue
-            conditions = [holds[n], none_of([alone, runner[None], self._any(part.unless, holds)])]
+            conditions = [holds[n], none_of([exclusive, runner[None], self._any(part.unless, holds)])]
             if part.runner is not None:
                 conditions.append(runner[part.runner])
             if part.decided_by:
@@ -150,11 +150,11 @@ class SymbolicRules:
         return [
             any_of(
                 [
-                    all_of([none_of([other]), alone]),
+                    all_of([none_of([other]), refusal]),
                     *(all_of([other, self.both.runner[which], ruled.refuses[n]]) for which, ruled in forced.items()),
                 ]
             )
-            for n, alone in enumerate(self.upstream.refuses)
+            for n, refusal in enumerate(self.upstream.refuses)
         ]
 
     def reasons(self) -> dict[tuple[Any, ...], Any]:

@@ -132,7 +132,7 @@ def entries(folder: Path) -> Iterator[Entry]:
 
 def _entries(folder: Path, name: str, parents: tuple[tuple[int, int], ...]) -> Iterator[Entry]:
     try:
-        here, inside = _listed(folder, parents)
+        here, inside = _list_folder(folder, parents)
     except OSError as error:
         yield Entry(name.removesuffix("/"), folder, error)
         return
@@ -147,7 +147,7 @@ def _entries(folder: Path, name: str, parents: tuple[tuple[int, int], ...]) -> I
             yield from _entries(path, f"{name}{path.name}/", (*parents, here))
 
 
-def _listed(folder: Path, parents: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], list[Path]]:
+def _list_folder(folder: Path, parents: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], list[Path]]:
     """A folder's device and inode, and its entries except hidden ones.
 
     Raises:

@@ -64,25 +64,25 @@ class Template:
         return "".join(out)
 
 
-def format_value(value: object, most: int = MAX_VALUES) -> str:
-    """A value as vLLM prints it, cut after ``most`` characters.
+def format_value(value: object, limit: int = MAX_VALUES) -> str:
+    """A value as vLLM prints it, cut after ``limit`` characters.
 
     Constants are as in Python, texts have no quotes, the items of a list are separated by commas, and a malformed
     variable is shown as its error.
     """
     if isinstance(value, tuple):
-        return _joined([str(item) for item in to_json(value)], most)
+        return _joined([str(item) for item in to_json(value)], limit)
     text = value.error if isinstance(value, Malformed) else str(value)
-    return text if len(text) <= most else f"{text[:most]}…"
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
-def _joined(items: Sequence[str], most: int) -> str:
-    """The items separated by commas; if that exceeds ``most`` characters, the first items and the number of others."""
+def _joined(items: Sequence[str], limit: int) -> str:
+    """The items separated by commas; if that exceeds ``limit`` characters, the first items and the number of others."""
     joined = ", ".join(items)
-    if len(joined) <= most:
+    if len(joined) <= limit:
         return joined
     ends = accumulate(len(item) + len(", ") for item in items)
-    count = sum(1 for _ in takewhile(lambda end: end <= most, ends))
+    count = sum(1 for _ in takewhile(lambda end: end <= limit, ends))
     return ", ".join([*items[:count], f"… ({len(items) - count} more)"])
 
 

@@ -22,10 +22,10 @@ MAX_VALUES: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How conditions are formatted: ``show`` formats a name or value, and at most ``most`` values of a list appear."""
+    """How conditions are formatted: ``show`` formats a name or value; at most ``max_values`` of a list are shown."""
 
     show: Callable[[str], str]
-    most: int | None = MAX_VALUES
+    max_values: int | None = MAX_VALUES
 
     def condition(self, condition: Condition | None) -> str:
         """A condition as a clause: ``model_config.is_moe is true and …``, or ``always``."""
@@ -75,15 +75,15 @@ class Wording:
                 return "is an integer or not set" if negated else "is not an integer"
 
     def values(self, values: Sequence[str], last: str = " or ") -> str:
-        """``a, b or c``; if there are more than ``most`` values, the first ones and the number of others."""
+        """``a, b or c``; if there are more than ``max_values`` values, the first ones and the number of others."""
         shown = list(map(self.show, values))
         if self.is_long(values):
-            return f"{', '.join(shown[: self.most])} and {len(shown) - len(shown[: self.most])} more"
+            return f"{', '.join(shown[: self.max_values])} and {len(shown) - len(shown[: self.max_values])} more"
         return last.join([*([", ".join(shown[:-1])] if shown[1:] else []), *shown[-1:]])
 
     def is_long(self, values: Sequence[str]) -> bool:
         """Whether there are too many values to show all of them."""
-        return self.most is not None and len(values) > self.most
+        return self.max_values is not None and len(values) > self.max_values
 
 
 def without_implied(parts: Iterable[Condition]) -> list[Condition]:

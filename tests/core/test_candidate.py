@@ -237,7 +237,7 @@ def test_a_request_that_does_not_fit_is_told_so(sources: Sources) -> None:
 
 
 def test_rules_that_the_engine_refuses_are_told_so(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("policy.engine.compiler.UNGROUPED", 0)
+    monkeypatch.setattr("policy.engine.compiler.MAX_UNGROUPED", 0)
     monkeypatch.setattr("policy.engine.compiler.MAX_GROUPS", 0)
     assert run_job(job(sources)) == SandboxResult(failed="expected at most 0 conditions in a release, got 11")
 
