@@ -1,6 +1,6 @@
-"""Decide which vLLM model runner (V1 or V2) a deployment gets, from rules kept as YAML.
+"""Decide which vLLM model runner (V1 or V2) a deployment gets, from rules written in YAML.
 
-Data flows in one direction: document → ``request`` → ``facts``, stated or derived by ``intake`` → rules that match, by
-``engine`` → ``decision`` → answer. ``policy.policy`` has the order of these steps. Nothing here knows HTTP; ``service``
-is the adapter for that.
+Data flows in one direction: document → ``request`` → ``facts``, stated or derived by ``intake`` → rules that fire, by
+``engine`` → ``decision`` → answer. ``policy.policy`` runs these steps. Nothing here depends on HTTP; ``service`` is the
+adapter for it.
 """

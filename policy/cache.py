@@ -1,7 +1,7 @@
 """Bounded caches of recent results.
 
 ``memoize`` caches small values that repeat often. ``SecondHitCache`` caches a value when its key is seen for the second
-time, so that a stream of distinct keys costs and stores nothing; the newest entry replaces the oldest.
+time, so that a stream of distinct keys stores nothing; a new entry replaces the oldest.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-MARKS: Final = 4096
+MARK_SLOTS: Final = 4096
 MAX_MEMOIZED: Final = 256
-SMALL: Final = 512  # characters
+MAX_MEMOIZED_CHARACTERS: Final = 512
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
 
 
 def memoize(cache: dict[Any, V], key: Any, result: V, values: object) -> V:
-    """``result``, cached if the ``values`` that it is made of are small; a full cache is cleared first."""
+    """Return ``result``, and cache it if ``values``, its inputs, are small; a full cache is cleared first."""
     try:
-        small = len(repr(values)) <= SMALL
+        small = len(repr(values)) <= MAX_MEMOIZED_CHARACTERS
     except RecursionError:
         small = False
     if small:
@@ -34,29 +34,29 @@ def memoize(cache: dict[Any, V], key: Any, result: V, values: object) -> V:
 
 
 class SecondHitCache(Generic[K, V]):
-    """At most ``size`` values by their keys; any thread may use it."""
+    """A thread-safe cache of at most ``size`` values."""
 
     __slots__ = ("_lock", "_marks", "_values", "get", "size")
 
     def __init__(self, size: int) -> None:
-        """``size`` may be 0, to cache nothing."""
+        """Create an empty cache; with ``size`` 0 it caches nothing."""
         self.size = size
         self._values: dict[K, V] = {}
-        self._marks = [0] * MARKS
+        self._marks = [0] * MARK_SLOTS
         self._lock = Lock()
         self.get: Callable[[K], V | None] = self._values.get
 
     def seen_before(self, key: K) -> bool:
         """Whether a key was seen recently, so that its value is worth caching; the key is marked as seen."""
         mark = hash(key)
-        slot = mark % MARKS
+        slot = mark % MARK_SLOTS
         if self._marks[slot] == mark:
             return self.size > 0
         self._marks[slot] = mark
         return False
 
     def put(self, key: K, value: V) -> None:
-        """Cache the value, in place of the oldest if the cache is full."""
+        """Cache the value; if the cache is full, the oldest is dropped."""
         with self._lock:
             if len(self._values) >= self.size:
                 del self._values[next(iter(self._values))]

@@ -1,4 +1,4 @@
-"""The error types that cross a module's border, with their faults as data.
+"""The error types that modules share, with their faults as data.
 
 A fault's message says where, what was found, what is legal and what to do. It is one sentence in lower case
 without a full stop; what the user wrote is in backticks.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_FAULTS = 100
 INVALID_REQUEST: Final = "invalid-request"
-"""The problem of a request that names no other."""
+"""The default problem of ``RequestInvalid``."""
 
 
 class PolicyError(Exception):
@@ -54,30 +54,30 @@ class RulesInvalid(PolicyError):
 
 
 class Remedy(StrEnum):
-    """What the user has to give, where each interface has its own way to give it.
+    """What the user must supply, where each interface has its own way to supply it.
 
-    The HTTP interface, the command line and Kubernetes' reviews each have their own words (``Remedies``).
+    The HTTP interface, the command line and Kubernetes reviews each have their own wording (``Remedies``).
     """
 
     MODEL_CONFIG = "model-config"
     """The ``config.json`` of a model."""
     MODEL_CONFIG_OF_MANIFEST = "model-config-of-manifest"
-    """The same for a manifest that is the whole input, and so has no place for it."""
+    """The ``config.json`` of a model, if the whole input is a manifest, which cannot contain it."""
     KNOWN_RELEASE = "known-release"
-    """A release that the rules know."""
+    """A release that the rules cover."""
     VERSION = "version"
     """The version of vLLM."""
 
 
 Remedies: TypeAlias = "Mapping[Remedy, str]"
-"""The words of an interface; one that adds nothing to the message has none."""
+"""An interface's wording of each remedy; a remedy that is not in it adds nothing to the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFault:
     """One fault in a request: an RFC 6901 JSON pointer into the body, and what is wrong there.
 
-    ``remedy`` is what to do about it, unless the message says so already.
+    ``remedy`` is what to do about it, unless the message already says so.
     """
 
     pointer: str
@@ -85,7 +85,7 @@ class RequestFault:
     remedy: Remedy | None = None
 
     def worded(self, remedies: Remedies) -> str:
-        """The message with the remedy in an interface's words."""
+        """The message with the remedy, in an interface's wording."""
         words = None if self.remedy is None else remedies.get(self.remedy)
         return self.message if words is None else f"{self.message}; {words}"
 
@@ -93,8 +93,8 @@ class RequestFault:
 class RequestInvalid(PolicyError):
     """A request that cannot be decided; ``problem`` is the name of the problem, ``faults`` the first 100 reasons.
 
-    A pointer of more than 1,024 characters is cut after the last step that fits, and one with a secret before the step
-    that has it. Names come from users, and each fault repeats them.
+    Pointers contain names from users: one of more than 1,024 characters is cut after the last step that fits, and one
+    with a secret before the step that contains it.
     """
 
     def __init__(self, faults: Iterable[RequestFault], problem: str = INVALID_REQUEST) -> None:
@@ -108,7 +108,7 @@ class RequestInvalid(PolicyError):
         return "; ".join(f"{fault.pointer or '/'}: {fault.message}" for fault in self.faults)
 
     def hide(self, values: SecretValues) -> None:
-        """Hide the values in each fault's message, and end its pointer before a step that has one."""
+        """Hide the values in each fault's message, and cut its pointer before a step that contains one."""
         self.faults = tuple(
             replace(fault, pointer=without_secrets(fault.pointer, values), message=values.hidden(fault.message))
             for fault in self.faults
@@ -120,4 +120,4 @@ class RequestInvalid(PolicyError):
 
 
 class EngineFailed(PolicyError):
-    """The rule engine did not finish a run, or refused a definition."""
+    """The rule engine failed during a run, or refused a definition."""

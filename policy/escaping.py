@@ -1,21 +1,21 @@
-r"""Escapes of control characters, so that what users wrote cannot drive a terminal or forge a line.
+r"""Escape control characters, so that user input cannot control a terminal or forge a line.
 
-Every character that ``str.isprintable`` refuses is escaped: control characters, also those of C1, bidirectional and
-zero-width ones, line and paragraph separators, lone surrogates. An escape is ``\x1b`` (or ``\n``, ``\r``, ``\t``) for a
-character below the space, else ``\u009b``. JSON text has no raw character of the first kind between its quotes, and
-``\u009b`` is its own escape, so that escaped JSON is the same document.
+Every character that is not ``str.isprintable`` is escaped: C0 and C1 control characters, bidirectional and zero-width
+ones, line and paragraph separators, lone surrogates. Characters below the space become ``\x1b`` (or ``\n``, ``\r``,
+``\t``), all others ``\u009b``. JSON strings contain no raw character of the first kind, and ``\u009b`` is an escape of
+JSON itself, so escaped JSON is the same document.
 """
 
 from __future__ import annotations
 
 
 def escape_line(text: str) -> str:
-    """A text as one line: line feeds are escaped too."""
+    """Escape a text into one line; line feeds are escaped too."""
     return text if text.isprintable() else "".join(map(_escape, text))
 
 
 def escape_lines(text: str) -> str:
-    """A text whose line feeds are ours, and stay."""
+    """Escape everything but line feeds, which must be our own."""
     return "\n".join(map(escape_line, text.split("\n")))
 
 

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 QUOTED = 80
-SHOWN_DEPTH = 3
-READ_FOR_SECRETS = 1024
+MAX_SHOWN_DEPTH = 3
+MAX_MASKED = 1024
 
 
 def quoted(value: object) -> str:
     """A user's value in backticks: as JSON, with secrets masked, cut after 80 characters."""
-    text = masked((value if isinstance(value, str) else _as_json(value))[:READ_FOR_SECRETS])
+    text = masked((value if isinstance(value, str) else _as_json(value))[:MAX_MASKED])
     text = escape_line(text[: QUOTED + 1])
     return f"`{text[:QUOTED]}…`" if len(text) > QUOTED else f"`{text}`"
 
@@ -29,11 +29,11 @@ def as_written(value: object) -> str:
 
 
 def _as_json(value: object, depth: int = 0, room: int = QUOTED + 1) -> str:
-    """A value as JSON, or at least its first ``room`` characters; what would be cut off anyway is not encoded."""
+    """A value as JSON, or at least its first ``room`` characters; the rest, which would be cut off, is not encoded."""
     match value:
         case dict():
             return "{…}" if value else "{}"
-        case list() if depth == SHOWN_DEPTH:
+        case list() if depth == MAX_SHOWN_DEPTH:
             return "[…]"
         case list():
             parts = []
@@ -53,7 +53,7 @@ def _as_json(value: object, depth: int = 0, room: int = QUOTED + 1) -> str:
 
 def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The closest known word, or ``None`` if none is close."""
-    from rapidfuzz import fuzz, process  # noqa: PLC0415  # imported only for a suggestion: most requests need none
+    from rapidfuzz import fuzz, process  # noqa: PLC0415  # most requests need no suggestion
 
     newest_first = sorted(known, reverse=True)  # of equally close words the first wins: for releases, the newest
     close = process.extractOne(word[:QUOTED], newest_first, scorer=fuzz.ratio, score_cutoff=100 * cutoff)
@@ -61,16 +61,16 @@ def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """``; did you mean `x`?`` for the closest known word, or an empty text if none is close."""
+    """``; did you mean `x`?`` for the closest known word, or an empty string if none is close."""
     close = closest(word, known, cutoff)
     return f"; did you mean {quoted(close)}?" if close is not None else ""
 
 
 def listed(words: Iterable[str]) -> str:
-    """The legal words in backticks, separated by commas."""
+    """The words in backticks, separated by commas."""
     return ", ".join(f"`{word}`" for word in words)
 
 
 def counted(number: int, singular: str, plural: str) -> str:
-    """A number with its word: ``1 rule``, ``0 rules``."""
+    """A number with its noun: ``1 rule``, ``0 rules``."""
     return f"{number} {singular if number == 1 else plural}"

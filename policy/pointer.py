@@ -15,7 +15,7 @@ NO_VALUES = SecretValues()
 
 
 def at(pointer: str, key: str | int) -> str:
-    """The JSON pointer of a field or item."""
+    """The pointer of a field or item of the value at ``pointer``."""
     return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
@@ -46,7 +46,7 @@ def shorten(pointer: str) -> str:
 
 
 def without_secrets(pointer: str, values: SecretValues = NO_VALUES) -> str:
-    """The pointer, cut before the first step with a secret, or with one of ``values``: users write names in it."""
+    """The pointer, cut before the first step that contains a secret or one of ``values``: users choose names."""
     steps = pointer.split("/")
     for index, step in enumerate(steps_of(pointer), 1):
         if values.hidden(masked(step)) != step:
@@ -55,10 +55,7 @@ def without_secrets(pointer: str, values: SecretValues = NO_VALUES) -> str:
 
 
 def existing(pointer: str, base: str, document: object) -> str:
-    """The part of a pointer that exists, if it points into ``document``, which is at ``base``.
-
-    Any other pointer is returned as it is.
-    """
+    """The part of a pointer into ``document``, which is at ``base``, that exists; any other pointer unchanged."""
     if not pointer.startswith(f"{base}/"):
         return pointer
     below = pointer.removeprefix(base)

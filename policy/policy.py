@@ -1,8 +1,8 @@
 """The loaded policy: a request → a decision.
 
-Owns the steps of one decision. The release's rules are evaluated once, for both layers and for upstream's alone. If the
-house decides differently from upstream, the rules are evaluated again with the variable that makes vLLM follow the
-house, to find what vLLM then does.
+Owns the steps of one decision. The release's rules are evaluated once, for both layers and for upstream alone. If the
+two decide differently, the rules are evaluated again with the variable that makes vLLM follow the decision, to find out
+what vLLM then does.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue, ReleaseRule
     from policy.rules.effects import Runner
 
-# An argument whose value is not known is not equal to a known one of the same text.
+# An argument with an unknown value never equals a known one with the same text.
 key_of: Final = Encoder(enc_hook=lambda word: ("unknown", str(word))).encode
 CACHED_DEPLOYMENTS: Final = 128
 MAX_CACHED_KEY: Final = 16_384  # bytes
@@ -71,10 +71,10 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
 
     @property
     def launch_errors(self) -> list[str]:
-        """Why vLLM ends before it chooses the runner, if its release is certain.
+        """Why vLLM exits before it chooses the runner, if it is certain which release runs.
 
-        For another patch release, or for an image whose release is not known, they are only likely. A request for the
-        upstream layer alone asks for the choice of the runner, which they do not affect.
+        For an unverified patch release, or for an image of unknown release, these errors are only likely. A request
+        for the upstream layer alone asks for the choice of the runner, which they do not affect.
         """
         request, release = self.request, self.request.release
         is_certain = release.verified and not (release.defaulted and request.manifest is not None)
@@ -82,7 +82,7 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
 
     @property
     def starts(self) -> bool:
-        """Whether vLLM starts, as decided."""
+        """Whether vLLM starts with the decided runner."""
         return self.evaluation.final.starts and not self.launch_errors
 
 
@@ -104,11 +104,11 @@ class Policy:
     ) -> None:
         """Compile the rules of every known release; releases with the same rules share a ruleset.
 
-        ``default_release`` decides if a request names no release; it defaults to the catalogue's own. ``find`` looks up
-        a model whose ``config.json`` a deployment does not include. ``before`` is an earlier policy of the same thread;
-        its rulesets are reused for releases whose rules are the same. Without ``compile_all`` only the
-        default release is compiled now, and each other one when it first decides, which raises ``EngineFailed`` then.
-        ``pause`` is called after each release.
+        ``default_release`` is used for requests without a release; it defaults to the catalogue's own. ``find`` looks
+        up a model whose ``config.json`` a deployment does not include. ``before`` is an earlier policy of the same
+        thread; its rulesets are reused for releases whose rules are the same. Without ``compile_all`` only the default
+        release is compiled now, and each other one at its first request, which can raise ``EngineFailed``. ``pause`` is
+        called after each release.
 
         Raises:
             EngineFailed: the engine refuses the rules.
@@ -132,7 +132,7 @@ class Policy:
         return self._rulesets.get(release) or self._compile(release, {})
 
     def _compile(self, release: str, reusable: Mapping[tuple[tuple[ReleaseRule, ...], Any], Ruleset]) -> Ruleset:
-        """Compile a release's rules, or take the ruleset from ``reusable``, and keep it for later decisions."""
+        """The ruleset of a release, from ``reusable`` or compiled, which later decisions use as well."""
         key = (self.catalogue.rules_of(release), series(release))
         if key not in self.compiled:
             self.compiled[key] = reusable.get(key) or Ruleset(*key)
@@ -140,7 +140,7 @@ class Policy:
         return self.compiled[key]
 
     def decide(self, request: Request, today: date) -> Decision:
-        """The decision by the rules that hold today, with a new id; it warns of house rules by their dates.
+        """The decision by the rules in force ``today``, with a new id and warnings about the dates of house rules.
 
         Raises:
             RequestInvalid: the facts cannot be derived from the deployment.
@@ -148,7 +148,7 @@ class Policy:
         return self.assemble(self.evaluate(request, today))
 
     def answer(self, request: Request, today: date) -> EncodedDecision:
-        """The same as ``decide``, encoded as JSON; a common decision is encoded without being assembled.
+        """The decision as JSON; common decisions are encoded directly, without a ``Decision``.
 
         Raises:
             RequestInvalid: the facts cannot be derived from the deployment.
@@ -165,7 +165,7 @@ class Policy:
     def evaluate(self, request: Request, today: date) -> RequestEvaluation:
         """Evaluate the release's rules on a request's facts, which are derived first if it has a deployment.
 
-        Rules that have ended ``today`` do not count.
+        Rules that have ended by ``today`` are ignored.
 
         Raises:
             RequestInvalid: the facts cannot be derived from the deployment.
@@ -181,10 +181,10 @@ class Policy:
         return RequestEvaluation(request, today, ruleset, evaluation, intake)
 
     def intake(self, request: Request) -> IntakeResult:
-        """The facts of a request's deployment as the release would derive them; recent results are cached.
+        """The facts of a request's deployment, derived as the release would; recent results are cached.
 
         Raises:
-            RequestInvalid: they cannot be derived.
+            RequestInvalid: the facts cannot be derived.
         """
         key = key_of((request.release.decided_as, request.deployment))
         result = self._intakes.get(key)
@@ -197,7 +197,7 @@ class Policy:
         return result
 
     def _derive(self, request: Request) -> IntakeResult:
-        """Derive the facts; where vLLM needs its own runner during that, the release's rules decide it."""
+        """Derive the facts; where vLLM's derivation depends on the runner, the release's rules decide it."""
         assert request.deployment is not None  # INVARIANT: called for deployments only
         ruleset = self.ruleset(request.release.decided_as)
 
@@ -210,26 +210,26 @@ class Policy:
                 request.deployment, request.release.decided_as, request.pointer, upstream_result, self.find
             )
         except RequestInvalid as error:
-            if request.manifest is not None:  # its objects do not have every field of a deployment
+            if request.manifest is not None:  # its objects lack some fields of a deployment
                 error.end_within(*request.manifest)
             raise
 
     def _evaluate_other(self, request: Request, today: date) -> RequestEvaluation | None:
-        """The evaluation of another request made from one; ``None`` if vLLM refuses it before it chooses a runner.
+        """The evaluation of a variant of a request; ``None`` if vLLM refuses it before it chooses a runner.
 
         Raises:
-            RequestInvalid: the scripts of the request expand to too much.
+            RequestInvalid: the request's scripts exceed the limits of expansion.
         """
         try:
             return self.evaluate(request, today)
         except RequestInvalid as error:
             expansion = current_expansion()
-            if expansion is not None and expansion.is_exhausted:  # what vLLM would do was not found out
+            if expansion is not None and expansion.is_exhausted:  # so the outcome is unknown
                 raise RequestInvalid([RequestFault(request.pointer, EXHAUSTED)]) from error
             return None
 
     def _without_variable(self, result: RequestEvaluation) -> WithoutVariable | UnsetType:
-        """What would be decided if the operator's variable, which decided, were not set."""
+        """What would be decided without the operator's variable, if the variable decided."""
         if result.evaluation.ruling.effect.outcome is not Outcome.OVERRIDE:
             return UNSET
         request, deployment = result.request, result.request.deployment
@@ -247,7 +247,7 @@ class Policy:
         return WithoutVariable(found.ruling.runner, found.ruling.effect.outcome, starts)
 
     def _lifted_in(self, result: RequestEvaluation) -> dict[str, str | None]:
-        """The first later release in which each fired rule does not fire for the same request."""
+        """For each fired rule, the first later release in which it does not fire for the same request."""
         request = result.request
         lifted: dict[str, str | None] = dict.fromkeys(_fired_rules(result.ruleset, result.evaluation))
         known = self.releases.known
@@ -266,7 +266,7 @@ class Policy:
         return lifted
 
     def assemble(self, result: RequestEvaluation) -> Decision:
-        """The decision that follows from an evaluation, as ``decide`` returns it."""
+        """The decision that follows from an evaluation."""
         request, ruleset, evaluation, intake = result.request, result.ruleset, result.evaluation, result.intake
         ruling, upstream, final = evaluation.ruling, evaluation.upstream, evaluation.final
         row = evaluation.facts.row
@@ -324,7 +324,7 @@ class Policy:
             self._without_variable(result),
         )
         if request.explain:
-            decision = self._explained(decision, result)
+            decision = self._with_explanation(decision, result)
         if intake is not None:
             decision = replace(
                 decision,
@@ -335,7 +335,7 @@ class Policy:
         return decision
 
     def _warnings(self, result: RequestEvaluation, *, is_other: bool) -> list[str]:
-        """A version that was not checked, unless another one may run, and the dates of house rules."""
+        """Warnings about an unverified version, unless ``is_other``, and about the dates of house rules."""
         request, ruleset, ruling = result.request, result.ruleset, result.evaluation.ruling
         warnings = []
         release = request.release
@@ -349,7 +349,7 @@ class Policy:
                 warnings += date_warnings(ruleset.rules[n].rule, result.today)
         return warnings
 
-    def _explained(self, decision: Decision, result: RequestEvaluation) -> Decision:
+    def _with_explanation(self, decision: Decision, result: RequestEvaluation) -> Decision:
         """The decision with its trace and assumptions."""
         request, ruleset, evaluation = result.request, result.ruleset, result.evaluation
         actual = (evaluation.ruling.runner, result.starts)
@@ -388,13 +388,13 @@ class Policy:
 
 
 def _fired_rules(ruleset: Ruleset, evaluation: Evaluation) -> set[str]:
-    """The ids of the rules in the reasons of a decision."""
+    """The ids of the rules in a decision's reasons."""
     ruling = evaluation.ruling
     return {ruleset.rules[n].rule.id for n in (*ruling.standing, *evaluation.final.refusals, *ruling.advice)}
 
 
 def _other_vllm(request: Request, intake: IntakeResult | None) -> str:
-    """Why another vLLM than the requested one may run, empty if none does."""
+    """The warning that a vLLM other than the requested one may run; empty if none does."""
     other = None if intake is None else intake.installation
     if other is None or other.version == request.vllm_version.removeprefix("v"):
         return ""

@@ -1,6 +1,6 @@
 """Problems: errors as RFC 9457 describes them, with every fault.
 
-Owns the fields of a problem, and the kinds of those that a request itself can have. The service has further kinds.
+Owns the fields of a problem, and the kinds of problem with a request itself. The service has further kinds.
 """
 
 from __future__ import annotations
@@ -23,21 +23,19 @@ REQUEST_KINDS: Final[dict[str, tuple[int, str]]] = {
     "model-config-needed": (422, "The config.json of a model is needed"),
     "unsupported-model": (422, "vLLM refuses the model"),
 }
-"""The kinds of problem with the request for a decision, with their status code and title."""
+"""The kinds of problem with a request for a decision, with their status codes and titles."""
 TYPE_PREFIX: Final = "urn:runner-policy:problem:"
 """What precedes the kind in the type of a problem."""
 REMEDIES: Final[Remedies] = {
-    Remedy.MODEL_CONFIG_OF_MANIFEST: (
-        'a manifest alone has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
-    ),
+    Remedy.MODEL_CONFIG_OF_MANIFEST: ('a manifest cannot contain it, so send `{"manifest": …, "model_configs": {…}}`'),
     Remedy.KNOWN_RELEASE: 'name one of them, or set `"beyond_verified": "nearest"` to use the closest',
     Remedy.VERSION: "state `vllm_version`",
 }
-"""The remedies in the words of the HTTP interface; the pointer of a missing ``config.json`` says where to send it."""
+"""The HTTP interface's wording of the remedies; the pointer of a missing ``config.json`` says where to send it."""
 
 
 class ProblemFault(Struct, frozen=True):
-    """One fault: where in the body, and for a rule where in its file."""
+    """One fault, with its position in the body and, for a rule, in its file."""
 
     pointer: str
     message: str
@@ -57,9 +55,9 @@ class Problem(Struct, frozen=True):
 
 
 def problem(kind: str, faults: Sequence[ProblemFault], kinds: Mapping[str, tuple[int, str]] = REQUEST_KINDS) -> Problem:
-    """A problem of one of the ``kinds``; its ``detail`` is the first fault, with the number of further ones.
+    """A problem of one of the ``kinds``; its ``detail`` is the first fault and the number of others.
 
-    Readers stop after ``MAX_FAULTS`` faults, so there may be more.
+    Validation stops after ``MAX_FAULTS`` faults, so there may be more.
     """
     status, title = kinds[kind]
     first = faults[0]
@@ -70,11 +68,11 @@ def problem(kind: str, faults: Sequence[ProblemFault], kinds: Mapping[str, tuple
 
 
 def fault_lines(problem: Problem) -> list[str]:
-    """The faults of a problem, a line each, with its place before the message; control characters are escaped."""
-    places = map(_place, problem.errors)
+    """The faults of a problem, one per line, each with its position; control characters are escaped."""
+    positions = map(_position, problem.errors)
     return [
-        escape_line(f"{place}: {fault.message}" if place else fault.message)
-        for place, fault in zip(places, problem.errors, strict=True)
+        escape_line(f"{position}: {fault.message}" if position else fault.message)
+        for position, fault in zip(positions, problem.errors, strict=True)
     ]
 
 
@@ -83,11 +81,11 @@ def problem_text(problem: Problem) -> str:
     kind = problem.type.removeprefix(TYPE_PREFIX)
     lines = [f"{problem.title} ({problem.status} {kind})", *fault_lines(problem)]
     if len(problem.errors) >= MAX_FAULTS:
-        lines.append(f"there may be more: reading ends after {MAX_FAULTS} faults")
+        lines.append(f"there may be more: at most {MAX_FAULTS} faults are reported")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _place(fault: ProblemFault) -> str:
+def _position(fault: ProblemFault) -> str:
     if fault.file is UNSET:
         return fault.pointer
     return ":".join(str(part) for part in (fault.file, fault.line, fault.column) if part is not UNSET)
@@ -96,6 +94,6 @@ def _place(fault: ProblemFault) -> str:
 def request_problem(
     error: RequestInvalid, kinds: Mapping[str, tuple[int, str]] = REQUEST_KINDS, remedies: Remedies = REMEDIES
 ) -> Problem:
-    """The problem of a request that is invalid, which is of one of the ``kinds``."""
+    """The problem, of one of the ``kinds``, that describes an invalid request."""
     faults = [ProblemFault(fault.pointer, fault.worded(remedies)) for fault in error.faults[:MAX_FAULTS]]
     return problem(error.problem, faults, kinds)

@@ -36,16 +36,16 @@ GOOD, BAD, QUIET, STRONG = "green", "bold red", "dim", "bold"
 
 
 class EscapingConsole(Console):
-    """A console that escapes control characters in every text; those that rich itself writes stay.
+    """A console that escapes control characters in every text, except those of rich itself.
 
-    Texts that are escaped before they are laid out take the right width; this console escapes what others forget.
+    Texts should be escaped before the layout, so that rich measures their width; this console is the safeguard.
     """
 
-    @property  # type: ignore[misc]  # nothing sets it
+    @property  # type: ignore[misc]  # without a setter, which nothing uses
     def file(self) -> IO[str]:
-        """The file, also if a live display has wrapped a writer that escapes; rich unwraps one of the two."""
-        found = super().file
-        return getattr(found, "rich_proxied_file", found)
+        """The file itself: a live display wraps it a second time, and rich unwraps it only once."""
+        file = super().file
+        return getattr(file, "rich_proxied_file", file)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """The segments of rich, with escaped texts."""
@@ -54,7 +54,7 @@ class EscapingConsole(Console):
 
 
 def as_text(renderable: RenderableType) -> str:
-    """The output of a terminal with 120 columns, without colours and without blanks at line ends."""
+    """The output for a terminal with 120 columns, without colours and trailing blanks."""
     out = io.StringIO()
     EscapingConsole(file=out, width=WIDTH, color_system=None, force_terminal=False).print(renderable)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
@@ -84,9 +84,9 @@ def decision(answer: Decision) -> RenderableType:
 
 
 def engines(rows: Iterable[tuple[str, Decision | Problem]]) -> RenderableType:
-    """The engines of a manifest by their names: a row each with the decision and why, and all problems below.
+    """The engines of a manifest: a row each with the decision and its summary, and below them all problems.
 
-    Nothing is cut: names and reasons are in the last column, where they wrap.
+    Nothing is cut: names and summaries are in the last column, which wraps.
     """
     table = table_of("runner", "outcome", "starts", "vLLM", "engine, and why")
     for column in table.columns[:-1]:
@@ -105,7 +105,7 @@ def engines(rows: Iterable[tuple[str, Decision | Problem]]) -> RenderableType:
 
 
 def escape_control(text: str) -> Text:
-    """A text of several lines that may contain user input, with other control characters escaped."""
+    """A text of several lines that may contain user input, with control characters escaped."""
     return Text(escape_lines(text))
 
 
@@ -114,7 +114,7 @@ def runner_name(runner: str | None) -> str:
     return runner.upper() if runner else "no runner"
 
 
-def start_text(starts: bool) -> str:  # noqa: FBT001  # the text of a value
+def start_text(starts: bool) -> str:  # noqa: FBT001  # formats the value
     """``starts`` or ``does not start``."""
     return "starts" if starts else "does not start"
 
@@ -137,7 +137,7 @@ def _headline(answer: Decision) -> Text:
 
 
 def table_of(*columns: str) -> Table:
-    """An empty table with these columns, whose cells wrap."""
+    """An empty table whose cells wrap."""
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -160,12 +160,12 @@ def _reasons(answer: Decision) -> Table:
 
 
 def _legend(answer: Decision) -> list[Text]:
-    """What the mark of a reason means, if a reason has it."""
+    """The meaning of the mark for decisive reasons, if there are any."""
     return [Text("* decided", QUIET)] if any(reason.decisive for reason in answer.reasons) else []
 
 
 def _trace(trace: Sequence[RuleTrace]) -> RenderableType:
-    """Every rule, those that came closest to firing first."""
+    """Every rule; those that came closest to firing are first."""
     table = table_of("rule", "effect", "fired", "first condition that does not hold")
     for item in sorted(trace, key=nearness):
         table.add_row(item.rule, item.effect, "yes" if item.fired else "no", Text(failed_text(item)))
@@ -191,7 +191,7 @@ def _assumptions(answer: Decision) -> list[RenderableType]:
 
 
 def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
-    """One rule's history as a table over the releases."""
+    """One rule's history as a table of its release ranges."""
     lines = [
         Text.assemble((rule.id, STRONG), f"  {rule.layer}  {rule.effect.name}  ", (rule.path, QUIET)),
         Text(rule.title),
@@ -221,7 +221,7 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
 
 
 def rule_list(rules: Iterable[Rule]) -> RenderableType:
-    """Rules, a line each, with the last day of those that have an end."""
+    """Rules as a table; those with an end have their last day."""
     table = table_of("rule", "layer", "effect", "title", "releases")
     for rule in rules:
         table.add_row(
@@ -235,7 +235,7 @@ def rule_list(rules: Iterable[Rule]) -> RenderableType:
 
 
 def spelled(when: Any, depth: int = 0) -> list[str]:
-    """The lines of a condition as in a rule file."""
+    """The lines of a condition, as a rule file has them."""
     pad = "  " * depth
     if isinstance(when, dict):
         lines = []
@@ -256,7 +256,7 @@ def _dashed(lines: list[str], depth: int) -> list[str]:
 
 
 def compact(value: Any) -> str:
-    """A value on one line: texts bare, everything else as JSON."""
+    """A value on one line: strings without quotes, everything else as JSON."""
     if isinstance(value, str):
         return value
     if hasattr(value, "__struct_fields__"):

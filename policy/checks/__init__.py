@@ -1,1 +1,1 @@
-"""Whether rules may be used: their cases, their mutants, and candidates tried in a process of their own."""
+"""Check rules: their validity, cases and mutants, and candidate rules in a separate process."""

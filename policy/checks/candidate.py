@@ -2,8 +2,8 @@
 
 Owns the overlay and the process's limits. A definition that the engine refuses, a condition that needs too much memory
 or time, or a crash in C ends only that process; the loaded rules are not affected. The process is
-``python -m policy.checks.candidate [BYTES [FILE]]``: a job on standard input, a result on standard output. ``BYTES`` is
-the largest answer, and ``FILE`` is where one of more than ``INLINE`` bytes is written.
+``python -m policy.checks.candidate [BYTES [FILE]]``, with a job on standard input and a result on standard output.
+``BYTES`` is the maximum size of an answer; one of more than ``INLINE`` bytes is written to ``FILE``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 MEMORY_LIMIT: Final = 1 << 30
 MAX_RULES: Final = 100
 TOO_LARGE: Final = "too-much-work"
-"""The kind of problem of a request whose answer would be too large."""
+"""The kind of problem if the answer would be too large."""
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
 
 
@@ -51,8 +51,8 @@ class CandidateJob(Struct, frozen=True):
     """The input of the process.
 
     ``base`` has the texts of the loaded rules by path, ``rules`` those of the candidates, ``remove`` the ids to remove.
-    With ``for_all``, the changes are found for all possible deployments, not only for the request. If ``current``, the
-    decision by the loaded rules, is set, the process also compares; ``as_text`` formats the result for a terminal.
+    With ``for_all``, changes are found for all possible deployments, not only for the request. If ``current``, the
+    decision by the loaded rules, is set, both decisions are compared; ``as_text`` formats the result for a terminal.
     """
 
     base: dict[str, str]
@@ -74,7 +74,7 @@ encode = msgspec.json.encode
 def with_models(
     document: dict[str, Any], found: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]]
 ) -> dict[str, Any]:
-    """The request with the models that were found for its deployment; the process cannot look for them."""
+    """The request with the models found for its deployment, which the process cannot look up."""
     deployment = document["deployment"]
     configs = {name: config for name, (config, _) in found.items()}
     files = {f"{name}/{file}": text for name, (_, files) in found.items() for file, text in files.items()}
@@ -86,9 +86,9 @@ def with_models(
 
 
 def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[dict[str, str], list[str]]:
-    """The rules' texts with candidates replacing the rules of the same id and others removed, and the ids changed.
+    """The texts of the rules with candidates added or replaced and others removed, and the ids of these rules.
 
-    A candidate with a new id goes to the house layer, or to upstream's if only that has its effect.
+    A candidate with a new id belongs to the house layer, or to upstream if only that has its effect.
 
     Raises:
         RulesInvalid: a candidate's text is not YAML, has no id, or has the id of another candidate.
@@ -111,7 +111,7 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
     for number, text in enumerate(rules):
         path = f"rules[{number}]"
         try:
-            node = read_yaml(text, path, repeats=True)
+            node = read_yaml(text, path, quotes_line=True)
         except RulesInvalid as error:
             faults.extend(error.faults)
             continue
@@ -128,7 +128,7 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
                     path,
                     node.line,
                     node.column,
-                    f"the rule {quoted(rule_id)} is also {path_of[rule_id]}; give each rule once",
+                    f"the rule {quoted(rule_id)} is already in {path_of[rule_id]}; send each rule once",
                 )
             )
             continue
@@ -152,7 +152,7 @@ def _layer(document: dict[str, Any]) -> Layer:
 
 
 def run_job(job: CandidateJob) -> SandboxResult:
-    """The decision under the candidate rules, or why there is none."""
+    """The decision by the candidate rules, or why there is none."""
     try:
         texts, ids = overlay(job.base, job.rules, job.remove)
         policy = Policy(load(Sources(texts)), job.default_release)
@@ -173,7 +173,7 @@ def run_job(job: CandidateJob) -> SandboxResult:
 
 
 def _affected(job: CandidateJob, candidate: Policy) -> list[AffectedClass]:
-    from policy.proof.documents import effect_document  # noqa: PLC0415  # the solver takes a third of a second to import
+    from policy.proof.documents import effect_document  # noqa: PLC0415  # the solver is slow to import
     from policy.proof.edit import edit_of  # noqa: PLC0415  # as above
 
     loaded = Policy(load(Sources(job.base)), compile_all=False)
@@ -184,7 +184,7 @@ def _affected(job: CandidateJob, candidate: Policy) -> list[AffectedClass]:
 def _encode(comparison: DryRunComparison | DryRunComparisonOfAll, *, as_text: bool) -> str:
     if not as_text:
         return encode_decision(comparison).decode()
-    from policy.checks import report  # noqa: PLC0415  # a tenth of a second to import, for terminals only
+    from policy.checks import report  # noqa: PLC0415  # the import takes a tenth of a second, for terminals only
     from policy.render import as_text as on_lines  # noqa: PLC0415  # as above
 
     return on_lines(
@@ -194,13 +194,13 @@ def _encode(comparison: DryRunComparison | DryRunComparisonOfAll, *, as_text: bo
     )
 
 
-def bounded(result: SandboxResult, most: int, path: Path | None) -> SandboxResult:
-    """The result without an answer of more than ``most`` bytes, and with a large one in the file."""
+def limit_answer(result: SandboxResult, limit: int, path: Path | None) -> SandboxResult:
+    """The result with a large answer moved to the file, or a fault for an answer of more than ``limit``."""
     if result.answer is None:
         return result
     answer = result.answer.encode()
-    if len(answer) > most:
-        message = f"the answer would have more than {most} bytes; shorten the texts of the rules, or state fewer facts"
+    if len(answer) > limit:
+        message = f"the answer would have more than {limit} bytes; shorten the texts of the rules, or state fewer facts"
         return SandboxResult(request_faults=[RequestFault("", message)], problem=TOO_LARGE)
     if path is None or len(answer) <= INLINE:
         return result
@@ -209,7 +209,7 @@ def bounded(result: SandboxResult, most: int, path: Path | None) -> SandboxResul
 
 
 def timeout_message(seconds: float) -> str:
-    """The message for rules that took more than ``seconds``."""
+    """The message for candidate rules that took more than ``seconds``."""
     return f"the candidate rules took more than {seconds:g} s; make their conditions simpler"
 
 
@@ -219,16 +219,16 @@ def exit_reason(code: int, seconds: float) -> str:
         return timeout_message(seconds)
     if code < 0:
         return f"the candidate rules crashed the engine (signal {-code}); make their conditions simpler"
-    return "the candidate rules took more memory than a dry run may; make their conditions simpler"
+    return "the candidate rules need more memory than a dry run may use; make their conditions simpler"
 
 
 def main() -> None:
-    """Run the job on standard input within the limits; exceeding them ends the process."""
+    """Run the job on standard input within the limits; the process ends if it exceeds them."""
     job = read_job(sys.stdin.buffer.read())
     limit_process(MEMORY_LIMIT, job.seconds)
     result = run_job(job)
     if len(sys.argv) > 1:
-        result = bounded(result, int(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None)
+        result = limit_answer(result, int(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None)
     sys.stdout.buffer.write(encode(result))
 
 

@@ -1,8 +1,8 @@
-"""The cases of the rules: what each rule must do, run through the engine.
+"""The test cases of the rules, which run through the engine.
 
-Owns the format of ``…_test.yaml`` files, how they run, and the requirement that every rule has a hit in each range, a
-near miss and a case just outside its releases. A case *fires* if the rule applies in the decision: its condition holds
-and no other rule excludes it.
+Owns the format of ``…_test.yaml`` files, the running of cases, and the requirement that every rule has a hit in each
+range, a near miss and a case just outside its releases. A case *fires* if the rule applies in the decision: its
+condition holds and no other rule excludes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from packaging.version import Version
 from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid
 from policy.facts.facts import TREE, read_facts
 from policy.messages import listed, quoted
-from policy.parser.fields import FieldReader, described, note
+from policy.parser.fields import FieldReader, add_fault, described
 from policy.parser.yamltree import read_yaml
 from policy.pointer import steps_of
 from policy.request.request import Request
@@ -26,7 +26,7 @@ from policy.rules.effects import Layer
 from policy.rules.loader import SUFFIX, TEST_SUFFIX
 from policy.rules.releases import series, spans
 from policy.rules.rule import LONG_AGO
-from policy.rules.suggestions import given_meant
+from policy.rules.suggestions import suggest_given
 from policy.rules.synonyms import CASE_FIELDS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 SERIES: Final = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")
 EXAMPLES: Final = {"vllm": "[0.23.0]", "given": "{model_config: {is_moe: true}}", "fires": "true"}
-"""Values of fields, for messages about missing ones."""
+"""Example values, for messages about missing fields."""
 ELSEWHERE: Final = {
     **dict.fromkeys(TREE.members, "it is a fact; write it below `given:`, indented"),
     **dict.fromkeys(
@@ -49,14 +49,14 @@ ELSEWHERE: Final = {
         "a case is about its rule alone; write `fires`, and `message` or `starts` if they matter",
     ),
 }
-"""Where fields belong that a case does not have."""
+"""Advice for fields that a case cannot have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One claim about a rule: whether it fires with these facts in these releases.
+    """A claim about a rule: whether it fires for these facts in these releases.
 
-    ``message`` is the expected text of the rule, ``starts`` whether vLLM is expected to start.
+    ``message`` is the rule's expected text, ``starts`` whether vLLM is expected to start.
     """
 
     rule: str
@@ -72,7 +72,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedMutant:
-    """A mutant that no case can detect, and why: ``change``, in the range ``vllm``, as ``mutants`` describes it."""
+    """A mutant that no case can detect, and why; ``change``, in the range ``vllm``, is as ``mutants`` reports it."""
 
     item: str
     vllm: str
@@ -84,7 +84,7 @@ class AcceptedMutant:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """A case in one release; ``found`` is what happened instead, if it failed."""
+    """The result of a case in one release; ``found`` is what happened instead, if the case failed."""
 
     case: Case
     release: str
@@ -92,35 +92,37 @@ class CaseResult:
 
     @property
     def passed(self) -> bool:
-        """Whether the claim held."""
+        """Whether the claim is true."""
         return self.found is None
 
 
 def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
-    """The cases in the files' texts.
+    """The cases in these files.
 
     Raises:
-        RulesInvalid: with every fault, including rules that lack cases.
+        RulesInvalid: with every fault, including missing cases of rules.
     """
     faults: list[Fault] = []
     cases: list[Case] = []
     for path, text in sorted(texts.items()):
         reader = FieldReader(path)
         try:
-            node = read_yaml(text, path, repeats=True)
+            node = read_yaml(text, path, quotes_line=True)
             reader.check_booleans(node)
             cases.extend(_read_file(node, reader, catalogue))
             found: Iterable[Fault] = reader.faults
         except RulesInvalid as error:
             found = error.faults
         for fault in found:
-            note(faults, fault)
+            add_fault(faults, fault)
     if not faults:
         of_rule: dict[str, list[Case]] = {rule.id: [] for rule in catalogue.rules}
         for case in cases:
             of_rule[case.rule].append(case)
         faults.extend(
-            fault for rule in catalogue.rules for fault in _lacking(rule, of_rule[rule.id], catalogue.releases, texts)
+            fault
+            for rule in catalogue.rules
+            for fault in _missing_cases(rule, of_rule[rule.id], catalogue.releases, texts)
         )
     if faults:
         raise RulesInvalid(faults)
@@ -128,7 +130,7 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
 
 
 def read_accepted_mutants(texts: Mapping[str, str]) -> list[AcceptedMutant]:
-    """The ``accepted_mutants`` of the files of cases, which ``read_cases`` has read without a fault."""
+    """The ``accepted_mutants`` of files that ``read_cases`` has read without a fault."""
     return [
         mutant
         for path, text in sorted(texts.items())
@@ -137,7 +139,7 @@ def read_accepted_mutants(texts: Mapping[str, str]) -> list[AcceptedMutant]:
 
 
 def _accepted_mutants(node: YamlNode, reader: FieldReader) -> Iterator[AcceptedMutant]:
-    """The ``accepted_mutants`` of a file; those with a fault are left out."""
+    """The ``accepted_mutants`` of a file that have no fault."""
     fields = reader.fields(node, "file of cases", ("rule", "cases"), ("accepted_mutants",))
     for item in reader.items(fields.get("accepted_mutants"), "accepted_mutants"):
         parts = reader.fields(item, "accepted mutant", ("vllm", "change", "why"), ("item",))
@@ -179,7 +181,7 @@ def _read_file(node: YamlNode, reader: FieldReader, catalogue: Catalogue) -> Ite
 
 
 def _read_known(node: YamlNode | None, releases: Releases, reader: FieldReader) -> tuple[str, ...]:
-    """The known releases of a list, or a single one; without duplicates."""
+    """The known releases in a list, or a single one, without duplicates."""
     nodes = reader.items(node, "releases") if node and isinstance(node.value, list) else [node] if node else []
     found: dict[str, None] = {}
     for item in nodes:
@@ -192,7 +194,7 @@ def _read_known(node: YamlNode | None, releases: Releases, reader: FieldReader) 
 
 
 def _release_advice(node: YamlNode, releases: Releases) -> str:
-    """What to write instead of a release that is not known: those of its series, or all."""
+    """Advice for an unknown release: the known releases of its series, or all of them."""
     whole = f"the known releases are {spans(releases.known, releases.known)}"
     text = str(node.written if node.written is not None else node.value)
     number = SERIES.match(text)
@@ -220,7 +222,7 @@ def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldRea
         return None
     for name, child in node.value.items():
         if name not in TREE.members:
-            legal, meant = listed(TREE.members), given_meant(name, child.plain())
+            legal, meant = listed(TREE.members), suggest_given(name, child.plain())
             reader.fault(child, f"unknown field {quoted(name)}; legal: {legal}{meant}", key=True)
     given = {name: child.plain() for name, child in node.value.items() if name in TREE.members}
     faults: list[RequestFault] = []
@@ -234,24 +236,24 @@ def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldRea
     return given
 
 
-def _lacking(rule: Rule, cases: list[Case], releases: Releases, files: Collection[str]) -> Iterator[Fault]:
-    """A fault for each required kind of case that a rule does not have, or one for all if there is no file."""
+def _missing_cases(rule: Rule, cases: list[Case], releases: Releases, files: Collection[str]) -> Iterator[Fault]:
+    """A fault for each required kind of case that a rule missing, or one fault if its file is missing."""
     inside = [release for release in releases.known if rule.range_of(release)]
     outside = _just_outside(rule, releases)
     path = rule.path.removesuffix(SUFFIX) + TEST_SUFFIX
-    lacks = [
+    missing = [
         f"one in `{part.span.text}` that fires"
         for part in rule.ranges
         if not any(case.fires and any(part.span.holds(Version(release)) for release in case.releases) for case in cases)
     ]
     if not any(not case.fires and set(case.releases) & set(inside) for case in cases):
-        lacks.append(f"a near miss, one in {spans(inside, releases.known)} that does not fire")
+        missing.append(f"a near miss, one in {spans(inside, releases.known)} that does not fire")
     if outside and not any(not case.fires and set(case.releases) & set(outside) for case in cases):
-        lacks.append(f"one just outside the rule's releases, in {' or '.join(outside)}, that does not fire")
-    if path not in files and lacks and not cases:
-        yield Fault(path, 1, 1, f"missing; write the cases of {quoted(rule.id)} in it, at least {'; '.join(lacks)}")
+        missing.append(f"one just outside the rule's releases, in {' or '.join(outside)}, that does not fire")
+    if path not in files and missing and not cases:
+        yield Fault(path, 1, 1, f"missing; write the cases of {quoted(rule.id)} in it, at least {'; '.join(missing)}")
         return
-    for what in lacks:
+    for what in missing:
         yield Fault(cases[0].path if cases else path, 1, 1, f"the cases of {quoted(rule.id)} lack {what}; add it")
 
 
@@ -262,7 +264,7 @@ def _just_outside(rule: Rule, releases: Releases) -> list[str]:
 
 
 def run_cases(cases: Iterable[Case], policy: Policy) -> Iterator[CaseResult]:
-    """Each case in each of its releases, through the engine."""
+    """Run each case in each of its releases through the engine."""
     for case in cases:
         rule = policy.catalogue.rule(case.rule)
         assert rule is not None
@@ -272,11 +274,11 @@ def run_cases(cases: Iterable[Case], policy: Policy) -> Iterator[CaseResult]:
             if faults:
                 raise RequestInvalid(faults)
             yield CaseResult(
-                case, release, _found(case, facts, release, policy, upstream_only=rule.layer is Layer.UPSTREAM)
+                case, release, _failure(case, facts, release, policy, upstream_only=rule.layer is Layer.UPSTREAM)
             )
 
 
-def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_only: bool) -> str | None:
+def _failure(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_only: bool) -> str | None:
     request = Request(facts, release, policy.releases.resolve(release), upstream_only, None, explain=False)
     decision = policy.decide(request, LONG_AGO)
     if case.starts is not None and decision.starts is not case.starts:
@@ -285,7 +287,7 @@ def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_o
     if reason is None:
         if not case.fires:
             return None
-        # Only a failure needs the explanation, which costs more than everything else.
+        # Only a failure needs an explanation, which costs more than all the rest.
         explained = policy.decide(replace(request, explain=True), LONG_AGO)
         traced = next((item for item in explained.trace or [] if item.rule == case.rule), None)
         failed = (

@@ -1,8 +1,8 @@
-"""Check whether rules may be loaded, as `rules check` and `rules test` do, in a separate process.
+"""Check in a separate process whether rules can be loaded, as `rules check` and `rules test` do.
 
 Owns the check, which `rules check` reports, and the process's limits. Rules that pass both commands are loaded, unless
-they lack the service's default release, or need more time or memory than the process has.
-``python -m policy.checks.check`` is the process: sources on standard input, faults on standard output.
+they lack the service's default release, or need more time or memory than the process may use. The process is
+``python -m policy.checks.check``, with sources on standard input and faults on standard output.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.check")
 MEMORY_LIMIT: Final = 2 << 30
-PROMPT: Final = 2.0
-"""Seconds of processor time, several times what usual rules need, before a check lowers its own priority.
+FULL_PRIORITY: Final = 2.0
+"""Seconds of processor time, several times the usual need, after which a check lowers its own priority.
 
-A check with a low priority from the beginning could starve on a busy machine.
+A check with low priority from the beginning could starve on a busy machine.
 """
 NICE: Final = 10
-"""The niceness after that."""
+"""The niceness of a check with low priority."""
 encode: Final = msgspec.json.Encoder().encode
 
 
@@ -47,7 +47,7 @@ encode: Final = msgspec.json.Encoder().encode
 class CheckResult:
     """The result of a check: every fault, and the rules as far as they could be read.
 
-    ``policy`` is set if they can decide and have cases.
+    ``policy`` is set if the rules compile and have all required cases.
     """
 
     faults: tuple[Fault, ...]
@@ -57,7 +57,7 @@ class CheckResult:
 
 
 def check(sources: Sources, default_release: str | None = None) -> CheckResult:
-    """Check rules for everything but failing cases; a fault that belongs to no file has no path."""
+    """Check rules, except for failing cases; a fault that does not belong to a file has no path."""
     try:
         catalogue = load(sources)
     except RulesInvalid as error:
@@ -73,9 +73,9 @@ def check(sources: Sources, default_release: str | None = None) -> CheckResult:
 
 
 def faults_of(sources: Sources, default_release: str | None) -> list[str]:
-    """The faults that keep the rules from being loaded, a line each.
+    """The faults that prevent the rules from being loaded, one per line.
 
-    The list is empty if both ``rules check`` and ``rules test`` pass.
+    There are none if both ``rules check`` and ``rules test`` pass.
     """
     found = check(sources, default_release)
     faults = list(found.faults)
@@ -98,7 +98,7 @@ class CheckAborted(PolicyError):
 
 
 class Checker:
-    """Checks rules, each time in a process of its own; within the block, the next process is started in advance."""
+    """Checks rules, each time in a new process; within the block, the next process is started in advance."""
 
     def __init__(self) -> None:
         self._next: subprocess.Popen[bytes] | None = None
@@ -116,10 +116,10 @@ class Checker:
             self._next = None
 
     def faults_of(self, sources: Sources, default_release: str | None, seconds: float) -> list[str]:
-        """The faults that keep the rules from being loaded, a line each, from a process that ends after ``seconds``.
+        """The faults that prevent the rules from being loaded, found by a process that may take ``seconds``.
 
         Raises:
-            CheckAborted: the process was ended, or failed.
+            CheckAborted: the process failed or took too long.
         """
         job = encode([sources.rules, sources.cases, default_release, int(seconds) + 1])
         process, self._next = self._next, None
@@ -127,7 +127,7 @@ class Checker:
             if process is not None and process.poll() is not None:
                 _end(process)
                 process = None
-            process = process or _started()
+            process = process or _start()
             answer, errors = process.communicate(job, seconds)
         except subprocess.TimeoutExpired as error:
             raise CheckAborted(f"checking the rules took more than {seconds:g} s") from error
@@ -145,27 +145,27 @@ class Checker:
 
     def _start_next(self) -> None:
         if self._is_ready:
-            with suppress(OSError):  # the check itself will report why
-                self._next = _started()
+            with suppress(OSError):  # the check itself reports the error
+                self._next = _start()
 
 
-def _started() -> subprocess.Popen[bytes]:
+def _start() -> subprocess.Popen[bytes]:
     return subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: S603  # our own module, by our own interpreter
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the process and close its pipes."""
     process.kill()
-    with suppress(BrokenPipeError), process:  # which closes them, and waits
+    with suppress(BrokenPipeError), process:  # closes the pipes, and waits
         pass
 
 
 def main() -> None:
     """Run the job on standard input within the limits."""
     signal.signal(signal.SIGPROF, lambda *_: os.nice(NICE))
-    signal.setitimer(signal.ITIMER_PROF, PROMPT)
+    signal.setitimer(signal.ITIMER_PROF, FULL_PRIORITY)
     job = sys.stdin.buffer.read()
-    if not job:  # the service ended without a job
+    if not job:  # the service ended without sending a job
         return
     rules, cases, default_release, seconds = msgspec.json.decode(
         job, type=tuple[dict[str, str], dict[str, str], str | None, int]

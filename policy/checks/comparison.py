@@ -1,4 +1,4 @@
-"""Compare a decision by the loaded rules with one by candidate rules, and the messages between the processes."""
+"""Comparisons of decisions by the loaded and by candidate rules, and the results that the processes exchange."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMPARED: Final = (
 
 
 class ClassOutcome(Struct, frozen=True):
-    """The decision on a class of deployments: its runner, outcome and start, and the rules behind it."""
+    """The decision on a class of deployments: runner, outcome, start, and the rules that are reasons."""
 
     runner: str | None
     outcome: str | None
@@ -34,9 +34,9 @@ class ClassOutcome(Struct, frozen=True):
 
 
 class AffectedClass(Struct, frozen=True):
-    """A class of deployments that the candidate rules affect, in these releases; ``facts`` are its smallest example.
+    """A class of deployments that the candidate rules affect in these releases; ``facts`` are its smallest example.
 
-    ``since`` is set if it is affected from a later day on, because a house rule ends.
+    ``since`` is set if the class is affected only from a later day, because a house rule ends.
     """
 
     releases: list[str]
@@ -51,9 +51,9 @@ class AffectedClass(Struct, frozen=True):
 class SandboxResult(Struct, frozen=True):
     """The result of a dry run in the sandbox: a decision, or why there is none.
 
-    ``answer`` is the encoded comparison, if the job has a ``current`` decision. A large one is in the file that the
-    process was given, of ``spooled`` bytes. ``problem`` is the kind of the ``request_faults``, ``failed`` why the rules
-    cannot be used.
+    ``answer`` is the encoded comparison, if the job has a ``current`` decision. A large answer is instead in the file
+    named to the process, and has ``spooled`` bytes. ``problem`` is the kind of the ``request_faults``, ``failed`` the
+    reason why the rules cannot be used.
     """
 
     decision: Decision | None = None
@@ -68,7 +68,7 @@ class SandboxResult(Struct, frozen=True):
 
 
 class MemberChange(Struct, frozen=True):
-    """A field of the decision that the candidate rules change, and the rules that do it."""
+    """A field of the decision that the candidate rules change, and the responsible rules."""
 
     member: str
     from_: Any = msgspec.field(name="from")
@@ -104,7 +104,7 @@ def answer_of(result: SandboxResult) -> bytes:
     _refuse(result)
     if result.spooled is not None:
         return b""
-    # INVARIANT: a result that is not refused has an answer, if the job has a ``current`` decision.
+    # INVARIANT: an accepted candidate has an answer if the job has a ``current`` decision.
     assert result.answer is not None
     return result.answer.encode()
 
@@ -112,13 +112,13 @@ def answer_of(result: SandboxResult) -> bytes:
 def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryRunComparisonOfAll:
     """Both decisions and their differences.
 
-    Each change names the edited rules that apply in either decision, or else all rules whose reasons differ.
+    Each change names the edited rules that apply in either decision, else all rules whose reasons differ.
 
     Raises:
         RulesInvalid, RequestInvalid: the candidate was refused.
     """
     _refuse(result)
-    assert result.decision is not None  # INVARIANT: as above, if it has none
+    assert result.decision is not None  # INVARIANT: it has a decision if the job has no ``current`` decision
     candidate = result.decision
     if result.affected is not None:
         return DryRunComparisonOfAll(current, candidate, result.affected)

@@ -1,7 +1,7 @@
-"""Mutation tests of the rules: change each condition, bound and list item in turn, and see whether a case fails.
+"""Mutation tests of the rules: change each condition, bound and list item in turn, and check whether a case fails.
 
-Owns the mutants and their trial. A mutant for which no case fails is a survivor: what it changes is not tested, or
-changes nothing.
+Owns the mutants and their trial. A mutant for which no case fails is a survivor: the changed part is not tested, or the
+change has no effect.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The number of mutants, and those that no case killed.
+    """The number of mutants, and the survivors.
 
-    ``accepted`` are those of them that a file of cases accepts; they are not among ``survivors``. ``outdated`` are
-    accepted mutants that are killed or do not exist.
+    ``accepted`` are survivors that a file of cases accepts, which are not in ``survivors``. ``outdated`` are accepted
+    mutants that were killed or do not exist.
     """
 
     mutants: int
@@ -91,24 +91,24 @@ def mutants(item: Rule | NamedCondition, releases: Releases) -> Iterator[Mutant]
     """Every mutant of a rule or a named condition."""
     if isinstance(item, NamedCondition):
         for place, (span, condition) in enumerate(item.ranges):
-            for changed, change in _conditions(condition):
+            for changed, change in _condition_variants(condition):
                 ranges = [*item.ranges[:place], *([(span, changed)] if changed else []), *item.ranges[place + 1 :]]
                 yield Mutant(replace(item, ranges=tuple(ranges)), span.text, change)
         return
     for place, part in enumerate(item.ranges):
-        for other, change in _parts(part, item.effect, releases, [each.span for each in item.ranges]):
+        for other, change in _range_variants(part, item.effect, releases, [each.span for each in item.ranges]):
             yield Mutant(
                 replace(item, ranges=(*item.ranges[:place], other, *item.ranges[place + 1 :])), part.span.text, change
             )
 
 
-def _parts(
+def _range_variants(
     part: Range, effect: Effect, releases: Releases, spans: Sequence[ReleaseRange]
 ) -> Iterator[tuple[Range, str]]:
-    """A range of a rule with one change, for each possible change."""
+    """The variants of a rule's range with one change each."""
     for name in CONDITIONS:
         condition = getattr(part, name)
-        for changed, change in _conditions(condition) if condition is not None else ():
+        for changed, change in _condition_variants(condition) if condition is not None else ():
             yield _with(part, name, changed), f"{name}: {change}"
     for name in SCOPES:
         names = getattr(part, name)
@@ -116,51 +116,48 @@ def _parts(
             yield _with(part, name, tuple(other for other in names if other != removed)), f"{name}: without `{removed}`"
     if part.runner is not None and not effect.refuses:
         yield replace(part, runner=None), f"runner: without `{part.runner}`"
-    yield from _bounds(part, releases, spans)
+    yield from _bound_variants(part, releases, spans)
 
 
 def _with(part: Range, name: str, value: Any) -> Range:
     return replace(part, **{name: value})
 
 
-def _bounds(part: Range, releases: Releases, spans: Sequence[ReleaseRange]) -> Iterator[tuple[Range, str]]:
-    """A range that begins or ends one known release earlier or later, without releases of other ranges."""
+def _bound_variants(part: Range, releases: Releases, spans: Sequence[ReleaseRange]) -> Iterator[tuple[Range, str]]:
+    """The variants of a range that begin or end one known release earlier or later, without overlaps."""
     known = [Version(release) for release in releases.known]
     held = [version for version in known if part.span.holds(version)]
     before, after = (known.index(held[0]) - 1, known.index(held[-1]) + 1)
     for place in (before, after):
         if 0 <= place < len(known) and not any(span.holds(known[place]) for span in spans):
-            yield _spanning(part, [*held, known[place]]), f"vllm: {known[place]} as well"
+            yield _from_first_to_last(part, [*held, known[place]]), f"vllm: {known[place]} as well"
     if len(held) > 1:
-        yield _spanning(part, held[1:]), f"vllm: without {held[0]}"
-        yield _spanning(part, held[:-1]), f"vllm: without {held[-1]}"
+        yield _from_first_to_last(part, held[1:]), f"vllm: without {held[0]}"
+        yield _from_first_to_last(part, held[:-1]), f"vllm: without {held[-1]}"
 
 
-def _spanning(part: Range, held: Sequence[Version]) -> Range:
-    """The range from the first of these releases to the last.
-
-    The upper bound is exclusive, so it is a post-release of the last one.
-    """
+def _from_first_to_last(part: Range, held: Sequence[Version]) -> Range:
+    """The range from the first to the last of these releases; its exclusive end is a post-release of the last."""
     first, last = min(held), max(held)
     return replace(part, span=ReleaseRange(part.span.text, first, Version(f"{last}.post0")))
 
 
-def _conditions(condition: Condition) -> Iterator[tuple[Condition | None, str]]:
-    """A condition with one change, for each possible change; ``None`` if nothing of it is left."""
+def _condition_variants(condition: Condition) -> Iterator[tuple[Condition | None, str]]:
+    """The variants of a condition with one change each; ``None`` if nothing is left of it."""
     match condition:
         case And(parts) | Or(parts):
             for place, part in enumerate(parts):
-                for changed, change in _conditions(part):
+                for changed, change in _condition_variants(part):
                     rest = (*parts[:place], *([] if changed is None else [changed]), *parts[place + 1 :])
                     yield (rest[0] if len(rest) == 1 else type(condition)(rest)), change
         case Ref(name):
             yield None, f"without `uses: {name}`"
         case Leaf():
-            yield None, f"without `{condition.fact}: {_written(condition)}`"
-            yield from _operands(condition)
+            yield None, f"without `{condition.fact}: {_expected(condition)}`"
+            yield from _operand_variants(condition)
 
 
-def _operands(leaf: Leaf) -> Iterator[tuple[Leaf, str]]:
+def _operand_variants(leaf: Leaf) -> Iterator[tuple[Leaf, str]]:
     match leaf.operand:
         case tuple(texts) if len(texts) > 1:
             for text in texts:
@@ -170,10 +167,10 @@ def _operands(leaf: Leaf) -> Iterator[tuple[Leaf, str]]:
                 )
         case int(number) if not isinstance(number, bool):
             for other in (number - 1, number + 1):
-                yield replace(leaf, operand=other), f"`{leaf.fact}: {_written(leaf)}` with {other}"
+                yield replace(leaf, operand=other), f"`{leaf.fact}: {_expected(leaf)}` with {other}"
 
 
-def _written(leaf: Leaf) -> str:
+def _expected(leaf: Leaf) -> str:
     return str(leaf.expected)
 
 

@@ -1,4 +1,4 @@
-"""Comparisons of decisions and results of cases as tables."""
+"""Format comparisons of decisions and results of cases as tables."""
 
 from __future__ import annotations
 
@@ -33,10 +33,7 @@ def comparison(answer: DryRunComparison) -> RenderableType:
 
 
 def comparison_of_all(answer: DryRunComparisonOfAll) -> RenderableType:
-    """A dry run for all deployments.
-
-    The classes that change come first, each with its smallest deployment, then the candidate's decision.
-    """
+    """A dry run for all deployments: the affected classes, each with its smallest deployment, then the decision."""
     if not answer.changes:
         head: RenderableType = Text("the candidate rules change nothing for any deployment (proved)", GOOD)
     else:

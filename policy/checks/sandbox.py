@@ -1,4 +1,4 @@
-"""What the processes that run untrusted rules or code have in common: their limits, and how they return answers."""
+"""The limits of processes that run untrusted rules or code, and how they return answers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import resource
 from typing import Final
 
 INLINE: Final = 256 << 10
-"""Bytes of an answer returned through a pipe, which is read in one go; larger ones go through a file."""
+"""The maximum size of an answer returned through a pipe, in bytes; larger answers are returned in a file."""
 
 
 def limit_process(memory: int, seconds: int) -> None:
-    """Limit this process to bytes of memory and seconds of processor time, without core dumps.
+    """Limit this process to ``memory`` bytes and ``seconds`` of processor time, without core dumps.
 
-    Out of time, it gets ``SIGXCPU``, which ends it; a second later it is killed.
+    When its time is up, ``SIGXCPU`` ends it; a second later it is killed.
     """
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))

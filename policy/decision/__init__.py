@@ -1,1 +1,1 @@
-"""Fired rules to a decision: the ruling, the evaluation, the decision, and its explanation."""
+"""From fired rules to a decision: rulings, evaluations, decisions and their explanations."""

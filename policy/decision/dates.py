@@ -1,4 +1,4 @@
-"""What decisions say about the dates of house rules: reviews that are overdue, ends that are near or past."""
+"""Warnings about the dates of house rules: overdue reviews, and ends that are near or past."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def date_warnings(rule: Rule, today: date) -> Iterator[str]:
-    """The warnings of a decision that the rule is part of, or would be part of if it had not ended."""
+    """The warnings for a rule that a decision contains, or would contain if the rule had not ended."""
     if rule.is_overdue(today):
-        yield f"the house rule `{rule.id}` was to be reviewed by {rule.review_by}; its owner is {rule.owner}"
+        yield f"the house rule `{rule.id}` was due for review by {rule.review_by}; its owner is {rule.owner}"
     if rule.ends_soon(today):
         yield f"the house rule `{rule.id}` holds until {rule.until}, and not afterwards; its owner is {rule.owner}"
     if rule.has_ended(today):
@@ -24,7 +24,7 @@ def date_warnings(rule: Rule, today: date) -> Iterator[str]:
 
 
 def quiet_until(rules: Iterable[Rule]) -> date:
-    """The last day on which no date of these rules causes a warning."""
+    """The last day before any date of these rules causes a warning."""
     return min((day for rule in rules for day in _quiet_days(rule)), default=date.max)
 
 

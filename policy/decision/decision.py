@@ -1,7 +1,7 @@
 """The decision on one deployment, with the types of its JSON.
 
-Owns the fields of a decision, and how they are made from rulings and facts. ``RuleView`` prepares what does not
-depend on the request: a rule's fixed text, the names of its evidence.
+Owns the fields of a decision, and how they follow from rulings and facts. ``RuleView`` prepares what does not depend on
+the request, such as a rule's fixed text and the names of its evidence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct, UnsetType
 from policy.facts.facts import to_json
 from policy.facts.vocabulary import INDEX, ancestors
 from policy.rules.conditions import leaves
-from policy.rules.effects import Says
+from policy.rules.effects import TextField
 from policy.rules.releases import Resolution  # noqa: TC001  # msgspec reads the annotations
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 ID_START: Final = b'{"decision_id":"'
 ID_END: Final = len(ID_START) + 36
-"""The end of the decision's id, a UUID, in its JSON, which begins with the id."""
+"""Where the decision's id, a UUID, ends in its JSON, of which it is the first field."""
 
 
 class Reason(Struct, frozen=True, gc=False):
-    """A rule that fired: its message, what to do about it, and in ``facts`` the evidence by flat names.
+    """A rule that fired: its message, the remedy, and the evidence as ``facts`` with flat names.
 
-    ``owner`` and ``review_by`` are set for house rules, and ``until`` for those that have an end. ``lifted_in`` is set
-    if the request has ``explain``: the first later release in which the rule does not fire for the same request, or
+    ``owner`` and ``review_by`` are set for house rules, and ``until`` for those with an end. ``lifted_in`` is set if
+    the request has ``explain``: the first later release in which the rule does not fire for the same request, or
     ``None``.
     """
 
@@ -130,10 +130,10 @@ class DerivedFact(Struct, frozen=True, gc=False, rename={"from_": "from"}):
 class Decision(Struct, frozen=True, gc=False):
     """The answer to one request.
 
-    ``startup_errors`` are the texts with which vLLM refuses the runner, ``launch_errors`` why it ends before it chooses
-    one; ``starts`` is whether there are neither.
-    ``without_variable`` is set if the operator's variable decided, ``facts`` and ``ignored_args`` for a deployment,
-    ``trace`` and ``assumptions`` if the request has ``explain``.
+    ``startup_errors`` are the messages with which vLLM refuses the runner, ``launch_errors`` the reasons why it exits
+    before it chooses one; ``starts`` is true if there are neither. ``without_variable`` is set if the operator's
+    variable decided, ``facts`` and ``ignored_args`` for a deployment, ``trace`` and ``assumptions`` if the request has
+    ``explain``.
     """
 
     decision_id: str
@@ -169,9 +169,9 @@ def id_of(json: bytes) -> str:
 
 
 class RuleView:
-    """How a release's rule appears in an answer, as far as that does not depend on the facts.
+    """The fields of a rule's reasons that do not depend on the facts.
 
-    ``values`` returns all facts that it shows, from a row.
+    ``values`` gets from a row all facts that the reasons show.
     """
 
     __slots__ = (
@@ -201,7 +201,7 @@ class RuleView:
         self.until: date | UnsetType = rule.until or UNSET
         self.template = item.range.template
         self.fixed, self.lists = self.template.fixed, self.template.lists
-        self.feature = rule.effect.says is Says.FEATURE
+        self.feature = rule.effect.says is TextField.FEATURE
         self.message = f"{'V1' if rule.effect.name == 'exclude-v1' else 'V2'} does not support " if self.feature else ""
         self.evidence = tuple((name, INDEX[name]) for name in _evidence(item))
         self.values = _values([name for name, _ in self.evidence] + list(self.template.facts))
@@ -211,7 +211,7 @@ class RuleView:
         return self.fixed if self.fixed is not None else self.template.filled(row, lists)
 
     def reason(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]], decisive: bool) -> Reason:  # noqa: FBT001  # called for each reason of each answer
-        """The rule as a reason, with its evidence."""
+        """The reason that the rule gives for these facts."""
         text = self.fixed or self.template.filled(row, lists)
         return Reason(
             self.rule,
@@ -234,21 +234,21 @@ def _values(names: Sequence[str]) -> Callable[[Row], Any]:
 
 
 def _evidence(item: ReleaseRule) -> list[str]:
-    """The facts of the condition and of the text; an object is left out if one of its fields is shown."""
+    """The facts in the condition and the text, without objects of which a field is shown."""
     names = list(
         dict.fromkeys([*(leaf.fact for leaf in (leaves(item.when) if item.when else ())), *item.range.template.facts])
     )
-    above = {path for name in names for path in ancestors(name)}
-    return [name for name in names if name not in above]
+    parents = {path for name in names for path in ancestors(name)}
+    return [name for name in names if name not in parents]
 
 
 def features(views: Sequence[RuleView], indexes: Sequence[int], row: Sequence[Any]) -> list[str]:
-    """The reasons of a list, as vLLM writes them."""
+    """The features in a list of vLLM, as vLLM writes them."""
     return [views[n].text(row, {}) for n in indexes]
 
 
 def startup_errors(views: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]) -> list[str]:
-    """Every message with which vLLM would refuse to start, in the order of vLLM's checks."""
+    """The messages with which vLLM would refuse to start, in the order of vLLM's checks."""
     if ruling.runner is None:
         return [views[n].text(row, {}) for n in ruling.decisive]
     if not ruling.refusals:
@@ -258,7 +258,7 @@ def startup_errors(views: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]
 
 
 def start_lists(views: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]) -> dict[str, list[str]]:
-    """The lists at the time when vLLM would refuse, without the reasons that are cleared by then."""
+    """The feature lists when vLLM would refuse to start, without features that are cleared by then."""
     left = features(views, ruling.at_start, row)
     return {UNSUPPORTED: left, V1_UNSUPPORTED: left}
 

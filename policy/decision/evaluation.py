@@ -1,4 +1,4 @@
-"""Evaluate a release's rules on a deployment's facts: by both layers, and by upstream's alone."""
+"""Evaluate a release's rules on a deployment's facts, with both layers and with upstream alone."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 class Evaluation(Struct, frozen=True, gc=False):
     """A deployment's facts and the rulings of a release's rules on them.
 
-    ``ruling`` is by all requested layers, ``upstream`` by upstream's alone. ``set_to`` is the text to which the
-    variable must be set, or ``None``. ``final`` is vLLM's ruling with the variable so set, and ``final_facts`` are the
-    facts with it.
+    ``ruling`` is by all requested layers, ``upstream`` by upstream alone. ``set_to`` is the value to which the variable
+    must be set, or ``None``. ``final`` and ``final_facts`` are vLLM's ruling and the facts with the variable set.
     """
 
     facts: Facts
@@ -43,11 +42,11 @@ class EncodedDecision(Struct, frozen=True, gc=False):
 
 
 def evaluate(ruleset: Ruleset, facts: Facts, today: date, *, upstream_only: bool) -> Evaluation:
-    """Evaluate the rules that hold today on a deployment's facts.
+    """Evaluate the rules in force ``today`` on a deployment's facts.
 
-    If the house chooses another runner than vLLM alone would, ``set_to`` is the variable's text that makes vLLM choose
-    it, and ``final`` is vLLM's ruling with that text. In every release a set variable decides before
-    anything that a house rule could have decided against.
+    If house rules choose a runner that vLLM alone would not, ``set_to`` is the variable's value that makes vLLM choose
+    it, and ``final`` is vLLM's ruling with that value. In every release, a set variable takes precedence over
+    everything that a house rule can override.
     """
     rulings = ruleset.rulings_on(today) if ruleset.has_ends else ruleset.rulings
     upstream, ruling = rulings(ruleset.fired(facts))

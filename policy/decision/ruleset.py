@@ -1,7 +1,4 @@
-"""The compiled rules of one release: from a row of facts to the fired rules and their ruling.
-
-Owns a release's rules in the engine, how they appear in an answer, and the rulings on them.
-"""
+"""The compiled rules of one release: from a row of facts to the fired rules and their rulings."""
 
 from __future__ import annotations
 
@@ -37,18 +34,18 @@ ReasonFragment: TypeAlias = tuple[bytes, bytes, bytes]
 """A rule's reason as JSON, and its message and feature escaped for JSON."""
 
 Rulings: TypeAlias = "Callable[[tuple[int, ...]], tuple[Ruling, Ruling]]"
-"""From the rules that fired to the rulings by upstream's layer and by both."""
+"""Maps the rules that fired to two rulings: by upstream alone, and by both layers."""
 
 decode = msgspec.json.Decoder(str).decode
 
 
 class Ruleset:
-    """A release's rules in the engine; ``views`` has how each appears in an answer, by its index in ``rules``.
+    """A release's rules in the engine; ``views`` has their prepared reasons, by index in ``rules``.
 
-    ``dated`` are the indexes of rules with a date for their review or end; up to the day ``quiet_until`` none of these
-    dates causes a warning. ``rulings`` returns the two rulings on the rules that fired, as long as none of the
-    release's rules has ended; ``rulings_on`` finds the function for another day, if ``has_ends``. Recent rulings are
-    cached, which saves 6 of 54 µs of a decision in process where all requests differ.
+    ``dated`` are the indexes of rules with a review or end date; no such date causes a warning up to the day
+    ``quiet_until``. ``rulings`` returns the two rulings on the rules that fired while no rule has ended;
+    ``rulings_on`` returns this function for a given day, needed if ``has_ends``. Recent rulings are cached, which saves
+    6 of 54 µs of a decision in process where all requests differ.
     """
 
     def __init__(self, rules: Sequence[ReleaseRule], series: tuple[int, int]) -> None:
@@ -73,9 +70,9 @@ class Ruleset:
     def fired(self, facts: Facts) -> tuple[int, ...]:
         """The indexes of the rules whose conditions hold for a deployment's facts, in the release's order.
 
-        Rules without a condition are not among them. ``~index`` means that the rule's ``cleared_at_startup`` holds.
-        The engine's recent results are cached by the encoded fact, one for each slot of its hash; this saves 2 of 49 µs
-        of a decision in process where all requests differ.
+        Rules without a condition are not included. ``~index`` means that the rule's ``cleared_at_startup`` holds. The
+        engine's recent results are cached by the hash of the encoded fact, which saves 2 of 49 µs of a decision in
+        process where all requests differ.
         """
         fact = self._encode(facts.row)
         slot = hash(fact) % CACHED_FACTS
@@ -86,7 +83,7 @@ class Ruleset:
         return fired
 
     def rulings_on(self, today: date) -> Rulings:
-        """The function for rulings without the rules that have ended; there is one for each number of them."""
+        """The function ``rulings`` without the rules that have ended by ``today``."""
         number = bisect_left(self._ends, (today, -1))
         if number not in self._rulings:
             ended = frozenset(index for _, index in self._ends[:number])
@@ -94,9 +91,9 @@ class Ruleset:
         return self._rulings[number]
 
     def reason_fragment(self, index: int, decisive: bool, facts: Facts) -> ReasonFragment:  # noqa: FBT001  # called for each reason of each answer
-        """The reason of the rule at ``index``, cached, as a rule shows few facts.
+        """The reason of the rule at ``index``, which is cached, because it shows few facts.
 
-        This saves 9 of 57 µs of a decision in process.
+        The cache saves 9 of 57 µs of a decision in process.
         """
         values = self._values[index](facts.row)
         key = (index, decisive, values)
@@ -105,7 +102,7 @@ class Ruleset:
         )
 
     def reason_fragment_with(self, index: int, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> ReasonFragment:
-        """The reason of a rule whose message may show the ``lists``, whose texts are escaped for JSON."""
+        """The reason of a rule whose message may contain ``lists``, which are escaped for JSON."""
         view = self.views[index]
         if not view.lists:
             return self.reason_fragment(index, False, facts)

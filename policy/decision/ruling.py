@@ -1,7 +1,7 @@
-"""Fired rules → a ruling: the runner, the lists, the refusals. Pure, and without facts.
+"""Fired rules → a ruling: the runner, the lists, the refusals. Pure; it does not read facts.
 
-Owns the step from "these conditions hold" to "this is the decision", by the table of ``effects`` and by the rules'
-fields about other rules (``requires_any``, ``unless``, ``runner``, ``decided_by``).
+Owns the step from the conditions that hold to the decision, by the table in ``effects`` and the rules' fields that
+refer to other rules or the runner (``requires_any``, ``unless``, ``runner``, ``decided_by``).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import ReleaseRule
 
 
-NONE: Final[frozenset[int]] = frozenset()
+NO_RULES: Final[frozenset[int]] = frozenset()
 
 
 class NotApplied(Struct, frozen=True):
     """Why a rule whose condition holds does not apply.
 
-    ``field`` is the rule's field that excludes it; ``expected`` and ``actual`` are the values compared.
+    ``field`` is the field that excludes the rule; ``expected`` and ``actual`` are the compared values.
     """
 
     field: str
@@ -33,13 +33,13 @@ class NotApplied(Struct, frozen=True):
 
 
 class Ruling(Struct, frozen=True, gc=False):
-    """The decision of the fired rules; every number is a rule's index in the release's list.
+    """The decision by the fired rules; each number is a rule's index in the release's list.
 
     ``holding`` are all rules whose conditions hold, in order, and ``cleared`` those cleared at startup. Among them,
     ``standing`` decide or are on a list, ``decisive`` made the decision, ``refusals`` stop vLLM at startup and
-    ``advice`` only warns. ``v2_list`` and ``v1_list`` are the reasons in vLLM's order; ``at_start`` is the chosen
-    runner's list at the time when vLLM would refuse. ``ended`` are rules whose conditions hold and that would decide or
-    advise if they had not ended.
+    ``advice`` only warns. ``v2_list`` and ``v1_list`` are vLLM's feature lists in its order; ``at_start`` is the chosen
+    runner's list when vLLM would refuse to start. ``ended`` are rules that would decide or advise if they had not
+    ended.
     """
 
     effect: Effect
@@ -66,7 +66,7 @@ class Ruling(Struct, frozen=True, gc=False):
 
 
 class _CompiledRule:
-    """The parts of a rule that a ruling needs, looked up once; each name is a bit."""
+    """The fields of a rule that rulings use, with sets of names as bit masks."""
 
     __slots__ = ("decided_by", "effect", "is_upstream", "name", "part", "refuses", "requires_any", "runner", "unless")
 
@@ -92,7 +92,7 @@ def _mask(names: Iterable[str], bits: Mapping[str, int]) -> int:
 class RuleCombiner:
     """Combines the fired rules of a release into rulings.
 
-    ``requires_any`` and the like name a rule by its id; an upstream rule may also be named by its effect.
+    Fields such as ``requires_any`` refer to a rule by its id, or to upstream rules by their effect.
     """
 
     def __init__(self, rules: Sequence[ReleaseRule], always: Iterable[int]) -> None:
@@ -102,17 +102,17 @@ class RuleCombiner:
         self._rules = tuple(_CompiledRule(item, self._bits) for item in rules)
         self._bit = tuple(rule.name for rule in self._rules)
         self._steps = tuple(
-            (rule.effect, rule.effect.decides, rule.effect.lists, rule.effect.last_word, rule.unless)
+            (rule.effect, rule.effect.decides, rule.effect.lists, rule.effect.last_resort, rule.unless)
             for rule in self._rules
         )
         self._always = tuple(always)
         self._house = frozenset(n for n, rule in enumerate(self._rules) if not rule.is_upstream)
         self._house_always = not self._house.isdisjoint(self._always)
 
-    def rulings(self, fired: tuple[int, ...], ended: frozenset[int] = NONE) -> tuple[Ruling, Ruling]:
-        """The rulings by upstream's layer alone and by both layers; the same object if no house rule holds.
+    def rulings(self, fired: tuple[int, ...], ended: frozenset[int] = NO_RULES) -> tuple[Ruling, Ruling]:
+        """The rulings by upstream alone and by both layers; the same object if no house rule holds.
 
-        ``ended`` are the indexes of house rules that no longer hold.
+        ``ended`` are the indexes of house rules that have ended.
         """
         if self._house_always or not self._house.isdisjoint(fired):
             return self._ruling(fired, ended, upstream_only=True), self._ruling(fired, ended, upstream_only=False)
@@ -122,8 +122,7 @@ class RuleCombiner:
     def _ruling(self, fired: tuple[int, ...], ended: frozenset[int], *, upstream_only: bool) -> Ruling:
         """The ruling on the rules that fired; ``~index`` means that the rule's ``cleared_at_startup`` holds.
 
-        INVARIANT: at least one of them decides; the catalogue refuses releases in which none might. House rules, which
-        may have ended, are not needed for that.
+        INVARIANT: at least one upstream rule decides; the catalogue refuses releases where none might.
         """
         rules, bit, steps = self._rules, self._bit, self._steps
         holding = sorted(fired + self._always)
@@ -136,7 +135,7 @@ class RuleCombiner:
         if not ended.isdisjoint(holding):
             outdated, holding = [n for n in holding if n in ended], [n for n in holding if n not in ended]
         effect = rules[holding[0]].effect
-        if effect.alone:
+        if effect.exclusive:
             alone = tuple([n for n in holding if rules[n].effect is effect])
             return Ruling(effect, tuple(holding), tuple(cleared), alone, alone, (), (), (), (), ())
         names = 0
@@ -146,9 +145,9 @@ class RuleCombiner:
         later = 0
         decisive, standing, v2_list, v1_list = [], [], [], []
         for n in holding:
-            kind, decides, lists, last_word, unless = steps[n]
+            kind, decides, lists, last_resort, unless = steps[n]
             if decides:
-                if names & unless or (decided and last_word):
+                if names & unless or (decided and last_resort):
                     continue
                 if not decided:
                     effect, decided = kind, True
@@ -188,14 +187,14 @@ class RuleCombiner:
         return names
 
     def _left(self, holding: Iterable[int], at_start: Collection[int], runner: Runner | None) -> int:
-        """The names left when vLLM would refuse: without the rules of the runner's list that are cleared by then."""
+        """The names when vLLM would refuse to start, without rules on the runner's list that are cleared by then."""
         return self._names(n for n in holding if n in at_start or self._rules[n].effect.lists is not runner)
 
     def not_applied(self, ruling: Ruling, n: int) -> NotApplied:
         """Why the rule at ``n``, whose condition holds, does not apply."""
         rule, names = self._rules[n], self._names(ruling.holding)
         part = rule.part
-        if ruling.effect.alone or rule.effect.last_word:
+        if ruling.effect.exclusive or rule.effect.last_resort:
             return NotApplied("decided_by", rule.effect.name, ruling.effect.name)
         left = self._left(ruling.holding, ruling.at_start, ruling.runner) if rule.refuses else names
         match (
@@ -216,7 +215,7 @@ class RuleCombiner:
 
 
 def _excluding_field(rule: _CompiledRule, runner: Runner | None, deciders: int, names: int, left: int) -> str:
-    """The field that excludes a rule that refuses or advises; empty if the rule applies."""
+    """The field that excludes a rule with a refusal or advice; empty if the rule applies."""
     if runner is None or (rule.runner is not None and rule.runner is not runner):
         return "runner"
     if rule.part.decided_by and not deciders & rule.decided_by:

@@ -1,7 +1,7 @@
 """Explain a decision: why each rule fired or did not, and which facts were assumed.
 
-Owns the evaluation of single conditions. It never decides: it explains what the engine decided, and a property test
-checks that both agree.
+Owns the evaluation of single conditions. It only explains what the engine decided; a property test checks that the two
+agree.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def trace(
 ) -> list[RuleTrace]:
     """Each rule of the release and whether it fired; refusals are evaluated with the variable as it will be set.
 
-    A rule that has ended did not fire, whatever the facts: what failed is its ``until``.
+    A rule that has ended did not fire, whatever the facts; its failed condition is ``until``.
     """
     found = []
     for n, item in enumerate(rules):
@@ -65,7 +65,7 @@ def trace(
 
 
 def failures(condition: Condition, row: Sequence[Any]) -> list[FailedCondition]:
-    """Why a condition does not hold: the first failed leaf, or the first of each alternative; ``[]`` if it holds."""
+    """The first failed leaf of a condition, or of each of its alternatives; ``[]`` if the condition holds."""
     match condition:
         case And(parts):
             return next((failed for part in parts if (failed := failures(part, row))), [])
@@ -100,8 +100,8 @@ def assumptions(
 ) -> list[Assumption]:
     """The facts that the release reads and the request does not state, with the values that would change the answer.
 
-    ``answer`` is (runner, starts); ``evaluate_with`` returns the same with one fact changed. Fields of an absent object
-    are left out: they have no other value while it is absent.
+    ``answer`` is (runner, starts); ``evaluate_with`` returns the same with one fact changed. Fields of absent objects
+    are left out, because they cannot have another value.
     """
     read: dict[str, list[Leaf]] = {}
     for item in rules:
@@ -130,10 +130,7 @@ def _leaves(item: ReleaseRule) -> Iterable[Leaf]:
 
 
 def _others(fact: Fact, value: Any, read_by: Iterable[Leaf]) -> list[tuple[str, Any]]:
-    """Other values of a fact, by their labels in an answer.
-
-    There is one for each group of values that some rule distinguishes.
-    """
+    """Other values of a fact by their labels in an answer, one for each group of values that the rules distinguish."""
     others: dict[str, Any] = {}
     operands = [leaf.operand for leaf in read_by if leaf.operand is not None]
     texts = dict.fromkeys(

@@ -1,6 +1,6 @@
-"""A trace in words: why a rule did not fire, and which rules came closest.
+"""A trace as text: why a rule did not fire, and which rules came closest.
 
-Owns the words for the fields by which a rule refers to other rules; conditions on facts have those of ``wording``.
+Owns the wording of the fields by which a rule refers to other rules; ``wording`` has that of conditions on facts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from policy.decision.decision import FailedCondition, RuleTrace
     from policy.rules.conditions import Condition
 
-FIRED, SET_ASIDE, OTHER_VALUE, DEFAULT_VALUE, ABSENT = range(5)
+FIRED, EXCLUDED, OTHER_VALUE, DEFAULT_VALUE, ABSENT = range(5)
 """How close a rule came to firing, the closest first."""
 LEGEND: Final = (
-    "rules that fired; those whose condition holds and that another rule or the decision sets aside; "
-    "those that fail at a fact with another value than its default; all others"
+    "rules that fired; those whose condition holds but that another rule or the decision excludes; "
+    "those that fail on a fact with a value other than its default; all others"
 )
 WORDING: Final = Wording(escape_line)
 
@@ -32,29 +32,29 @@ def nearness(item: RuleTrace) -> int:
     """How close a rule came to firing, by the condition that failed."""
     if item.fired:
         return FIRED
-    return min((_nearness(part) for part in item.failed), default=SET_ASIDE)
+    return min((_nearness(part) for part in item.failed), default=EXCLUDED)
 
 
 def _nearness(part: FailedCondition) -> int:
     fact = FACTS.get(part.fact)
     if part.fact == "until":
-        return ABSENT  # whether the condition of a rule that has ended holds is not in the trace
+        return ABSENT  # the trace does not have the conditions of a rule that has ended
     if fact is None:
-        return SET_ASIDE
+        return EXCLUDED
     if part.actual == "absent":
         return ABSENT
     return DEFAULT_VALUE if part.actual in (fact.default, None) else OTHER_VALUE
 
 
 def failed_text(item: RuleTrace) -> str:
-    """The conditions that failed, each with what was found; of alternatives all must fail."""
+    """The conditions that failed, each with the actual value; alternatives failed together."""
     return " and ".join(map(_failed_text, item.failed))
 
 
 def _failed_text(part: FailedCondition) -> str:
     if part.fact in FACTS:
         condition = _condition(part.fact, part.expected)
-        return f"{WORDING.condition(condition)} (it is {_found(part.actual)})"
+        return f"{WORDING.condition(condition)} (it is {_value_text(part.actual)})"
     names, found = _names(part.expected), _names(part.actual)
     match part.fact:
         case "requires_any":
@@ -70,12 +70,12 @@ def _failed_text(part: FailedCondition) -> str:
 
 
 def _names(value: Any) -> list[str]:
-    """The names in a field of a rule, of which a single one may be bare."""
+    """The names in a field of a rule, which may be a list or a single name."""
     return [] if value is None else [str(name) for name in (value if isinstance(value, list) else [value])]
 
 
 def _condition(fact: str, expected: Any) -> Condition:
-    """The comparison that a rule file would write as this expected value."""
+    """The condition that a rule file expresses with this expected value."""
     match expected:
         case {"not": inner}:
             return negate(_condition(fact, inner))
@@ -90,7 +90,7 @@ def _condition(fact: str, expected: Any) -> Condition:
             return Leaf(fact, Comparison.IS, expected, negated=False)
 
 
-def _found(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """A fact's value in a sentence."""
     match value:
         case None:
@@ -100,10 +100,10 @@ def _found(value: Any) -> str:
         case []:
             return "empty"
         case list():
-            return _listed(value)
+            return _list_text(value)
         case _:
             return escape_line(str(value))
 
 
-def _listed(values: Sequence[Any]) -> str:
+def _list_text(values: Sequence[Any]) -> str:
     return WORDING.values([str(value) for value in values], ", ")

@@ -1,1 +1,1 @@
-"""durable_rules: rules compiled to its definitions, facts encoded for it, and the only import of it."""
+"""Compile rules and encode facts for durable_rules, and run it."""

@@ -1,8 +1,7 @@
 """Rules of one release → a durable_rules definition.
 
-Owns every trap of the engine's language (durable_rules 2.0.28): which keys its fact has, what each rule
-compares them with, and that negation is compiled away. ``fact_encoder`` writes the fact. Pure: nothing here runs the
-engine.
+Owns the pitfalls of the engine's language (durable_rules 2.0.28): which keys the fact has, how rules compare them, and
+that negation is compiled away. ``fact_encoder`` writes the fact. Pure: nothing here runs the engine.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from policy.engine.fact_encoder import (
     OTHER,
     TRUE,
     UNSET,
+    CodeTable,
     Column,
     FactEncoder,
-    Known,
-    Numbers,
-    Question,
+    NumberTable,
+    QuestionTable,
     Section,
     Table,
 )
@@ -40,12 +39,12 @@ if TYPE_CHECKING:
 
     from policy.rules.catalogue import ReleaseRule
 
-GROUP: Final = 32  # 64 alternatives at one level of the network make the engine fail
-UNGROUPED: Final = 56  # up to so many alternatives need no level of groups
+GROUP_SIZE: Final = 32  # the engine fails with 64 alternatives at one level of its network
+MAX_UNGROUPED: Final = 56  # the most alternatives without groups
 MAX_GROUPS: Final = 32
-MAX_KEYS: Final = 200  # a fact of more than 255 fields is refused, and the engine adds some of its own
-WIDTH: Final = 4  # of an action's name: fixed, so that it is cut out without a search for its end
-SENTINEL: Final = "z" * WIDTH
+MAX_KEYS: Final = 200  # the engine refuses a fact with more than 255 fields, and adds some itself
+ACTION_WIDTH: Final = 4  # of an action's name, fixed so that it can be sliced out
+SENTINEL: Final = "z" * ACTION_WIDTH
 LOWEST_PRIORITY: Final = 65_535  # priorities are unsigned 16-bit numbers
 COMPARISONS: Final = {"$neq": ne, "$gte": ge, "$lt": lt}
 RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
@@ -53,11 +52,11 @@ RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
 
 @dataclass(frozen=True, slots=True)
 class RulesetDefinition:
-    """The engine's input: the ruleset's JSON text, and the rule of each action's name.
+    """The engine's input: the ruleset as JSON text, and the rule of each action.
 
-    ``numbers`` maps an action to the rule's index in the release's list; the complement (``~index``) means that the
-    rule's ``cleared_at_startup`` holds. ``always`` are the indexes of rules without a condition, which the engine does
-    not get.
+    ``numbers`` maps an action's name to the rule's index in the release's list; the complement (``~index``) means that
+    the rule's ``cleared_at_startup`` holds. ``always`` are the indexes of rules without a condition, which are not
+    passed to the engine. ``canary`` is an encoded fact for a trial run.
     """
 
     ruleset: str
@@ -68,10 +67,10 @@ class RulesetDefinition:
 
 
 def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> RulesetDefinition:
-    """The definition of a release's rules, given in the order in which they are to be listed.
+    """The definition of a release's rules, which are in the order in which they will be listed.
 
     Raises:
-        EngineFailed: there are more rules than the engine can hold, or two keys that it cannot tell apart.
+        EngineFailed: there are more rules than the engine supports, or two keys that it cannot tell apart.
     """
     keys = _Keys(rules)
     conditions = [
@@ -83,18 +82,14 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
     group_of = _groups([ways(condition) for _, condition in conditions])
     groups = max(group_of, default=-1) + 1
     if groups > MAX_GROUPS:
-        raise EngineFailed(
-            f"{len(conditions)} conditions are more than the {GROUP * MAX_GROUPS} that one release can have"
-        )
+        raise EngineFailed(f"expected at most {GROUP_SIZE * MAX_GROUPS} conditions in a release, got {len(conditions)}")
     if len(keys.columns) > MAX_KEYS:
-        raise EngineFailed(
-            f"{len(keys.columns)} different comparisons are more than the {MAX_KEYS} of the rules of one release"
-        )
+        raise EngineFailed(f"expected at most {MAX_KEYS} different comparisons in a release, got {len(keys.columns)}")
     check_collisions([*RESERVED, "_", *keys.names(), *(f"_{group}" for group in range(groups))])
     definition: dict[str, Any] = {}
     numbers = {}
     for n, (number, condition) in enumerate(conditions):
-        action = f"{n:0{WIDTH}}"
+        action = f"{n:0{ACTION_WIDTH}}"
         numbers[action] = number
         atoms = [*([{f"_{group_of[n]}": 1}] if groups else ()), *_conjunction(condition, keys)]
         definition[action] = {
@@ -103,7 +98,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
             "all": [{"m": atoms[0] if len(atoms) == 1 else {"$and": atoms}}],
         }
     definition[SENTINEL] = {"pri": LOWEST_PRIORITY, "count": 1, "all": [{"m": {"_": 1}}]}
-    _leave_out(definition, keys)
+    _omit_keys(definition, keys)
     encoder = keys.encoder(groups)
     return RulesetDefinition(
         ruleset=json.dumps(definition),
@@ -114,24 +109,24 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
     )
 
 
-def _groups(each: Sequence[int]) -> list[int]:
+def _groups(counts: Sequence[int]) -> list[int]:
     """The group of each condition, by its number of alternatives; ``-1`` if no groups are needed."""
-    if sum(each) <= UNGROUPED:
-        return [-1] * len(each)
+    if sum(counts) <= MAX_UNGROUPED:
+        return [-1] * len(counts)
     groups, group, size = [], 0, 0
-    for count in each:
-        if size + count > GROUP:
+    for count in counts:
+        if size + count > GROUP_SIZE:
             group, size = group + 1, 0
         size += count
         groups.append(group)
     return groups
 
 
-def _leave_out(definition: Mapping[str, Any], keys: _Keys) -> None:
-    """Omit a key from the fact if no atom on it holds for the value.
+def _omit_keys(definition: Mapping[str, Any], keys: _Keys) -> None:
+    """Omit a key from the fact for each value for which no atom on the key holds.
 
-    A missing key makes every atom on it false, which is why facts have to be total. If all are false anyway, the key is
-    not needed; that is so for most values of most deployments.
+    A missing key makes every atom on it false. If all are false anyway, as for most values of most deployments, the key
+    can be omitted.
     """
     tests: dict[str, list[tuple[Callable[[int, int], bool], int]]] = {}
 
@@ -150,11 +145,11 @@ def _leave_out(definition: Mapping[str, Any], keys: _Keys) -> None:
         collect(rule["all"][0]["m"])
     for column in keys.columns.values():
         own = tests.get(column.key, [])
-        column.table.leave_out(lambda code, own=own: any(test(code, operand) for test, operand in own))  # type: ignore[misc]  # the loop's own list
+        column.table.omit(lambda code, own=own: any(test(code, operand) for test, operand in own))  # type: ignore[misc]  # binds the loop's list
 
 
 def fnv1a(name: str) -> int:
-    """The 32-bit FNV-1a hash by which durable_rules knows a property (``src/rules/json.c``)."""
+    """The 32-bit FNV-1a hash by which durable_rules identifies a property (``src/rules/json.c``)."""
     value = 0x811C9DC5
     for byte in name.encode():
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
@@ -165,7 +160,7 @@ def check_collisions(names: Iterable[str]) -> None:
     """Check that the engine can tell all property names apart.
 
     Raises:
-        EngineFailed: two names have one hash, so that one would hide the other.
+        EngineFailed: two names have the same hash, so one would hide the other.
     """
     seen: dict[int, str] = {}
     for name in names:
@@ -176,7 +171,7 @@ def check_collisions(names: Iterable[str]) -> None:
 
 @dataclass(slots=True)
 class _Keys:
-    """The engine's keys for a release's rules: one for each scalar fact, one for each question about a list."""
+    """The engine's keys for a release's rules: one for each scalar fact and each question about a list."""
 
     rules: Sequence[ReleaseRule]
     columns: dict[Any, Column] = field(default_factory=dict)
@@ -188,7 +183,7 @@ class _Keys:
                 for leaf in leaves(condition) if condition else ():
                     for name in _guards(leaf):
                         self.add_scalar(name)
-                    if _derived(leaf):
+                    if _is_precomputed(leaf):
                         self.add_question(leaf)
                     else:
                         self.add_scalar(leaf.fact, leaf)
@@ -204,13 +199,13 @@ class _Keys:
                 )
                 if leaf is not None:
                     codes.setdefault(leaf.operand, FIRST_CODE + len(codes))
-                table = Known(key, codes, OTHER)
+                table = CodeTable(key, codes, OTHER)
             case FactKind.VARIABLE:
-                table = Known(key, {None: UNSET, False: FALSE, True: TRUE}, MALFORMED)
+                table = CodeTable(key, {None: UNSET, False: FALSE, True: TRUE}, MALFORMED)
             case FactKind.INTEGER:
-                table = Numbers(key)
+                table = NumberTable(key)
             case _:
-                table = Known(key, {False: 0, True: 1}, 0)
+                table = CodeTable(key, {False: 0, True: 1}, 0)
         self.columns[name] = Column(key, INDEX[name], table)
 
     def add_question(self, leaf: Leaf) -> None:
@@ -218,7 +213,7 @@ class _Keys:
         if question not in self.columns:
             key = _key(len(self.columns))
             texts = dict.fromkeys((None, *FACTS[leaf.fact].choices), 0) | dict.fromkeys(leaf.operand or (), 1)
-            table = Known(key, texts, 0) if leaf.test is Comparison.IN else Question(key, leaf)
+            table = CodeTable(key, texts, 0) if leaf.test is Comparison.IN else QuestionTable(key, leaf)
             self.columns[question] = Column(key, leaf.index, table)
 
     def key(self, name: Any) -> str:
@@ -236,30 +231,30 @@ class _Keys:
 
 
 def _key(number: int) -> str:
-    """A short name: half of a decision's cost in the engine is the length of the fact's text."""
+    """A short name, because half of the engine's time depends on the length of the fact's text."""
     letters = string.ascii_letters
     return letters[number] if number < len(letters) else f"{letters[number % len(letters)]}{number // len(letters)}"
 
 
 def _guards(leaf: Leaf) -> tuple[str, ...]:
-    """The objects that must be present for a leaf.
+    """The objects whose presence must be tested for a leaf.
 
-    There are none if the leaf fails on the default, which is the value below an absent object.
+    There are none if the leaf does not hold for the default, which is the value below an absent object.
     """
     return ancestors(leaf.fact) if holds(leaf, FACTS[leaf.fact].default) else ()
 
 
-def _derived(leaf: Leaf) -> bool:
-    """Whether the leaf is evaluated here and not by the engine: questions about lists, and membership."""
+def _is_precomputed(leaf: Leaf) -> bool:
+    """Whether the leaf (membership, or a question about a list) is evaluated here and not by the engine."""
     return leaf.test is Comparison.IN or FACTS[leaf.fact].kind in {FactKind.TEXTS, FactKind.LIST}
 
 
 def _conjunction(condition: Condition, keys: _Keys) -> list[dict[str, Any]]:
-    """The atoms that must all hold, each once: comparisons first and guards last.
+    """The distinct atoms that must all hold: comparisons first, guards last.
 
-    Guards nearly always hold, and the engine goes a level deeper for each atom that does.
+    Guards nearly always hold, and the engine descends a level for each atom that holds.
     """
-    parts = _flat(condition)
+    parts = _conjuncts(condition)
     atoms = [
         atom
         for part in parts
@@ -271,10 +266,10 @@ def _conjunction(condition: Condition, keys: _Keys) -> list[dict[str, Any]]:
     return distinct
 
 
-def _flat(condition: Condition) -> list[Leaf | Or]:
+def _conjuncts(condition: Condition) -> list[Leaf | Or]:
     """The parts of a condition that must all hold."""
     if isinstance(condition, And):
-        return [part for inner in condition.parts for part in _flat(inner)]
+        return [part for inner in condition.parts for part in _conjuncts(inner)]
     assert not isinstance(condition, Ref)  # INVARIANT: the catalogue has resolved every named condition
     return [condition]
 
@@ -288,7 +283,7 @@ def _alternatives(condition: Or, keys: _Keys) -> dict[str, Any]:
 
 
 def _comparison(leaf: Leaf, keys: _Keys) -> list[dict[str, Any]]:
-    if _derived(leaf):
+    if _is_precomputed(leaf):
         return [{keys.key((leaf.fact, leaf.test, leaf.operand)): 0 if leaf.negated else 1}]
     key = keys.key(leaf.fact)
     kind = FACTS[leaf.fact].kind

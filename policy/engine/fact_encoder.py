@@ -1,8 +1,7 @@
-"""Facts → the engine's one fact, as text.
+"""A deployment's facts → the engine's single fact, as JSON text.
 
-Owns the texts. The engine sees whole numbers only and never a user's text: a fact's value becomes a code, and
-membership and questions about a list become a 0 or 1 computed here. Which keys there are and how rules compare them is
-decided in ``compiler``.
+The engine only gets whole numbers, never user input: values become codes; membership and questions about lists become
+0 or 1, computed here. ``compiler`` defines the keys and how rules compare them.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ if TYPE_CHECKING:
     from policy.facts.facts import Row
     from policy.rules.conditions import Leaf
 
-COMMON: Final = 65  # numbers whose texts are precomputed
+PRECOMPUTED: Final = 65  # numbers whose texts are precomputed
 NULL: Final = 0
 OTHER: Final = 1
 FIRST_CODE: Final = 2
 UNSET, FALSE, TRUE, MALFORMED = range(4)
 
 
-class Known(dict[Any, str]):
-    """The texts of known values; all other values share one text."""
+class CodeTable(dict[Any, str]):
+    """The encoded known values; all other values share one encoding."""
 
     def __init__(self, key: str, codes: Mapping[Any, int], other: int) -> None:
         super().__init__({value: f',"{key}":{code}' for value, code in codes.items()})
@@ -39,32 +38,32 @@ class Known(dict[Any, str]):
     def __missing__(self, value: Any) -> str:
         return self._rest
 
-    def leave_out(self, matters: Callable[[int], bool]) -> None:
-        """Encode a value whose code does not matter as an empty text."""
-        self.update({value: "" for value, code in self._codes.items() if not matters(code)})
-        if not matters(self._other):
+    def omit(self, is_needed: Callable[[int], bool]) -> None:
+        """Encode values whose code does not matter as an empty text."""
+        self.update({value: "" for value, code in self._codes.items() if not is_needed(code)})
+        if not is_needed(self._other):
             self._rest = ""
 
 
-class Numbers(dict[int, str]):
-    """The texts of whole numbers, which are their own code."""
+class NumberTable(dict[int, str]):
+    """The encoded whole numbers, which are their own codes."""
 
     def __init__(self, key: str) -> None:
-        super().__init__({number: f',"{key}":{number}' for number in range(COMMON)})
+        super().__init__({number: f',"{key}":{number}' for number in range(PRECOMPUTED)})
         self._start = f',"{key}":'
 
     def __missing__(self, value: int) -> str:
         return f"{self._start}{value}"
 
-    def leave_out(self, matters: Callable[[int], bool]) -> None:
-        """Encode a common number that does not matter as an empty text."""
-        self.update({number: "" for number in self if not matters(number)})
+    def omit(self, is_needed: Callable[[int], bool]) -> None:
+        """Encode common numbers that do not matter as an empty text."""
+        self.update({number: "" for number in self if not is_needed(number)})
 
 
-class Question(dict[tuple[Any, ...] | None, str]):
-    """The texts of the answers, 0 or 1, to a question about a list.
+class QuestionTable(dict[tuple[Any, ...] | None, str]):
+    """The encoded answers, 0 or 1, to a question about a list.
 
-    The answers for ``null``, for an empty list and for a list of one operand are precomputed.
+    The answers for ``null``, the empty list and lists of one operand are precomputed.
     """
 
     def __init__(self, key: str, leaf: Leaf) -> None:
@@ -90,25 +89,25 @@ class Question(dict[tuple[Any, ...] | None, str]):
         self[None] = self._texts[False]
 
     def text(self, value: tuple[Any, ...] | None) -> str:
-        """The text of the answer to the question about a list, which may be ``None``."""
+        """The encoded answer for a list, which may be ``None``."""
         return self._texts[value is not None and self._answer(value)]
 
     def __missing__(self, value: tuple[Any, ...]) -> str:
         return self.text(value)
 
-    def leave_out(self, matters: Callable[[int], bool]) -> None:
-        """Encode an answer that does not matter as an empty text."""
-        no, yes = (text if matters(answer) else "" for answer, text in enumerate(self._texts))
+    def omit(self, is_needed: Callable[[int], bool]) -> None:
+        """Encode answers that do not matter as an empty text."""
+        no, yes = (text if is_needed(answer) else "" for answer, text in enumerate(self._texts))
         self._texts = (no, yes)
         self._prepare()
 
 
-Table: TypeAlias = Known | Numbers | Question
+Table: TypeAlias = CodeTable | NumberTable | QuestionTable
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A key of the engine's fact and the texts of the fact's values."""
+    """A key of the engine's fact, and how the values of the fact at ``index`` are encoded for it."""
 
     key: str
     index: int
@@ -116,9 +115,10 @@ class Column:
 
 
 class Section(dict[Any, str]):
-    """The texts of the facts that the rules read in one field of ``facts``, by their values; recent ones are cached.
+    """The encodings of all facts in one field of ``facts``, such as ``model_config``, by their values.
 
-    This saves 15 of 63 µs of a decision in process. ``values_of`` gets the values from a row.
+    Recent encodings are cached, which saves 15 of 63 µs of a decision in process. ``values_of`` gets the values from a
+    row.
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
@@ -129,7 +129,7 @@ class Section(dict[Any, str]):
         self.values_of: Callable[[Row], Any] = itemgetter(*indexes)
 
     def text(self, values: Any) -> str:
-        """The keys and codes of the values."""
+        """The encoded values."""
         all_values = (values,) if self._is_single else values
         return "".join([table[all_values[position]] for position, table in self._tables])
 
@@ -138,7 +138,7 @@ class Section(dict[Any, str]):
 
 
 class FactEncoder:
-    """Writes facts as the engine's fact, field by field."""
+    """Encodes a row of facts as the engine's fact."""
 
     def __init__(self, head: str, sections: Mapping[str, Section]) -> None:
         self._head = head
@@ -146,6 +146,6 @@ class FactEncoder:
         self._values_of = tuple(section.values_of for section in self._sections)
 
     def encode(self, row: Row) -> str:
-        """The fact as JSON text: a constant id and the keys whose values matter, all as whole numbers."""
+        """The fact as JSON text: a constant id, and the keys whose values matter, with whole numbers."""
         values = map(call, self._values_of, repeat(row))
         return f"{self._head}{''.join(map(getitem, self._sections, values))}}}"

@@ -1,8 +1,8 @@
 """The only importer of durable_rules: runs a compiled ruleset on one fact and returns the actions that fired.
 
 Owns the only safe way to call the C extension (durable_rules 2.0.28): one ruleset, one state, one fact with a constant
-id, asserted, run to its end and retracted. The sentinel proves the end: an action that was started and not completed
-would silently leave every later decision empty for half a minute.
+id, asserted, run to the end and retracted. The sentinel proves that the run was complete: after an action that was
+started but not completed, decisions would be empty for half a minute, without an error.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from policy.engine.compiler import SENTINEL, WIDTH
+from policy.engine.compiler import ACTION_WIDTH, SENTINEL
 from policy.errors import EngineFailed
 
 try:
     import durable_rules_engine as rete
-except ImportError as error:  # on Python 3.13 it is built, but does not load, unless a removed function is named
+except ImportError as error:  # on Python 3.13 it builds, but loads only if a removed function is renamed
     raise ImportError(
         "the rule engine (durable-rules) does not load; build it again: "
         "CPPFLAGS=-DPyEval_CallObject=PyObject_CallObject pip install --force-reinstall --no-deps --no-cache-dir "
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 STATE = "0"
 RETRACTION = '{"id":1}'
-NAME = slice(2, 2 + WIDTH)  # an action is {"name":{…}}
+NAME = slice(2, 2 + ACTION_WIDTH)  # an action is {"name":{…}}
 
 
 class Engine:
-    """A ruleset in the engine, usable from any thread, one decision at a time."""
+    """A thread-safe ruleset in the engine, which runs one decision at a time."""
 
     def __init__(self, definition: RulesetDefinition) -> None:
-        """Create the ruleset and run one canary decision, without which closing it would end the process.
+        """Create the ruleset and run a canary decision: closing a ruleset that never ran would crash the process.
 
         Raises:
-            EngineFailed: the engine refuses the definition or does not finish the canary.
+            EngineFailed: the engine refuses the definition or does not finish the canary run.
         """
         self._definition = definition
         self._lock = Lock()
@@ -46,7 +46,7 @@ class Engine:
         self._create()
 
     def fired(self, fact: str) -> list[str]:
-        """The actions that fire for an encoded fact, by priority; one with several alternatives may occur twice.
+        """The actions that fire for an encoded fact, by priority; an action with alternatives may occur twice.
 
         Raises:
             EngineFailed: the run failed, and failed again with a new ruleset.
@@ -62,7 +62,7 @@ class Engine:
                 raise EngineFailed(f"the engine refuses a fact: {error}") from error
 
     def close(self) -> None:
-        """Free the ruleset: the state first, because a ruleset deleted with its state leaks it."""
+        """Free the ruleset; its state first, because deleting a ruleset does not free its state."""
         with self._lock:
             if self._handle is not None:
                 rete.delete_state(self._handle, STATE)
@@ -77,10 +77,10 @@ class Engine:
             raise EngineFailed(f"the engine refuses the rules: {error}") from error
 
     def _run(self, fact: str) -> list[str]:
-        """A run to its end.
+        """The actions that fire in one complete run.
 
-        INVARIANT: a ruleset whose run did not finish, for any reason, is never used again. It is abandoned and not
-        deleted: deleting one with an unfinished action ends the process.
+        INVARIANT: a ruleset whose run did not finish, for any reason, is never used again. It is abandoned, not
+        deleted: deleting one with an unfinished action crashes the process.
         """
         if self._handle is None:
             self._create()

@@ -1,1 +1,1 @@
-"""Every fact that a rule may read, and one deployment's facts as a typed row."""
+"""The facts that rules may read, and one deployment's facts as a typed row."""

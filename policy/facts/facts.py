@@ -1,9 +1,8 @@
 """A request's nested ``facts`` → one flat, typed row of values; nothing is coerced.
 
-Owns the row, and how a document is read into it with a fault for each illegal value. Which facts there are is defined
-in ``vocabulary``.
+Owns the row, and how a document is read into it with a fault for each illegal value. ``vocabulary`` defines the facts.
 
-A row has one value for each fact, in the vocabulary's order; a list is a tuple in it. Each fact has one type, checked
+A row has one value for each fact, in the vocabulary's order, with tuples for lists. Each fact has one type, checked
 without coercion: an engine that treats ``1``, ``true`` and ``"1"`` as equal must never see two of them.
 """
 
@@ -33,28 +32,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 MAX_MISSPELT: Final = 64
-"""The longest field, in characters, that may be a misspelt fact."""
+"""The length of the longest field that can count as a misspelt fact."""
 BOOLEAN: Final = re.compile("true|false")
 INTEGER: Final = re.compile("[0-9]{1,10}")
 UNQUOTED: Final = {FactKind.BOOLEAN: BOOLEAN, FactKind.INTEGER: INTEGER}
 """Texts that would be a boolean or a number without their quotes."""
-CLOSE: Final = 0.85
-"""The similarity from which a field counts as a misspelt fact."""
-OWN_FIELDS: Final = frozenset({("speculative_config", "draft_load_config")})
-"""Fields of vLLM's own objects that look like misspelt facts, in some release from 0.20.0 to 0.33.0."""
+MIN_SIMILARITY: Final = 0.85
+"""The least similarity of a field that counts as a misspelt fact."""
+VLLM_FIELDS: Final = frozenset({("speculative_config", "draft_load_config")})
+"""Fields of vLLM, in some release from 0.20.0 to 0.33.0, that look like misspelt facts."""
 MODEL_CONFIG_FILES: Final = frozenset({"speculative_config.draft_model_config.hf_config"})
-"""Objects with the content of a model's ``config.json``, whose fields can have any name."""
+"""Objects with the content of a ``config.json``, whose fields can have any name."""
 
 Row: TypeAlias = list[Any]
 
 
 @dataclass(slots=True)
 class Member:
-    """A field of the nested request: an object with fields, a fact, or both (a presence).
+    """A field of the nested ``facts``: an object with fields, a fact, or both (a presence).
 
-    ``type`` and ``fits`` are the fact's check in its cheapest form: the exact type of a legal value and, if that is not
-    enough, a predicate. ``take`` converts the value for the row, if the row has another one. ``pointer`` is the JSON
-    pointer below ``facts``.
+    ``type`` and ``fits`` are the cheapest check of a value: the exact type of a legal one and, if that is not enough, a
+    predicate. ``take`` converts it for the row, if needed. ``is_open`` means that the object may also have fields that
+    are not facts. ``pointer`` is the JSON pointer below ``facts``.
     """
 
     path: str
@@ -84,7 +83,7 @@ TYPES: Final[dict[FactKind, type]] = {
 
 
 class Opaque:
-    """An item of a list that no rule reads: an object, or a list of other things than numbers and texts."""
+    """An item of a list that no rule reads: an object, or a list with items other than numbers and texts."""
 
     __slots__ = ("value",)
 
@@ -96,7 +95,7 @@ class Opaque:
 
 
 def to_json(value: Any) -> Any:
-    """A row's value as it was sent: a list for a tuple, the text of a malformed variable, any other value unchanged."""
+    """A row's value as it was sent: a tuple as a list, a malformed variable as its text, others unchanged."""
     if isinstance(value, Malformed):
         return value.text
     if isinstance(value, tuple):
@@ -105,9 +104,9 @@ def to_json(value: Any) -> Any:
 
 
 def nested(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts by flat names as a request's nested ``facts``; the value of an object is ``True`` or ``False``.
+    """The nested ``facts`` of a request from facts by flat names, where an object is ``True`` or ``False``.
 
-    Nothing may be stated below an absent object.
+    No fact may be stated below an absent object.
     """
     document: dict[str, Any] = {}
     for name in sorted(facts, key=lambda name: name.count(".")):
@@ -120,25 +119,25 @@ def nested(facts: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _frozen(value: list[Any]) -> tuple[Any, ...]:
-    return tuple(map(_frozen_item, value))
+def _freeze(value: list[Any]) -> tuple[Any, ...]:
+    return tuple(map(_freeze_item, value))
 
 
-def _frozen_item(item: Any) -> Any:
+def _freeze_item(item: Any) -> Any:
     if type(item) is list and all(type(each) in {int, str} for each in item):
         return tuple(item)
     return Opaque(item) if type(item) in {list, dict} else item
 
 
-TAKES: Final[dict[FactKind, Callable[[Any], Any]]] = {
+CONVERTERS: Final[dict[FactKind, Callable[[Any], Any]]] = {
     FactKind.VARIABLE: parse_variable,
     FactKind.TEXTS: tuple,
-    FactKind.LIST: _frozen,
+    FactKind.LIST: _freeze,
 }
 
 
-def _fits(fact: Fact) -> Callable[[Any], bool] | None:
-    """The check of a value whose type is right; ``None`` if the type is enough."""
+def _predicate(fact: Fact) -> Callable[[Any], bool] | None:
+    """The check of a value that has the right type; ``None`` if none is needed."""
     match fact.kind:
         case FactKind.PRESENCE | FactKind.BOOLEAN:
             return None
@@ -159,8 +158,8 @@ def _tree() -> Member:
             member = member.members.setdefault(part, Member(path, is_open=member.is_open))
         member.fact, member.index = fact, index
         member.type = TYPES[fact.kind]
-        member.fits = _fits(fact)
-        member.take = TAKES.get(fact.kind)
+        member.fits = _predicate(fact)
+        member.take = CONVERTERS.get(fact.kind)
         member.is_open = member.is_open or fact.kind is FactKind.PRESENCE
     return root
 
@@ -172,31 +171,31 @@ _PRESENCES: Final = tuple(fact.name for fact in VOCABULARY if fact.kind is FactK
 
 @lru_cache(maxsize=64)
 def defaults(series: tuple[int, int]) -> tuple[Any, ...]:
-    """The row of a minor series if nothing is stated."""
+    """The row of a minor series if no fact is stated."""
     return tuple(fact.default_in(series) for fact in VOCABULARY)
 
 
 class Facts(Struct, frozen=True):
-    """A deployment's facts as a row, and the indexes of those that were ``stated``."""
+    """A deployment's facts as a row, and the indexes of those that are ``stated``."""
 
     row: Row
     stated: list[int] = []
 
     def changed(self, index: int, value: Any) -> Facts:
-        """The same facts with one changed."""
+        """A copy with one fact changed; none counts as stated."""
         row = self.row.copy()
         row[index] = value
         return Facts(row)
 
     def in_series(self, series: tuple[int, int]) -> Facts:
-        """The same stated facts with the defaults of another minor series for the others."""
+        """The same stated facts, with another minor series' defaults for the others."""
         row = list(defaults(series))
         for index in self.stated:
             row[index] = self.row[index]
         return Facts(row, self.stated)
 
     def document(self, series: tuple[int, int]) -> Any:
-        """The same as a request's ``facts``, to be encoded as JSON; it has all that is not the default."""
+        """The facts that differ from their defaults, as a request's nested ``facts``."""
         stated = {
             fact.name: value
             for fact, value, default in zip(VOCABULARY, self.row, defaults(series), strict=True)
@@ -219,7 +218,7 @@ class _RowReader:
 
 
 def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: list[RequestFault]) -> Facts:
-    """The facts of a nested document, defaults of ``series`` filled in; each fault is appended to ``faults``."""
+    """The facts of a nested document, with the defaults of ``series``; each fault is appended to ``faults``."""
     facts = _RowReader(list(defaults(series)))
     if type(document) is dict:
         _read_object(TREE, document, pointer, facts, faults)
@@ -257,7 +256,7 @@ def _read_object(
 
 
 def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, faults: list[RequestFault]) -> None:
-    """Read a value of another type: ``null``, a variable's ``true`` or ``false``, or a fault."""
+    """Read a value that failed its check: ``null``, a variable's ``true`` or ``false``, or a fault."""
     fact = member.fact
     if fact is None:
         if value is not None:
@@ -292,11 +291,11 @@ def _unknown(parent: Member, key: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _misspelt(path: str, key: str) -> str:
-    """The problem with a field of an object that also has fields of vLLM's own; empty unless it looks like a fact."""
-    if len(key) > MAX_MISSPELT or path in MODEL_CONFIG_FILES or (path, key) in OWN_FIELDS:
+    """The problem with a field that is not a fact, in an object that may have such; empty unless it looks like one."""
+    if len(key) > MAX_MISSPELT or path in MODEL_CONFIG_FILES or (path, key) in VLLM_FIELDS:
         return ""
     member = TREE
     for part in path.split("."):
         member = member.members[part]
-    close = closest(key.lower().replace("-", "_"), member.members, CLOSE)
+    close = closest(key.lower().replace("-", "_"), member.members, MIN_SIMILARITY)
     return f"unknown field {quoted(key)}; did you mean {quoted(close)}?" if close is not None else ""

@@ -1,8 +1,8 @@
 """The vocabulary: every fact that the rules may read, under vLLM's own name.
 
 Owns the facts' types, legal values, defaults and meanings. Everything else about facts (validation, the rules' JSON
-Schema, ``GET /v1/facts``, the engine's keys, ``docs/facts.md``) is made from ``VOCABULARY``. Which releases read a fact
-follows from the rules (``documents.read_by``). ``facts`` reads the facts of a request.
+Schema, ``GET /v1/facts``, the engine's keys, ``docs/facts.md``) is generated from ``VOCABULARY``. Which releases read a
+fact follows from the rules (``documents.read_by``). ``facts`` reads the facts of a request.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ Tristate: TypeAlias = bool | Malformed | None
 
 
 def parse_variable(text: str) -> Tristate:
-    """Read the variable's text as vLLM does, ``bool(int(text))``, or say why that fails.
+    """The variable's value as vLLM parses it, ``bool(int(text))``, or ``Malformed`` if that fails.
 
-    Source: ``vllm/envs.py``, the same in every release from 0.20.0 on (the releases differ in what an
-    unset variable means, see ``Fact.default_in``).
+    Source: ``vllm/envs.py``, the same in every release since 0.20.0 (the meaning of an unset variable differs; see
+    ``Fact.default_in``).
     """
     try:
         return bool(int(text))
@@ -73,7 +73,7 @@ class Fact:
     earlier_default: tuple[tuple[int, int], Any] | None = None
 
     def default_in(self, release: tuple[int, int]) -> Any:
-        """The default in a minor series; ``earlier_default`` applies before the series that it names."""
+        """The default in a minor series: before the series in ``earlier_default``, the value there."""
         if self.earlier_default is not None and release < self.earlier_default[0]:
             return self.earlier_default[1]
         return tuple(self.default) if self.default == [] else self.default
@@ -200,12 +200,12 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _boolean("model_config.is_hybrid", "the model mixes attention with state-space or linear-attention layers"),
     _boolean(
         "model_config.has_inner_state",
-        "the model keeps a state of its own between steps (Mamba, hybrid, linear attention)",
+        "the model keeps an inner state between steps (Mamba, hybrid, linear attention)",
     ),
     _boolean("model_config.is_attention_free", "the model has no attention at all (pure Mamba)"),
     _boolean("model_config.is_diffusion", "the model is a diffusion language model (`canvas_length` in config.json)"),
     _boolean("model_config.use_mla", "the model uses multi-head latent attention"),
-    _boolean("model_config.is_multimodal_model", "the model takes images, audio or video"),
+    _boolean("model_config.is_multimodal_model", "the model accepts images, audio or video"),
     _boolean("model_config.is_encoder_decoder", "the model has an encoder and a decoder"),
     _boolean(
         "model_config.multimodal_config.mm_encoder_only", "only the multimodal encoder is run (`--mm-encoder-only`)"
@@ -262,7 +262,7 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     ),
     _presence("speculative_config", "speculative decoding is configured (`--speculative-config`)"),
     _choice("speculative_config.method", "the speculative method, given or detected", METHODS),
-    _boolean("speculative_config.parallel_drafting", "all drafts of a step come at once"),
+    _boolean("speculative_config.parallel_drafting", "all drafts of a step are made at once"),
     Fact(
         "speculative_config.num_speculative_tokens_per_batch_size",
         FactKind.LIST,
@@ -271,7 +271,7 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         nullable=True,
     ),
     _boolean("speculative_config.enable_adaptive_verification", "drafts are verified adaptively"),
-    _boolean("speculative_config.use_heterogeneous_vocab", "the draft model has a vocabulary of its own"),
+    _boolean("speculative_config.use_heterogeneous_vocab", "the draft model has its own vocabulary"),
     _choice(
         "speculative_config.draft_lm_head_quantization", "quantisation of the draft's output layer", ("fp8", "nvfp4")
     ),
@@ -335,7 +335,7 @@ FACTS: Final[dict[str, Fact]] = {fact.name: fact for fact in VOCABULARY}
 
 
 def ancestors(name: str) -> tuple[str, ...]:
-    """The presence facts above a fact, outermost first: if one is absent, no condition on the fact holds."""
+    """The objects that contain a fact, outermost first: if one is absent, no condition on the fact holds."""
     parts = name.split(".")
     above = (".".join(parts[:n]) for n in range(1, len(parts)))
     return tuple(path for path in above if path in FACTS)

@@ -1,9 +1,9 @@
-"""Decode a common request's bytes, read and checked in C by msgspec.
+"""Decode common requests with msgspec, which parses and validates them in C.
 
-Owns the types that msgspec decodes to, made from the vocabulary. It accepts only what is clearly legal. For a fault, a
-``null`` object, a field that is not a fact or a request for an explanation it returns ``None``, and
-``request.read_request``, which can report what is wrong, reads the body again. Both return the same request; a property
-test checks this. It saves 43 of 90 µs of a decision in process.
+Owns the types that msgspec decodes to, which are generated from the vocabulary. Only clearly legal requests are
+accepted. For a fault, a ``null`` object, a field that is not a fact or a request for an explanation, the result is
+``None``, and ``request.read_request``, which can report faults, reads the body again. Both return the same request; a
+property test checks this. It saves 43 of 90 µs of a decision in process.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def _attribute(fact: Fact) -> str:
 
 
 _row: Final = attrgetter(*map(_attribute, VOCABULARY))
-"""The values of decoded facts in the order of a row; the variable's is text."""
+"""The values of decoded facts in the order of a row; the variable is not parsed yet."""
 
 
 def _type(fact: Fact) -> Any:
-    """The type of a fact that is not an object."""
+    """The type of a fact's value, for facts that are not objects."""
     kinds: dict[FactKind, Any] = {
         FactKind.BOOLEAN: bool,
         FactKind.INTEGER: Annotated[int, Meta(ge=fact.least, le=MAX_INTEGER)],
@@ -67,14 +67,14 @@ def _type(fact: Fact) -> Any:
     return kinds[fact.kind] | None if fact.nullable else kinds[fact.kind]
 
 
-def _shape(member: Member) -> type[Struct]:
-    """The type of an object of the request; its class attribute ``present`` says whether the request has it."""
+def _struct(member: Member) -> type[Struct]:
+    """The type of an object in ``facts``; its class attribute ``present`` is whether the request has the object."""
     fields = []
     for name, child in member.members.items():
         if child.fact is None or child.fact.kind is FactKind.PRESENCE:
-            shape = _shape(child)
-            absent = shape if child.fact is None else type(f"No{shape.__name__}", (shape,), {"present": False})
-            fields.append((name, shape, absent()))
+            struct = _struct(child)
+            absent = struct if child.fact is None else type(f"No{struct.__name__}", (struct,), {"present": False})
+            fields.append((name, struct, absent()))
         else:
             fields.append((name, _type(child.fact), () if child.fact.default == [] else child.fact.default))
     name = "".join(part.title() for part in member.path.replace("_", ".").split(".")) or "Facts"
@@ -83,7 +83,7 @@ def _shape(member: Member) -> type[Struct]:
     )
 
 
-FACTS: Final = _shape(TREE)
+FACTS: Final = _struct(TREE)
 _CommonRequest: Final = msgspec.defstruct(
     "CommonRequest",
     [
@@ -104,15 +104,15 @@ read: Final[Callable[[Any], Any]] = msgspec.json.Decoder(_CommonRequest).decode
 
 @lru_cache(maxsize=64)
 def _unset(release: str) -> Tristate:
-    """What an unset variable means in a release."""
+    """The value of the variable in a release if it is unset."""
     unset: Tristate = defaults(series(release))[VARIABLE_INDEX]
     return unset
 
 
 def decode_fast(body: bytes, releases: Releases) -> Request | None:
-    """The request in a JSON body, or ``None`` if it is not a common request and has to be read in full.
+    """The request in a JSON body, or ``None`` if it is not a common request and must be read in full.
 
-    The facts' ``stated`` is empty: only explanations use it.
+    ``stated`` of the facts is left empty, because only explanations use it.
     """
     try:
         fields: Any = read(body)

@@ -1,9 +1,9 @@
-"""Encode a common decision as JSON by joining fragments that were encoded beforehand.
+"""Encode common decisions as JSON by joining fragments that were encoded beforehand.
 
-Owns the counterpart of ``request_decoder``: it encodes decisions on requests decoded there, if the only warnings are
+It is the counterpart of ``request_decoder``: it encodes decisions on requests decoded there, if the only warnings are
 vLLM's own advice. For all others it returns ``None``, and the decision is assembled and encoded in full. Both paths
-give the same bytes except for the id; a property test checks this. It saves 5 of 52 µs of a decision in process, in the
-median of four runs of 5,000 documents.
+produce the same bytes except for the id; a property test checks this. It saves 5 of 52 µs of a decision in process, in
+the median of four runs of 5,000 documents.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ ANSWER: Final = (
     b'"warnings":[%b],%b}'
 )
 STARTS: Final = b',"starts":true,"startup_errors":[]'
-FAILS: Final = b',"starts":false,"startup_errors":[%b]'
-ENDS: Final = b"%b; vLLM will not start: %b"
+DOES_NOT_START: Final = b',"starts":false,"startup_errors":[%b]'
+SUMMARY_WITH_ERROR: Final = b"%b; vLLM will not start: %b"
 SET_ENV: Final = {
     value: encode({} if value is None else {VARIABLE.partition(".")[2]: value}) for value in (None, "0", "1")
 }
@@ -60,10 +60,10 @@ class ResponseEncoder:
         request: Request,
         ruleset: Ruleset,
         evaluation: Evaluation,
-        without: WithoutVariable | UnsetType,
+        without_variable: WithoutVariable | UnsetType,
         today: date,
     ) -> bytes | None:
-        """The decision as JSON, or ``None`` if it is not a common one and has to be assembled in full."""
+        """The decision as JSON, or ``None`` if it is not a common one and must be assembled in full."""
         facts, ruling, upstream, final, set_to = (
             request.facts,
             evaluation.ruling,
@@ -98,8 +98,8 @@ class ResponseEncoder:
             lists = {UNSUPPORTED: left, V1_UNSUPPORTED: left}
             refusals = [ruleset.reason_fragment_with(n, lists, facts) for n in final.refusals]
             reasons += [json for json, _, _ in refusals]
-            starts = FAILS % _listed([message for _, message, _ in refusals])
-            summary = ENDS % (summary, refusals[0][1])
+            starts = DOES_NOT_START % _listed([message for _, message, _ in refusals])
+            summary = SUMMARY_WITH_ERROR % (summary, refusals[0][1])
         warnings: Sequence[bytes] = ()
         if ruling.advice:
             lists = {UNSUPPORTED: v2_list, V1_UNSUPPORTED: v1_list}
@@ -119,19 +119,19 @@ class ResponseEncoder:
             OUTCOMES[upstream.effect.rank][1] + (starts if set_to is None else STARTS),
             SET_ENV[set_to],
             _listed(warnings),
-            self._tail(request, without),
+            self._tail(request, without_variable),
         )
 
-    def _tail(self, request: Request, without: WithoutVariable | UnsetType) -> bytes:
-        """The fields from ``vllm_version`` on."""
+    def _tail(self, request: Request, without_variable: WithoutVariable | UnsetType) -> bytes:
+        """The fields of a decision from ``vllm_version`` on."""
         return b'"vllm_version":%b,"release":%b,"policy":%b%b' % (
             encode(request.vllm_version),
             encode(request.release),
             self._policy,
-            b"" if without is UNSET else b',"without_variable":%b' % encode(without),
+            b"" if without_variable is UNSET else b',"without_variable":%b' % encode(without_variable),
         )
 
 
 def _listed(texts: Sequence[bytes]) -> bytes:
-    """Escaped texts as the items of a JSON list."""
+    """The items of a JSON list, from escaped texts."""
     return b'"%b"' % b'","'.join(texts) if texts else b""

@@ -1,1 +1,1 @@
-"""Parse YAML and JSON into trees and documents with positions, and read the fields of a file."""
+"""Parse YAML and JSON within bounds, and read the fields of rule files."""

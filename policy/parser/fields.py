@@ -1,7 +1,7 @@
 """Read the fields of a rule file's tree, and report every fault at once.
 
-Owns the collection of faults with their positions, and the small values that every kind of rule file has (texts, lists
-of texts, ranges of releases). What a field means is defined by the module that reads it.
+Owns the collection of faults with their positions, and the simple values of rule files (texts, lists of texts, ranges
+of releases). The meaning of a field is defined by the module that reads it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from policy.parser.yamltree import Content, YamlNode
 
-CLOSE: Final = 0.75
-"""The similarity from which a field's name counts as misspelt: below it, the suggestion is often nonsense."""
+MIN_SIMILARITY: Final = 0.75
+"""The least similarity of a suggested field: below it, the suggestion is often nonsense."""
 RELEASE: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,2}"
 RANGE_PATTERN: Final = rf">= *{RELEASE}( *, *< *{RELEASE})?|< *{RELEASE} *, *>= *{RELEASE}"
 """A range of releases, for Python and for JSON Schema."""
@@ -38,15 +38,15 @@ TYPOGRAPHIC_QUOTES: Final = frozenset("“”„‟‘’‚«»")
 BOOLEANS: Final = ("true", "false")
 COMMENT: Final = "in quotes if it has a `#`, which begins a comment"
 NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-NONE: Final[Mapping[str, str]] = MappingProxyType({})
+EMPTY_MAP: Final[Mapping[str, str]] = MappingProxyType({})
 MAX_SPAN: Final = 64
-MORE: Final = f"more than {MAX_FAULTS} faults; the rest was not read"
+TOO_MANY_FAULTS: Final = f"more than {MAX_FAULTS} faults; the rest was not read"
 
 T = TypeVar("T")
 
 
 def described(node: YamlNode) -> str:
-    """A value as messages name it: ``nothing`` for one that is missing, and a text in quotes with them."""
+    """A value for a message: ``nothing`` if it is missing, and a quoted string with its quotes."""
     value = node.plain()
     if value is None or value == "":
         return "nothing"
@@ -55,20 +55,20 @@ def described(node: YamlNode) -> str:
     return as_written(value) if isinstance(value, str) and node.written is None else quoted(value)
 
 
-def note(faults: list[Fault], fault: Fault) -> None:
-    """Add a fault, or stop reading if there are too many.
+def add_fault(faults: list[Fault], fault: Fault) -> None:
+    """Add a fault, unless there are too many.
 
     Raises:
-        RulesInvalid: there are ``MAX_FAULTS`` already.
+        RulesInvalid: there are already ``MAX_FAULTS``.
     """
     if len(faults) >= MAX_FAULTS:
-        raise RulesInvalid((*faults, replace(fault, message=MORE)))
+        raise RulesInvalid((*faults, replace(fault, message=TOO_MANY_FAULTS)))
     faults.append(fault)
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRange:
-    """A half-open range of releases; ``upper`` is ``None`` if the end is open, ``place`` its line and column."""
+    """A range of releases without its end, ``upper``, which may be ``None``; ``place`` is its line and column."""
 
     text: str
     lower: Version
@@ -81,10 +81,10 @@ class ReleaseRange:
 
 
 class FieldReader:
-    """Reads one file; every method appends to ``faults`` instead of stopping, up to ``MAX_FAULTS``.
+    """Reads the fields of one file and collects up to ``MAX_FAULTS`` faults.
 
     Raises:
-        RulesInvalid: by any method, for one fault more.
+        RulesInvalid: by any method, for the first fault beyond these.
     """
 
     def __init__(self, path: str) -> None:
@@ -95,10 +95,10 @@ class FieldReader:
     def fault(self, node: YamlNode, message: str, *, key: bool = False) -> None:
         """Add a fault at a value, or at its key."""
         line, column = node.key if key and node.key != (0, 0) else (node.line, node.column)
-        note(self.faults, Fault(self.path, line, column, message))
+        add_fault(self.faults, Fault(self.path, line, column, message))
 
-    def once(self, node: YamlNode, read: Callable[[YamlNode, FieldReader], T]) -> T:
-        """The result of ``read`` for a node that several ranges share; ``read`` is called only once for it."""
+    def read_once(self, node: YamlNode, read: Callable[[YamlNode, FieldReader], T]) -> T:
+        """The result of ``read`` for a node that several ranges share; ``read`` is called once for each node."""
         key = id(node), read
         if key not in self._shared:
             self._shared[key] = read(node, self)
@@ -112,14 +112,14 @@ class FieldReader:
         required: Collection[str],
         optional: Collection[str] = (),
         *,
-        synonyms: Mapping[str, str] = NONE,
-        elsewhere: Mapping[str, str] = NONE,
-        examples: Mapping[str, str] = NONE,
+        synonyms: Mapping[str, str] = EMPTY_MAP,
+        elsewhere: Mapping[str, str] = EMPTY_MAP,
+        examples: Mapping[str, str] = EMPTY_MAP,
     ) -> dict[str, YamlNode]:
         """The known fields of a map; unknown and missing ones are faults.
 
-        ``synonyms`` are other words for known fields. ``elsewhere`` says where a field belongs that is not legal here,
-        and ``examples`` are values of fields that may be missing.
+        ``synonyms`` maps other words to known fields, ``elsewhere`` a misplaced field to advice where it belongs, and
+        ``examples`` a required field to an example value.
         """
         if not isinstance(node.value, dict):
             self.fault(node, f"expected a map for the {what}, got {described(node)}; its fields are {listed(required)}")
@@ -130,7 +130,7 @@ class FieldReader:
                 self.fault(child, f"{quoted(name)} is not a field of the {what}: {elsewhere[name]}", key=True)
             elif name not in known:
                 meant = synonyms.get(name.lower().replace("-", "_"))
-                near = f"; did you mean {quoted(meant)}?" if meant in known else nearest(name, known, CLOSE)
+                near = f"; did you mean {quoted(meant)}?" if meant in known else nearest(name, known, MIN_SIMILARITY)
                 self.fault(child, f"unknown field {quoted(name)} in the {what}; legal: {listed(known)}{near}", key=True)
         for name in required:
             if name not in node.value:
@@ -139,11 +139,11 @@ class FieldReader:
         return {name: child for name, child in node.value.items() if name in known}
 
     def check_booleans(self, node: YamlNode) -> None:
-        """Add a fault for each boolean in a tree that YAML 1.2, as editors read it, takes for a text, such as `yes`."""
+        """Add a fault for each boolean, such as `yes`, that YAML 1.2 (and so an editor) reads as a text."""
         match node.value:
             case bool() if node.written is not None and node.written.lower() not in BOOLEANS:
                 meant = "true" if node.value else "false"
-                found = f"{quoted(node.written)} is a boolean for some readers of YAML, and a text for others"
+                found = f"{quoted(node.written)} is a boolean for some YAML parsers and a string for others"
                 self.fault(node, f"{found}; write `{meant}`, or put it in quotes")
             case dict():
                 for child in node.value.values():
@@ -152,8 +152,8 @@ class FieldReader:
                 for child in node.value:
                     self.check_booleans(child)
 
-    def items(self, node: YamlNode | None, what: str, most: int | None = None) -> list[YamlNode]:
-        """The items of a list: none for an absent node, and a fault for more than ``most``."""
+    def items(self, node: YamlNode | None, what: str, limit: int | None = None) -> list[YamlNode]:
+        """The items of a list, ``[]`` for an absent node or after a fault; more than ``limit`` are a fault."""
         if node is None:
             return []
         if not isinstance(node.value, list) or not node.value:
@@ -161,13 +161,13 @@ class FieldReader:
             advice = f"; begin each with a dash: {quoted(f'- {first}: …')}" if first is not None else ""
             self.fault(node, f"expected a list of {what}, got {described(node)}{advice}")
             return []
-        if most is not None and len(node.value) > most:
-            self.fault(node, f"{len(node.value)} {what} are more than the {most} that are read")
+        if limit is not None and len(node.value) > limit:
+            self.fault(node, f"expected at most {limit} {what}, got {len(node.value)}")
             return []
         return node.value
 
     def text(self, node: YamlNode | None) -> str | None:
-        """A text that is not empty; ``None`` for an absent node or after a fault."""
+        """A text that is not blank; ``None`` for an absent node or after a fault."""
         if node is None:
             return None
         if not isinstance(node.value, str) or not node.value.strip():
@@ -178,7 +178,7 @@ class FieldReader:
         return node.value
 
     def texts(self, node: YamlNode | None, what: str, legal: Collection[str] = ()) -> tuple[str, ...]:
-        """The texts of a list, or a single text; with ``legal``, only those are allowed."""
+        """The texts of a list, or a single text; with ``legal``, all others are faults."""
         if node is None:
             return ()
         nodes = self.items(node, what) if isinstance(node.value, list) else [node]
@@ -215,13 +215,13 @@ def _numbers(release: str) -> list[int]:
 
 
 def _range_advice(value: Content) -> str:
-    """What to write instead of a value that is not a range of releases."""
+    """Advice for a value that is not a range of releases."""
     if isinstance(value, float):
         return f"a bare number loses its zeros; {RANGE_ADVICE}"
     if not isinstance(value, str) or len(value) > MAX_SPAN:
         return RANGE_ADVICE
     if set(value) & TYPOGRAPHIC_QUOTES:
-        return f"its quotes are typographic ones; {RANGE_ADVICE}"
+        return f"its quotes are typographic; {RANGE_ADVICE}"
     single = SINGLE.fullmatch(value)
     if single:
         alone = f'">={single[1]},<{_after(single[1])}"'
@@ -240,6 +240,6 @@ def _range_advice(value: Content) -> str:
 
 
 def _after(release: str) -> str:
-    """The release after one, in its last number."""
+    """The release with its last number increased by one."""
     head, dot, last = release.rpartition(".")
     return f"{head}{dot}{int(last) + 1}"

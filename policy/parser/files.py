@@ -1,4 +1,4 @@
-"""Read a file that a user names, up to a limit, because reading a device or a pipe might never end."""
+"""Read files named by users, up to a limit and never from a device, because such a read might not end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 class NotAFile(OSError):
-    """The path is not a file; the message says what it is."""
+    """The path is not a regular file; the message says what it is."""
 
 
 def read_at_most(path: Path, size: int, *, pipes: bool = False) -> bytes:
-    """The first ``size`` bytes of a file; with ``pipes``, also of a pipe such as a shell makes for `<(command)`.
+    """The first ``size`` bytes of a file; with ``pipes``, also of a pipe, such as a shell's `<(command)`.
 
     Raises:
-        NotAFile: the path is something else.
-        OSError: it cannot be read.
+        NotAFile: the path is not a file.
+        OSError: the file cannot be read.
     """
     waits = pipes and stat.S_ISFIFO(path.stat().st_mode)  # otherwise a pipe without a writer would block
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if waits else os.O_NONBLOCK))
@@ -32,7 +32,7 @@ def read_at_most(path: Path, size: int, *, pipes: bool = False) -> bytes:
 
 
 def kind_of(mode: int) -> str:
-    """The kind of file of a mode, with its article."""
+    """The kind of file that a mode describes, with its article."""
     kinds = {
         stat.S_IFDIR: "a folder",
         stat.S_IFIFO: "a named pipe",

@@ -1,7 +1,7 @@
 """JSON text → a document, within bounds, for bodies and files alike.
 
-Owns the messages for text that is not JSON: what was found and at which byte. msgspec decodes; it accepts no NaN, no
-infinities and no lone surrogates, and of a duplicate field it uses the last.
+Owns the messages for text that is not JSON: what was found and at which byte. msgspec decodes; it rejects NaN,
+infinities and lone surrogates, and uses the last of duplicate fields.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ ESCAPES: Final = re.compile(
     rb"(?P<half>" + HIGH + rb"(?!" + LOW + rb")|" + LOW + rb")|" + HIGH + LOW + rb"|\\.", re.DOTALL
 )
 NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
-"""A string, or a number.
+"""A string or a number.
 
-An unclosed string ends at the end of the text: a pattern that required the closing quote would search again from each
-quote.
+An unclosed string extends to the end of the text: if the closing quote were required, the search would start again at
+each quote.
 """
 
 _decode: Final = msgspec.json.Decoder().decode
 
 
 class NotJson(PolicyError):
-    """The text is not JSON, or not JSON that is accepted here; the message says why."""
+    """The text is not JSON, or exceeds a bound; the message says why."""
 
 
 def read_json(body: bytes) -> Any:
     """The document in a text.
 
     Raises:
-        NotJson: the text is not JSON, or nested more than 64 deep.
+        NotJson: the text is not JSON, or is nested more than 64 levels deep.
     """
     try:
         document = _decode(body)

@@ -1,10 +1,10 @@
 """YAML text → the value that PyYAML's ``safe_load`` returns, within bounds.
 
 Owns the reading of files that vLLM itself reads with ``yaml.safe_load``: scalars of YAML 1.1 with dates, aliases, merge
-keys with their precedence, and the last of duplicate keys. First one pass over the events limits the depth, the number
-of values and the number of characters, each with aliases expanded: PyYAML's composer recurses, and a merge key copies.
-That pass uses libyaml, which is fast but differs in details, such as tabs before comments. Then PyYAML itself makes the
-value. Other YAML is read by ``yamltree``.
+keys with their precedence, and the last of duplicate keys. One pass over the events first limits the depth and the
+numbers of values and characters, all with aliases expanded, because PyYAML's composer recurses and merge keys copy.
+That pass uses libyaml, which is fast but differs in details, such as tabs before comments. Then PyYAML itself
+constructs the value. Other YAML is read by ``yamltree``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from policy.parser.yamltree import (
     MAX_NODES,
     MAX_NUMBER,
     Loader,
-    composed,
+    compose_bounded,
     position_of,
     refusal_at,
     too_many,
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 STANDARD: Final = "tag:yaml.org,2002:"
 TAGS: Final = frozenset({None, f"{STANDARD}str", f"{STANDARD}map", f"{STANDARD}seq"})
-"""The tags that are read; the constructors of the others raise errors of any type for an invalid value."""
-PARSED: Final = frozenset({f"{STANDARD}int", f"{STANDARD}float", f"{STANDARD}timestamp"})
-"""The tags of plain scalars whose text may be invalid all the same, such as the date ``2026-02-30``."""
+"""The supported tags; the constructors of others raise errors of any type for an invalid value."""
+PARSED_TAGS: Final = frozenset({f"{STANDARD}int", f"{STANDARD}float", f"{STANDARD}timestamp"})
+"""The tags of plain scalars whose text can still be invalid, such as the date ``2026-02-30``."""
 
 
 def safe_load(text: str, path: str, max_bytes: int = MAX_BYTES) -> Any:
@@ -48,12 +48,12 @@ def safe_load(text: str, path: str, max_bytes: int = MAX_BYTES) -> Any:
         _Bounds(text, path, max_bytes).check()
         return yaml.safe_load(text)
 
-    return composed(text, path, max_bytes, load)
+    return compose_bounded(text, path, max_bytes, load)
 
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """The values, levels and characters of a complete value, aliases expanded."""
+    """The numbers of values, levels and characters in a complete value, with aliases expanded."""
 
     values: int
     levels: int
@@ -62,7 +62,7 @@ class _Size:
 
 @dataclass(slots=True)
 class _OpenCollection:
-    """A map or list whose end is not read yet; ``values`` and ``characters`` are the totals before it."""
+    """A map or list whose end was not read yet; ``values`` and ``characters`` are the totals before it."""
 
     anchor: str | None
     values: int
@@ -71,7 +71,7 @@ class _OpenCollection:
 
 
 class _Bounds:
-    """One pass over a text's events that counts what they amount to."""
+    """Checks the bounds of a text in one pass over its events."""
 
     def __init__(self, text: str, path: str, max_characters: int) -> None:
         self.events = yaml.parse(text, Loader=Loader)
@@ -85,13 +85,13 @@ class _Bounds:
         self.anchored: dict[str | None, _Size] = {}
 
     def check(self) -> None:
-        """Raise the fault of the first event that exceeds a bound, or cannot be read."""
+        """Raise the fault of the first event that exceeds a bound or cannot be read."""
         for event in self.events:
             match event:
                 case yaml.DocumentStartEvent():
                     self.documents += 1
                     if self.documents > 1:
-                        raise self.refusal(event, "a second document; write one document a file")
+                        raise self.refusal(event, "a second document; write one document per file")
                 case yaml.AliasEvent():
                     self.alias(event)
                 case yaml.ScalarEvent():
@@ -102,7 +102,7 @@ class _Bounds:
                     self.end()
 
     def add(self, event: yaml.NodeEvent, size: _Size) -> None:
-        """Count a value in the collections that contain it."""
+        """Count a value, and check the bounds."""
         self.values += size.values
         self.characters += size.characters
         if self.values > MAX_NODES:
@@ -128,7 +128,7 @@ class _Bounds:
             self.anchored[event.anchor] = size
         if event.tag is None:
             tag = self.scalars.resolve(yaml.ScalarNode, event.value, event.implicit)  # type: ignore[no-untyped-call]  # PyYAML types no resolver
-            if tag in PARSED:
+            if tag in PARSED_TAGS:
                 self.parse(event, tag)
 
     def parse(self, event: yaml.ScalarEvent, tag: str) -> None:
@@ -157,7 +157,7 @@ class _Bounds:
 
     def check_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         if event.tag not in TAGS:
-            raise self.refusal(event, f"the tag {quoted(event.tag)} is not read; leave it out")
+            raise self.refusal(event, f"the tag {quoted(event.tag)} is not supported; remove it")
 
     def refusal(self, event: yaml.Event, message: str) -> RulesInvalid:
         return refusal_at(self.path, *position_of(event), message)

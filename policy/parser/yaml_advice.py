@@ -1,7 +1,7 @@
 """Why a text is not YAML, where to edit it, and what to write instead.
 
-Owns the messages for what PyYAML refuses. PyYAML names the rule of its grammar that failed, often lines after the
-mistake: an unclosed quote is reported at the end of the text.
+Owns the messages for text that PyYAML rejects. PyYAML itself names the rule of its grammar that failed, often lines
+after the mistake: it reports an unclosed quote at the end of the text.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-"""A line break of YAML 1.1, as PyYAML counts lines."""
+"""A line break in YAML 1.1, by which PyYAML counts lines."""
 KEY: Final = re.compile(r" *+(?:- ++)*+(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'#,\[\]{}:][^:]*+): ++(?=\S)")
 """The beginning of a line up to the value of its first key."""
 DASH: Final = re.compile(r"( *)(- +)?")
-SIGNS: Final = {
+INDICATORS: Final = {
     "scanning a block scalar": "`>` and `|`",
     "scanning an alias": "`*`",
     "scanning an anchor": "`&`",
@@ -32,16 +32,16 @@ SIGNS: Final = {
     "directive": "`%`",
     "YAML document": "`%`",
 }
-"""By a part of PyYAML's message, the characters that have a meaning of their own at the beginning of a value."""
+"""For parts of PyYAML's messages, the indicator characters that cannot begin a text."""
 MAX_KEY: Final = 1024
-"""The longest key that YAML reads without a question mark before it."""
+"""The maximum length of a key without a question mark before it."""
 CLOSING: Final = {"[": "]", "{": "}"}
 INDENTATION: Final = "indent with spaces, like the lines beside it"
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The place to edit, counted from 1, and what to do there."""
+    """The position to edit, counted from 1, and what to do there."""
 
     line: int
     column: int
@@ -50,25 +50,25 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class _Tokens:
-    """What the scanner found before the error: the brackets that are open, and the last quoted text."""
+    """The scanner's tokens before the error: the open brackets, and the last quoted text."""
 
     brackets: tuple[yaml.Token, ...]
     quoted: yaml.ScalarToken | None
 
 
-def explain(text: str, error: yaml.MarkedYAMLError, loader: type, *, repeats: bool) -> Explanation:
-    """Why ``text`` cannot be read; ``loader`` is the class whose scanner reported the error.
+def explain(text: str, error: yaml.MarkedYAMLError, loader: type, *, quotes_line: bool) -> Explanation:
+    """Why ``text`` cannot be parsed; ``loader`` is the class whose scanner reported the error.
 
-    With ``repeats``, the message has the line as it should be, which a text with secrets must not have.
+    With ``quotes_line``, the message contains the corrected line; not for texts with secrets.
     """
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return Explanation(1, 1, f"{error}")
-    return _Explainer(text, error, mark, error.context_mark or mark, loader, repeats=repeats).explanation()
+    return _Explainer(text, error, mark, error.context_mark or mark, loader, quotes_line=quotes_line).explanation()
 
 
 class _Explainer:
-    """One error: ``mark`` is where the scanner or parser stopped, ``begin`` where what it was reading begins."""
+    """Explains one error: ``mark`` is where the scanner or parser stopped, ``begin`` where the failed value begins."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class _Explainer:
         begin: yaml.Mark,
         loader: type,
         *,
-        repeats: bool,
+        quotes_line: bool,
     ) -> None:
-        self.repeats = repeats
+        self.quotes_line = quotes_line
         self.lines = BREAK.split(text)
         self.problem = " ".join(part for part in (error.context, error.problem) if part)
         self.mark, self.begin = mark, begin
@@ -92,10 +92,10 @@ class _Explainer:
             return self.at(self.mark, f"a tab where YAML expects spaces; {INDENTATION}")
         is_misplaced = "expected node content" in self.problem and not self.tokens.brackets
         if "cannot start any token" in self.problem or (is_misplaced and found):
-            return self.at(self.mark, self.sign(self.mark, "a backtick" if found[:1] == "`" else f"`{found[:1]}`"))
-        for part, signs in SIGNS.items():
+            return self.at(self.mark, self.indicator(self.mark, "a backtick" if found[:1] == "`" else f"`{found[:1]}`"))
+        for part, signs in INDICATORS.items():
             if part in self.problem:
-                return self.at(self.begin, self.sign(self.begin, signs))
+                return self.at(self.begin, self.indicator(self.begin, signs))
         if "escape" in self.problem:
             return self.at(
                 self.mark, r"an unknown escape in a text in double quotes; write `\\` for a backslash, or single quotes"
@@ -105,7 +105,7 @@ class _Explainer:
         return self.structure()
 
     def structure(self) -> Explanation:
-        """The explanation of values that are complete, and do not fit together."""
+        """The explanation if each value is complete, and the structure is wrong."""
         if self.tokens.brackets:
             bracket = self.tokens.brackets[-1].start_mark
             opening = self.after(bracket)[:1]
@@ -123,12 +123,12 @@ class _Explainer:
         return self.complete() if self.before(self.mark).strip(" -") else self.indentation()
 
     def complete(self) -> Explanation:
-        """The explanation of a line that goes on after a complete value."""
+        """The explanation of a line that continues after a complete value."""
         ended = self.tokens.quoted
         before = self.before(self.mark).rstrip()
         if before.endswith(('"', "'")) and ended is not None and ended.start_mark.line < self.mark.line:
             sign = self.after(ended.start_mark)[:1]
-            return self.at(ended.start_mark, f"the quote `{sign}` is not closed in its line; close it")
+            return self.at(ended.start_mark, f"the quote `{sign}` is not closed on its line; close it")
         key = KEY.match(self.lines[self.mark.line])
         if "mapping values" in self.problem and (key is None or key.end() > self.mark.column):
             if self.mark.column > MAX_KEY:
@@ -157,8 +157,8 @@ class _Explainer:
         return Explanation(
             self.mark.line + 1,
             found + 1,
-            f"the line is indented by {counted(found, 'space', 'spaces')} and does not fit those above it, which are "
-            f"indented by {', '.join(map(str, levels))}; {INDENTATION}",
+            f"the line is indented by {counted(found, 'space', 'spaces')} and does not match the lines above it, "
+            f"which are indented by {', '.join(map(str, levels))}; {INDENTATION}",
         )
 
     def levels(self) -> Iterator[int]:
@@ -175,13 +175,13 @@ class _Explainer:
                 if dash[2]:
                     yield dash.end()
 
-    def sign(self, mark: yaml.Mark, signs: str) -> str:
-        """The message for a value that begins with a character that has a meaning of its own."""
+    def indicator(self, mark: yaml.Mark, signs: str) -> str:
+        """The message for an unquoted text that begins with an indicator character."""
         example = "" if self.tokens.brackets else self.example(self.after(mark).strip())
         return f"{signs} cannot begin a text without quotes; put it in quotes{example}"
 
     def example(self, text: str) -> str:
-        return f": {_in_quotes(text)}" if self.repeats and text else ""
+        return f": {_in_quotes(text)}" if self.quotes_line and text else ""
 
     def after(self, mark: yaml.Mark) -> str:
         return self.lines[mark.line][mark.column :] if mark.line < len(self.lines) else ""
@@ -212,7 +212,7 @@ def _tokens_before(text: str, mark: yaml.Mark, loader: type) -> _Tokens:
 
 
 def _in_quotes(text: str) -> str:
-    """A text as it would be written in quotes; quotes around a part of it are left out."""
+    """A text in quotes; quotes around a part of it are dropped."""
     if text[:1] in {"'", '"'}:
         quote, text = text[0], text[1:]
         text = text.removesuffix(quote) if text.endswith(quote) else text.replace(quote, "", 1)

@@ -1,10 +1,10 @@
 """YAML text → a tree with the position of each value.
 
 Owns the safe reading of YAML for rule files, request bodies and manifests: bounded in size, depth and number of nodes,
-without duplicate keys, custom tags, dates or numbers that JSON cannot hold. A rule file is one document without aliases
-or merge keys. A body or a manifest may have several documents and aliases, each counted as the nodes that it refers to.
-The events of PyYAML's scanner are processed one by one, because its own composer recurses in C and crashes the process
-on deep input.
+without duplicate keys, custom tags, dates or numbers that JSON cannot represent. A rule file is one document without
+aliases or merge keys. A body or manifest may have several documents and aliases, each counted as the nodes that it
+refers to. PyYAML's events are processed one by one, because its own composer recurses in C and crashes the process on
+deep input.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_NODES: Final = 20_000
 MAX_NUMBER: Final = 64
 MAX_DIRECTIVES: Final = 100
 MERGE: Final = "<<"
-EMPTY: Final = "empty; there is no document"
+EMPTY: Final = "empty; expected a document"
 
 Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -42,7 +42,7 @@ class YamlNode:
     """A value and the position where it begins.
 
     ``key`` is the position of its key, if it has one. ``written`` is the text of a scalar without quotes, which other
-    readers of YAML may resolve to another value.
+    YAML parsers may resolve to another value.
     """
 
     value: Content
@@ -60,13 +60,13 @@ class YamlNode:
         return self.value
 
 
-def read_yaml(text: str, path: str, max_bytes: int = MAX_BYTES, *, repeats: bool = False) -> YamlNode:
-    """The one document in ``text``; with ``repeats``, the message for a text that is not YAML may have a line of it.
+def read_yaml(text: str, path: str, max_bytes: int = MAX_BYTES, *, quotes_line: bool = False) -> YamlNode:
+    """The one document in ``text``; with ``quotes_line``, the message for invalid YAML may contain a line of it.
 
     Raises:
         RulesInvalid: with one fault, at the first position that cannot be read.
     """
-    return composed(text, path, max_bytes, lambda: _Composer(text, path).document(), repeats=repeats)
+    return compose_bounded(text, path, max_bytes, lambda: _Composer(text, path).document(), quotes_line=quotes_line)
 
 
 def read_documents(
@@ -76,9 +76,9 @@ def read_documents(
     max_nodes: int = MAX_NODES,
     resolve: Callable[[YamlNode], None] | None = None,
 ) -> list[Any]:
-    """The documents in ``text``, aliases and merge keys resolved; empty ones are left out.
+    """The documents in ``text`` that are not empty, with aliases and merge keys resolved.
 
-    ``resolve`` may change the values of a document, before its positions and written texts are dropped.
+    ``resolve`` may change the values of a document while it still has positions and written texts.
 
     Raises:
         RulesInvalid: with one fault, at the first position that cannot be read.
@@ -89,7 +89,7 @@ def read_documents(
             resolve(document)
         return document.plain()
 
-    found = composed(
+    found = compose_bounded(
         text, path, max_bytes, lambda: [plain(document) for document in _Stream(text, path, max_nodes).documents()]
     )
     if not found:
@@ -97,26 +97,26 @@ def read_documents(
     return found
 
 
-def too_many(most: int) -> str:
-    """The message for a text with more than ``most`` values."""
-    return f"more than {most} values"
+def too_many(limit: int) -> str:
+    """The message for a text with more than ``limit`` values."""
+    return f"more than {limit} values"
 
 
-def composed(text: str, path: str, max_bytes: int, compose: Callable[[], T], *, repeats: bool = False) -> T:
-    """What ``compose`` makes of a text that is not too long; PyYAML's errors become faults.
+def compose_bounded(text: str, path: str, max_bytes: int, compose: Callable[[], T], *, quotes_line: bool = False) -> T:
+    """The result of ``compose`` for a text of at most ``max_bytes`` characters; PyYAML's errors become faults.
 
     Raises:
         RulesInvalid: with one fault, at the first position that cannot be read.
     """
     if len(text) > max_bytes:
-        raise refusal_at(path, 1, 1, f"{len(text)} characters are more than the {max_bytes} that are read")
-    # The scanner compares each directive with all earlier ones, and tags are refused anyway.
+        raise refusal_at(path, 1, 1, f"expected at most {max_bytes} characters, got {len(text)}")
+    # The scanner compares each directive with all earlier ones; tags are not supported anyway.
     if text.count("%TAG") > MAX_DIRECTIVES:
-        raise refusal_at(path, 1, 1, f"more than {MAX_DIRECTIVES} times `%TAG`; leave such directives out")
+        raise refusal_at(path, 1, 1, f"more than {MAX_DIRECTIVES} `%TAG` directives; remove them")
     try:
         return compose()
     except yaml.MarkedYAMLError as error:
-        found = explain(text, error, Loader, repeats=repeats)
+        found = explain(text, error, Loader, quotes_line=quotes_line)
         raise refusal_at(path, found.line, found.column, f"not YAML: {found.message}") from error
     except yaml.reader.ReaderError as error:
         before = text.encode()[: error.position].decode(errors="ignore")  # libyaml counts bytes
@@ -127,25 +127,25 @@ def composed(text: str, path: str, max_bytes: int, compose: Callable[[], T], *, 
 
 
 def refusal_at(path: str, line: int, column: int, message: str) -> RulesInvalid:
-    """The error with one fault, at a position."""
+    """The error for one fault, at a position."""
     return RulesInvalid([Fault(path, line, column, message)])
 
 
 def position_of(event: yaml.Event) -> tuple[int, int]:
     """The line and column where an event begins, counted from 1."""
     mark = event.start_mark
-    assert mark is not None  # INVARIANT: an event that was scanned from a text has a position
+    assert mark is not None  # INVARIANT: an event scanned from a text has a position
     return mark.line + 1, mark.column + 1
 
 
 class _Composer:
-    """One pass over the scanner's events; a stack holds the open nodes."""
+    """Composes a document in one pass over the events; a stack holds the open nodes."""
 
     def __init__(self, text: str, path: str, max_nodes: int = MAX_NODES) -> None:
         self.events = yaml.parse(text, Loader=Loader)
         self.path = path
         self.nodes = 0
-        self.begun = 0
+        self.document_count = 0
         self.max_nodes = max_nodes
         self.scalars = yaml.SafeLoader("")
 
@@ -184,12 +184,12 @@ class _Composer:
 
     def begin(self, event: yaml.Event) -> None:
         """Start a document; only one is allowed."""
-        self.begun += 1
-        if self.begun > 1:
-            raise self.refusal(event, "a second document; write one document a file, and remove the `---`")
+        self.document_count += 1
+        if self.document_count > 1:
+            raise self.refusal(event, "a second document; write one document per file, and remove the `---`")
 
     def count(self, event: yaml.NodeEvent, nodes: int) -> None:
-        """Count more values."""
+        """Add to the number of values, which is limited."""
         self.nodes += nodes
         if self.nodes > self.max_nodes:
             raise self.refusal(event, too_many(self.max_nodes))
@@ -198,26 +198,26 @@ class _Composer:
         """Handle an anchor: refused in a single document."""
         raise self.refusal(
             event,
-            f"anchors such as `&{event.anchor}` are not read; write the value out, or put a text that begins with `&` "
-            "in quotes",
+            f"anchors such as `&{event.anchor}` are not supported; repeat the value, or put a text that begins with "
+            "`&` in quotes",
         )
 
-    def alias(self, event: yaml.NodeEvent, open_nodes: list[YamlNode]) -> YamlNode:  # noqa: ARG002  # a stream of documents looks at them
+    def alias(self, event: yaml.NodeEvent, open_nodes: list[YamlNode]) -> YamlNode:  # noqa: ARG002  # used by _Stream
         """The node of an alias: refused in a single document."""
         raise self.refusal(
             event,
-            f"aliases such as `*{event.anchor}` are not read; write the value out, or put a text that begins with `*` "
-            "in quotes",
+            f"aliases such as `*{event.anchor}` are not supported; repeat the value, or put a text that begins with "
+            "`*` in quotes",
         )
 
-    def end(self, node: YamlNode, event: yaml.Event) -> None:  # noqa: ARG002  # a stream of documents needs it
-        """Finish a map or list: in a single document, a map has no merge key."""
+    def end(self, node: YamlNode, event: yaml.Event) -> None:  # noqa: ARG002  # used by _Stream
+        """Finish a map or list; merge keys are refused in a single document."""
         if isinstance(node.value, dict) and MERGE in node.value:
             position = node.value[MERGE].key
-            raise refusal_at(self.path, *position, f"merge keys (`{MERGE}`) are not read; write the fields out")
+            raise refusal_at(self.path, *position, f"merge keys (`{MERGE}`) are not supported; repeat the fields")
 
     def place(self, parent: YamlNode, keys: list[YamlNode | None], node: YamlNode, event: yaml.NodeEvent) -> None:
-        """Add a node to its parent: as an item, as a key whose value follows, or as a key's value."""
+        """Add a node to its parent, as an item, a key or a value."""
         if isinstance(parent.value, list):
             parent.value.append(node)
             return
@@ -255,8 +255,8 @@ class _Composer:
         return YamlNode(value, line, column)
 
     def tagged(self, event: yaml.Event, tag: str) -> RulesInvalid:
-        advice = "leave it out, or put a text that begins with `!` in quotes"
-        return self.refusal(event, f"the tag {quoted(tag)} is not read; {advice}")
+        advice = "remove it, or put a text that begins with `!` in quotes"
+        return self.refusal(event, f"the tag {quoted(tag)} is not supported; {advice}")
 
     def scalar(self, event: yaml.ScalarEvent) -> str | int | float | bool | None:
         if event.tag is not None and event.tag != "!":
@@ -274,22 +274,22 @@ class _Composer:
             raise self.refusal(event, f"invalid number {quoted(event.value)}; put it in quotes") from error
         if isinstance(value, float) and not math.isfinite(value):
             raise self.refusal(event, f"expected a finite number, got {quoted(event.value)}; put it in quotes")
-        return value  # type: ignore[no-any-return]  # the four tags make exactly these types
+        return value  # type: ignore[no-any-return]  # the four tags construct exactly these types
 
     def refusal(self, event: yaml.Event, message: str) -> RulesInvalid:
         return refusal_at(self.path, *position_of(event), message)
 
 
 class _Stream(_Composer):
-    """Documents with aliases.
+    """Composes documents with aliases.
 
-    An alias refers to the node itself and counts as all nodes in it, so that the expanded document is bounded too.
-    ``sizes`` has (number of nodes, number of levels) for each map and list, by the identity of its content.
+    An alias shares the node that it refers to and counts as all nodes in it, so the expanded document is bounded too.
+    ``sizes`` maps the identity of a map's or list's content to its numbers of nodes and levels.
     """
 
     def __init__(self, text: str, path: str, max_nodes: int) -> None:
         super().__init__(text, path, max_nodes)
-        self.waiting: str | None = None
+        self.pending_anchor: str | None = None
         self.anchored: dict[str | None, YamlNode] = {}
         self.sizes: dict[int, tuple[int, int]] = {}
 
@@ -305,13 +305,13 @@ class _Stream(_Composer):
         """Start a document; several are allowed."""
 
     def anchor(self, event: yaml.NodeEvent) -> None:
-        self.waiting = event.anchor
+        self.pending_anchor = event.anchor
 
     def node(self, event: yaml.NodeEvent) -> YamlNode:
         node = super().node(event)
-        if self.waiting is not None:
-            self.anchored[self.waiting] = node
-            self.waiting = None
+        if self.pending_anchor is not None:
+            self.anchored[self.pending_anchor] = node
+            self.pending_anchor = None
         return node
 
     def alias(self, event: yaml.NodeEvent, open_nodes: list[YamlNode]) -> YamlNode:
@@ -327,7 +327,7 @@ class _Stream(_Composer):
         return YamlNode(node.value, *position_of(event), written=node.written)
 
     def size(self, node: YamlNode) -> tuple[int, int]:
-        """The number of nodes in a complete node, and of its levels."""
+        """The numbers of nodes and levels in a complete node."""
         return self.sizes[id(node.value)] if isinstance(node.value, dict | list) else (1, 0)
 
     def end(self, node: YamlNode, event: yaml.Event) -> None:
@@ -343,7 +343,7 @@ class _Stream(_Composer):
         )
 
     def merge(self, content: dict[str, YamlNode], event: yaml.Event) -> None:
-        """Add the keys of the maps under ``<<`` that the map does not have itself."""
+        """Add the keys of the maps under ``<<`` that the map itself does not have."""
         merged = content.pop(MERGE)
         for source in merged.value if isinstance(merged.value, list) else [merged]:
             if not isinstance(source.value, dict):

@@ -1,1 +1,1 @@
-"""Proofs about rules by a solver, over all facts that any deployment could have."""
+"""Proofs about rules with a solver, for all facts that a deployment could have."""

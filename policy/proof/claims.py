@@ -1,7 +1,7 @@
-"""Prove what must hold for the rules of every release, over all facts, and which releases are equivalent.
+"""Prove claims about the rules of every release for all facts, and find equivalent releases.
 
-Owns the claims. Whether ids, ranges and gaps fit together, and whether some rule decides for all facts, is checked when
-the rules are loaded (``catalogue``).
+Owns the claims. Ids, ranges and gaps, and that some rule decides for all facts, are checked when the rules are loaded
+(``catalogue``).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import z3
 
 from policy.errors import Fault
-from policy.proof.difference import Difference, differ, differences, meaning
+from policy.proof.difference import Difference, differences, differing_condition, meaning
 from policy.proof.replay import Replay
 from policy.proof.space import Space
-from policy.proof.symbolic import Symbolic
+from policy.proof.symbolic import SymbolicRules
 from policy.rules.releases import series, spans
 from policy.rules.rule import LONG_AGO
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The differences from one release to the next; none is a proof that the two are equivalent."""
+    """The differences between a release and the next; if there are none, the two are proved equivalent."""
 
     before: str
     after: str
@@ -40,7 +40,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The proof of a catalogue: violated claims, groups of equivalent releases, and the steps between neighbours."""
+    """The proof of a catalogue: violated claims, groups of equivalent releases, and steps between neighbours."""
 
     faults: tuple[Fault, ...]
     equivalent: tuple[tuple[str, ...], ...]
@@ -50,10 +50,9 @@ class Proof:
 def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> Proof:
     """Check every claim for every release of a loaded policy.
 
-    A rule must matter on some day on which it holds, beside the house rules that have not ended by then. Releases are
-    compared by all their rules.
-
-    ``progress`` is called with the name of each release, and of each step between two, before its proof.
+    A rule must matter on some day on which it is in force, together with the house rules that have not ended by then.
+    Releases are compared by all their rules. ``progress`` is called with the name of each release and step before its
+    proof.
 
     Raises:
         ProofFailed: the policy decides a witness differently from the solver.
@@ -73,7 +72,7 @@ def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> P
         return proved[key]
 
     for release in known:
-        for fault in _lasting(catalogue, days, [prove_on(release, day) for day in days]):
+        for fault in _permanent(catalogue, days, [prove_on(release, day) for day in days]):
             faults.setdefault(fault, []).append(release)
     steps = []
     for before, after in pairwise(known):
@@ -86,8 +85,8 @@ def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> P
     return Proof(tuple(_in_releases(faults, known)), _equivalent_groups(policy, steps), tuple(steps))
 
 
-def _lasting(catalogue: Catalogue, days: Sequence[date], faults: Sequence[tuple[Fault, ...]]) -> Iterator[Fault]:
-    """The faults of rules that have them on every day on which they hold, of the ``faults`` of each day."""
+def _permanent(catalogue: Catalogue, days: Sequence[date], faults: Sequence[tuple[Fault, ...]]) -> Iterator[Fault]:
+    """The faults that rules have on every day on which they are in force; ``faults`` has those of each day."""
     held = {rule.path: sum(not rule.has_ended(day) for day in days) for rule in catalogue.rules}
     counts = Counter(fault for each in faults for fault in each)
     return (fault for fault, count in counts.items() if count == held[str(fault.path)])
@@ -96,18 +95,18 @@ def _lasting(catalogue: Catalogue, days: Sequence[date], faults: Sequence[tuple[
 def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
     """The faults of a release's rules: unreachable or redundant rules."""
     space = Space([condition for item in rules for condition in (item.when, item.cleared) if condition is not None])
-    whole = Symbolic(rules, space, series(release))
+    whole = SymbolicRules(rules, space, series(release))
     solver = z3.SolverFor("QF_FD")
     solver.add(space.laws)
     included = [z3.Bool(f"{item.rule.id} is included") for item in rules]
-    differing = differ(whole, Symbolic(rules, space, series(release), included))
+    differing = differing_condition(whole, SymbolicRules(rules, space, series(release), included))
     for n, item in enumerate(rules):
         rule = item.rule
         if solver.check(whole.both.holds[n]) != z3.sat:
             yield Fault(
                 rule.path,
                 *rule.place,
-                "unreachable rule: no facts fulfil its condition; correct it, or remove the range",
+                "unreachable rule: no facts meet its condition; correct it, or remove the range",
             )
         elif not _matters(solver, whole, n, included, differing):
             yield Fault(
@@ -118,15 +117,15 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
 
 
 def _matters(
-    solver: Any, whole: Symbolic, n: int, included: Sequence[Any], differing: Callable[[str | None], Any]
+    solver: Any, whole: SymbolicRules, n: int, included: Sequence[Any], differing: Callable[[str | None], Any]
 ) -> bool:
-    """Whether the rule changes an answer.
+    """Whether the rule changes any answer.
 
-    A rule that lists, refuses or advises changes the answer when it applies; a rule that decides does so when the
-    answer would be different without it: if ``differing`` holds where all rules but this one are ``included``.
+    A rule that lists, refuses or advises changes the answer whenever it applies. A rule that decides changes it if the
+    answer differs without the rule: if ``differing`` holds where all other rules are ``included``.
     """
     rule = whole.rules[n].rule
-    if rule.effect.lists is not None or not (rule.effect.decides or rule.effect.alone):
+    if rule.effect.lists is not None or not (rule.effect.decides or rule.effect.exclusive):
         when = next(when for (rule_id, *_), when in whole.reasons().items() if rule_id == rule.id)
         return bool(solver.check(when) == z3.sat)
     solver.push()
@@ -143,9 +142,9 @@ def _in_releases(faults: dict[Fault, list[str]], known: Sequence[str]) -> Iterat
 
 
 def _equivalent_groups(policy: Policy, steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
-    """Groups of equivalent releases: each is proved equal to the first of its group.
+    """Groups of equivalent releases: each release is proved equivalent to the first of its group.
 
-    Different groups are distinguished by a deployment.
+    For each two groups there is a deployment with different decisions.
     """
     groups = [[steps[0].before]] if steps else [[policy.catalogue.releases.known[0]]]
     witnesses = [change.facts for step in steps for change in step.changes]

@@ -1,7 +1,7 @@
 """Find the deployments that two sets of rules decide differently, and the rules responsible.
 
-Owns the classes of changed deployments, a smallest witness of each, and the check that the policy itself decides the
-witness as the solver does. Deployments in no class are proved to be decided the same.
+Owns the classes of changed deployments, the smallest witness of each, and the check that the policy itself decides the
+witness like the solver. All other deployments are proved to be decided the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import z3
 from policy.errors import PolicyError
 from policy.facts.vocabulary import VOCABULARY
 from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, unequal
-from policy.proof.symbolic import Symbolic
+from policy.proof.symbolic import SymbolicRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,8 +42,8 @@ class ProofOutcome:
 class Difference:
     """A class of deployments that are decided differently.
 
-    ``rule`` is responsible. ``facts`` is the smallest deployment of the class, nested as in a request, ``before`` and
-    ``after`` are its two decisions, and ``rules`` are all rules responsible for the difference.
+    ``rule`` is the first of the responsible ``rules``. ``facts`` is the smallest deployment of the class, nested as in
+    a request; ``before`` and ``after`` are its two decisions.
     """
 
     rule: str
@@ -54,7 +54,7 @@ class Difference:
 
 
 class ProofFailed(PolicyError):
-    """The policy decides a deployment differently from the solver: one of the two implementations is wrong."""
+    """The policy and the solver decide a deployment differently: one of the two implementations is wrong."""
 
 
 def differences(
@@ -63,13 +63,13 @@ def differences(
     series: tuple[Series, Series],
     replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]],
 ) -> list[Difference]:
-    """Every class of deployments that ``after`` decides differently; none is a proof that there is no difference.
+    """Every class of deployments that ``after`` decides differently; an empty list proves that there is none.
 
     A class is a rule and a step (runner and start before, runner and start after). ``replay`` decides a deployment's
-    facts by both sets.
+    facts by both sets of rules.
 
     Raises:
-        ProofFailed: a decision of ``replay`` is not that of the solver.
+        ProofFailed: ``replay`` decides a witness differently from the solver.
     """
     if meaning(before, series[0]) == meaning(after, series[1]):
         return []
@@ -77,12 +77,12 @@ def differences(
 
 
 def meaning(rules: Sequence[ReleaseRule], series: Series) -> tuple[Any, ...]:
-    """Everything that a decision of a release can depend on: its rules in their order, and the defaults of facts."""
+    """Everything on which a release's decisions can depend: its rules in order, and the defaults of facts."""
     return (*map(_meaning, rules), *(fact.default_in(series) for fact in VOCABULARY))
 
 
 def _meaning(item: ReleaseRule) -> tuple[Any, ...]:
-    """Everything in a rule that a decision can depend on, except its position among other rules."""
+    """Everything in a rule on which a decision can depend, except its position among the rules."""
     return (item.rule.id, item.when, item.cleared, *_scope(item))
 
 
@@ -99,16 +99,16 @@ def _scope(item: ReleaseRule) -> tuple[Any, ...]:
     )
 
 
-def differ(before: Symbolic, after: Symbolic) -> Callable[[str | None], Any]:
-    """The condition under which two sets of rules differ; reasons of the rule that is given are ignored."""
+def differing_condition(before: SymbolicRules, after: SymbolicRules) -> Callable[[str | None], Any]:
+    """The condition under which two sets of rules differ, as a function of a rule whose reasons are ignored."""
     found = list(_differences(before, after, _swapped(before.rules, after.rules)))
-    return lambda besides: any_of(when for rule, when in found if rule is None or rule != besides)
+    return lambda ignored: any_of(when for rule, when in found if rule is None or rule != ignored)
 
 
 def _differences(
-    before: Symbolic, after: Symbolic, swapped: Sequence[tuple[str, str]]
+    before: SymbolicRules, after: SymbolicRules, swapped: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str | None, Any]]:
-    """Each way in which they can differ: the rule whose reason it is, if it is one, and the condition."""
+    """The conditions under which they differ, each with the rule whose reason differs, if it is about a reason."""
     yield None, unequal(before.starts, after.starts)
     for which in before.runner:
         yield None, unequal(before.runner[which], after.runner[which])
@@ -122,22 +122,22 @@ def _differences(
 
 
 class _Count:
-    """The number of some propositions that hold."""
+    """Bounds on how many of some propositions hold."""
 
     def __init__(self, propositions: Sequence[Any]) -> None:
         self._terms = [(proposition, 1) for proposition in propositions]
         self._at_most: dict[int, Any] = {}
 
     def at_most(self, number: int) -> Any:
-        """The formula that no more hold."""
+        """The formula that at most ``number`` of them hold."""
         if number not in self._at_most:
             self._at_most[number] = z3.PbLe(self._terms, number)
         return self._at_most[number]
 
     def add_fewest(self, solver: Any, least: int) -> int | None:
-        """Constrain the solver to the fewest that can hold, and find a model; it is not below ``least``.
+        """Constrain the solver to the least number of them that can hold, and find a model.
 
-        Returns the number, or nothing if there is no model at all.
+        Returns the number, which is at least ``least``, or ``None`` if there is no model.
         """
         for number in range(least, len(self._terms) + 1):
             if solver.check(self.at_most(number)) == z3.sat:
@@ -149,7 +149,7 @@ class _Count:
 
 
 class _RuleSetComparison:
-    """Compares two sets of rules over the space of the facts that either of them reads."""
+    """Compares two sets of rules over the space of the facts that they read."""
 
     def __init__(
         self, before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series]
@@ -158,42 +158,44 @@ class _RuleSetComparison:
             condition for item in (*before, *after) for condition in (item.when, item.cleared) if condition is not None
         ]
         self.space = Space(conditions)
-        self.sides = Symbolic(before, self.space, series[0]), Symbolic(after, self.space, series[1])
+        self.sides = SymbolicRules(before, self.space, series[0]), SymbolicRules(after, self.space, series[1])
         self.swapped = _swapped(before, after)
         self.responsible = self._responsible()
-        self.differs = differ(*self.sides)(None)
+        self.differs = differing_condition(*self.sides)(None)
         self.preferences = self.space.preferences()
         self.rules = _Count(list(self.responsible.values()))
         self.facts = _Count([fact.stated for fact in self.space.facts.values()])
         self.found: list[tuple[str, Any]] = []
         self.least = 0
-        """The fewest facts of any deployment that differs."""
+        """The number of facts of the smallest deployment that differs."""
 
     def _responsible(self) -> dict[str, Any]:
-        """For each edited rule, the facts for which it is responsible.
+        """For each edited rule, the condition under which it is responsible for a difference.
 
-        These are the facts for which its reason differs, or for which it holds, if no edited rule's reason differs.
+        A rule is responsible if its reason differs, or, if no edited rule's reason differs, if it holds.
         """
         edited = {rule: when for rule, when in self._edited().items() if not z3.is_false(z3.simplify(when))}
         reasons = [side.reasons() for side in self.sides]
         keys = {**reasons[0], **reasons[1]}
-        says = {
+        reason_differs = {
             rule: any_of(
                 [unequal(reasons[0].get(key, FALSE), reasons[1].get(key, FALSE)) for key in keys if key[0] == rule]
                 + [self._moved(rule, reasons[0])]
             )
             for rule in edited
         }
-        silent = none_of(says.values())
-        return {rule: any_of([says[rule], all_of([silent, holds])]) for rule, holds in edited.items()}
+        no_reason_differs = none_of(reason_differs.values())
+        return {
+            rule: any_of([reason_differs[rule], all_of([no_reason_differs, holds])]) for rule, holds in edited.items()
+        }
 
     def _moved(self, rule: str, reasons: dict[tuple[Any, ...], Any]) -> Any:
         return any_of(_all_apply(pair, reasons) for pair in self.swapped if pair[0] == rule)
 
     def _edited(self) -> dict[str, Any]:
-        """For each rule, the facts for which it holds in only one set, or holds and differs.
+        """For each rule, the condition under which it holds in only one set, or holds and differs.
 
-        For all other facts the answers are equal.
+        Where no such condition holds, the answers are equal.
         """
         places = [{item.rule.id: n for n, item in enumerate(side.rules)} for side in self.sides]
         swapped = {pair[0] for pair in self.swapped}
@@ -209,12 +211,12 @@ class _RuleSetComparison:
             )
             ways = []
             for variable in (None, True, False):
-                holds, clears = zip(*(self._of(side, n, variable) for side, n in here), strict=True)
+                holds, clears = zip(*(self._formulas(side, n, variable) for side, n in here), strict=True)
                 ways.append(any_of([unequal(*holds), all_of([holds[0], unequal(*clears)])]) if same else any_of(holds))
             found[rule] = any_of(ways)
         return found
 
-    def _of(self, side: Symbolic, n: int | None, variable: bool | None) -> tuple[Any, Any]:  # noqa: FBT001  # the variable's value
+    def _formulas(self, side: SymbolicRules, n: int | None, variable: bool | None) -> tuple[Any, Any]:  # noqa: FBT001  # the variable's value
         if n is None:
             return FALSE, FALSE
         item = side.rules[n]
@@ -223,7 +225,7 @@ class _RuleSetComparison:
         ), FALSE if item.cleared is None else self.space.formula(item.cleared, side.series, variable)
 
     def changes(self, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Iterator[Difference]:
-        """One change for each class: first those of single rules, then those of several rules together."""
+        """One difference for each class: first those of single rules, then those of several rules together."""
         solver = z3.SolverFor("QF_FD")
         solver.add(self.space.laws)
         solver.add(self.differs)
@@ -249,9 +251,9 @@ class _RuleSetComparison:
         *,
         of_several: bool = False,
     ) -> Iterator[Difference]:
-        """One change for each step that the solver still finds; each is then excluded.
+        """One difference for each step that the solver finds; each step is then excluded.
 
-        ``of_several`` rules together, when the classes of single rules are excluded; else exactly one is responsible.
+        Exactly one rule is responsible, or with ``of_several``, after the classes of single rules, several rules are.
         """
         solver.add(when)
         least = (2 if of_several else 1, self.least)
@@ -269,10 +271,10 @@ class _RuleSetComparison:
         return z3.And([term if holds_in(model, term) else z3.Not(term) for term in terms])
 
     def _smallest(self, solver: Any, least: tuple[int, int], *, of_several: bool) -> tuple[Any, tuple[int, int]] | None:
-        """The model with the fewest responsible rules, then the fewest facts, then by the order of preferences, if any.
+        """The model with the fewest responsible rules, then the fewest facts, then by preference, and these numbers.
 
-        Also returns both numbers. ``least`` are those of the model before it, when less was excluded: there cannot be
-        fewer now.
+        Returns ``None`` if there is no model. ``least`` are the numbers of the previous model, for which less was
+        excluded, so they are lower bounds.
         """
         rules: int | None = least[0]
         facts: int | None = least[1]
@@ -295,7 +297,7 @@ class _RuleSetComparison:
 
 
 def check_replay(facts: Facts, expected: object, found: object) -> None:
-    """Compare what the solver expects for a witness with what the engine finds.
+    """Compare the decisions that the solver expects for a witness with those of the engine.
 
     Raises:
         ProofFailed: they differ.
@@ -308,16 +310,16 @@ def check_replay(facts: Facts, expected: object, found: object) -> None:
 
 
 def simplest_model(solver: Any, preferences: Sequence[tuple[Any, Sequence[Any]]]) -> Any:
-    """The model that fulfils every preference that it can, the first ones first; these stay in the solver.
+    """The model that satisfies as many preferences as possible, in their order, and adds them to the solver.
 
-    The solver has just found a model.
+    The last check of the solver must have found a model.
     """
     model = solver.model()
-    for together, each in preferences:
-        if holds_in(model, together):
-            solver.add(together)
+    for conjunction, single in preferences:
+        if holds_in(model, conjunction):
+            solver.add(conjunction)
             continue
-        for preference in each:
+        for preference in single:
             if holds_in(model, preference):
                 solver.add(preference)
             elif solver.check(preference) == z3.sat:
@@ -330,7 +332,7 @@ def _all_apply(pair: tuple[str, str], reasons: dict[tuple[Any, ...], Any]) -> An
     return all_of(when for key, when in reasons.items() if key[0] in pair)
 
 
-def _answer(side: Symbolic, model: Any) -> ProofOutcome:
+def _answer(side: SymbolicRules, model: Any) -> ProofOutcome:
     runner: Runner | None = next(which for which, when in side.runner.items() if holds_in(model, when))
     outcome = next(which for which, when in side.outcomes().items() if holds_in(model, when))
     reasons = sorted((rule, effect) for (rule, _, effect, _), when in side.reasons().items() if holds_in(model, when))
@@ -338,7 +340,7 @@ def _answer(side: Symbolic, model: Any) -> ProofOutcome:
 
 
 def _swapped(before: Sequence[ReleaseRule], after: Sequence[ReleaseRule]) -> list[tuple[str, str]]:
-    """Pairs of rules of one effect whose order differs between the two sets."""
+    """Pairs of rules with the same effect whose order differs between the two sets."""
     places = [{item.rule.id: (item.rule.effect.rank, n) for n, item in enumerate(rules)} for rules in (before, after)]
     common = [rule for rule in places[0] if rule in places[1] and places[0][rule][0] == places[1][rule][0]]
     return [

@@ -1,4 +1,4 @@
-"""Proofs and edits as JSON documents; this module does not import the solver, which is slow to import."""
+"""Proofs and edits as JSON documents, without importing the solver, which is slow to import."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
 
 
 def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
-    """An edit as a JSON document; ``fleet`` is present if one was counted."""
+    """An edit as a JSON document, which contains ``fleet`` if deployments were counted."""
     document: dict[str, Any] = {
         "compared": found.compared,
         "gone": found.gone,
@@ -61,7 +61,7 @@ def _group_document(group: EffectGroup) -> dict[str, Any]:
 
 
 def _item_document(change: ItemChange) -> dict[str, Any]:
-    """A changed rule or named condition; the text of each field's change writes out every value of a list."""
+    """A changed rule or named condition; the text of each field's change contains all values of lists."""
     wording = Wording(str, None)
     return {
         "id": change.item.id,
@@ -80,13 +80,13 @@ def _item_document(change: ItemChange) -> dict[str, Any]:
 
 
 def effect_document(effect: EditEffect) -> dict[str, Any]:
-    """A change in some releases as a JSON document; with ``since`` if it begins on a later day."""
+    """A difference in some releases as a JSON document, which contains ``since`` if it begins on a later day."""
     document = {"releases": effect.releases, **change_document(effect.change)}
     return document if effect.since is None else {**document, "since": effect.since.isoformat()}
 
 
 def change_document(change: Difference) -> dict[str, Any]:
-    """A change as a JSON document."""
+    """A difference as a JSON document."""
     return {
         "rule": change.rule,
         "rules": change.rules,

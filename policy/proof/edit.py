@@ -1,7 +1,7 @@
 """The effects of an edit of the rules: for each release, the deployments whose decision changes.
 
-Owns the pairing of releases, the folding of what is the same in several, and the counting of a fleet. ``groups`` sorts
-the effects for a reader.
+Owns the pairing of releases, the merging of equal changes in several releases, and the counting of a fleet. ``groups``
+groups the effects for readers.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from policy.request.request import Request
     from policy.rules.changes import ItemChange
 
-FIRST: Final = 10
+MAX_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class EditEffect:
-    """One change, and the releases in which it is the same; ``since`` is its first day, or ``None`` for today.
+    """A change and the releases in which it is the same; ``since`` is its first day, or ``None`` for today.
 
-    A change that begins later does so because a house rule ends.
+    A change begins later if a house rule ends.
     """
 
     releases: tuple[str, ...]
@@ -45,9 +45,10 @@ class EditEffect:
 
 @dataclass(frozen=True, slots=True)
 class FleetCount:
-    """The deployments of a fleet that an edit changes, and whose runner or start changes; ``first`` names some.
+    """The number of a fleet's deployments whose decision, runner or start an edit changes; ``first`` names some.
 
-    ``undecided`` could not be decided under both; ``first_undecided`` has some of them by name, with the reason.
+    ``undecided`` deployments could not be decided under both sets of rules; ``first_undecided`` has some of them by
+    name, with the reason.
     """
 
     deployments: int
@@ -63,11 +64,10 @@ class FleetCount:
 class Edit:
     """The effects of an edit.
 
-    ``compared`` maps each release after the edit to the one that decided for it before.
-
-    Among the ``effects`` those with another runner come first. No effect in a release is a proof that no deployment is
-    affected there, neither today nor on a later day. ``changes`` are those of the rules themselves,
-    ``default_releases`` the default release before and after, if it differs.
+    ``compared`` maps each release after the edit to the one that decided for it before; ``gone`` are releases that are
+    no longer known. ``effects`` on the runner come first; a release without effects is proved to be unaffected, today
+    and later. ``changes`` are those of the rules themselves, ``default_releases`` the default release before and after,
+    if it differs.
     """
 
     compared: dict[str, str]
@@ -78,17 +78,17 @@ class Edit:
 
     @property
     def changes_something(self) -> bool:
-        """Whether any deployment is decided differently, a release is no longer known, or the default is another."""
+        """Whether a deployment is decided differently, a release is no longer known, or the default has changed."""
         return bool(self.effects or self.gone or self.default_releases)
 
 
 def edit_of(
     base: Policy, head: Policy, progress: Callable[[str], None] = lambda _: None, today: date = LONG_AGO
 ) -> Edit:
-    """The changes from ``base`` to ``head``; a new release is compared with the one below it in ``base``.
+    """The changes from ``base`` to ``head``; a new release is compared with the previous one in ``base``.
 
-    Both are compared by the rules that hold today, and by those that are left after each end of a rule. By default all
-    ends are still ahead.
+    Both are compared by the rules in force ``today``, and by those in force after each end of a rule. By default, all
+    ends are in the future.
 
     Raises:
         ProofFailed: the policy decides a witness differently from the solver.
@@ -119,14 +119,14 @@ def edit_of(
     return Edit(
         compared,
         gone,
-        tuple(sorted(effects, key=_weight)),
+        tuple(sorted(effects, key=_sort_key)),
         changes,
         None if defaults[0] == defaults[1] else defaults,
     )
 
 
-def _weight(effect: EditEffect) -> tuple[bool, bool, date]:
-    """Changes of the runner sort first, then of the start, then of the reasons; earlier ones before later ones."""
+def _sort_key(effect: EditEffect) -> tuple[bool, bool, date]:
+    """The sort key of effects: changes of the runner, then of the start, then of the reasons; earlier ones first."""
     before, after = effect.change.before, effect.change.after
     return before.runner == after.runner, before.starts == after.starts, effect.since or date.min
 
@@ -138,9 +138,10 @@ def count(
     today: date,
     remedies: Remedies = REMEDIES,
 ) -> FleetCount:
-    """Count the named deployments that the edit changes; each is given as ``base`` and as ``head`` read it.
+    """Count the deployments that the edit changes; each has a name and its requests as read by ``base`` and ``head``.
 
-    ``None`` is one that only the other has. Reasons why some are not decided have the ``remedies`` of the interface.
+    A request is ``None`` if only the other policy found the deployment. Reasons why deployments are not decided use
+    the interface's ``remedies``.
     """
     total = changed = runner = starts = undecided = 0
     first: list[str] = []
@@ -148,22 +149,22 @@ def count(
     for name, *requests in fleet:
         total += 1
         before, after = (
-            _decided(policy, request, today, remedies) for policy, request in zip((base, head), requests, strict=True)
+            _decide(policy, request, today, remedies) for policy, request in zip((base, head), requests, strict=True)
         )
         if isinstance(before, str) or isinstance(after, str):
             undecided += 1
-            if len(reasons) < FIRST:
+            if len(reasons) < MAX_NAMED:
                 reasons[name] = before if isinstance(before, str) else str(after)
             continue
         runner += before.runner != after.runner
         starts += before.starts != after.starts
-        if _compared(before) != _compared(after):
+        if _compared_fields(before) != _compared_fields(after):
             changed += 1
             first.append(name)
-    return FleetCount(total, changed, runner, starts, undecided, tuple(first[:FIRST]), reasons)
+    return FleetCount(total, changed, runner, starts, undecided, tuple(first[:MAX_NAMED]), reasons)
 
 
-def _decided(
+def _decide(
     policy: Policy, request: Request | RequestInvalid | None, today: date, remedies: Remedies
 ) -> Decision | str:
     """The decision, or why there is none."""
@@ -177,7 +178,7 @@ def _decided(
         return request_problem(error, remedies=remedies).detail
 
 
-def _compared(decision: Decision) -> tuple[Any, ...]:
+def _compared_fields(decision: Decision) -> tuple[Any, ...]:
     return (
         decision.runner,
         decision.outcome,

@@ -1,7 +1,7 @@
-"""The effects of an edit grouped for a reader: by the responsible rule and the change of runner and start.
+"""Group the effects of an edit for readers, by the responsible rule and the change of runner and start.
 
-Owns the order of groups: what breaks a start comes first, then changes of the runner, then other changes of the start,
-and decisions that only have other reasons last.
+Owns the order of groups: broken starts first, then changes of the runner, then other changes of the start, and last
+decisions where only the reasons change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RunnerAndStart: TypeAlias = tuple[str | None, bool]
 
 
 class Consequence(IntEnum):
-    """What a group of changes means for its deployments, the worst first."""
+    """What a change means for a deployment, the worst first."""
 
     BREAKS_START = 0
     OTHER_RUNNER = 1
@@ -34,7 +34,7 @@ class Consequence(IntEnum):
 class EffectGroup:
     """The effects of one rule with the same change of runner and start; ``releases`` are those of all ``effects``.
 
-    ``since`` is the day from which they are there, or ``None`` for today.
+    ``since`` is the first day of the effects, or ``None`` for today.
     """
 
     rule: str
@@ -46,12 +46,12 @@ class EffectGroup:
 
     @property
     def example(self) -> EditEffect:
-        """The effect in the most releases; of several, the one with the smallest deployment."""
+        """The effect in the most releases, and of several such, the one with the smallest deployment."""
         return min(self.effects, key=lambda each: (-len(each.releases), len(json.dumps(each.change.facts))))
 
     @property
     def consequence(self) -> Consequence:
-        """What the change means for the deployments of the group."""
+        """What the change means for the group's deployments."""
         return consequence(self.before, self.after)
 
 
@@ -65,7 +65,7 @@ def consequence(before: RunnerAndStart, after: RunnerAndStart) -> Consequence:
 
 
 def groups_of(edit: Edit) -> tuple[EffectGroup, ...]:
-    """The groups of an edit's effects, the worst first, each rule's together; first what started before."""
+    """The groups of an edit's effects: the worst first, then by rule, then deployments that started before."""
     found: dict[tuple[str, RunnerAndStart, RunnerAndStart, date | None], list[EditEffect]] = {}
     for effect in edit.effects:
         found.setdefault((*_key(effect.change), effect.since), []).append(effect)

@@ -1,7 +1,4 @@
-"""Decide a deployment's facts with the policy itself, to check the solver.
-
-Every witness of a difference is decided here too.
-"""
+"""Decide the witnesses of differences with the policy itself, to check the solver."""
 
 from __future__ import annotations
 
@@ -20,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class Replay:
-    """Two policies, each with the release to decide for, on one day."""
+    """Decides facts by two policies, each with its release, on one day."""
 
     def __init__(self, before: tuple[Policy, str], after: tuple[Policy, str], today: date = LONG_AGO) -> None:
         self._sides = before, after
         self._today = today
 
     def __call__(self, facts: dict[str, Any]) -> tuple[ProofOutcome, ProofOutcome]:
-        """The decisions of both on these facts, which are legal and nested as in a request."""
+        """The decisions of both policies on these facts, which are legal and nested as in a request."""
         before, after = (_answer(decide(policy, release, facts, self._today)) for policy, release in self._sides)
         return before, after
 
 
 def decide(policy: Policy, release: str, facts: dict[str, Any], today: date) -> Decision:
-    """The whole decision of a known release."""
+    """The decision on these facts for a known release."""
     return policy.decide(_request(policy, release, facts), today)
 
 

@@ -1,11 +1,10 @@
 """All facts that a deployment could have, as the propositions of a solver.
 
-Owns which values of a fact the given rules can distinguish, one representative for each group: a fact has one
-proposition for each value, of which exactly one holds. A list of texts has one for each text that some rule names (one
-for all texts that the rules treat the same), one for any other text, and ones for which text is the first.
+Owns the values of a fact that the given rules can distinguish, with one representative for each group. A fact has one
+proposition for each value, of which exactly one holds. A list of texts has one proposition for each text in a rule (one
+for all texts that the rules treat the same), one for any other text, and one for each text that may be the first.
 
-Leaves are evaluated by ``conditions.holds``, which also explains decisions, so that the meaning of a condition is
-defined only once.
+Leaves are evaluated by ``conditions.holds``, as in explanations, so the meaning of a condition is defined only once.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ MALFORMED: Final = parse_variable("true")
 
 
 def all_of(parts: Iterable[Any]) -> Any:
-    """The conjunction; ``TRUE`` and ``FALSE`` themselves are left out, since terms are slow to make."""
+    """The conjunction, simplified where a part is ``TRUE`` or ``FALSE``, because terms are slow to create."""
     left = [part for part in parts if part is not TRUE]
     if any(part is FALSE for part in left):
         return FALSE
@@ -38,7 +37,7 @@ def all_of(parts: Iterable[Any]) -> Any:
 
 
 def any_of(parts: Iterable[Any]) -> Any:
-    """The disjunction, as ``all_of``."""
+    """The disjunction, simplified like ``all_of``."""
     left = [part for part in parts if part is not FALSE]
     if any(part is TRUE for part in left):
         return TRUE
@@ -64,21 +63,18 @@ def unequal(one: Any, other: Any) -> Any:
 class Choice:
     """A fact with one proposition for each value; ``values`` begins with its default."""
 
-    def __init__(self, fact: Fact, asked: Sequence[Leaf]) -> None:
+    def __init__(self, fact: Fact, comparisons: Sequence[Leaf]) -> None:
         self.fact = fact
-        self.values = list(dict.fromkeys([fact.default, *_values(fact, asked)]))
+        self.values = list(dict.fromkeys([fact.default, *_values(fact, comparisons)]))
         self.is_value = [z3.Bool(f"{fact.name}={value}") for value in self.values]
         self.stated = z3.Not(self.is_value[0])
 
     def laws(self) -> list[Any]:
-        """Exactly one of the values holds."""
+        """The law that exactly one of the values holds."""
         return [z3.PbEq([(proposition, 1) for proposition in self.is_value], 1)]
 
     def leaf(self, leaf: Leaf, series: tuple[int, int]) -> Any:
-        """The condition under which the leaf holds, if the objects above it are present.
-
-        Defaults are those of the series.
-        """
+        """The condition under which the leaf holds, with the defaults of ``series``, if its objects are present."""
         return z3.Or(
             [
                 proposition
@@ -88,7 +84,7 @@ class Choice:
         )
 
     def preferences(self) -> list[Any]:
-        """Preferences for a simple deployment: the default, else one of the first values."""
+        """The preferences for a simple deployment: the default, else one of the first values."""
         return [z3.Not(proposition) for proposition in reversed(self.is_value[1:])]
 
     def value(self, model: Any) -> Any:
@@ -99,14 +95,14 @@ class Choice:
 
 
 class Texts:
-    """A list of strings: which are in it, and which is the first; the default is empty."""
+    """A fact that is a list of texts, with propositions for its items and its first item; it is empty by default."""
 
-    def __init__(self, fact: Fact, asked: Sequence[Leaf]) -> None:
+    def __init__(self, fact: Fact, comparisons: Sequence[Leaf]) -> None:
         self.fact = fact
-        named = sorted({text for leaf in asked for text in leaf.operand or ()})
+        named = sorted({text for leaf in comparisons for text in leaf.operand or ()})
         one_of_each: dict[tuple[bool, ...], str] = {}
         for text in [*named, _another(named)]:
-            one_of_each.setdefault(tuple(text in (leaf.operand or ()) for leaf in asked), text)
+            one_of_each.setdefault(tuple(text in (leaf.operand or ()) for leaf in comparisons), text)
         self.items = list(one_of_each.values())
         self.holds_item = [z3.Bool(f"{fact.name} has {text}") for text in self.items]
         self.is_first = [z3.Bool(f"{fact.name} begins with {text}") for text in self.items]
@@ -115,7 +111,7 @@ class Texts:
         self.stated = z3.Not(self.null) if fact.nullable else z3.Not(self.empty)
 
     def laws(self) -> list[Any]:
-        """One of the texts is the first, unless the list is empty; ``null`` counts as empty."""
+        """The laws that exactly one text is the first unless the list is empty, and that ``null`` is empty."""
         first = z3.PbEq([(proposition, 1) for proposition in (self.empty, *self.is_first)], 1)
         return [
             first,
@@ -125,7 +121,7 @@ class Texts:
         ]
 
     def leaf(self, leaf: Leaf, series: tuple[int, int]) -> Any:  # noqa: ARG002  # no release has another default
-        """The condition under which the leaf holds, if the objects above it are present."""
+        """The condition under which the leaf holds, if its objects are present."""
         plain = Leaf(leaf.fact, leaf.test, leaf.operand, negated=False)
         match leaf.test:
             case Comparison.PRESENT:
@@ -143,11 +139,11 @@ class Texts:
         return z3.Not(found) if leaf.negated else found
 
     def preferences(self) -> list[Any]:
-        """Preferences for a simple deployment: no list, else few texts, preferably the first ones."""
+        """The preferences for a simple deployment: no list, else few texts, preferably the first ones."""
         return [z3.Not(self.stated), *(z3.Not(has) for has in reversed(self.holds_item))]
 
     def value(self, model: Any) -> list[str] | None:
-        """The list in a model of the solver."""
+        """The list in a model."""
         if holds_in(model, self.null):
             return None
         first = [text for text, begins in zip(self.items, self.is_first, strict=True) if holds_in(model, begins)]
@@ -158,9 +154,9 @@ class Texts:
         ]
 
 
-def _values(fact: Fact, asked: Sequence[Leaf]) -> list[Any]:
+def _values(fact: Fact, comparisons: Sequence[Leaf]) -> list[Any]:
     """One value of each group that the leaves can distinguish."""
-    operands = [leaf.operand for leaf in asked]
+    operands = [leaf.operand for leaf in comparisons]
     match fact.kind:
         case FactKind.PRESENCE | FactKind.BOOLEAN:
             return [False, True]
@@ -169,7 +165,7 @@ def _values(fact: Fact, asked: Sequence[Leaf]) -> list[Any]:
         case FactKind.CHOICE:
             return [*fact.choices, *([None] if fact.nullable else [])]
         case FactKind.INTEGER:
-            exact = [leaf.operand + 1 for leaf in asked if leaf.test is Comparison.IS]
+            exact = [leaf.operand + 1 for leaf in comparisons if leaf.test is Comparison.IS]
             return sorted(number for number in {fact.least, *operands, *exact} if fact.admits(number))
         case FactKind.LIST:
             return [(), (_another([]),)]
@@ -191,16 +187,16 @@ def _another(named: Collection[str]) -> str:
 
 
 class Space:
-    """The facts that some conditions read, and the laws of their legal values."""
+    """The facts that conditions read, and the laws of their legal values."""
 
     def __init__(self, conditions: Iterable[Condition]) -> None:
-        """``conditions`` are all that will be used, with named conditions resolved."""
-        asked: dict[str, list[Leaf]] = {}
+        """Create the space for ``conditions``, whose named conditions are resolved; no others can be used."""
+        comparisons: dict[str, list[Leaf]] = {}
         for leaf in dict.fromkeys(leaf for condition in conditions for leaf in leaves(condition)):
-            asked.setdefault(leaf.fact, []).append(leaf)
-        names = {VARIABLE, *asked, *(above for name in asked for above in ancestors(name))}
+            comparisons.setdefault(leaf.fact, []).append(leaf)
+        names = {VARIABLE, *comparisons, *(above for name in comparisons for above in ancestors(name))}
         self.facts: dict[str, Choice | Texts] = {
-            fact.name: (Texts if fact.kind is FactKind.TEXTS else Choice)(fact, asked.get(fact.name, ()))
+            fact.name: (Texts if fact.kind is FactKind.TEXTS else Choice)(fact, comparisons.get(fact.name, ()))
             for fact in VOCABULARY
             if fact.name in names
         }
@@ -216,7 +212,7 @@ class Space:
         return self.facts[name].stated
 
     def formula(self, condition: Condition | None, series: tuple[int, int], variable: bool | None = None) -> Any:  # noqa: FBT001  # the variable's value
-        """The formula of a condition in a series; with ``variable``, the operator's variable has that value."""
+        """The formula of a condition in a series; ``variable`` overrides the operator's variable."""
         if condition is None:
             return TRUE
         key = (condition, series, variable)
@@ -241,11 +237,11 @@ class Space:
         return all_of([*above, self.facts[leaf.fact].leaf(leaf, series)])
 
     def preferences(self) -> list[tuple[Any, list[Any]]]:
-        """The preferences for a simple deployment, each fulfilled if possible: for each fact, together and singly."""
+        """The preferences for a simple deployment: for each fact, their conjunction and each of them."""
         preferences = [fact.preferences() for fact in self.facts.values()]
         return [(all_of(each), each) for each in preferences]
 
     def stated(self, model: Any) -> dict[str, Any]:
-        """The facts of a model, nested as in a request; what has its default is left out."""
+        """The facts of a model that differ from their defaults, nested as in a request."""
         stated = {name: fact for name, fact in self.facts.items() if holds_in(model, fact.stated)}
         return nested({name: to_json(fact.value(model)) for name, fact in stated.items()})

@@ -1,7 +1,7 @@
 """The ruling of ``policy.decision.ruling`` as formulas over all facts at once.
 
-Owns the second implementation of how rules that hold become a decision. The first decides requests. Every witness of a
-difference is decided by the first as well (``replay``), and a test compares the two on generated facts.
+Owns the second implementation of the step from rules that hold to a decision. The first one decides requests, and also
+every witness of a difference (``replay``); a test compares the two on generated facts.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ Series = tuple[int, int]
 
 @dataclass(frozen=True)
 class SymbolicRuling:
-    """The conditions of a ruling, by one layer or both.
-
-    There is one for each rule by its index, for each runner and for each deciding effect.
-    """
+    """The conditions of a ruling by one or both layers: by rule index, by runner, and by rank of a deciding effect."""
 
     holds: list[Any]
     stands: list[Any]
@@ -37,25 +34,27 @@ class SymbolicRuling:
     cleared: list[Any]
 
 
-class Symbolic:
-    """The rules of a release over a space: the decision, whether vLLM starts, and the reasons."""
+class SymbolicRules:
+    """The rules of a release as formulas: the decision, whether vLLM starts, and the reasons."""
 
     def __init__(
         self, rules: Sequence[ReleaseRule], space: Space, series: Series, included: Sequence[Any] | None = None
     ) -> None:
-        """With ``included``, each rule only counts where its formula there is true."""
+        """Build the formulas; with ``included``, a rule counts only where its formula in that list is true."""
         self.rules, self._space, self.series, self._included = rules, space, series, included
-        self.upstream = self._ruled(upstream_only=True)
+        self.upstream = self._ruling(upstream_only=True)
         self.both = (
-            self._ruled(upstream_only=False) if any(item.rule.layer is Layer.HOUSE for item in rules) else self.upstream
+            self._ruling(upstream_only=False)
+            if any(item.rule.layer is Layer.HOUSE for item in rules)
+            else self.upstream
         )
         self.runner = self.both.runner
         self.final = self._final_refusals()
         self.starts = none_of([self.runner[None], *self.final])
         self._reason_conditions, self._outcomes = self._conditions_of_reasons(), self._conditions_of_outcomes()
 
-    def _ruled(self, *, upstream_only: bool, variable: bool | None = None) -> SymbolicRuling:
-        """The ruling; with ``variable``, the operator's variable has that value, even if another is stated."""
+    def _ruling(self, *, upstream_only: bool, variable: bool | None = None) -> SymbolicRuling:
+        """The ruling; ``variable`` overrides the operator's variable."""
         rules = self.rules
         included = [not upstream_only or item.rule.layer is Layer.UPSTREAM for item in rules]
         holds = [
@@ -68,22 +67,22 @@ class Symbolic:
             FALSE if item.cleared is None else self._space.formula(item.cleared, self.series, variable)
             for item in rules
         ]
-        alone = any_of(holds[n] for n, item in enumerate(rules) if item.rule.effect.alone)
+        exclusive = any_of(holds[n] for n, item in enumerate(rules) if item.rule.effect.exclusive)
         stands: list[Any] = [FALSE] * len(rules)
         decides: dict[int, Any] = {}
         decided: list[Any] = []
         for rank, places in _by_rank(rules):
             effect = rules[places[0]].rule.effect
             for n in places:
-                if effect.alone:
+                if effect.exclusive:
                     stands[n] = holds[n]
                 elif effect.decides:
                     yields = self._any(rules[n].range.unless, holds)
-                    last = any_of(decided) if effect.last_word else FALSE
-                    stands[n] = all_of([holds[n], none_of([alone, yields, last])])
+                    last = any_of(decided) if effect.last_resort else FALSE
+                    stands[n] = all_of([holds[n], none_of([exclusive, yields, last])])
                 elif effect.lists is not None:
-                    stands[n] = all_of([holds[n], none_of([alone])])
-            if effect.decides or effect.alone:
+                    stands[n] = all_of([holds[n], none_of([exclusive])])
+            if effect.decides or effect.exclusive:
                 some = any_of(stands[n] for n in places)
                 decides[rank] = all_of([some, none_of(decided)])
                 decided.append(some)
@@ -91,19 +90,19 @@ class Symbolic:
             which: any_of(when for rank, when in decides.items() if _effect(rules, rank).runner is which)
             for which in (Runner.V1, Runner.V2, None)
         }
-        refuses, advises = self._later(holds, stands, decides, runner, cleared, alone)
+        refuses, advises = self._refusals_and_advice(holds, stands, decides, runner, cleared, exclusive)
         return SymbolicRuling(holds, stands, refuses, advises, decides, runner, cleared)
 
-    def _later(
+    def _refusals_and_advice(
         self,
         holds: list[Any],
         stands: list[Any],
         decides: dict[int, Any],
         runner: dict[Runner | None, Any],
         cleared: list[Any],
-        alone: Any,
+        exclusive: Any,
     ) -> tuple[list[Any], list[Any]]:
-        """Which rules refuse to start and which advise, for the chosen runner."""
+        """The conditions under which each rule refuses to start, and under which it advises."""
         rules = self.rules
         decisive = [all_of([stands[n], decides.get(item.rule.effect.rank, FALSE)]) for n, item in enumerate(rules)]
         chosen = [runner.get(item.rule.effect.lists, FALSE) for item in rules]
@@ -116,9 +115,9 @@ class Symbolic:
         refuses, advises = [FALSE] * len(rules), [FALSE] * len(rules)
         for n, item in enumerate(rules):
             effect, part = item.rule.effect, item.range
-            if effect.decides or effect.alone or effect.lists is not None:
+            if effect.decides or effect.exclusive or effect.lists is not None:
                 continue
-            conditions = [holds[n], none_of([alone, runner[None], self._any(part.unless, holds)])]
+            conditions = [holds[n], none_of([exclusive, runner[None], self._any(part.unless, holds)])]
             if part.runner is not None:
                 conditions.append(runner[part.runner])
             if part.decided_by:
@@ -129,7 +128,7 @@ class Symbolic:
         return refuses, advises
 
     def _any(self, names: Iterable[str], which: Sequence[Any]) -> Any:
-        """Whether any of the named rules is in ``which``; an upstream rule can also be named by its effect."""
+        """The condition that any of the named rules holds in ``which``; upstream rules may be named by effect."""
         wanted = set(names)
         found = [
             when
@@ -139,27 +138,27 @@ class Symbolic:
         return any_of(found)
 
     def _final_refusals(self) -> list[Any]:
-        """Which rules refuse to start in the end: if the house chose another runner, with the variable set for it."""
+        """The conditions under which each rule refuses to start, with the variable as it will be set."""
         if self.both is self.upstream:
             return self.upstream.refuses
         other = any_of(
             unequal(self.both.runner[which], self.upstream.runner[which]) for which in (Runner.V1, Runner.V2)
         )
         forced = {
-            which: self._ruled(upstream_only=True, variable=which is Runner.V2) for which in (Runner.V1, Runner.V2)
+            which: self._ruling(upstream_only=True, variable=which is Runner.V2) for which in (Runner.V1, Runner.V2)
         }
         return [
             any_of(
                 [
-                    all_of([none_of([other]), alone]),
+                    all_of([none_of([other]), refusal]),
                     *(all_of([other, self.both.runner[which], ruled.refuses[n]]) for which, ruled in forced.items()),
                 ]
             )
-            for n, alone in enumerate(self.upstream.refuses)
+            for n, refusal in enumerate(self.upstream.refuses)
         ]
 
     def reasons(self) -> dict[tuple[Any, ...], Any]:
-        """The condition of each possible reason, refusal and warning of an answer, by its rule and text."""
+        """The condition of each possible reason, refusal and warning of an answer, by rule and text."""
         return self._reason_conditions
 
     def outcomes(self) -> dict[str | None, Any]:
@@ -170,7 +169,7 @@ class Symbolic:
         found: dict[tuple[Any, ...], Any] = {}
         for n, item in enumerate(self.rules):
             effect = item.rule.effect
-            when = self.both.stands[n] if effect.decides or effect.alone or effect.lists else self.both.advises[n]
+            when = self.both.stands[n] if effect.decides or effect.exclusive or effect.lists else self.both.advises[n]
             if effect.refuses:
                 when = self.final[n]
             found[item.rule.id, effect.layer, effect.name, item.range.template.text] = when

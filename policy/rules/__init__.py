@@ -1,1 +1,1 @@
-"""The rule language and its files: what a rule is, how it is read, and the catalogue of all of them."""
+"""The rule language, the reading of rule files, and the catalogue of all rules."""

@@ -1,7 +1,7 @@
 """All files of a rules folder → the catalogue: the rules of every release, checked against each other.
 
-Owns what must hold between files: ids, names, ranges, positions in vLLM's lists, and that some rule decides in every
-release. Named conditions are resolved here, release by release.
+Owns the checks across files: ids, names, ranges, positions in vLLM's lists, and that some rule decides in every
+release. Named conditions are resolved here, for each release.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from policy.errors import Fault, RulesInvalid
 from policy.facts.facts import defaults
 from policy.facts.vocabulary import VARIABLE, VARIABLE_INDEX
 from policy.messages import listed, quoted
-from policy.parser.fields import FieldReader, ReleaseRange, note
+from policy.parser.fields import FieldReader, ReleaseRange, add_fault
 from policy.parser.yamltree import read_yaml
 from policy.rules.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways
 from policy.rules.effects import TABLE, Layer
@@ -40,7 +40,7 @@ CONDITIONS: Final = "conditions"
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRule:
-    """A rule in one release, its named conditions resolved; ``cleared`` is its ``cleared_at_startup``."""
+    """A rule in one release with its named conditions resolved; ``cleared`` is its ``cleared_at_startup``."""
 
     rule: Rule
     range: Range
@@ -50,7 +50,7 @@ class ReleaseRule:
 
 @dataclass(slots=True)
 class Catalogue:
-    """The content of a rules folder, checked; ``revision`` is a digest of its files."""
+    """The checked content of a rules folder; ``revision`` is a digest of its files."""
 
     releases: Releases
     rules: tuple[Rule, ...]
@@ -59,46 +59,46 @@ class Catalogue:
     of_release: dict[str, tuple[ReleaseRule, ...]] = field(default_factory=dict)
 
     def rules_of(self, release: str) -> tuple[ReleaseRule, ...]:
-        """The rules of a known release, in order of precedence and then of vLLM's own list."""
+        """The rules of a known release by precedence, then by their position in vLLM's list."""
         return self.of_release[release]
 
     def rules_on(self, release: str, today: date) -> tuple[ReleaseRule, ...]:
-        """The same, without the rules that have ended."""
+        """The rules of a known release that have not ended by ``today``, in the same order."""
         return tuple(item for item in self.rules_of(release) if not item.rule.has_ended(today))
 
     def days_after_ends(self) -> list[date]:
-        """The days from which on fewer rules hold, ascending: those after the last day of some rule."""
+        """The days on which a rule is no longer in force for the first time, ascending."""
         ends = {rule.until for rule in self.rules if rule.until is not None and rule.until < date.max}
         return [until + timedelta(days=1) for until in sorted(ends)]
 
     def in_order(self) -> list[Rule]:
-        """All rules in order of precedence, then of vLLM's own list."""
+        """All rules by precedence, then by their position in vLLM's list."""
         return sorted(self.rules, key=lambda rule: (rule.effect.rank, rule.order, rule.id))
 
     def rule(self, rule_id: str) -> Rule | None:
-        """The rule of this id."""
+        """The rule with this id, if there is one."""
         return next((rule for rule in self.rules if rule.id == rule_id), None)
 
 
 def no_pause() -> None:
-    """Work without a pause, as anything but a serving process does."""
+    """Do nothing, where no requests are served meanwhile."""
 
 
 def load(sources: Sources, pause: Callable[[], object] = no_pause) -> Catalogue:
-    """The catalogue that the sources describe; ``pause`` is called after each file and each release.
+    """The catalogue of the sources; ``pause`` is called after each file and each release.
 
     Raises:
         RulesInvalid: with every fault of every file.
     """
-    reading = _CatalogueReader()
+    reader = _CatalogueReader()
     for path, text in sorted(sources.rules.items()):
-        reading.file(path, text)
+        reader.file(path, text)
         pause()
-    return reading.catalogue(revision_of(sources.rules), pause)
+    return reader.catalogue(revision_of(sources.rules), pause)
 
 
 def revision_of(texts: Mapping[str, str]) -> str:
-    """The digest that identifies rules, made of their files' paths and texts."""
+    """The digest of the files' paths and texts, which identifies the rules."""
     digest = hashlib.sha256()
     for path, text in sorted(texts.items()):
         for part in (path, text):
@@ -108,7 +108,7 @@ def revision_of(texts: Mapping[str, str]) -> str:
 
 
 class _CatalogueReader:
-    """The files read so far, and every fault in them."""
+    """Reads the files of a catalogue, and collects every fault in them."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
@@ -117,16 +117,16 @@ class _CatalogueReader:
         self.releases: Releases | None = None
 
     def file(self, path: str, text: str) -> None:
-        """Read one file; its path says whether it has releases, a named condition or a rule."""
+        """Read one file; its path determines whether it has releases, a named condition or a rule."""
         reader = FieldReader(path)
         try:
-            node = read_yaml(text, path, repeats=True)
+            node = read_yaml(text, path, quotes_line=True)
             reader.check_booleans(node)
             self.read(node, reader)
             found: Iterable[Fault] = reader.faults
         except RulesInvalid as error:
             found = error.faults
-        self.note(found)
+        self.add_faults(found)
 
     def read(self, node: YamlNode, reader: FieldReader) -> None:
         path = reader.path
@@ -148,7 +148,7 @@ class _CatalogueReader:
             reader.fault(node, f"the id {quoted(item.id)} is already used by {earlier.path}; choose another")
 
     def catalogue(self, revision: str, pause: Callable[[], object]) -> Catalogue:
-        """The catalogue of all files, checked for every fault between files; ``pause`` is called after each release.
+        """The catalogue of all files, after the checks across files; ``pause`` is called after each release.
 
         Raises:
             RulesInvalid: there is a fault.
@@ -168,8 +168,8 @@ class _CatalogueReader:
         for release in self.releases.known:
             catalogue.of_release[release] = self.release_rules(catalogue, release)
             pause()
-        self.note(_duplicate_orders(catalogue))
-        self.note(_undecided_releases(catalogue))
+        self.add_faults(_duplicate_orders(catalogue))
+        self.add_faults(_undecided_releases(catalogue))
         if self.faults:
             raise RulesInvalid(self.faults)
         return catalogue
@@ -203,25 +203,25 @@ class _CatalogueReader:
         faulty = False
         for use in uses(condition):
             if use.name not in named:
-                self.at(
+                self.fault(
                     rule.path,
                     (use.line, use.column),
                     f"unknown condition {quoted(use.name)}{similar(use.name, named)}; name a file of a folder "
-                    f"`{CONDITIONS}/`, or write the condition out",
+                    f"`{CONDITIONS}/`, or write the condition in full",
                 )
                 faulty = True
             elif named[use.name] is None:
-                self.at(
+                self.fault(
                     rule.path,
                     (use.line, use.column),
-                    f"the condition {quoted(use.name)} has no range for {release}, which lies in `{span.text}`",
+                    f"the condition {quoted(use.name)} has no range for {release}, which is in `{span.text}`",
                 )
                 faulty = True
         if faulty:
             return condition
         whole = resolve(condition, {name: body for name, body in named.items() if body is not None})
         if ways(whole) > MAX_WAYS:
-            self.at(
+            self.fault(
                 rule.path,
                 rule.place,
                 f"the alternatives of the condition combine in {ways(whole)} ways, more than {MAX_WAYS}; "
@@ -231,12 +231,12 @@ class _CatalogueReader:
 
     def check_names(self, rule: Rule) -> None:
         if rule.id in {effect.name for effect in TABLE}:
-            self.at(rule.path, rule.place, f"{quoted(rule.id)} is the name of an effect; choose another id")
+            self.fault(rule.path, rule.place, f"{quoted(rule.id)} is the name of an effect; choose another id")
         names = dict.fromkeys([*(effect.name for effect in TABLE), *self.rules])
         for part in rule.ranges:
             for name in (*part.requires_any, *part.unless, *part.decided_by):
                 if name not in names:
-                    self.at(rule.path, rule.place, f"unknown effect or rule {quoted(name)}{similar(name, names)}")
+                    self.fault(rule.path, rule.place, f"unknown effect or rule {quoted(name)}{similar(name, names)}")
 
     def check_releases(
         self,
@@ -249,16 +249,16 @@ class _CatalogueReader:
         ordered = sorted((span for span, _ in spans), key=lambda span: span.lower)
         for span in ordered:
             if not any(map(span.holds, known)):
-                self.at(
+                self.fault(
                     item.path,
                     span.place,
-                    f"no known release lies in {quoted(span.text)}; known releases: {self.releases.known[0]} to "
+                    f"no known release is in {quoted(span.text)}; known releases: {self.releases.known[0]} to "
                     f"{self.releases.known[-1]}; correct the range, or add the release to `known` in `{RELEASES_FILE}`",
                 )
         declared = {(gap.lower, gap.upper): gap for gap, _ in gaps}
         for earlier, later in pairwise(ordered):
             if earlier.upper is None or later.lower < earlier.upper:
-                self.at(
+                self.fault(
                     item.path,
                     later.place,
                     f"the ranges {quoted(earlier.text)} and {quoted(later.text)} overlap; "
@@ -266,7 +266,7 @@ class _CatalogueReader:
                 )
             elif earlier.upper < later.lower and (earlier.upper, later.lower) not in declared:
                 gap = f">={earlier.upper},<{later.lower}"
-                self.at(
+                self.fault(
                     item.path,
                     later.place,
                     f"a gap between {quoted(earlier.text)} and {quoted(later.text)}; "
@@ -274,16 +274,16 @@ class _CatalogueReader:
                 )
             declared.pop((earlier.upper or later.lower, later.lower), None)
         for unneeded in declared.values():
-            self.at(
+            self.fault(
                 item.path, unneeded.place, f"the gap {quoted(unneeded.text)} is declared but does not exist; remove it"
             )
 
-    def at(self, path: str, place: tuple[int, int], message: str) -> None:
-        self.note([Fault(path, *place, message)])
+    def fault(self, path: str, place: tuple[int, int], message: str) -> None:
+        self.add_faults([Fault(path, *place, message)])
 
-    def note(self, faults: Iterable[Fault]) -> None:
+    def add_faults(self, faults: Iterable[Fault]) -> None:
         for fault in faults:
-            note(self.faults, fault)
+            add_fault(self.faults, fault)
 
 
 def unused_conditions(catalogue: Catalogue) -> list[Fault]:
@@ -304,7 +304,7 @@ def unused_conditions(catalogue: Catalogue) -> list[Fault]:
 
 
 def precedence(item: ReleaseRule) -> tuple[int, int, str]:
-    """The order in which rules are listed: by precedence, then by vLLM's own list, then by id."""
+    """The sort key of rules: their precedence, then their position in vLLM's list, then their id."""
     return item.rule.effect.rank, item.rule.order, item.rule.id
 
 
@@ -325,7 +325,7 @@ def _duplicate_orders(catalogue: Catalogue) -> Iterable[Fault]:
 
 def _undecided_releases(catalogue: Catalogue) -> Iterable[Fault]:
     for release, rules in catalogue.of_release.items():
-        if not any(item.rule.effect.last_word and item.when is None for item in rules) and not _variable_decides(
+        if not any(item.rule.effect.last_resort and item.when is None for item in rules) and not _variable_decides(
             release, rules
         ):
             yield Fault(
@@ -337,9 +337,9 @@ def _undecided_releases(catalogue: Catalogue) -> Iterable[Fault]:
 
 
 def _variable_decides(release: str, rules: Iterable[ReleaseRule]) -> bool:
-    """Whether the variable's rules alone always decide, as in 0.20 and 0.21: for true, for false and for other texts.
+    """Whether the rules about the variable decide for each of its values: true, false and malformed.
 
-    In later releases the variable has no default, so if it is not set none of these rules fires.
+    They do in 0.20 and 0.21. In later releases the variable has no default, so none of them fires if it is not set.
     """
     if defaults(series(release))[VARIABLE_INDEX] is None:
         return False

@@ -1,6 +1,6 @@
-"""What an edit changes in the rules, in plain English: a headline for each rule or named condition, and its changes.
+"""Changes of rules in plain English: a headline for each rule or named condition, and its changes.
 
-Owns the texts of ``changes``. The words of conditions are those of ``wording`` and ``condition_changes``.
+Owns the texts of ``changes``; ``wording`` and ``condition_changes`` describe conditions.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from policy.rules.wording import Wording
 
-LONG: Final = ("why", "references", "gaps")
-"""Fields of which only the name is said."""
+NAME_ONLY: Final = ("why", "references", "gaps")
+"""Fields whose changes are listed by name only."""
 KINDS: Final = {
     ChangeKind.ADDED: ": new",
     ChangeKind.REMOVED: ": removed",
@@ -33,7 +33,7 @@ def range_text(releases: Sequence[str], known: Sequence[str]) -> str:
 
 
 def entry(change: ItemChange, known: Sequence[str], wording: Wording) -> tuple[str, list[str]]:
-    """The headline of a change and its lines; what is new or removed in one way has all in its headline."""
+    """The headline of a change and its lines; if a new or removed item has one line, it joins the headline."""
     title, lines = headline(change, wording), change_lines(change, known, wording)
     if change.kind is not ChangeKind.CHANGED and len(lines) == 1:
         return f"{title}, {lines[0]}", []
@@ -51,14 +51,14 @@ def headline(change: ItemChange, wording: Wording) -> str:
 
 
 def change_lines(change: ItemChange, known: Sequence[str], wording: Wording) -> list[str]:
-    """A line for each change of a rule or named condition: conditions first, then texts, then the names of others."""
+    """A line for each changed field of an item, then the names of other changed fields."""
     lines = [
         f"{range_text(field.releases, known)}: {text}" if field.releases else text
         for field in change.fields
-        if field.field not in LONG
+        if field.field not in NAME_ONLY
         for text in field_texts(field, change, wording)
     ]
-    others = [field.field for field in change.fields if field.field in LONG]
+    others = [field.field for field in change.fields if field.field in NAME_ONLY]
     return [*lines, *([f"also changed: {', '.join(others)}"] if others else [])]
 
 
@@ -96,7 +96,7 @@ def _in_force(field: FieldChange, kind: ChangeKind, wording: Wording) -> str:
 
 
 def _ranges(field: FieldChange, wording: Wording) -> str:
-    """The ranges of releases that only one side has; those that both have are not repeated."""
+    """The ranges of releases that are added, removed or replaced."""
     after, before = (
         [text for text in one if text not in other]
         for one, other in ((field.after, field.before), (field.before, field.after))
@@ -107,7 +107,7 @@ def _ranges(field: FieldChange, wording: Wording) -> str:
 
 
 def _value(value: Any, wording: Wording) -> str:
-    """The value of a field that is no condition."""
+    """The value of a field that is not a condition."""
     if value is None or value == ():
         return "none"
     if isinstance(value, tuple):

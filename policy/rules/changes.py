@@ -1,7 +1,7 @@
-"""What an edit changes in the rules themselves: rules and named conditions that are added, removed or changed.
+"""The rules and named conditions that an edit adds, removes or changes.
 
-Owns the comparison of two catalogues, field by field and release by release. Not here: which deployments are decided
-differently (``policy.proof``), and how changes are written (``change_texts``).
+Owns the comparison of two catalogues by field and release. Not here: which deployments are decided differently
+(``policy.proof``), and the texts of changes (``change_texts``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CONDITIONS: Final = ("in_force", "when", "cleared_at_startup")
 
 
 class ChangeKind(StrEnum):
-    """What an edit does with a rule or a named condition."""
+    """What an edit does to a rule or a named condition."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -48,10 +48,10 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A field that differs, and the releases in which it does; without releases it is a field of the whole rule.
+    """A field that differs, and the releases in which it does; a field of the whole rule has no releases.
 
-    ``in_force`` is the pseudo-field of releases that only one side has a range for: its value is the range's condition
-    and ``False`` where there is no range. A condition that always holds is ``None``.
+    The pseudo-field ``in_force`` is for releases for which only one side has a range: its values are that range's
+    condition and ``False``. A condition that always holds is ``None``.
     """
 
     field: str
@@ -88,31 +88,31 @@ class ItemChange:
 
 
 def catalogue_changes(before: Catalogue, after: Catalogue, compared: Mapping[str, str]) -> tuple[ItemChange, ...]:
-    """Every rule and every named condition that differs, in the order of precedence, conditions last.
+    """Every rule that differs, by precedence, then every named condition that differs.
 
-    ``compared`` maps each release after the edit to the one that decided for it before. Conditions with the same parts
-    are the same, however they are written.
+    ``compared`` maps each release after the edit to the one that decided for it before. Conditions are equal if they
+    have the same parts, however they are written.
     """
     rules = {rule.id: rule for rule in (*before.in_order(), *after.in_order())}
     ids = sorted(rules, key=lambda name: (rules[name].effect.rank, rules[name].order, name))
     changes = [_rule_change(before.rule(name), after.rule(name), compared) for name in ids]
     for name in sorted({*before.conditions, *after.conditions}):
         sides = before.conditions.get(name), after.conditions.get(name)
-        fields = [*_condition_fields(*sides, compared), *_differing(*sides, ("why",))]
+        fields = [*_condition_fields(*sides, compared), *_field_changes(*sides, ("why",))]
         users = sorted({*_users(before, name), *_users(after, name)})
         changes.append(ItemChange(*sides, tuple(fields), tuple(users)))
     return tuple(change for change in changes if change.fields)
 
 
 def _rule_change(before: Rule | None, after: Rule | None, compared: Mapping[str, str]) -> ItemChange:
-    fields = _ByRelease()
+    fields = _RangeChanges()
     for release, former in compared.items():
         old, new = (before.range_of(former) if before else None), (after.range_of(release) if after else None)
         if old or new:
             fields.compare(old, new, release)
     whole: list[FieldChange] = []
     if before and after:
-        whole = _differing(before, after, RULE_FIELDS)
+        whole = _field_changes(before, after, RULE_FIELDS)
         for field, values in (
             ("layer", [str(rule.layer) for rule in (before, after)]),
             ("file", [rule.path for rule in (before, after)]),
@@ -124,29 +124,29 @@ def _rule_change(before: Rule | None, after: Rule | None, compared: Mapping[str,
     return ItemChange(before, after, (*fields.changes(), *whole))
 
 
-def _differing(before: Any, after: Any, fields: tuple[str, ...]) -> list[FieldChange]:
-    """The fields of two items that differ."""
+def _field_changes(before: Any, after: Any, fields: tuple[str, ...]) -> list[FieldChange]:
+    """The changes of these fields between two items."""
     if before is None or after is None:
         return []
     values = {field: (getattr(before, field), getattr(after, field)) for field in fields}
     return [FieldChange(field, old, new) for field, (old, new) in values.items() if old != new]
 
 
-class _ByRelease:
-    """Changes of the fields of ranges, each with the releases in which it is the same."""
+class _RangeChanges:
+    """Collects changes of the fields of ranges; a change that is the same in several releases is one change."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Any, ...], tuple[FieldChange, list[str]]] = {}
 
     def compare(self, before: Range | None, after: Range | None, release: str) -> None:
         if before is None or after is None:
-            self.note("in_force", before.when if before else False, after.when if after else False, release)
+            self.add("in_force", before.when if before else False, after.when if after else False, release)
             return
         for field in RANGE_FIELDS:
-            self.note(field, getattr(before, field), getattr(after, field), release)
-        self.note("template", before.template.text, after.template.text, release)
+            self.add(field, getattr(before, field), getattr(after, field), release)
+        self.add("template", before.template.text, after.template.text, release)
 
-    def note(self, field: str, before: Any, after: Any, release: str) -> None:
+    def add(self, field: str, before: Any, after: Any, release: str) -> None:
         key = tuple(map(_comparable, (before, after))) if field in CONDITIONS else (before, after)
         if key[0] != key[1]:
             change = FieldChange(field, before, after)
@@ -166,10 +166,10 @@ def _comparable(condition: Condition | Literal[False] | None) -> Any:
 def _condition_fields(
     before: NamedCondition | None, after: NamedCondition | None, compared: Mapping[str, str]
 ) -> list[FieldChange]:
-    fields = _ByRelease()
+    fields = _RangeChanges()
     for release, former in compared.items():
         old, new = _condition_in(before, former), _condition_in(after, release)
-        fields.note("in_force" if old is None or new is None else "when", old or False, new or False, release)
+        fields.add("in_force" if old is None or new is None else "when", old or False, new or False, release)
     return fields.changes()
 
 
@@ -179,5 +179,5 @@ def _condition_in(named: NamedCondition | None, release: str) -> Condition | Non
 
 
 def _users(catalogue: Catalogue, name: str) -> list[str]:
-    """The rules that use a named condition."""
+    """The ids of the rules that use a named condition."""
     return [rule.id for rule in catalogue.rules if rule.uses_named(name)]

@@ -1,7 +1,7 @@
-"""What an edit changes in a condition, in plain English: the comparisons that it adds, removes or replaces.
+"""Changes of a condition in plain English: the comparisons that an edit adds, removes or replaces.
 
-A general comparison of two trees, by the comparisons that both have: these are not repeated. It does not prove
-anything; ``policy.proof`` finds the deployments that are decided differently.
+Two trees are compared by their parts; parts that both have are not repeated. This proves nothing; ``policy.proof``
+finds the deployments that are decided differently.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from policy.facts.vocabulary import Fact
     from policy.rules.wording import Wording
 
-ONE_OF = {
+LIST_PREDICATES = {
     (Comparison.IN, False): "is one of",
     (Comparison.IN, True): "is none of",
     (Comparison.HAS_ANY_OF, False): "has one of",
@@ -30,37 +30,37 @@ ONE_OF = {
     (Comparison.FIRST_IS_IN, False): "begins with one of",
     (Comparison.FIRST_IS_IN, True): "begins with none of",
 }
-"""The words of each comparison with a list."""
+"""The predicate of each comparison with a list."""
 
 
 def condition_changes(before: Condition | None, after: Condition | None, wording: Wording) -> list[str]:
-    """A sentence for each change of a condition; none if both conditions have the same parts."""
+    """A clause for each change of a condition; none if both conditions have the same parts."""
     if before is None or after is None:
-        return [] if before is after else [_whole(before, after, wording)]
-    before, after = _uniform(before), _uniform(after)
-    gone, come = _missing(before, after), _missing(after, before)
-    if sentences := list(_changed_alternatives(gone, come, wording)):
+        return [] if before is after else [_after_and_before(before, after, wording)]
+    before, after = _canonical(before), _canonical(after)
+    removed, added = _missing(before, after), _missing(after, before)
+    if sentences := list(_changed_alternatives(removed, added, wording)):
         return sentences
-    for new, old in _replacements(come, gone):
+    for new, old in _replacements(added, removed):
         sentences.append(_replaced(old, new, wording))
-        come.remove(new)
-        gone.remove(old)
-    if come and gone:
-        return [*sentences, _whole(_all(gone), _all(come), wording)]
-    if come:
-        sentences.append(_added(_all(come), before, wording))
-    if gone:
-        sentences.append(_removed(_all(gone), after, wording))
+        added.remove(new)
+        removed.remove(old)
+    if added and removed:
+        return [*sentences, _after_and_before(_conjunction(removed), _conjunction(added), wording)]
+    if added:
+        sentences.append(_added(_conjunction(added), before, wording))
+    if removed:
+        sentences.append(_removed(_conjunction(removed), after, wording))
     return sentences
 
 
-def _whole(before: Condition | None, after: Condition | None, wording: Wording) -> str:
+def _after_and_before(before: Condition | None, after: Condition | None, wording: Wording) -> str:
     old, new = ("always" if each is None else f"only if {wording.condition(each)}" for each in (before, after))
     return f"{new}; before: {old}"
 
 
-def _uniform(condition: Condition) -> Condition:
-    """The same condition, in which what can be written in two ways is written in one."""
+def _canonical(condition: Condition) -> Condition:
+    """The condition in a canonical form, where it could be written in several ways."""
     match condition:
         case Leaf(fact, Comparison.IS, operand, negated) if FACTS[fact].kind is FactKind.BOOLEAN:
             return Leaf(fact, Comparison.IS, operand != negated, negated=False)
@@ -69,18 +69,18 @@ def _uniform(condition: Condition) -> Condition:
         case Ref():
             return replace(condition, line=0, column=0)
         case And(parts):
-            flat = [_uniform(part) for part in parts]
+            flat = [_canonical(part) for part in parts]
             return And(tuple(inner for part in flat for inner in (part.parts if isinstance(part, And) else (part,))))
         case Or(parts):
-            flat = [_uniform(part) for part in parts]
+            flat = [_canonical(part) for part in parts]
             return Or(tuple(inner for part in flat for inner in (part.parts if isinstance(part, Or) else (part,))))
         case _:
             return condition
 
 
 def parts_key(condition: Condition | None) -> Any:
-    """What is equal for conditions with the same parts, in any order and however they are written."""
-    return None if condition is None else frozenset(map(_key, _conjuncts(_uniform(condition))))
+    """A key that is equal for conditions with the same parts, in any order and however they are written."""
+    return None if condition is None else frozenset(map(_key, _conjuncts(_canonical(condition))))
 
 
 def _key(condition: Condition) -> Any:
@@ -94,7 +94,7 @@ def _key(condition: Condition) -> Any:
 
 
 def _conjuncts(condition: Condition) -> list[Condition]:
-    """The parts that must all hold, among them the presence of every object above a fact."""
+    """The parts that must all hold, including the presence of each object that contains a fact."""
     parts = condition.parts if isinstance(condition, And) else (condition,)
     above = [
         Leaf(name, Comparison.PRESENT, None, negated=False)
@@ -106,20 +106,20 @@ def _conjuncts(condition: Condition) -> list[Condition]:
 
 
 def _missing(one: Condition, other: Condition) -> list[Condition]:
-    """The parts of a condition that another one does not have."""
+    """The parts of one condition that the other does not have."""
     known = {_key(part) for part in _conjuncts(other)}
     return without_implied(part for part in _conjuncts(one) if _key(part) not in known)
 
 
-def _all(parts: Sequence[Condition]) -> Condition:
+def _conjunction(parts: Sequence[Condition]) -> Condition:
     return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
-def _changed_alternatives(gone: Sequence[Condition], come: Sequence[Condition], wording: Wording) -> Iterator[str]:
-    """The changed alternatives, if the parts share one."""
-    if not gone or not come:
+def _changed_alternatives(removed: Sequence[Condition], added: Sequence[Condition], wording: Wording) -> Iterator[str]:
+    """The added and removed alternatives, if both sides have an alternative in common."""
+    if not removed or not added:
         return
-    old, new = (_all(parts) for parts in (gone, come))
+    old, new = (_conjunction(parts) for parts in (removed, added))
     before, after = (
         {_key(part): part for part in (each.parts if isinstance(each, Or) else (each,))} for each in (old, new)
     )
@@ -133,11 +133,11 @@ def _changed_alternatives(gone: Sequence[Condition], come: Sequence[Condition], 
             yield f"no longer if {wording.condition(part)}"
 
 
-def _replacements(come: Sequence[Condition], gone: Sequence[Condition]) -> list[tuple[Leaf, Leaf]]:
-    """New and old comparisons of one fact, those of the same kind first."""
-    left = [part for part in gone if isinstance(part, Leaf)]
+def _replacements(added: Sequence[Condition], removed: Sequence[Condition]) -> list[tuple[Leaf, Leaf]]:
+    """Pairs of a new and an old comparison of the same fact, preferably with the same operator."""
+    left = [part for part in removed if isinstance(part, Leaf)]
     pairs = []
-    for new in come:
+    for new in added:
         if isinstance(new, Leaf):
             same = [old for old in left if old.fact == new.fact]
             same.sort(key=lambda old, new=new: (old.test, old.negated) != (new.test, new.negated))  # type: ignore[misc]
@@ -149,8 +149,8 @@ def _replacements(come: Sequence[Condition], gone: Sequence[Condition]) -> list[
 
 def _replaced(old: Leaf, new: Leaf, wording: Wording) -> str:
     fact = wording.show(new.fact)
-    words = ONE_OF.get((new.test, new.negated))
-    if words and (old.test, old.negated) == (new.test, new.negated) and _is_better_compared(old, new, wording):
+    words = LIST_PREDICATES.get((new.test, new.negated))
+    if words and (old.test, old.negated) == (new.test, new.negated) and _should_compare_values(old, new, wording):
         changes = [
             f"{name} {wording.values(values, ' and ')}"
             for name, values in (("added", _without(new, old)), ("removed", _without(old, new)))
@@ -161,8 +161,8 @@ def _replaced(old: Leaf, new: Leaf, wording: Wording) -> str:
     return f"only if {fact} {wording.predicate(new)}; before: only if it {wording.predicate(old)}"
 
 
-def _is_better_compared(old: Leaf, new: Leaf, wording: Wording) -> bool:
-    """Whether two lists have common values and are too long to be both written out."""
+def _should_compare_values(old: Leaf, new: Leaf, wording: Wording) -> bool:
+    """Whether two lists have values in common, and one is too long to be written in full."""
     return bool(set(old.operand) & set(new.operand)) and any(wording.is_long(each.operand) for each in (old, new))
 
 
@@ -186,7 +186,7 @@ def _removed(part: Condition, after: Condition, wording: Wording) -> str:
 
 
 def _reads(condition: Condition, fact: str) -> bool:
-    """Whether a condition reads a fact, or could, by a named condition."""
+    """Whether a condition reads a fact, or might through a named condition."""
     return bool(uses(condition)) or any(leaf.fact == fact for leaf in leaves(condition))
 
 

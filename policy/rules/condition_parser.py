@@ -1,9 +1,9 @@
 """Parse a rule's ``when``: ``all``, ``any``, ``not`` and the operators become a tree of comparisons.
 
-Owns the syntax of conditions, checked against the vocabulary; every fault is added to the reader. Negations are pushed
-down to the leaves.
+Owns the syntax of conditions, which is checked against the vocabulary; every fault is added to the reader. Negations
+are pushed down to the leaves.
 
-A map is *and*; a bare value means ``is``; several operators on one fact are *and*.
+A map means *and*; a bare value means ``is``; several operators on one fact mean *and*.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from policy.messages import as_written, listed, quoted
 from policy.parser.fields import described
 from policy.rules.conditions import And, Condition, Leaf, Or, Ref, leaves, uses
 from policy.rules.operators import MEMBERS, OPERATORS, VALUES, WORDS, Operator, operators_for
-from policy.rules.suggestions import fact_meant, operator_meant, shown, value_meant
+from policy.rules.suggestions import suggest_fact, suggest_operator, suggest_value, yaml_text
 
 if TYPE_CHECKING:
     from policy.parser.fields import FieldReader
@@ -50,7 +50,7 @@ def _read_map(node: YamlNode, reader: FieldReader, *, negated: bool) -> Conditio
     parts: list[Condition] = []
     assert isinstance(node.value, dict)
     if not node.value:
-        reader.fault(node, "an empty condition; write `always` if the rule needs none")
+        reader.fault(node, "an empty condition; write `always` if the rule has none")
     for key, child in node.value.items():
         match key:
             case "all" | "any":
@@ -99,7 +99,8 @@ def _read_fact(name: str, node: YamlNode, reader: FieldReader, *, negated: bool)
     if fact is None:
         reader.fault(
             node,
-            f"unknown fact {quoted(name)}{fact_meant(name, node.plain())}; `GET /v1/facts` and docs/facts.md list them",
+            f"unknown fact {quoted(name)}{suggest_fact(name, node.plain())}; "
+            "`GET /v1/facts` and docs/facts.md list them",
             key=True,
         )
         return []
@@ -117,7 +118,7 @@ def _read_bare(fact: Fact, node: YamlNode, reader: FieldReader, *, negated: bool
     word = node.value
     if word in WORDS and isinstance(word, str):
         if word not in operators_for(fact):
-            meant = value_meant(fact, word)
+            meant = suggest_value(fact, word)
             reader.fault(
                 node, f"`{fact.name}` cannot be {quoted(word)}; its operators are {listed(operators_for(fact))}{meant}"
             )
@@ -128,7 +129,7 @@ def _read_bare(fact: Fact, node: YamlNode, reader: FieldReader, *, negated: bool
         reader.fault(
             node,
             f"`{fact.name}` has no value to compare with {quoted(node.plain())}; "
-            f"its operators are {listed(operators_for(fact))}{value_meant(fact, node.plain())}",
+            f"its operators are {listed(operators_for(fact))}{suggest_value(fact, node.plain())}",
         )
         return None
     return _with_operand(fact, OPERATORS["is"], node, reader, negated=negated)
@@ -137,7 +138,7 @@ def _read_bare(fact: Fact, node: YamlNode, reader: FieldReader, *, negated: bool
 def _read_operator(fact: Fact, word: str, node: YamlNode, reader: FieldReader, *, negated: bool) -> Leaf | None:
     operator = OPERATORS.get(word)
     if operator is None or word not in operators_for(fact):
-        operators, meant = listed(operators_for(fact)), operator_meant(fact, word, node.plain())
+        operators, meant = listed(operators_for(fact)), suggest_operator(fact, word, node.plain())
         reader.fault(
             node, f"`{fact.name}` has no operator {quoted(word)}; its operators are {operators}{meant}", key=True
         )
@@ -164,17 +165,14 @@ def _with_operand(fact: Fact, operator: Operator, node: YamlNode, reader: FieldR
         reader.fault(
             node,
             f"{found} is not legal for `{fact.name}`; legal: {_legal(fact)}{_or_words(fact)}"
-            f"{value_meant(fact, operand)}",
+            f"{suggest_value(fact, operand)}",
         )
         return None
     return Leaf(fact.name, operator.test, operand, operator.negated != negated)
 
 
 def _legal(fact: Fact) -> str:
-    """The values that a rule can compare a fact with.
-
-    ``null`` and the like are tested with words such as ``absent``.
-    """
+    """The values with which a rule can compare a fact; ``null`` is tested with words such as ``absent``."""
     return listed(["true", "false"]) if fact.kind is FactKind.VARIABLE else replace(fact, nullable=False).legal
 
 
@@ -192,7 +190,7 @@ def _comparable(fact: Fact, operand: object) -> bool:
 def _read_values(fact: Fact, node: YamlNode, reader: FieldReader) -> tuple[str, ...] | None:
     if not isinstance(node.value, list) or not node.value:
         single = isinstance(node.value, str | int | float)
-        advice = f"write {quoted(f'[{shown(node.value)}]')}" if single else "write them as `[VALUE, VALUE]`"
+        advice = f"write {quoted(f'[{yaml_text(node.value)}]')}" if single else "write them as `[VALUE, VALUE]`"
         reader.fault(node, f"expected a list of values for `{fact.name}`, got {described(node)}; {advice}")
         return None
     values: dict[str, None] = {}
@@ -202,7 +200,7 @@ def _read_values(fact: Fact, node: YamlNode, reader: FieldReader) -> tuple[str, 
             reader.fault(
                 item,
                 f"{quoted(item.plain())} is not legal for `{fact.name}`; "
-                f"legal: {listed(fact.choices) if fact.choices else 'texts'}{value_meant(fact, item.plain())}",
+                f"legal: {listed(fact.choices) if fact.choices else 'texts'}{suggest_value(fact, item.plain())}",
             )
         elif item.value in values:
             reader.fault(item, f"duplicate value {quoted(item.plain())}; keep one")

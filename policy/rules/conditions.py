@@ -1,9 +1,9 @@
-"""A rule's condition on the facts: a small tree whose negations are at the leaves.
+"""A rule's condition on the facts: a tree whose negations are at the leaves.
 
-Owns the tree, and the evaluation of a leaf for one value. Whole conditions are evaluated by the engine: ``compiler``
-makes its definition of them, and ``trace`` explains them. ``condition_parser`` reads them.
+Owns the tree, and the evaluation of a leaf for one value. Whole conditions are read by ``condition_parser``, compiled
+by ``compiler`` for the engine, which evaluates them, and explained by ``trace``.
 
-Below an absent object every leaf is false, a negated one too.
+Below an absent object every leaf is false, even a negated one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_WAYS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One comparison of one fact; ``operand`` is a value, a tuple of texts, or ``None`` for a bare word."""
+    """A comparison of a fact; ``operand`` is a value, a tuple of texts, or ``None`` for words such as ``present``."""
 
     fact: str
     test: Comparison
@@ -37,7 +37,7 @@ class Leaf:
 
     @property
     def expected(self) -> Any:
-        """The expected value, as a rule file would write it."""
+        """The expected value, as in a rule file."""
         operand = list(self.operand) if isinstance(self.operand, tuple) else self.operand
         match self.test, self.negated:
             case Comparison.IS, False:
@@ -71,7 +71,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A named condition, still to be looked up for a release (see ``resolve``)."""
+    """A reference to a named condition, to be resolved for a release (see ``resolve``)."""
 
     name: str
     negated: bool
@@ -83,7 +83,7 @@ Condition: TypeAlias = Leaf | And | Or | Ref
 
 
 def ways(condition: Condition) -> int:
-    """The number of combinations of alternatives of a condition; the engine fires a rule once for each that holds."""
+    """The number of combinations of a condition's alternatives; the engine fires a rule once for each that holds."""
     match condition:
         case And(parts):
             return prod(map(ways, parts))
@@ -94,7 +94,7 @@ def ways(condition: Condition) -> int:
 
 
 def leaves(condition: Condition) -> tuple[Leaf, ...]:
-    """Every leaf of a tree, in the order in which it was written."""
+    """The leaves of a tree, in the order in which they were written."""
     match condition:
         case Leaf():
             return (condition,)
@@ -105,7 +105,7 @@ def leaves(condition: Condition) -> tuple[Leaf, ...]:
 
 
 def uses(condition: Condition) -> tuple[Ref, ...]:
-    """Every named condition that a tree refers to."""
+    """The references of a tree to named conditions."""
     match condition:
         case Ref():
             return (condition,)
@@ -116,7 +116,7 @@ def uses(condition: Condition) -> tuple[Ref, ...]:
 
 
 def resolve(condition: Condition, named: Mapping[str, Condition]) -> Condition:
-    """The tree with every named condition replaced by its content.
+    """The tree with each reference replaced by the named condition.
 
     Raises:
         KeyError: a name is not in ``named``.
@@ -134,7 +134,7 @@ def resolve(condition: Condition, named: Mapping[str, Condition]) -> Condition:
 
 
 def negate(condition: Condition) -> Condition:
-    """The negation, by De Morgan down to the leaves; each stays false below an absent object."""
+    """The negation, pushed down to the leaves by De Morgan's laws; leaves stay false below an absent object."""
     match condition:
         case Leaf() | Ref():
             return replace(condition, negated=not condition.negated)

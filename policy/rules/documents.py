@@ -1,7 +1,7 @@
-"""The vocabulary, the catalogue and the releases as plain documents.
+"""The vocabulary, the catalogue and the releases as JSON documents.
 
 Owns the documents of ``GET /v1/facts``, ``/v1/rules``, ``/v1/releases`` and ``/v1/policy``, which the command line and
-the generated documentation show as well.
+the generated documentation also show.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def rule_document(rule: Rule, release: str | None = None) -> dict[str, Any]:
 
 
 def rules_document(catalogue: Catalogue, release: str | None = None) -> dict[str, Any]:
-    """The catalogue in order of precedence, or the rules of one release; named conditions beside them."""
+    """The rules of the catalogue or of one release, by precedence, and the named conditions."""
     rules = catalogue.in_order() if release is None else [item.rule for item in catalogue.rules_of(release)]
     return {
         "revision": catalogue.revision,
@@ -75,7 +75,7 @@ def rules_document(catalogue: Catalogue, release: str | None = None) -> dict[str
 
 
 def releases_document(catalogue: Catalogue, default: str) -> dict[str, Any]:
-    """The releases whose decisions were checked against vLLM itself, and the default release."""
+    """The known releases, whose decisions were checked against vLLM itself, and the default release."""
     known = [
         {"version": release, "verified": True, "default": release == default} for release in catalogue.releases.known
     ]
@@ -85,11 +85,9 @@ def releases_document(catalogue: Catalogue, default: str) -> dict[str, Any]:
 def policy_document(
     catalogue: Catalogue, source: str, loaded_at: str, last_reload_error: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The loaded policy.
+    """The loaded policy: its revision, numbers of rules by layer and effect, source and loading time (RFC 3339).
 
-    It has the revision, the number of rules by layer and effect, the source and the time of loading (RFC 3339).
-
-    ``last_reload_error`` is the reason why newer rules are not loaded.
+    ``last_reload_error`` describes why newer rules were not loaded.
     """
     layers: dict[str, Any] = {}
     for layer in Layer:

@@ -1,7 +1,7 @@
 """The table of effects, in the order in which they decide.
 
-Owns the precedence. It is total: the first row with a fired rule decides, and ``default-v2`` (or, up to 0.21,
-``not-default``) exists in every release. Conditions on facts are in the rules, not here.
+Owns the precedence, which is total: the first row with a fired rule decides, and every release has ``default-v2`` (or,
+up to 0.21, ``not-default``). Conditions on facts are in the rules, not here.
 
 =============  ==============  ======  ============  =============================================
 layer          effect          runner  outcome       the step of a vLLM release
@@ -18,10 +18,10 @@ upstream       not-default     V1      not-default   the default set; in 0.20 an
 upstream       default-v1      V1      fallback      platform defaults
 upstream       fallback-v1     V1      fallback      no Triton
 upstream       exclude-v2      V1      fallback      the V2 list
-upstream       default-v2      V2      default       nothing of the above
+upstream       default-v2      V2      default       none of the above
 =============  ==============  ======  ============  =============================================
 
-The other effects decide nothing: ``exclude-v1`` (the V1 list), ``refuse-v1`` and ``refuse-v2`` (vLLM stops at startup
+The other effects do not decide: ``exclude-v1`` (the V1 list), ``refuse-v1`` and ``refuse-v2`` (vLLM stops at startup
 with that runner) and ``advise``.
 """
 
@@ -33,7 +33,7 @@ from typing import Final
 
 
 class Layer(StrEnum):
-    """The layer of a rule: what vLLM does, or what this organisation adds."""
+    """The layer of a rule: vLLM's own behaviour, or this organisation's additions."""
 
     UPSTREAM = "upstream"
     HOUSE = "house"
@@ -56,8 +56,8 @@ class Outcome(StrEnum):
     FALLBACK = "fallback"
 
 
-class Says(StrEnum):
-    """The field that has a rule's text."""
+class TextField(StrEnum):
+    """The field of a rule file that has the rule's text."""
 
     MESSAGE = "message"
     FEATURE = "feature"
@@ -68,22 +68,23 @@ class Says(StrEnum):
 class Effect:
     """What a rule of this layer and effect does when it fires.
 
-    ``rank`` is the row. ``decides`` is false for rules that only list, refuse or advise. ``ordered`` means that the
-    rule's ``order`` is its position in vLLM's own list, ``last_word`` that the rule applies only if it decides, and
-    ``alone`` that all other rules are ignored. ``lists`` is the runner whose list the rule is on.
+    ``rank`` is the row, ``says`` the field with the rule's text. ``decides`` is false for rules that only list, refuse
+    or advise. ``ordered`` means that the rule's ``order`` is its position in vLLM's own list, ``last_resort`` that the
+    rule applies only if no other rule decides, and ``exclusive`` that all other rules are ignored. ``lists`` is the
+    runner whose list of unsupported features the rule is on.
     """
 
     name: str
     layer: Layer
     rank: int
-    says: Says
+    says: TextField
     meaning: str
     runner: Runner | None = None
     outcome: Outcome | None = None
     decides: bool = True
     ordered: bool = False
-    last_word: bool = False
-    alone: bool = False
+    last_resort: bool = False
+    exclusive: bool = False
     lists: Runner | None = None
 
     @property
@@ -100,41 +101,45 @@ TABLE: Final = (
         "invalid",
         _UP,
         0,
-        Says.TEXT,
+        TextField.TEXT,
         "the variable cannot be read: no runner, and nothing else is checked",
-        alone=True,
+        exclusive=True,
     ),
-    Effect("reject", _UP, 1, Says.TEXT, "the configuration contradicts itself: no runner"),
-    Effect("require-v2", _UP, 2, Says.MESSAGE, "V2, regardless of the variable", _V2, Outcome.REQUIRED),
-    Effect("override-v2", _UP, 3, Says.MESSAGE, "V2, because the operator's variable is true", _V2, Outcome.OVERRIDE),
-    Effect("override-v1", _UP, 4, Says.MESSAGE, "V1, because the operator's variable is false", _V1, Outcome.OVERRIDE),
-    Effect("fallback-v1", _HOUSE, 5, Says.MESSAGE, "V1, because this organisation wants it", _V1, Outcome.FALLBACK),
+    Effect("reject", _UP, 1, TextField.TEXT, "the configuration contradicts itself: no runner"),
+    Effect("require-v2", _UP, 2, TextField.MESSAGE, "V2, regardless of the variable", _V2, Outcome.REQUIRED),
+    Effect(
+        "override-v2", _UP, 3, TextField.MESSAGE, "V2, because the operator's variable is true", _V2, Outcome.OVERRIDE
+    ),
+    Effect(
+        "override-v1", _UP, 4, TextField.MESSAGE, "V1, because the operator's variable is false", _V1, Outcome.OVERRIDE
+    ),
+    Effect("fallback-v1", _HOUSE, 5, TextField.MESSAGE, "V1, by this organisation's policy", _V1, Outcome.FALLBACK),
     Effect(
         "force-v2",
         _HOUSE,
         6,
-        Says.MESSAGE,
-        "V2, because this organisation wants it and no house rule wants V1",
+        TextField.MESSAGE,
+        "V2, by this organisation's policy, if no house rule selects V1",
         _V2,
         Outcome.REQUIRED,
     ),
-    Effect("force-v2", _UP, 7, Says.MESSAGE, "V2, because only V2 can run it", _V2, Outcome.REQUIRED),
+    Effect("force-v2", _UP, 7, TextField.MESSAGE, "V2, because only V2 can run it", _V2, Outcome.REQUIRED),
     Effect(
         "not-default",
         _UP,
         8,
-        Says.MESSAGE,
+        TextField.MESSAGE,
         "V1, because the model is not in the release's default set",
         _V1,
         Outcome.NOT_DEFAULT,
     ),
-    Effect("default-v1", _UP, 9, Says.MESSAGE, "V1, because the platform defaults to it", _V1, Outcome.FALLBACK),
-    Effect("fallback-v1", _UP, 10, Says.MESSAGE, "V1, because V2 cannot run here", _V1, Outcome.FALLBACK),
+    Effect("default-v1", _UP, 9, TextField.MESSAGE, "V1, because the platform defaults to it", _V1, Outcome.FALLBACK),
+    Effect("fallback-v1", _UP, 10, TextField.MESSAGE, "V1, because V2 cannot run here", _V1, Outcome.FALLBACK),
     Effect(
         "exclude-v2",
         _UP,
         11,
-        Says.FEATURE,
+        TextField.FEATURE,
         "V1, because V2 does not support the feature",
         _V1,
         Outcome.FALLBACK,
@@ -142,13 +147,20 @@ TABLE: Final = (
         lists=_V2,
     ),
     Effect(
-        "default-v2", _UP, 12, Says.MESSAGE, "V2, because nothing else decided", _V2, Outcome.DEFAULT, last_word=True
+        "default-v2",
+        _UP,
+        12,
+        TextField.MESSAGE,
+        "V2, because nothing else decided",
+        _V2,
+        Outcome.DEFAULT,
+        last_resort=True,
     ),
     Effect(
         "exclude-v1",
         _UP,
         13,
-        Says.FEATURE,
+        TextField.FEATURE,
         "a feature that V1 does not support",
         decides=False,
         ordered=True,
@@ -158,8 +170,8 @@ TABLE: Final = (
         "refuse-v1",
         _UP,
         14,
-        Says.TEXT,
-        "with V1 chosen, vLLM stops at start with this text",
+        TextField.TEXT,
+        "if V1 is chosen, vLLM stops at startup with this text",
         _V1,
         decides=False,
         ordered=True,
@@ -168,14 +180,14 @@ TABLE: Final = (
         "refuse-v2",
         _UP,
         15,
-        Says.TEXT,
-        "with V2 chosen, vLLM stops at start with this text",
+        TextField.TEXT,
+        "if V2 is chosen, vLLM stops at startup with this text",
         _V2,
         decides=False,
         ordered=True,
     ),
-    Effect("advise", _HOUSE, 16, Says.TEXT, "a warning; decides nothing", decides=False),
-    Effect("advise", _UP, 17, Says.TEXT, "a warning; decides nothing", decides=False),
+    Effect("advise", _HOUSE, 16, TextField.TEXT, "a warning; decides nothing", decides=False),
+    Effect("advise", _UP, 17, TextField.TEXT, "a warning; decides nothing", decides=False),
 )
 EFFECTS: Final[dict[tuple[Layer, str], Effect]] = {(effect.layer, effect.name): effect for effect in TABLE}
 

@@ -1,7 +1,7 @@
-"""Read rule files from a git revision, or from a folder.
+"""Read rule files from a git revision or a folder.
 
-Owns the reading of a repository's objects: nothing is checked out, and no program is run. An incomplete tree is
-refused, as an incomplete folder is.
+Owns the reading of a repository's objects: nothing is checked out, and no program is run. As with folders, an
+incomplete tree is refused.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Kind = TypeVar("Kind", bound=ShaFile)
 REVISION: Final = re.compile(r"refs/.*|[0-9a-f]{40}|[0-9a-f]{64}", re.DOTALL)
 PATH: Final = re.compile(r"/|\.\.?(/|$)")
 REFS: Final = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD")
-"""Where git looks for a name."""
+"""The refs that git tries for a name."""
 LINK_SUFFIXES: Final = {"", SUFFIX, OTHER_SUFFIX}
-"""Suffixes of links that may point to a folder or a rule; links with others, such as of a README, are left out."""
+"""Suffixes of symbolic links that may refer to folders or rules; others, such as a README, are skipped."""
 
 
 class RevisionNotFound(PolicyError):
@@ -51,7 +51,7 @@ class AmbiguousRevision(PolicyError):
 
 
 class ObjectUnreadable(PolicyError):
-    """An object of a repository is missing, damaged or of another kind than expected."""
+    """An object of a repository is missing, damaged or not of the expected kind."""
 
 
 def read_revision(name: str, folder: Path) -> Sources:
@@ -60,9 +60,9 @@ def read_revision(name: str, folder: Path) -> Sources:
     A path such as ``./main`` or ``/rules`` is always a folder; ``refs/…`` and a full commit id are always a revision.
 
     Raises:
-        AmbiguousRevision: there are both.
-        RevisionNotFound: there is neither, or the folder is not in a repository, or not in the revision.
-        RulesInvalid: a file of it is not UTF-8, there are too many, or the tree is incomplete.
+        AmbiguousRevision: there are both a folder and a revision of this name.
+        RevisionNotFound: there is neither, ``folder`` is not in a repository, or the revision does not contain it.
+        RulesInvalid: a file is not UTF-8, there are too many, or the tree is incomplete.
     """
     if not REVISION.fullmatch(name) and _is_folder(name):
         revision = None if PATH.match(name) else _revision(name, folder)
@@ -90,12 +90,12 @@ def _is_folder(name: str) -> bool:
 
 
 def _revision(name: str, folder: Path) -> str | None:
-    """The id of the commit that ``name`` is in the folder's repository, or a ref with that name; or ``None``."""
+    """The commit id of the revision ``name`` in the folder's repository, or a ref of this name; else ``None``."""
     try:
         with Repo.discover(str(folder.resolve())) as repository:
             try:
                 return _commit(repository, name).id.decode()
-            except RevisionNotFound:  # also a branch whose commit is not fetched, which is no reason to take the folder
+            except RevisionNotFound:  # the commit of a branch may not be fetched: the name is still ambiguous
                 refs = (template.format(name) for template in REFS)
                 return next((ref for ref in refs if Ref(ref.encode()) in repository.refs), None)
     except (NotGitRepository, RuntimeError, OSError):
@@ -103,11 +103,11 @@ def _revision(name: str, folder: Path) -> str | None:
 
 
 def read_commit(repository: Repo, name: str, within: str) -> Sources:
-    """The rules of a revision in the folder ``within``, which ends in a slash, or is empty for the root.
+    """The rules of a revision in the folder ``within``, which ends in a slash or is empty for the root.
 
     Raises:
-        RevisionNotFound: there is no such revision, or the folder is not in it.
-        RulesInvalid: a file of it is not UTF-8, there are too many, or the tree is incomplete.
+        RevisionNotFound: there is no such revision, or it does not contain the folder.
+        RulesInvalid: a file is not UTF-8, there are too many, or the tree is incomplete.
     """
     commit = _commit(repository, name)
     try:
@@ -138,10 +138,10 @@ def _commit(repository: Repo, name: str) -> Commit:
 
 
 def _tree_at(repository: Repo, commit: Commit, parts: tuple[str, ...]) -> Tree | None:
-    """The tree of a folder in a commit, or ``None`` if there is none.
+    """The tree of a folder in a commit, or ``None`` if the commit has no such folder.
 
     Raises:
-        ObjectUnreadable: it is not a folder, or cannot be read.
+        ObjectUnreadable: the path is not a folder, or cannot be read.
     """
     tree = read_object(repository, commit.tree, Tree)
     for part in parts:
@@ -164,7 +164,7 @@ class _TreeWalk:
         self._names = 0
 
     def tree(self, tree: Tree, prefix: str, depth: int) -> None:
-        """Read a tree; ``prefix`` is its path, empty or with a slash at the end."""
+        """Read a tree; ``prefix`` is its path, which ends in a slash or is empty."""
         for entry in tree.iteritems(name_order=True):
             name = prefix + entry.path.decode("utf-8", "surrogateescape")
             self._names += 1
@@ -187,7 +187,7 @@ class _TreeWalk:
             if suffix in LINK_SUFFIXES:
                 self.reader.fault(
                     name,
-                    "a symbolic link, which is not followed in a git tree; commit the files in its place, or remove it",
+                    "a symbolic link, which is not followed in a git tree; commit the files instead, or remove it",
                 )
         elif stat.S_ISDIR(mode):
             self._folder(name, suffix, sha, depth)
@@ -216,10 +216,10 @@ class _TreeWalk:
 
 
 def read_object(repository: Repo, sha: ObjectID, kind: type[Kind]) -> Kind:
-    """An object, read entirely.
+    """An object of this kind, read in full.
 
     Raises:
-        ObjectUnreadable: it is missing, damaged, or of another kind.
+        ObjectUnreadable: it is missing, damaged, or not of this kind.
     """
     brief = sha.decode("ascii", "replace")[:12]
     remedy = (
@@ -230,26 +230,26 @@ def read_object(repository: Repo, sha: ObjectID, kind: type[Kind]) -> Kind:
     try:
         found = repository.object_store[sha]
         if isinstance(found, Commit):
-            _ = found.parents  # parsed now; a check would refuse old commits, such as with an author without an address
+            _ = found.parents  # parses it; `check` would refuse old commits, such as one whose author has no address
         else:
             found.check()
     except KeyError as error:
         raise ObjectUnreadable(
             f"the object {brief} is missing in {printable(repository.path)}; fetch the whole revision{remedy}"
         ) from error
-    except Exception as error:  # damaged objects raise errors of zlib and of dulwich of many types
+    except Exception as error:  # damaged objects raise many types of errors, of zlib and dulwich
         raise ObjectUnreadable(
             f"the object {brief} is damaged in {printable(repository.path)}: {error}; run `git fsck`, and fetch again"
         ) from error
     if not isinstance(found, kind):
         raise ObjectUnreadable(
-            f"the object {brief} is of another kind than its entry says; run `git fsck`, and fetch again"
+            f"the object {brief} is not of the kind that its entry states; run `git fsck`, and fetch again"
         )
     return found
 
 
 def _kind_of(mode: int) -> str:
-    """The kind of an entry's mode, with its article."""
+    """The kind of entry that a mode describes, with its article."""
     if S_ISGITLINK(mode):
         return "a submodule"
     return "a file" if stat.S_ISREG(mode) else kind_of(mode)

@@ -1,7 +1,7 @@
-"""JSON Schemas of a request's facts and of the rule files, made from the vocabulary and the rule language.
+"""JSON Schemas of a request's facts and of rule files, generated from the vocabulary and the rule language.
 
-Owns the schemas that editors use for completion and the OpenAPI document shows. They check what can be checked in one
-file or body; the readers (``facts``, ``rule``, ``cases``) check the rest, with better messages.
+Owns the schemas that editors use for completion and that the OpenAPI document contains. They check as much as a schema
+can in one file or body; the readers (``facts``, ``rule``, ``cases``) check everything, with better messages.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, Final
 from policy.facts.facts import TREE, Member
 from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VOCABULARY, Fact, FactKind
 from policy.parser.fields import MAX_SPAN, RANGE_PATTERN
-from policy.rules.effects import TABLE, Effect, Layer, Runner, Says
+from policy.rules.effects import TABLE, Effect, Layer, Runner, TextField
 from policy.rules.operators import OPERATORS, VALUES, operators_for
-from policy.rules.rule import DATES, HOUSE_FIELDS, HOUSE_REQUIRED, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
+from policy.rules.rule import DATE_FIELDS, HOUSE_FIELDS, HOUSE_REQUIRED, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 RANGE: Final = {
@@ -31,7 +31,7 @@ DATE: Final = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-(0[1-9]
 
 
 def facts_schema() -> dict[str, Any]:
-    """A request's ``facts``: upstream's names, nested."""
+    """The schema of a request's ``facts``: upstream's names, nested."""
     return {
         "description": "What the rules read, under vLLM's own names; a fact that is not stated has its default",
         **_object(TREE),
@@ -58,7 +58,7 @@ def _member(member: Member) -> dict[str, Any]:
 
 
 def value_schema(fact: Fact) -> dict[str, Any]:
-    """The legal values of a fact that is not an object."""
+    """The schema of the values of a fact that is not an object."""
     match fact.kind:
         case FactKind.BOOLEAN:
             return {"type": "boolean"}
@@ -78,29 +78,29 @@ def value_schema(fact: Fact) -> dict[str, Any]:
 
 
 def rule_schema(layer: Layer) -> dict[str, Any]:
-    """A rule file of a layer."""
+    """The schema of a rule file of a layer."""
     texts = {
         str(says): {
             **TEXT,
             "description": f"the text of a rule whose effect has a {says}; `{{fact}}` is replaced by the value",
         }
-        for says in Says
+        for says in TextField
     }
     effects = [effect for effect in TABLE if effect.layer is layer]
     several = {"oneOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
     scope: dict[str, Any] = {
-        "requires_any": {**several, "description": "effects or rules of which one must have fired"},
+        "requires_any": {**several, "description": "effects or rules, one of which must have fired"},
         "unless": {**several, "description": "effects or rules none of which may have fired"},
-        "decided_by": {**several, "description": "effects or rules of which one must have decided"},
-        "runner": {"enum": [str(runner) for runner in Runner], "description": "only with this runner chosen"},
+        "decided_by": {**several, "description": "effects or rules, one of which must have decided"},
+        "runner": {"enum": [str(runner) for runner in Runner], "description": "only if this runner is chosen"},
         "cleared_at_startup": {
             "$ref": "#/$defs/condition",
-            "description": "when the reason is cleared by the time at which vLLM would refuse",
+            "description": "when the reason is cleared before vLLM would refuse to start",
         },
     }
     common = {**texts, **scope, "when": {"$ref": "#/$defs/when"}}
     house = {
-        name: {**(DATE if name in DATES else TEXT), "description": meaning}
+        name: {**(DATE if name in DATE_FIELDS else TEXT), "description": meaning}
         for name, meaning in (HOUSE_FIELDS if layer is Layer.HOUSE else {}).items()
     }
     return {
@@ -154,19 +154,19 @@ def rule_schema(layer: Layer) -> dict[str, Any]:
 
 
 def _in_rule_or_ranges(field: str) -> dict[str, Any]:
-    """The rule has a field, or each of its ranges has it."""
+    """Requires a field in the rule or in each of its ranges."""
     return {"anyOf": [{"required": [field]}, {"properties": {"releases": {"items": {"required": [field]}}}}]}
 
 
 def _not_in_both(field: str) -> dict[str, Any]:
-    """A field of the rule is not in each of its ranges, too: it would have no effect."""
+    """Forbids a field in the rule that is also in each of its ranges, because it would have no effect."""
     in_ranges = {"releases": {"type": "array", "minItems": 1, "items": {"required": [field]}}}
     return {"not": {"required": [field], "properties": in_ranges}}
 
 
 def _fields_of_effect(effect: Effect) -> dict[str, Any]:
-    """The fields that a rule of this effect must and must not have."""
-    illegal: dict[str, Any] = {str(says): False for says in Says if says is not effect.says}
+    """Requires and forbids fields in rules with this effect."""
+    illegal: dict[str, Any] = {str(says): False for says in TextField if says is not effect.says}
     illegal |= {field: False for field, legal in SCOPE_EFFECTS.items() if effect.name not in legal}
     order = {"required": ["order"]} if effect.ordered else {"properties": {"order": False}}
     ranges = {"releases": {"items": {"properties": illegal}}}
@@ -177,7 +177,7 @@ def _fields_of_effect(effect: Effect) -> dict[str, Any]:
 
 
 def condition_file_schema() -> dict[str, Any]:
-    """A file of a named condition."""
+    """The schema of a file with a named condition."""
     part = {
         "type": "object",
         "required": ["vllm", "when"],
@@ -200,7 +200,7 @@ def condition_file_schema() -> dict[str, Any]:
 
 
 def cases_schema() -> dict[str, Any]:
-    """A file of cases."""
+    """The schema of a file with cases."""
     case = {
         "type": "object",
         "required": ["name", "vllm", "given", "fires"],
@@ -215,7 +215,7 @@ def cases_schema() -> dict[str, Any]:
             "fires": {"type": "boolean", "description": "whether the rule applies in the decision"},
             "message": {
                 **TEXT,
-                "description": "the text of the rule's `message`, `feature` or `text`, values filled in",
+                "description": "the rule's `message`, `feature` or `text` with values filled in",
             },
             "starts": {"type": "boolean", "description": "whether vLLM starts"},
         },
@@ -246,7 +246,7 @@ def cases_schema() -> dict[str, Any]:
 
 
 def releases_schema() -> dict[str, Any]:
-    """The file of known releases."""
+    """The schema of the file with the known releases."""
     return {
         "$schema": DIALECT,
         "title": "The known vLLM releases",
@@ -261,7 +261,7 @@ def releases_schema() -> dict[str, Any]:
 
 
 def definitions(*, named: bool = True) -> dict[str, Any]:
-    """The rule language: ``when``, conditions, and the operators of each fact; ``named`` conditions if legal."""
+    """The definitions of ``when`` and conditions; ``named`` allows references to named conditions."""
     many = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/condition"}}
     return {
         "when": {"oneOf": [{"const": "always"}, {"$ref": "#/$defs/condition"}]},
@@ -269,14 +269,14 @@ def definitions(*, named: bool = True) -> dict[str, Any]:
             "type": "object",
             "minProperties": 1,
             "additionalProperties": False,
-            "description": "a map is and; a bare value means `is`",
+            "description": "a map means and; a bare value means `is`",
             "properties": {
-                "all": {**many, "description": "every one holds"},
-                "any": {**many, "description": "at least one holds"},
+                "all": {**many, "description": "all of them hold"},
+                "any": {**many, "description": "at least one of them holds"},
                 "not": {"$ref": "#/$defs/condition", "description": "the negation; still false below an absent object"},
                 **({"uses": {**NAME, "description": "a named condition"}} if named else {}),
                 **{
-                    fact.name: {"description": f"{fact.meaning} (default {fact.default!r})", **question_schema(fact)}
+                    fact.name: {"description": f"{fact.meaning} (default {fact.default!r})", **comparisons_schema(fact)}
                     for fact in VOCABULARY
                 },
             },
@@ -284,8 +284,8 @@ def definitions(*, named: bool = True) -> dict[str, Any]:
     }
 
 
-def question_schema(fact: Fact) -> dict[str, Any]:
-    """The comparisons of a fact: a bare value, a bare word, or a map of operators."""
+def comparisons_schema(fact: Fact) -> dict[str, Any]:
+    """The schema of a fact's comparisons: a bare value, a bare word, or a map of operators."""
     bare: list[dict[str, Any]] = []
     value: dict[str, Any] = (
         {"type": "boolean"} if fact.kind is FactKind.VARIABLE else value_schema(replace(fact, nullable=False))

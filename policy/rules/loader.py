@@ -1,7 +1,7 @@
-"""Read the rules folder: the texts of its files, by their paths inside it.
+"""Read the texts of the files in a rules folder.
 
-Owns the only reading of rule files from disk, and the search for the folder. An incomplete folder is refused: a rule in
-a file that cannot be read would silently not apply.
+Owns all reading of rule files from disk, and the search for the folder. An incomplete folder is refused, because a rule
+in an unreadable file would silently not apply.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ SUFFIX: Final = ".yaml"
 OTHER_SUFFIX: Final = ".yml"
 MAX_FILES: Final = 2000
 MAX_DEPTH: Final = 8
-"""Levels of nested folders."""
+"""The maximum number of levels of folders."""
 MAX_NAMES: Final = 10_000
-"""Files and folders, including those that are not read: links can lead to many."""
+"""The maximum number of files and folders of any kind, because links can lead to many."""
 MAX_TOTAL: Final = 16 << 20
-"""Bytes of all files of a folder together."""
+"""The maximum total size of a folder's files, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The texts of a rules folder by path: the rules, and their cases."""
+    """The texts of a rules folder by path: rules and cases."""
 
     rules: dict[str, str] = field(default_factory=dict)
     cases: dict[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Sources:
 
 
 class SourcesReader:
-    """Collects the files of a folder or a revision: their texts, within the bounds, and every fault."""
+    """Collects the texts of a folder or a revision, within bounds, and every fault."""
 
     def __init__(self) -> None:
         self.sources = Sources()
@@ -55,13 +55,13 @@ class SourcesReader:
         self._is_full = False
 
     def fault(self, name: str, message: str) -> None:
-        """Add a fault of a file or folder."""
+        """Add a fault for a file or folder."""
         self.faults.append(Fault(printable(name), 1, 1, message))
 
     def has_room(self, name: str, size: int) -> bool:
         """Whether a file of this size is within the bounds; adds a fault if not."""
         if size > MAX_BYTES:
-            self.fault(name, f"{size} bytes, more than the {MAX_BYTES} of a rule file; split it")
+            self.fault(name, f"expected at most {MAX_BYTES} bytes, got {size}; split the file")
             return False
         self._is_full |= (
             self._total + size > MAX_TOTAL or len(self.sources.rules) + len(self.sources.cases) > 2 * MAX_FILES
@@ -77,17 +77,15 @@ class SourcesReader:
             self.fault(name, f"cannot be read: {error}")
 
     def result(self) -> Sources:
-        """Everything that was read.
+        """All texts.
 
         Raises:
-            RulesInvalid: there is a fault, or the files are too many or too large together.
+            RulesInvalid: there is a fault, or there are too many files or bytes.
         """
         if max(len(self.sources.rules), len(self.sources.cases)) > MAX_FILES:
             self.fault("", f"more than {MAX_FILES} rule files")
         elif self._is_full:
-            self.fault(
-                "", f"the rule files are larger than {MAX_TOTAL} bytes together; remove files that are not rules"
-            )
+            self.fault("", f"the rule files have more than {MAX_TOTAL} bytes in total; remove files that are not rules")
         if self.faults:
             raise RulesInvalid(self.faults)
         return self.sources
@@ -95,15 +93,15 @@ class SourcesReader:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A name in the folder, with the state of its file, or the error if there is none."""
+    """A file or folder with its status, or with the error if it cannot be read."""
 
     name: str
     path: Path
-    found: os.stat_result | OSError
+    status: os.stat_result | OSError
 
 
 def printable(name: str) -> str:
-    """A path as printable text: bytes that are not UTF-8, and control characters, are escaped."""
+    """A path with control characters and bytes that are not UTF-8 escaped."""
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return escape_line(text)
 
@@ -124,7 +122,7 @@ def default_folder() -> Path:
 
 
 def entries(folder: Path) -> Iterator[Entry]:
-    """Everything below a folder that is not hidden, with links followed.
+    """The files and folders below a folder, except hidden ones; links are followed.
 
     The entry of a folder that cannot be listed has the error. Links are followed because Kubernetes mounts each folder
     of a ConfigMap as a link to a hidden one.
@@ -132,9 +130,9 @@ def entries(folder: Path) -> Iterator[Entry]:
     yield from _entries(folder, "", ())
 
 
-def _entries(folder: Path, name: str, above: tuple[tuple[int, int], ...]) -> Iterator[Entry]:
+def _entries(folder: Path, name: str, parents: tuple[tuple[int, int], ...]) -> Iterator[Entry]:
     try:
-        here, inside = _listed(folder, above)
+        here, inside = _list_folder(folder, parents)
     except OSError as error:
         yield Entry(name.removesuffix("/"), folder, error)
         return
@@ -146,24 +144,24 @@ def _entries(folder: Path, name: str, above: tuple[tuple[int, int], ...]) -> Ite
             continue
         yield Entry(f"{name}{path.name}", path, state)
         if stat.S_ISDIR(state.st_mode):
-            yield from _entries(path, f"{name}{path.name}/", (*above, here))
+            yield from _entries(path, f"{name}{path.name}/", (*parents, here))
 
 
-def _listed(folder: Path, above: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], list[Path]]:
-    """A folder's device and inode, and what it has that is not hidden.
+def _list_folder(folder: Path, parents: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], list[Path]]:
+    """A folder's device and inode, and its entries except hidden ones.
 
     Raises:
-        OSError: it cannot be listed, is one of those ``above``, or there are too many above.
+        OSError: it cannot be listed, is one of the ``parents``, or there are too many of them.
     """
     found = folder.stat()
     here = found.st_dev, found.st_ino
-    if here in above or len(above) > MAX_DEPTH:
+    if here in parents or len(parents) > MAX_DEPTH:
         raise OSError(ELOOP, os.strerror(ELOOP))
     return here, sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
 def read_folder(folder: Path) -> Sources:
-    """The YAML files under ``folder``; hidden ones and those with other suffixes are left out.
+    """The YAML files under ``folder``, except hidden ones.
 
     Paths, also in faults, are relative to the folder.
 
@@ -180,10 +178,10 @@ def read_folder(folder: Path) -> Sources:
 
 
 def _read(entry: Entry, reader: SourcesReader) -> None:
-    if isinstance(entry.found, OSError):
-        reader.fault(entry.name, _why(entry, entry.found))
+    if isinstance(entry.status, OSError):
+        reader.fault(entry.name, _why(entry, entry.status))
         return
-    mode, suffix = entry.found.st_mode, PurePosixPath(entry.name).suffix
+    mode, suffix = entry.status.st_mode, PurePosixPath(entry.name).suffix
     if suffix not in {SUFFIX, OTHER_SUFFIX}:
         return
     if not is_printable(entry.name):
@@ -192,7 +190,7 @@ def _read(entry: Entry, reader: SourcesReader) -> None:
         reader.fault(entry.name, f"expected a file, got {kind_of(mode)}; rename or remove it")
     elif suffix == OTHER_SUFFIX:
         reader.fault(entry.name, f"rule files end in `{SUFFIX}`; rename it")
-    elif reader.has_room(entry.name, entry.found.st_size):
+    elif reader.has_room(entry.name, entry.status.st_size):
         try:
             reader.add(entry.name, _bytes_of(entry.path))
         except OSError as error:
@@ -200,7 +198,7 @@ def _read(entry: Entry, reader: SourcesReader) -> None:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """The bytes of a regular file, checked again for its size: it may have grown or been replaced by now."""
+    """The bytes of a regular file; its size is checked again, because it may have grown or been replaced."""
     data = read_at_most(path, MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise OSError(f"larger than the {MAX_BYTES} bytes allowed for a rule file; split it")
@@ -226,12 +224,12 @@ def _why(entry: Entry, error: OSError) -> str:
 
 
 def fingerprint(folder: Path) -> tuple[object, ...]:
-    """A value that changes when a file of the folder does, also behind links; only metadata is read."""
+    """A value that changes with any file of the folder, including link targets; only metadata is read."""
     states: list[object] = []
     for number, entry in enumerate(entries(folder)):
         if number == MAX_NAMES:
             break
-        state = entry.found
+        state = entry.status
         states.append(
             (entry.name, state.errno)
             if isinstance(state, OSError)

@@ -1,7 +1,7 @@
 """The operators of the rule language: a closed set of words, each for certain kinds of facts.
 
-Owns the operators and their meanings. The parser of conditions, the rules' JSON Schema and ``docs/language.md`` are
-made from ``OPERATORS``.
+Owns the operators and their meanings. The condition parser, the rules' JSON Schema and ``docs/language.md`` are derived
+from ``OPERATORS``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Comparison(StrEnum):
-    """What a leaf compares; each operator is one of these, some of them negated."""
+    """The kinds of comparison; each operator is one of these or its negation."""
 
     IS = "is"
     IN = "in"
@@ -32,7 +32,7 @@ class Comparison(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator: its comparison, the kinds of facts it applies to, and its operand."""
+    """An operator: its comparison, the kinds of facts that it applies to, and the kind of operand that it takes."""
 
     test: Comparison
     negated: bool
@@ -53,18 +53,18 @@ OPERATORS: Final[dict[str, Operator]] = {
     "is": Operator(Comparison.IS, False, VALUES, "value", "the fact has this value; a bare value means the same"),
     "is_not": Operator(Comparison.IS, True, VALUES, "value", "the fact has another value"),
     "in": Operator(Comparison.IN, False, MEMBERS, "values", "the fact is one of these"),
-    "not_in": Operator(Comparison.IN, True, MEMBERS, "values", "the fact is none of these; a `null` is none of them"),
-    "has_any_of": Operator(Comparison.HAS_ANY_OF, False, TEXTS, "values", "the list holds at least one of these"),
+    "not_in": Operator(Comparison.IN, True, MEMBERS, "values", "the fact is none of these, or `null`"),
+    "has_any_of": Operator(Comparison.HAS_ANY_OF, False, TEXTS, "values", "the list contains at least one of these"),
     "has_none_of": Operator(
-        Comparison.HAS_ANY_OF, True, TEXTS, "values", "the list holds none of these; an empty list holds none"
+        Comparison.HAS_ANY_OF, True, TEXTS, "values", "the list contains none of these, or is empty"
     ),
     "has_other_than": Operator(
-        Comparison.HAS_OTHER_THAN, False, TEXTS, "values", "the list holds something else than these"
+        Comparison.HAS_OTHER_THAN, False, TEXTS, "values", "the list contains an item other than these"
     ),
     "first_is_in": Operator(Comparison.FIRST_IS_IN, False, TEXTS, "values", "the list's first item is one of these"),
-    "not_empty": Operator(Comparison.NOT_EMPTY, False, LISTS, "nothing", "the list has an item; `null` has none"),
+    "not_empty": Operator(Comparison.NOT_EMPTY, False, LISTS, "nothing", "the list is neither empty nor `null`"),
     "at_least": Operator(
-        Comparison.AT_LEAST, False, frozenset({FactKind.INTEGER}), "number", "the number is this or more"
+        Comparison.AT_LEAST, False, frozenset({FactKind.INTEGER}), "number", "the number is at least this"
     ),
     "present": Operator(
         Comparison.PRESENT,
@@ -93,7 +93,7 @@ WORDS: Final = tuple(word for word, op in OPERATORS.items() if op.takes == "noth
 
 
 def operators_for(fact: Fact) -> list[str]:
-    """The operators of a fact, in the language's order."""
+    """The operators that apply to a fact, in the order of ``OPERATORS``."""
     words = [word for word, op in OPERATORS.items() if fact.kind in op.kinds]
     if fact.nullable or fact.kind in {FactKind.PRESENCE, FactKind.VARIABLE}:
         return words

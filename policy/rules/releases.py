@@ -1,6 +1,6 @@
-"""The vLLM releases that the rules know, and which of them decides for a given version.
+"""The known vLLM releases, and which of them decides for a given version.
 
-Owns the resolution of any PEP 440 version to a known release, and how several releases are written.
+Owns the resolution of any PEP 440 version to a known release, and the text for several releases.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ MAX_VERSION = 64
 VARIANTS: Final = re.compile(
     r"(?:(?:cu\d{2,3}|cpu|rocm\d{0,4}(?:\.\d{1,2}){0,2}|xpu|tpu|x86[_.]64|amd64|aarch64|arm64|ubuntu\d{4})(?:[-_.]|$))+"
 )
-"""The official builds of a release for other hardware or systems, in local versions and tags of images."""
+"""The official builds of a release for other hardware or systems, as in local versions and image tags."""
 
 
 class UnknownRelease(PolicyError):
-    """No known release can decide for this version; the message names the known ones."""
+    """No known release decides for this version; the message names the known ones."""
 
 
 class InvalidVersion(PolicyError):
@@ -46,10 +46,7 @@ class Resolution(Struct, frozen=True, gc=False):
 
 
 def is_final(release: str) -> bool:
-    """Whether a text is a final release in vLLM's spelling, such as ``0.23.0``.
-
-    Pre-releases, post-releases and other spellings are not.
-    """
+    """Whether a text is a final release in vLLM's spelling, such as ``0.23.0``, and not a pre- or post-release."""
     try:
         version = Version(release)
     except ValueError:  # not a version, or a number with too many digits for ``int``
@@ -58,7 +55,7 @@ def is_final(release: str) -> bool:
 
 
 def is_variant(suffix: str) -> bool:
-    """Whether a text behind a release names official builds of it, such as ``cu129``; others may be changed code."""
+    """Whether the suffix of a release names an official build, such as ``cu129``; other builds may differ in code."""
     return VARIANTS.fullmatch(suffix) is not None
 
 
@@ -70,7 +67,7 @@ def series(release: str | Version) -> tuple[int, int]:
 
 
 def spans(releases: Collection[str], known: Sequence[str], separator: str = " to ") -> str:
-    """Releases as ranges of the known ones: ``0.22.0 to 0.24.0, 0.26.0``; empty if there are none."""
+    """Releases as ranges of the known ones, such as ``0.22.0 to 0.24.0, 0.26.0``; empty if there are none."""
     runs: list[list[str]] = []
     for index, release in enumerate(known):
         if release in releases:
@@ -99,11 +96,12 @@ class Releases:
         return Releases(self.known, self.resolve(version).decided_as)
 
     def _resolve(self, version: str | None, *, nearest: bool = False) -> Resolution:
-        """The release that decides for ``version``, a PEP 440 text with or without ``v``; ``None`` means the default.
+        """The release that decides for ``version`` (PEP 440, with or without ``v``), or the default for ``None``.
 
-        Only its release segment decides: the newest known patch of its minor series that is not above it decides, else
-        the first of the series. With ``nearest``, the closest known release decides for versions outside the known
-        series. A local version that is not an official variant is a custom build, which is not verified.
+        It depends on the release segment only: it is the newest known patch of the same minor series that is not newer
+        than ``version``, else the first of the series. With ``nearest``, versions outside the known series resolve to
+        the closest known release. A local version that is not an official variant is a custom build, which is not
+        verified.
 
         Raises:
             InvalidVersion: ``version`` is not a PEP 440 version.

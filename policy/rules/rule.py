@@ -1,7 +1,7 @@
 """Read a rule file, a condition file or ``releases.yaml``.
 
-Owns the content of a single file, checked as far as one file can be. What must hold between files is checked in
-``catalogue``; what effects mean is defined in ``effects``.
+Owns the content of single files and its checks. ``catalogue`` checks files against each other; ``effects`` defines the
+meaning of effects.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from policy.parser.fields import NAME, FieldReader, ReleaseRange
 from policy.rules import synonyms
 from policy.rules.condition_parser import read_condition
 from policy.rules.conditions import Condition, uses
-from policy.rules.effects import EFFECTS, Effect, Layer, Runner, Says, effects_of
+from policy.rules.effects import EFFECTS, Effect, Layer, Runner, TextField, effects_of
 from policy.rules.releases import Releases, is_final
-from policy.rules.suggestions import effect_meant
+from policy.rules.suggestions import suggest_effect
 from policy.rules.template import Template, read_template
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MAX_ORDER: Final = 10_000
 MAX_RELEASES: Final = 256
-SAYS: Final = tuple(str(says) for says in Says)
+TEXT_FIELDS: Final = tuple(str(says) for says in TextField)
 SCOPE_EFFECTS: Final[dict[str, tuple[str, ...]]] = {
     "requires_any": ("refuse-v1", "refuse-v2", "advise"),
     "unless": ("default-v1", "refuse-v1", "refuse-v2", "advise"),
@@ -39,28 +39,28 @@ SCOPE_EFFECTS: Final[dict[str, tuple[str, ...]]] = {
     "decided_by": ("advise",),
     "cleared_at_startup": ("exclude-v2", "exclude-v1"),
 }
-LISTING: Final = ("refuse-v1", "refuse-v2", "advise")
-RANGE_FIELDS: Final = (*SAYS, *SCOPE_EFFECTS, "when")
+EFFECTS_WITH_LISTS: Final = ("refuse-v1", "refuse-v2", "advise")
+RANGE_FIELDS: Final = (*TEXT_FIELDS, *SCOPE_EFFECTS, "when")
 RULE_REQUIRED: Final = ("id", "title", "effect", "why", "references", "releases")
 RULE_OPTIONAL: Final = ("remedy", "order", "gaps", *RANGE_FIELDS)
 HOUSE_REQUIRED: Final = ("owner", "review_by", "blocked_by")
 HOUSE_OPTIONAL: Final = ("until",)
 HOUSE_FIELDS: Final = {
     "owner": "the team that is responsible for the rule",
-    "review_by": "the day by which somebody must look at the rule again, such as `2027-01-31`; it holds afterwards too",
-    "blocked_by": "what prevents the removal of the rule: an issue, a measurement",
-    "until": "the last day on which the rule holds, in UTC; optional, and not before `review_by`",
+    "review_by": "the day by which the rule must be reviewed, such as `2027-01-31`; it still holds afterwards",
+    "blocked_by": "what prevents the removal of the rule, such as an issue or a measurement",
+    "until": "the last day on which the rule is in force, in UTC; optional, and not before `review_by`",
 }
 """The fields that only house rules have, with their meanings."""
-DATES: Final = ("review_by", "until")
-"""Those of them that are dates."""
+DATE_FIELDS: Final = ("review_by", "until")
+"""The fields of house rules that are dates."""
 LONG_AGO: Final = date.min
-"""A day on which every rule holds, and none is overdue."""
+"""A day on which every rule is in force and none is overdue."""
 NOTICE: Final = 30
-"""Days before its last one from which a rule's end is announced."""
+"""How many days before its last day a rule's end is announced."""
 DATE: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-ONLY_HOUSE: Final = "it is for house rules only; remove it, or move the file below `house/`"
-OF_CONDITION: Final = dict.fromkeys(
+HOUSE_ONLY: Final = "it is for house rules only; remove it, or move the file to `house/`"
+CONDITION_FIELDS: Final = dict.fromkeys(
     (*FACTS, "all", "any", "not", "uses"), "it belongs to the condition; write it below `when:`, indented"
 )
 EXAMPLES: Final = {
@@ -71,8 +71,8 @@ EXAMPLES: Final = {
     "vllm": '">=0.22,<0.24"',
     "when": "{model_config.is_moe: true}",
 }
-"""Values of fields, for messages about missing ones."""
-OF_RULE: Final = dict.fromkeys(
+"""Example values, for messages about missing fields."""
+RULE_ONLY_FIELDS: Final = dict.fromkeys(
     ("id", "title", "effect", "order", "why", "remedy", "references", "gaps", *HOUSE_FIELDS),
     "it is the same for all releases; move it to the rule, beside `releases`",
 )
@@ -80,10 +80,10 @@ OF_RULE: Final = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A rule in one range of releases; ``when`` is ``None`` if it always holds.
+    """A rule in one range of releases; ``when`` is ``None`` if the rule always fires.
 
-    ``requires_any`` and ``unless`` name effects or rules: one of ``requires_any`` must have fired, none of ``unless``
-    may have. ``runner`` and ``decided_by`` restrict an advisory to certain decisions. ``cleared_at_startup`` is the
+    ``requires_any`` and ``unless`` name effects or rules: at least one of ``requires_any`` must have fired, and none of
+    ``unless``. ``runner`` and ``decided_by`` restrict an advisory to certain decisions. ``cleared_at_startup`` is the
     condition under which a reason no longer applies when vLLM would refuse to start.
     """
 
@@ -99,7 +99,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One restriction with its history; ``order`` is its position in vLLM's own list, ``document`` the parsed file."""
+    """A rule with its history; ``order`` is its position in vLLM's own list, ``document`` the parsed file."""
 
     id: str
     layer: Layer
@@ -120,24 +120,24 @@ class Rule:
     gaps: tuple[tuple[ReleaseRange, str], ...] = ()
 
     def is_overdue(self, today: date) -> bool:
-        """Whether the rule holds and should have been reviewed before ``today``."""
+        """Whether the rule is in force and should have been reviewed before ``today``."""
         return self.review_by is not None and self.review_by < today and not self.has_ended(today)
 
     def has_ended(self, today: date) -> bool:
-        """Whether the last day on which the rule holds is over."""
+        """Whether the rule's last day is over."""
         return self.until is not None and self.until < today
 
     def ends_soon(self, today: date) -> bool:
-        """Whether the rule holds today and the last day on which it does is at most ``NOTICE`` days away."""
+        """Whether the rule is in force ``today`` and ends within ``NOTICE`` days."""
         return self.until is not None and 0 <= (self.until - today).days <= NOTICE
 
     def range_of(self, release: str) -> Range | None:
-        """The range that contains a release."""
+        """The range that contains a release, if there is one."""
         version = Version(release)
         return next((part for part in self.ranges if part.span.holds(version)), None)
 
     def uses_named(self, name: str) -> bool:
-        """Whether a condition of the rule uses the named condition ``name``, in any range."""
+        """Whether the rule uses the named condition ``name`` in any range."""
         conditions = (condition for part in self.ranges for condition in (part.when, part.cleared_at_startup))
         return any(use.name == name for condition in conditions if condition for use in uses(condition))
 
@@ -185,7 +185,8 @@ def _read_id(fields: Mapping[str, YamlNode], reader: FieldReader) -> str | None:
         reader.fault(node, f"invalid id {quoted(name)}; {advice}")
     elif name != stem:
         reader.fault(
-            node, f"the id {quoted(name)} is not the file's name; call the file `{name}.yaml`, or write `id: {stem}`"
+            node,
+            f"the id {quoted(name)} is not the file's name; rename the file to `{name}.yaml`, or write `id: {stem}`",
         )
     return name
 
@@ -202,7 +203,7 @@ def read_named(node: YamlNode, reader: FieldReader) -> NamedCondition | None:
         if "when" in parts and when is None:
             reader.fault(parts["when"], "a named condition that always holds has no effect; remove it")
         for use in uses(when) if when else ():
-            reader.fault(parts["when"], f"a named condition cannot use another ({quoted(use.name)}); write it out")
+            reader.fault(parts["when"], f"a named condition cannot use another ({quoted(use.name)}); write it in full")
         if span and when:
             ranges.append((span, when))
     return (
@@ -213,7 +214,7 @@ def read_named(node: YamlNode, reader: FieldReader) -> NamedCondition | None:
 
 
 def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
-    """A rule of the layer whose folder the file is in; ``None`` after a fault."""
+    """A rule of ``layer``; ``None`` after a fault."""
     is_house = layer is Layer.HOUSE
     fields = reader.fields(
         node,
@@ -222,8 +223,8 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
         RULE_OPTIONAL + (HOUSE_OPTIONAL if is_house else ()),
         synonyms=synonyms.RULE_FIELDS,
         elsewhere={
-            **({} if is_house else dict.fromkeys(HOUSE_FIELDS, ONLY_HOUSE)),
-            **OF_CONDITION,
+            **({} if is_house else dict.fromkeys(HOUSE_FIELDS, HOUSE_ONLY)),
+            **CONDITION_FIELDS,
             "vllm": "write it in a range: `releases:`, below it `- vllm: …`",
         },
         examples=EXAMPLES,
@@ -237,14 +238,15 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
         if not link.startswith("https://"):
             advice = "write a space after the dash" if link.startswith("-") else "write the whole address"
             reader.fault(fields["references"], f"expected an `https://` link, got {quoted(link)}; {advice}")
-    review_by, until = (_read_date(fields.get(name), reader) for name in DATES)
+    review_by, until = (_read_date(fields.get(name), reader) for name in DATE_FIELDS)
     if review_by and until and until < review_by:
         reader.fault(
             fields["until"],
-            f"the rule ends on {until}, before its review by {review_by}; move `review_by` to that day or before it",
+            f"the rule ends on {until}, before its review by {review_by}; "
+            "set `review_by` to that day or an earlier one",
         )
     items = reader.items(fields.get("releases"), "ranges", MAX_RELEASES)
-    _check_used(fields, items, reader)
+    _check_overridden(fields, items, reader)
     ranges = [part for item in items if (part := _read_range(item, fields, reader, effect))]
     gaps = [gap for item in reader.items(fields.get("gaps"), "gaps", MAX_RELEASES) if (gap := _read_gap(item, reader))]
     if not (name and effect and texts["title"] and texts["why"] and ranges) or reader.faults:
@@ -283,7 +285,7 @@ def _read_effect(fields: Mapping[str, YamlNode], reader: FieldReader, layer: Lay
             if others
             else f"unknown effect {quoted(word)} of the {layer} layer"
         )
-        reader.fault(node, f"{found}; legal: {listed(known)}{effect_meant(word, known)}")
+        reader.fault(node, f"{found}; legal: {listed(known)}{suggest_effect(word, known)}")
     return effect
 
 
@@ -327,31 +329,32 @@ def _read_gap(node: YamlNode, reader: FieldReader) -> tuple[ReleaseRange, str] |
 def _read_range(
     node: YamlNode, rule: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None
 ) -> Range | None:
-    """A range of a rule; fields that it does not have default to those of the rule."""
+    """A range of a rule; missing fields default to those of the rule."""
     own = reader.fields(
         node,
         "range of releases",
         ("vllm",),
         RANGE_FIELDS,
         synonyms=synonyms.RANGE_FIELDS,
-        elsewhere={**OF_RULE, **OF_CONDITION},
+        elsewhere={**RULE_ONLY_FIELDS, **CONDITION_FIELDS},
         examples=EXAMPLES,
     )
     fields = {**{name: rule[name] for name in RANGE_FIELDS if name in rule}, **own}
     span = reader.span(own.get("vllm"))
     if effect is not None:
         _check_fields(node, fields, reader, effect)
-    templates = [reader.once(fields[name], read_template) for name in SAYS if name in fields]
-    if effect is not None and effect.name not in LISTING:
+    templates = [reader.read_once(fields[name], read_template) for name in TEXT_FIELDS if name in fields]
+    if effect is not None and effect.name not in EFFECTS_WITH_LISTS:
         for template in templates:
             for name in template.lists if template else ():
                 reader.fault(
                     fields.get(effect.says, node),
-                    f"`{{{name}}}` is legal only with the effects {listed(LISTING)}; "
-                    "for others the list does not exist yet",
+                    f"`{{{name}}}` is legal only with the effects {listed(EFFECTS_WITH_LISTS)}; "
+                    "for other effects the list does not exist yet",
                 )
     when, cleared = (
-        reader.once(fields[name], read_condition) if name in fields else None for name in ("when", "cleared_at_startup")
+        reader.read_once(fields[name], read_condition) if name in fields else None
+        for name in ("when", "cleared_at_startup")
     )
     if "cleared_at_startup" in fields and cleared is None:
         reader.fault(
@@ -359,7 +362,7 @@ def _read_range(
         )
     runner = _read_runner(fields.get("runner"), reader)
     scope = {
-        name: reader.once(fields[name], _read_names) if name in fields else ()
+        name: reader.read_once(fields[name], _read_names) if name in fields else ()
         for name in ("requires_any", "unless", "decided_by")
     }
     if span is None or effect is None or len(templates) != 1 or templates[0] is None:
@@ -369,18 +372,16 @@ def _read_range(
     return Range(span=span, template=templates[0], when=when, runner=runner, cleared_at_startup=cleared, **scope)
 
 
-def _check_used(rule: Mapping[str, YamlNode], ranges: list[YamlNode], reader: FieldReader) -> None:
-    """Check that some range takes each field that the rule has for all of them."""
+def _check_overridden(rule: Mapping[str, YamlNode], ranges: list[YamlNode], reader: FieldReader) -> None:
+    """Check that each field that the rule has for all ranges is used by at least one."""
     for name in RANGE_FIELDS:
         if name in rule and ranges and all(isinstance(item.value, dict) and name in item.value for item in ranges):
-            reader.fault(
-                rule[name], f"each range has a `{name}` of its own, so this one has no effect; remove it", key=True
-            )
+            reader.fault(rule[name], f"each range has its own `{name}`, so this one has no effect; remove it", key=True)
 
 
 def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect) -> None:
-    """Check the fields that a rule of this effect must and must not have."""
-    others = [name for name in SAYS if name in fields and name != effect.says]
+    """Check for missing and illegal fields of a rule with this effect."""
+    others = [name for name in TEXT_FIELDS if name in fields and name != effect.says]
     for name in (str(effect.says), "when"):
         if name not in fields and not (name == effect.says and others):
             reader.fault(

@@ -1,7 +1,6 @@
-"""Words that authors of rules write for the words of the language, by meaning, as data.
+"""Words that rule authors write instead of the words of the language, by meaning.
 
-Owns the tables. How a message uses them is decided in ``suggestions``; words that are only misspelt are found by
-similarity instead.
+Owns the tables; ``suggestions`` uses them for messages, and finds misspelt words by similarity.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ CONDITIONS: Final = {
     "use": "uses",
     "condition": "uses",
 }
-"""Words of conditions."""
+"""Keywords of conditions."""
 
 AT_LEAST: Final = {
     ">=": 0,
@@ -37,7 +36,7 @@ AT_LEAST: Final = {
     "above": 1,
     "over": 1,
 }
-"""Comparisons that hold from a number on: how much more than their operand ``at_least`` has."""
+"""Lower bounds, with the number to add to their operand for ``at_least``."""
 BELOW: Final = {
     "<": 0,
     "lt": 0,
@@ -53,7 +52,7 @@ BELOW: Final = {
     "maximum": 1,
     "up_to": 1,
 }
-"""Comparisons that hold below a number: how much more than their operand the negated ``at_least`` has."""
+"""Upper bounds, with the number to add to their operand for a negated ``at_least``."""
 
 OPERATORS: Final = {
     "is": ("is", "has_any_of"),
@@ -117,7 +116,7 @@ OPERATORS: Final = {
     "non_empty": ("not_empty",),
     "nonempty": ("not_empty",),
 }
-"""For a word, the operators of its meaning; which one depends on the type of the fact."""
+"""The operators with the meaning of a word; the type of the fact determines which one applies."""
 
 FLAGS: Final = {
     "tp": "parallel_config.tensor_parallel_size",
@@ -160,7 +159,7 @@ FLAGS: Final = {
     "lora": "lora_config",
     "watermark_config": "watermark_config",
 }
-"""vLLM's flags, without their dashes and with underscores, and the facts that they set."""
+"""vLLM's flags, with underscores instead of dashes, and the facts that they set."""
 OBJECTS: Final = {
     "model": "model_config",
     "speculative": "speculative_config",
@@ -190,7 +189,7 @@ EFFECTS: Final = {
     "advisory": "advise",
     "note": "advise",
 }
-"""Effects by their meaning, for a layer that does not have the one that was written."""
+"""Effects with the same purpose, for a layer that does not have the given one."""
 
 REASON: Final = dict.fromkeys(("description", "reason", "rationale", "because", "comment"), "why")
 SOURCES: Final = dict.fromkeys(("reference", "refs", "link", "links", "url", "urls", "issue", "issues"), "references")

@@ -1,6 +1,6 @@
 """The text of a rule, in which ``{fact}`` is replaced by the fact's value.
 
-Owns parsing such a text and filling it in. A text can also have two lists, ``{unsupported_features}`` and
+Owns the parsing and filling of such texts. A text can also contain two lists, ``{unsupported_features}`` and
 ``{v1_unsupported_features}``: the features of the fired ``exclude-v2`` and ``exclude-v1`` rules, separated by commas.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.facts.facts import to_json
 from policy.facts.vocabulary import FACTS, INDEX, Malformed
 from policy.messages import quoted
-from policy.rules.suggestions import name_meant
+from policy.rules.suggestions import suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ UNSUPPORTED: Final = "unsupported_features"
 V1_UNSUPPORTED: Final = "v1_unsupported_features"
 LISTS: Final = (UNSUPPORTED, V1_UNSUPPORTED)
 MAX_VALUES: Final = 65_536
-"""Characters of all values in one text. A text may repeat a fact, and a fact may have megabytes."""
+"""The maximum length of all values in a text, which may repeat a fact of several megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with facts or lists in it; each of the ``parts`` is a text and the name that follows it."""
+    """A text with facts or lists; each of the ``parts`` is a literal text and the name that follows it."""
 
     text: str
     parts: tuple[tuple[str, str | None], ...]
@@ -48,11 +48,11 @@ class Template:
 
     @property
     def fixed(self) -> str | None:
-        """The text itself if no fact or list is in it, else ``None``."""
+        """The text if it contains no fact or list, else ``None``."""
         return "".join(text for text, _ in self.parts) if all(name is None for _, name in self.parts) else None
 
     def filled(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]]) -> str:
-        """The text with every value filled in; what exceeds ``MAX_VALUES`` is cut."""
+        """The text with all values filled in, which are cut to ``MAX_VALUES`` characters in total."""
         out = []
         left = MAX_VALUES
         for text, name in self.parts:
@@ -64,24 +64,25 @@ class Template:
         return "".join(out)
 
 
-def format_value(value: object, most: int = MAX_VALUES) -> str:
-    """A value as vLLM prints it, cut after ``most`` characters.
+def format_value(value: object, limit: int = MAX_VALUES) -> str:
+    """A value as vLLM prints it, cut after ``limit`` characters.
 
-    ``None`` and ``True`` are spelled so, texts are bare, lists have commas, and a malformed variable is its error.
+    Constants are as in Python, texts have no quotes, the items of a list are separated by commas, and a malformed
+    variable is shown as its error.
     """
     if isinstance(value, tuple):
-        return _joined([str(item) for item in to_json(value)], most)
+        return _joined([str(item) for item in to_json(value)], limit)
     text = value.error if isinstance(value, Malformed) else str(value)
-    return text if len(text) <= most else f"{text[:most]}…"
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
-def _joined(items: Sequence[str], most: int) -> str:
-    """The items with commas; of more than ``most`` characters the first items, and how many more there are."""
+def _joined(items: Sequence[str], limit: int) -> str:
+    """The items separated by commas; if that exceeds ``limit`` characters, the first items and the number of others."""
     joined = ", ".join(items)
-    if len(joined) <= most:
+    if len(joined) <= limit:
         return joined
     ends = accumulate(len(item) + len(", ") for item in items)
-    count = sum(1 for _ in takewhile(lambda end: end <= most, ends))
+    count = sum(1 for _ in takewhile(lambda end: end <= limit, ends))
     return ", ".join([*items[:count], f"… ({len(items) - count} more)"])
 
 
@@ -102,8 +103,8 @@ def read_template(node: YamlNode | None, reader: FieldReader) -> Template | None
         if name is not None and (name not in FACTS and name not in LISTS):
             reader.fault(
                 node,
-                f"unknown fact {quoted('{' + name + '}')}{name_meant(name, LISTS)}; docs/facts.md lists the facts, and "
-                "`{{` is a brace",
+                f"unknown fact {quoted('{' + name + '}')}{suggest_name(name, LISTS)}; "
+                "docs/facts.md lists the facts, and `{{` is a brace",
             )
         elif form or conversion:
             reader.fault(node, f"format specifiers are not supported in a text; write `{{{name}}}`")

@@ -1,8 +1,7 @@
 """Conditions in plain English, with vLLM's own names of facts.
 
-Owns the words of each operator of the rule language; nothing here knows a single rule. ``condition_changes`` describes
-changes of conditions. Names and values are written by a function of the caller, since Markdown and a terminal escape
-them differently.
+Owns the wording of each operator; nothing here depends on particular rules. ``condition_changes`` describes changes of
+conditions. The caller formats names and values, because Markdown and terminals escape them differently.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 MAX_VALUES: Final = 6
-"""The values of a list that are written out; the number of the others follows."""
+"""How many values of a list are shown; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How conditions are written: ``show`` formats a name or a value, ``most`` values of a list are written out."""
+    """How conditions are formatted: ``show`` formats a name or value; at most ``max_values`` of a list are shown."""
 
     show: Callable[[str], str]
-    most: int | None = MAX_VALUES
+    max_values: int | None = MAX_VALUES
 
     def condition(self, condition: Condition | None) -> str:
         """A condition as a clause: ``model_config.is_moe is true and …``, or ``always``."""
@@ -46,7 +45,7 @@ class Wording:
         return f"({self.condition(part)})" if isinstance(part, other) else self.condition(part)
 
     def predicate(self, leaf: Leaf) -> str:
-        """What a comparison says of its fact: ``is true``, ``is at least 2``, ``is none of a, b``."""
+        """The predicate of a comparison: ``is true``, ``is at least 2``, ``is none of a, b``."""
         operand, negated = leaf.operand, leaf.negated
         match leaf.test:
             case Comparison.IS if FACTS[leaf.fact].kind is FactKind.BOOLEAN:
@@ -76,21 +75,21 @@ class Wording:
                 return "is an integer or not set" if negated else "is not an integer"
 
     def values(self, values: Sequence[str], last: str = " or ") -> str:
-        """``a, b or c``; of more than ``most`` values the first ones and the number of the others."""
+        """``a, b or c``; if there are more than ``max_values`` values, the first ones and the number of others."""
         shown = list(map(self.show, values))
         if self.is_long(values):
-            return f"{', '.join(shown[: self.most])} and {len(shown) - len(shown[: self.most])} more"
+            return f"{', '.join(shown[: self.max_values])} and {len(shown) - len(shown[: self.max_values])} more"
         return last.join([*([", ".join(shown[:-1])] if shown[1:] else []), *shown[-1:]])
 
     def is_long(self, values: Sequence[str]) -> bool:
-        """Whether some of the values are only counted."""
-        return self.most is not None and len(values) > self.most
+        """Whether there are too many values to show all of them."""
+        return self.max_values is not None and len(values) > self.max_values
 
 
 def without_implied(parts: Iterable[Condition]) -> list[Condition]:
-    """The parts of an *and* without ``A is present`` where another part on ``A.b`` says so.
+    """The parts of an *and* without ``A is present`` where another part on ``A.b`` implies it.
 
-    A comparison that is negated, or with ``false``, would read as if it held without ``A`` too; it says nothing here.
+    A negated comparison, or one with ``false``, does not count: it would read as if it also held without ``A``.
     """
     parts = list(parts)
     said = {
@@ -103,5 +102,5 @@ def without_implied(parts: Iterable[Condition]) -> list[Condition]:
 
 
 def is_presence(leaf: Leaf) -> bool:
-    """Whether a comparison says that an object is present."""
+    """Whether a comparison requires that an object is present."""
     return leaf.test is Comparison.PRESENT and not leaf.negated and FACTS[leaf.fact].kind is FactKind.PRESENCE

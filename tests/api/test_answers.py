@@ -59,7 +59,7 @@ def test_no_answer_is_given_on_another_day(
 
     assert warnings() == [[]] * 4
     monkeypatch.setattr("service.state.answers.time", lambda: datetime(2199, 1, 1, tzinfo=UTC).timestamp())
-    overdue = "the house rule `kv-connector-fallback` was to be reviewed by 2027-06-30; its owner is inference-platform"
+    overdue = "the house rule `kv-connector-fallback` was due for review by 2027-06-30; its owner is inference-platform"
     assert warnings() == [[overdue]] * 4
 
 

@@ -748,8 +748,8 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("", "line 1, column 1: empty; there is no document"),
-        ("# nothing\n", "line 1, column 1: empty; there is no document"),
+        ("", "line 1, column 1: empty; expected a document"),
+        ("# nothing\n", "line 1, column 1: empty; expected a document"),
         ("facts: {\n", "line 1, column 8: not YAML"),
         ("facts:\n\t- x\n", "line 2, column 1: not YAML"),
         ("facts: {}\n explain: true\n", "line 2, column 2: not YAML"),
@@ -768,14 +768,14 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
         ("facts: {<<: 1}\n", "line 1, column 14: expected a map or a list of maps under `<<`, got `1`"),
         (
             "facts: !!python/object/apply:os.system [ls]\n",
-            "line 1, column 8: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not read",
+            "line 1, column 8: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not supported",
         ),
-        ("facts: !mine {}\n", "line 1, column 8: the tag `!mine` is not read; leave it out"),
+        ("facts: !mine {}\n", "line 1, column 8: the tag `!mine` is not supported; remove it"),
         (
             "facts: {}\nrequest_id: !!str 7\n",
-            "line 2, column 13: the tag `tag:yaml.org,2002:str` is not read; leave it out",
+            "line 2, column 13: the tag `tag:yaml.org,2002:str` is not supported; remove it",
         ),
-        ("facts: !!set {a}\n", "line 1, column 8: the tag `tag:yaml.org,2002:set` is not read; leave it out"),
+        ("facts: !!set {a}\n", "line 1, column 8: the tag `tag:yaml.org,2002:set` is not supported; remove it"),
         ("1: x\n", "line 1, column 1: expected a string as key, got `1`; put it in quotes"),
         ("null: x\n", "line 1, column 1: expected a string as key, got `null`; put it in quotes"),
         ("? [a]\n: x\n", "line 1, column 3: expected a string as key, got `[]`; put it in quotes"),

@@ -163,12 +163,10 @@ def test_a_rule_is_shown_as_its_file_has_it_with_its_layer_and_place(client: htt
         "review_by": "2027-06-30",
         "blocked_by": "https://github.com/vllm-project/vllm/issues/42846",
         "why": (
-            "Under V2 the KV cache has another layout, which broke connectors that were started with V1 on the other "
-            "side. "
-            "Upstream kept them on V1 for some days and never released that; this organisation does until 0.25, "
-            "where V2 becomes "
-            "the default of dense models. Broad on purpose: any `kv_transfer_config` counts, even one that names no "
-            "connector."
+            "Under V2 the KV cache has another layout, which broke connectors whose other side was started with V1. "
+            "Upstream kept connectors on V1 for some days, but in no release; this organisation does so until 0.25, "
+            "where V2 becomes the default for dense models. The condition is broad on purpose: any "
+            "`kv_transfer_config` counts, even without a connector."
         ),
         "remedy": "drop `--kv-transfer-config` and `--kv-offloading-size`, or set the variable to 1, for V2",
         "references": [

@@ -209,7 +209,7 @@ def test_a_model_that_a_bare_manifest_needs_is_asked_for_at_its_container(
 ) -> None:
     (item,) = items(client, document)
     pointer, wrapped = f"{place}/spec/template/spec/containers/0", '{"manifest": …, "model_configs": {…}}'
-    message = f"{NEEDED}; a manifest alone has no place for it, so send `{wrapped}`"
+    message = f"{NEEDED}; a manifest cannot contain it, so send `{wrapped}`"
     assert shown(item["problem"]) == ("model-config-needed", [(pointer, message)])
     (item,) = items(client, {"manifest": document, "model_configs": {"a/b": CONFIGS[NAME]}})
     assert "decision" in item

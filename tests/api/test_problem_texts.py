@@ -82,7 +82,7 @@ def text_of(problem: dict[str, Any]) -> str:
             place = f"{fault['file']}:{fault['line']}:{fault['column']}"
         lines.append(escape_line(f"{place}: {fault['message']}" if place else fault["message"]))
     if len(problem["errors"]) == 100:
-        lines.append("there may be more: reading ends after 100 faults")
+        lines.append("there may be more: at most 100 faults are reported")
     return "".join(f"{line}\n" for line in lines)
 
 

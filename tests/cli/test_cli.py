@@ -348,7 +348,7 @@ SMALLER = "write the file as JSON, which has no such limit, or in parts"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "{file}:1:1: empty; there is no document"),
+        ("", "{file}:1:1: empty; expected a document"),
         ("{", "{file}: not JSON: Input data was truncated"),
         ('[1, "x"', "{file}: not JSON: Input data was truncated"),
         (
@@ -504,7 +504,7 @@ def test_outside_the_project_the_bundled_rules_decide(run: Callable[..., Done], 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "candidate.yaml:1:1: empty; there is no document"),
+        ("", "candidate.yaml:1:1: empty; expected a document"),
         ("id: x\n", "house/x.yaml:1:1: the house rule has no `effect`; add it"),
         (
             CANDIDATE.replace("kv_connector:", "kv_conector:"),

@@ -180,7 +180,7 @@ def test_the_explain_flag_applies_to_each_container(call: Call, model_config: st
         ("a: &a [*a]\n", "-:1:8: the alias `*a` refers to a value that contains it"),
         (
             "a: !!python/object/apply:os.system [true]\n",
-            "-:1:4: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not read; leave it out",
+            "-:1:4: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not supported; remove it",
         ),
         ('{"deployment": ', "-: not JSON: "),
         ("- 1\n- 2\n", "expected an object, got `[1, 2]`; write a request such as "),
@@ -335,7 +335,7 @@ HTTP_TERMS = re.compile(
         ("decide --model-config NAMED", UNTAGGED, "; state it with `--vllm-version`"),
         ("dry-run", UNTAGGED, "expected one deployment, got a manifest; `decide --explain` explains each"),
         ("dry-run --remove nothing", '{"facts": {}}', "--remove: unknown rule `nothing`"),
-        ("decide", "", "empty; there is no document"),
+        ("decide", "", "empty; expected a document"),
         ("decide", "\ufeff{}", ""),
         ("decide", "{}", "none of `facts`, `deployment`, `manifest`; add one, "),
         ("rules diff ./rules ./rules --fleet", OTHER_MODEL, f"; {GIVE}"),

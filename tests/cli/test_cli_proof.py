@@ -520,7 +520,7 @@ def test_a_refuted_claim_exits_with_1_and_names_its_rule(
 ) -> None:
     folder = write_rules({"all": [{"model_config.is_moe": True}, {"model_config": "absent"}]})
     done = call("rules", "prove", folder, "--format", form)
-    message = "in 0.23.0, unreachable rule: no facts fulfil its condition; correct it, or remove the range"
+    message = "in 0.23.0, unreachable rule: no facts meet its condition; correct it, or remove the range"
     path = f"{folder}/upstream/moe.yaml"
     assert done.code == 1
     assert (

@@ -139,7 +139,7 @@ def test_unknown_ids_to_remove_are_faults(sources: Sources) -> None:
 
 def test_a_candidate_that_is_given_twice_is_a_fault(sources: Sources) -> None:
     with pytest.raises(
-        RulesInvalid, match=r"^rules\[2\]:1:1: the rule `twice` is also rules\[0\]; give each rule once$"
+        RulesInvalid, match=r"^rules\[2\]:1:1: the rule `twice` is already in rules\[0\]; send each rule once$"
     ):
         overlay(sources.rules, [rule("twice"), rule("once"), rule("twice", effect="force-v2")], [])
 
@@ -164,7 +164,7 @@ def test_all_candidates_that_cannot_be_overlaid_are_reported_at_once(sources: So
         )
     message = "the rule has no `id` in lower-case words with hyphens; add it"
     assert [str(fault) for fault in raised.value.faults] == [
-        "rules[0]:1:1: empty; there is no document",
+        "rules[0]:1:1: empty; expected a document",
         f"rules[1]:1:1: {message}",
         f"rules[2]:1:1: {message}",
         f"rules[3]:1:1: {message}",
@@ -237,9 +237,9 @@ def test_faults_of_the_request_are_reported(sources: Sources) -> None:
 
 
 def test_rules_that_the_engine_refuses_are_reported(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("policy.engine.compiler.UNGROUPED", 0)
+    monkeypatch.setattr("policy.engine.compiler.MAX_UNGROUPED", 0)
     monkeypatch.setattr("policy.engine.compiler.MAX_GROUPS", 0)
-    assert run_job(job(sources)) == SandboxResult(failed="11 conditions are more than the 0 that one release can have")
+    assert run_job(job(sources)) == SandboxResult(failed="expected at most 0 conditions in a release, got 11")
 
 
 def test_a_result_is_unchanged_by_encoding_and_decoding(sources: Sources) -> None:
@@ -423,7 +423,7 @@ def test_many_long_lists_are_evaluated_within_the_limits(sources: Sources) -> No
         (
             "bytearray(2 << 30)",
             1,
-            "the candidate rules took more memory than a dry run may; make their conditions simpler",
+            "the candidate rules need more memory than a dry run may use; make their conditions simpler",
         ),
     ],
     ids=["time", "crash", "memory"],

@@ -155,8 +155,8 @@ def test_a_deployment_that_will_not_start_gets_this_decision(policy: Policy, cat
                 "decisive": False,
                 "feature": None,
                 "message": error,
-                "remedy": "switch the listed features off, or remove VLLM_USE_V2_MODEL_RUNNER=1 so that V1 can be "
-                "taken",
+                "remedy": "switch the listed features off, or remove VLLM_USE_V2_MODEL_RUNNER=1 so that vLLM can "
+                "choose V1",
                 "facts": {},
             },
         ],
@@ -708,7 +708,7 @@ def test_an_unverified_release_has_a_warning(
     assert decided(policy, {"model_config": QWEN3}, version, **members).warnings == warnings
 
 
-OVERDUE = ["the house rule `kv-connector-fallback` was to be reviewed by 2027-06-30; its owner is inference-platform"]
+OVERDUE = ["the house rule `kv-connector-fallback` was due for review by 2027-06-30; its owner is inference-platform"]
 
 
 @pytest.mark.parametrize(

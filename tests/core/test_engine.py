@@ -20,7 +20,7 @@ import durable_rules_engine as rete
 import pytest
 
 from policy.decision.ruleset import Ruleset
-from policy.engine.compiler import GROUP, MAX_GROUPS, check_collisions, compile_rules, fnv1a
+from policy.engine.compiler import GROUP_SIZE, MAX_GROUPS, check_collisions, compile_rules, fnv1a
 from policy.engine.rete import Engine
 from policy.errors import EngineFailed, RequestInvalid
 from policy.facts.facts import read_facts
@@ -450,21 +450,16 @@ def test_rules_with_alternatives_that_all_hold_fire_or_are_refused(count: int) -
 
 
 def test_the_maximum_number_of_rules_can_fire_at_once() -> None:
-    rules = rules_of(*({SIZES[n % 4]: {"at_least": n // 4 + 2}} for n in range(GROUP * MAX_GROUPS)))
+    rules = rules_of(*({SIZES[n % 4]: {"at_least": n // 4 + 2}} for n in range(GROUP_SIZE * MAX_GROUPS)))
     facts = read_facts(ALL_LARGE, (0, 33), "", [])
     ruleset = Ruleset(rules, (0, 33))
-    assert ruleset.fired(facts) == tuple(range(1, GROUP * MAX_GROUPS + 1))
+    assert ruleset.fired(facts) == tuple(range(1, GROUP_SIZE * MAX_GROUPS + 1))
 
 
 def test_more_rules_than_the_maximum_are_refused() -> None:
-    rules = rules_of(*[{"lora_config": "present"}] * (GROUP * MAX_GROUPS + 1))
-    with pytest.raises(
-        EngineFailed,
-        match=(
-            rf"^{GROUP * MAX_GROUPS + 1} conditions are more than the "
-            rf"{GROUP * MAX_GROUPS} that one release can have$"
-        ),
-    ):
+    rules = rules_of(*[{"lora_config": "present"}] * (GROUP_SIZE * MAX_GROUPS + 1))
+    most = GROUP_SIZE * MAX_GROUPS
+    with pytest.raises(EngineFailed, match=f"^expected at most {most} conditions in a release, got {most + 1}$"):
         compile_rules(rules, (0, 33))
 
 

@@ -86,7 +86,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "large file": (
         "house/a.yaml",
         lambda path: write(path, MAX_BYTES + 1),
-        f"{MAX_BYTES + 1} bytes, more than the {MAX_BYTES} of a rule file; split it",
+        f"expected at most {MAX_BYTES} bytes, got {MAX_BYTES + 1}; split the file",
     ),
     "file without a size": (
         "house/a.yaml",
@@ -160,7 +160,7 @@ def test_the_total_size_of_the_files_of_a_folder_is_limited(folder: Path) -> Non
     for number in range(MAX_TOTAL // MAX_BYTES + 1):
         write(folder / f"{number}.yaml", MAX_BYTES)
     assert faults_of(folder) == [
-        ("", f"the rule files are larger than {MAX_TOTAL} bytes together; remove files that are not rules")
+        ("", f"the rule files have more than {MAX_TOTAL} bytes in total; remove files that are not rules")
     ]
 
 

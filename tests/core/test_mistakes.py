@@ -117,10 +117,10 @@ def test_each_schema_has_the_effects_of_its_layer(layer: Layer, effect: str) -> 
 
 def test_only_the_message_about_a_rule_repeats_a_line() -> None:
     text = "password: @secret\n"
-    for repeats in (False, True):
+    for quotes_line in (False, True):
         with pytest.raises(RulesInvalid) as raised:
-            read_yaml(text, "a.yaml", repeats=repeats)
-        assert ("secret" in str(raised.value)) is repeats
+            read_yaml(text, "a.yaml", quotes_line=quotes_line)
+        assert ("secret" in str(raised.value)) is quotes_line
 
 
 def test_synonyms_lead_to_words_of_the_language() -> None:

@@ -95,7 +95,7 @@ BROKEN: dict[str, BrokenEntry] = {
         b"house",
         LINK,
         lambda r: r.blob(b"../other"),
-        "house:1:1: a symbolic link, which is not followed in a git tree; commit the files in its place",
+        "house:1:1: a symbolic link, which is not followed in a git tree; commit the files instead",
     ),
     "link to a file": (b"a.yaml", LINK, lambda r: r.blob(b"b.yaml"), "a.yaml:1:1: a symbolic link"),
     "link that is missing": (b"a.yaml", LINK, lambda _: NOWHERE, "a.yaml:1:1: a symbolic link"),
@@ -111,7 +111,7 @@ BROKEN: dict[str, BrokenEntry] = {
         b"house",
         FOLDER,
         lambda r: r.blob(b"b"),
-        "house:1:1: the object 63d8dbd40c23 is of another kind than its entry says; run `git fsck`",
+        "house:1:1: the object 63d8dbd40c23 is not of the kind that its entry states; run `git fsck`",
     ),
     "tree as a blob": (b"a.yaml", FILE, lambda r: r.tree(b"b.yaml", FILE, r.blob(b"b")), "a.yaml:1:1: the object "),
     "other ending": (b"a.yml", FILE, lambda r: r.blob(b"a"), "a.yml:1:1: rule files end in `.yaml`; rename it"),
@@ -125,7 +125,7 @@ BROKEN: dict[str, BrokenEntry] = {
         b"a.yaml",
         FILE,
         lambda r: r.blob(b"#" * (MAX_BYTES + 1)),
-        f"a.yaml:1:1: {MAX_BYTES + 1} bytes, more than the {MAX_BYTES} of a rule file; split it",
+        f"a.yaml:1:1: expected at most {MAX_BYTES} bytes, got {MAX_BYTES + 1}; split the file",
     ),
     "not UTF-8": (
         b"a.yaml",
@@ -200,7 +200,7 @@ def test_the_total_size_of_the_files_of_a_revision_is_limited(repository: Reposi
     for number in range(MAX_TOTAL // MAX_BYTES + 1):
         repository.rules.add(f"{number}.yaml".encode(), FILE, repository.blob(b"#" * MAX_BYTES))
     assert faults_of(repository, repository.commit()) == [
-        f":1:1: the rule files are larger than {MAX_TOTAL} bytes together; remove files that are not rules"
+        f":1:1: the rule files have more than {MAX_TOTAL} bytes in total; remove files that are not rules"
     ]
 
 

@@ -92,7 +92,7 @@ def test_an_end_is_announced_for_thirty_days_and_reported_afterwards(policy_with
 
 def test_a_review_is_overdue_only_while_the_rule_holds(sources: Sources) -> None:
     policy = Policy(load(with_end(sources, review_by="2027-02-27")))
-    overdue = f"the house rule `{RULE}` was to be reviewed by 2027-02-27; its owner is inference-platform"
+    overdue = f"the house rule `{RULE}` was due for review by 2027-02-27; its owner is inference-platform"
     assert [ask(policy, KV, day).warnings for day in (BEFORE, UNTIL, AFTER)] == [
         [overdue, SOON],
         [overdue, SOON],

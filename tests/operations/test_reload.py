@@ -183,7 +183,7 @@ def broken(folder: Path, kind: str) -> str:
             return f"{RULE}:{line}:"
         case "failing case":
             edit(folder / CASES, ", kv_transfer_config: {}}", "}")
-            return f"{CASES}:8:1: the case `one that names no connector does too` fails at 0.23.0"
+            return f"{CASES}:8:1: the case `a KV config that names no connector does too` fails at 0.23.0"
         case "broken cases":
             edit(folder / CASES, "cases:", "casse:")
             return f"{CASES}:"

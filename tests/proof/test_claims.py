@@ -70,7 +70,7 @@ FAULTY_RULES: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
         [
             (
                 "upstream/never.yaml",
-                "in 0.22.0 to 0.23.0, unreachable rule: no facts fulfil its condition; correct it, or remove the range",
+                "in 0.22.0 to 0.23.0, unreachable rule: no facts meet its condition; correct it, or remove the range",
             )
         ],
     ),

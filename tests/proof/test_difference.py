@@ -19,7 +19,7 @@ from policy.proof.difference import ProofFailed, ProofOutcome, differences
 from policy.proof.edit import Edit, edit_of
 from policy.proof.replay import Replay
 from policy.proof.space import Choice, Space
-from policy.proof.symbolic import Symbolic
+from policy.proof.symbolic import SymbolicRules
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 from policy.rules.releases import series
@@ -54,7 +54,7 @@ def conditions(policy: Policy, release: str) -> list[Any]:
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_symbolic_rules_agree_with_the_engine(policy: Policy, release: str) -> None:
     space = Space(conditions(policy, release))
-    side = Symbolic(policy.catalogue.rules_of(release), space, series(release))
+    side = SymbolicRules(policy.catalogue.rules_of(release), space, series(release))
     replay = Replay((policy, release), (policy, release))
     solver = z3.SolverFor("QF_FD")
     solver.add(space.laws)

@@ -339,7 +339,7 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
         (
             {"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": "<<: {llm_configs: []}"}},
             "/spec/serveConfigV2",
-            "line 1, column 1: merge keys (`<<`) are not read; write the fields out",
+            "line 1, column 1: merge keys (`<<`) are not supported; repeat the fields",
         ),
         (
             {"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": "llm_configs: 3"}},
