@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.intake.command.expansion import MAX_COPIED, MAX_FILLED, MAX_TEXT, MAX_WORDS, ShellSyntaxError
-from policy.intake.command.kubernetes_references import expand_references as known
+from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.shell import split
 from policy.intake.command.words import Pattern, Unknown
 
@@ -467,7 +467,7 @@ def test_a_text_that_is_no_command_says_where(text: str, said: str) -> None:
     ],
 )
 def test_kubernetes_fills_in_what_is_there_and_leaves_the_rest(word: str, filled: str, kind: type) -> None:
-    found = known(word, ENV)
+    found = expand_references(word, ENV)
     assert (found, type(found)) == (filled, kind)
 
 

@@ -16,18 +16,9 @@ if TYPE_CHECKING:
 
 LONG: Final = frozenset(
     {
-        *(
-            "debug",
-            "debugger",
-            "dump-po-strings",
-            "dump-strings",
-            "help",
-            "init-file",
-            "login",
-            "noediting",
-            "noprofile",
-        ),
-        *("norc", "posix", "pretty-print", "protected", "rcfile", "restricted", "verbose", "version", "wordexp"),
+        *("debug", "debugger", "dump-po-strings", "dump-strings", "help", "init-file", "login", "noediting"),
+        *("noprofile", "norc", "posix", "pretty-print", "protected", "rcfile", "restricted", "verbose", "version"),
+        "wordexp",
     }
 )
 """The long options of bash, which it reads before the others, with one dash or two."""
