@@ -831,6 +831,7 @@ INSTALLED: list[tuple[str, str | None]] = [
     ("python3 -m pip install torch vllm==0.33.0\nexec vllm serve m", "0.33.0"),
     ("sudo pip install vllm==0.33.0; vllm serve m", "0.33.0"),
     ("cd /x && pip install vllm==0.33.0 && vllm serve m", "0.33.0"),
+    ("a || b && pip install vllm==0.33.0 && vllm serve m", "0.33.0"),
     ("pip install vllm==0.32.0; pip install vllm==0.33.0; vllm serve m", "0.33.0"),
     ("uvx vllm@0.33.0 serve m", "0.33.0"),
     ("uvx --from vllm==0.33.0 vllm serve m", "0.33.0"),
@@ -846,6 +847,7 @@ INSTALLED: list[tuple[str, str | None]] = [
             *("pip install .;", "pip install ./vllm.whl;", "pip install git+https://github.com/vllm-project/vllm;"),
             *('pip install "vllm==$V";', "git checkout v0.33.0 && pip install -e . &&", "uv sync;", "uv add vllm;"),
             *("[ -d /x ] && pip install vllm==0.33.0;", "pip install x || pip install vllm==0.33.0;"),
+            *("a && pip install vllm==0.33.0 || b &&", "a || pip install vllm==0.33.0 &&"),
             *(
                 "if x; then pip install vllm==0.33.0; fi;",
                 "bash -c 'pip install vllm==0.33.0';",

@@ -47,13 +47,15 @@ class Chain(Struct, gc=False):
     """Commands joined by `&&` and `||`, of which the later ones may not run.
 
     ``joiner`` is the operator before the current command, ``is_waiting`` says that this command has not begun.
-    ``doubtful`` has the variables set by a command that may not run.
+    ``doubtful`` has the variables set by a command that may not run. ``group`` stands for the commands between two
+    `||`: one of them runs only if those before it in the group have run.
     """
 
     joiner: str = ""
     is_waiting: bool = False
     is_conditional: bool = False
     doubtful: list[str] = []
+    group: object = field(default_factory=object)
 
 
 class VariablesSnapshot(Struct, frozen=True, gc=False):
