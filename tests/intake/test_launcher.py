@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from policy.errors import RequestFault
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text, starts_vllm
 from policy.intake.command.vllm_command import REMEDY, UnreadableCommand
 from policy.intake.command.words import Unknown
-from policy.intake.command_line import CommandLine
+from policy.intake.command_line import CommandLine, Installation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 PLACES = [f"args[{index}]" for index in range(40)]
 ENV = {"MODEL": "org/m", "TP": "4", "HIDDEN": None}
 SERVER = "vllm.entrypoints.openai.api_server"
+BY_UV = Installation(None, "`uv` may run another vLLM than the image's")
+LOGIN = "`bash` reads start-up files before its script, and they may set any variable"
 
 
 def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
@@ -52,9 +55,8 @@ def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
     ],
 )
 def test_the_words_after_vllm_serve_are_its_own(words: list[str], found: list[str], first: int) -> None:
-    line, faults = read(words)
-    assert (line.words, line.places, line.env, line.serve) == (found, PLACES[first : len(words)], {}, True)
-    assert (line.warnings, line.doubts, faults) == ([], [], [])
+    installation = BY_UV if words[:1] == ["uv"] else None
+    assert read(words) == (CommandLine(found, PLACES[first : len(words)], installation=installation), [])
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,10 @@ def test_the_command_of_a_script_that_starts_vllm_is_read(
     assert read_text(script, ENV, faults, "/a") == CommandLine(words, ["args"] * len(words), env, serve)
     for shell in (["sh", "-c"], ["/bin/bash", "-ec"], ["bash", "-e", "-o", "pipefail", "-c"], ["bash", "-c", "-x"]):
         assert read([*shell, script]) == (CommandLine(words, [PLACES[len(shell)]] * len(words), env, serve), [])
+    of_login = {**dict.fromkeys(ENV), **env}
+    warnings = [f"{LOGIN}; variables are not certain"]
+    line = CommandLine(words, [PLACES[2]] * len(words), of_login, serve, warnings, [LOGIN])
+    assert read(["/bin/bash", "-lc", script]) == (line, [])
     assert faults == []
 
 
@@ -145,9 +151,26 @@ NAMED_VLLM = [
 @pytest.mark.parametrize("before", NAMED_VLLM)
 def test_a_value_named_vllm_is_not_the_program(before: str) -> None:
     words = [*before.split(), "vllm", "serve", "org/m", "--port", "1"]
-    line, faults = read(words)
-    assert (line.words, line.places, faults) == (words[-3:], PLACES[len(words) - 3 : len(words)], [])
+    assert read(words) == (line_after(before, words[-3:], PLACES[len(words) - 3 : len(words)]), [])
     assert starts_vllm(words, ENV) is True
+
+
+CHANGING: Final = frozenset({"sudo", "conda", "micromamba", "mamba", "pixi", "mpirun"})
+WITH_PACKAGES: Final = frozenset({"conda", "micromamba", "mamba", "pixi", "uv", "uvx", "poetry"})
+
+
+def line_after(before: str, words: list[str], places: list[str]) -> CommandLine:
+    program = before.split(maxsplit=1)[0]
+    doubts = [f"`{program}` may change the variables of what it starts"] if program in CHANGING else []
+    unknown: dict[str, str | None] = dict.fromkeys(ENV) if doubts or "env -i" in before else {}
+    return CommandLine(
+        words,
+        places,
+        {**unknown, "A": "b"} if "A=b" in before else unknown,
+        warnings=[f"{doubt}; variables are not certain" for doubt in doubts],
+        doubts=doubts,
+        installation=replace(BY_UV, cause=BY_UV.cause.replace("uv", program)) if program in WITH_PACKAGES else None,
+    )
 
 
 V2: Final = "VLLM_USE_V2_MODEL_RUNNER"
@@ -412,9 +435,10 @@ def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
     ] == [("/a", True)]
 
 
+@pytest.mark.parametrize("before", [[], ["A=b"], ["A=b", "C="]])
 @pytest.mark.parametrize("path", ["./A=b", "/x/A=b", "../a/A=b="])
-def test_a_path_that_ends_as_an_assignment_is_a_program(path: str) -> None:
-    line, (fault,) = read([path, "vllm", "serve", "m"])
+def test_a_path_that_ends_as_an_assignment_is_a_program(path: str, before: list[str]) -> None:
+    line, (fault,) = read([*before, path, "vllm", "serve", "m"])
     assert (line.words, fault.message.partition(",")[0]) == (
         [],
         f"`{path.rpartition('/')[2]}` has vLLM's server among its arguments and may start it",
@@ -885,3 +909,19 @@ def test_another_vllm_that_a_script_installs_or_runs_is_that_one(script: str, ve
 def test_what_installs_no_other_vllm_before_the_start_leaves_the_image_s(script: str) -> None:
     line, faults = read(["bash", "-c", script])
     assert (line.words, line.installation, faults) == (["m"], None, [])
+
+
+@pytest.mark.parametrize(
+    ("script", "doubts"),
+    [
+        ("bash -lc 'vllm serve m'", [LOGIN]),
+        ("bash -lc \"bash -lc 'vllm serve m'\"", [LOGIN]),
+        ('bash -lc "bash -ic \'bash -lc \\"vllm serve m\\"\'"', [LOGIN]),
+        ("sudo bash -c 'sudo vllm serve m'", ["`sudo` may change the variables of what it starts"]),
+    ],
+)
+def test_a_doubt_about_variables_is_given_once(script: str, doubts: list[str]) -> None:
+    line, faults = read(["bash", "-lc", script])
+    assert faults == []
+    expected = [*doubts, *([] if LOGIN in doubts else [LOGIN])]
+    assert (line.doubts, line.warnings) == (expected, [f"{doubt}; variables are not certain" for doubt in expected])

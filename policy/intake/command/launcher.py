@@ -203,8 +203,8 @@ def _vllm(
     if found is None:
         return doubts[0] if doubts else offline_engine(words, places)
     if isinstance(found, ServerCommand):
-        found.doubts.extend(changes[:1])
-        found.warnings.extend(f"{change}; variables are not certain" for change in changes[:1])
+        for change in changes[:1]:
+            _doubt_variables(found, change)
         if found.installation is None and runs:
             found = replace(found, installation=runs[-1])
     return found
@@ -253,8 +253,7 @@ def _program(
             if own is given:
                 budget.copy(len(given))
                 own = given.copy()
-            options = EnvWords(words, places, at + (program == "env"))
-            options.read(own, env, budget)
+            options = _read_variables(words, places, at, own, env, budget)
             words, places, at, end = options.words, options.places, options.at, len(options.words)
         elif program in OTHER_SCRIPTS:
             return None
@@ -295,6 +294,22 @@ def _program(
         else:
             return other_program(words, places, at)
     return None
+
+
+def _read_variables(
+    words: list[str], places: list[str], at: int, own: dict[str, str | None], env: Variables, budget: ExpansionBudget
+) -> EnvWords:
+    """Read `env`, or assignments before a command, of which names are as in a shell; they are added to ``own``."""
+    options = EnvWords(words, places, at)
+    if words[at].rpartition("/")[2] == "env":
+        options.at += 1
+        options.read(own, env, budget)
+        return options
+    while options.at < len(words) and (assignment := ASSIGNMENT.match(words[options.at])) is not None:
+        word = words[options.at]
+        own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
+        options.at += 1
+    return options
 
 
 def _eval(
@@ -409,9 +424,15 @@ def _doubtful(
         return found
     budget.copy(len(env) + len(found.env))
     unknown: dict[str, str | None] = {name: None for name, value in env.items() if found.env.get(name, value) == value}
-    found.doubts.append(doubt)
-    found.warnings.append(f"{doubt}; variables are not certain")
+    _doubt_variables(found, doubt)
     return replace(found, env=found.env | unknown)
+
+
+def _doubt_variables(found: ServerCommand, why: str) -> None:
+    """Add a doubt about the variables of a command with its warning, once if several programs around it give it."""
+    if why not in found.doubts:
+        found.doubts.append(why)
+        found.warnings.append(f"{why}; variables are not certain")
 
 
 def _in_script(
