@@ -174,7 +174,7 @@ def _derive(
         unknown_variables,
         command.doubts,
         options.launch_errors,
-        command.installation,
+        command.installation or deployment.installation,
     )
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from policy.errors import RequestFault
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
-from policy.intake.command.launcher import read_command, read_text, starts_vllm
+from policy.intake.command.launcher import find_server, read_command, read_text
 from policy.intake.command.vllm_command import REMEDY, UnreadableCommand
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import CommandLine, Installation
@@ -25,6 +25,11 @@ ENV = {"MODEL": "org/m", "TP": "4", "HIDDEN": None}
 SERVER = "vllm.entrypoints.openai.api_server"
 BY_UV = Installation(None, "`uv` may run another vLLM than the image's")
 LOGIN = "`bash` reads start-up files before its script, and they may set any variable"
+
+
+def starts_vllm(words: list[str], env: Mapping[str, str | None]) -> bool | UnreadableCommand:
+    found = find_server(words, env)
+    return found if isinstance(found, UnreadableCommand) else found is not None
 
 
 def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
@@ -857,10 +862,19 @@ INSTALLED: list[tuple[str, str | None]] = [
     ("cd /x && pip install vllm==0.33.0 && vllm serve m", "0.33.0"),
     ("a || b && pip install vllm==0.33.0 && vllm serve m", "0.33.0"),
     ("pip install vllm==0.32.0; pip install vllm==0.33.0; vllm serve m", "0.33.0"),
+    ("pip --proxy x install vllm==0.33.0; vllm serve m", "0.33.0"),
+    ("pip -q --log x --proxy=y --retries 5 install vllm==0.33.0; vllm serve m", "0.33.0"),
+    ("uv --project x pip --offline install vllm==0.33.0; vllm serve m", "0.33.0"),
+    ("pip install vllm==0.33.0+cu129; vllm serve m", "0.33.0+cu129"),
+    ("pip install vllm===0.33.0rc1.dev5; vllm serve m", "0.33.0rc1.dev5"),
+    ("pip install vLLM[audio]==0.33.0 ray[default] torch==2.*; vllm serve m", "0.33.0"),
+    ('pip install "vllm [audio,video] == 0.33.0" "torch==$T"; vllm serve m', "0.33.0"),
     ("uvx vllm@0.33.0 serve m", "0.33.0"),
+    ("uvx vllm[audio]@0.33.0 serve m", "0.33.0"),
     ("uvx --from vllm==0.33.0 vllm serve m", "0.33.0"),
     ("uvx --from=vllm==0.33.0 vllm serve m", "0.33.0"),
     ("uv run --with vllm==0.33.0 vllm serve m", "0.33.0"),
+    ("uv run --with vllm==0.33.0+cu129 --with ray[default] vllm serve m", "0.33.0+cu129"),
     ("uv tool run 'vllm[audio]==0.33.0' serve m", "0.33.0"),
     ("pipx run --spec vllm==0.33.0 vllm serve m", "0.33.0"),
     ("pip install vllm==0.32.0; uvx vllm@0.33.0 serve m", "0.33.0"),
@@ -879,6 +893,22 @@ INSTALLED: list[tuple[str, str | None]] = [
             ),
             *("export PATH=/opt/v/bin:$PATH;", "PYTHONPATH=/x", "conda run -n vllm033", "conda activate x;", "uv run"),
             *(". /x/bin/activate;", "pip install -t /x vllm==0.33.0;", "uvx --from vllm", "uvx --from 'vllm>0.3'"),
+            *(
+                "uv --project x add vllm;",
+                "uv --quiet --directory x sync;",
+                "poetry -C x install;",
+                "uv pip sync r.txt;",
+            ),
+            *("micromamba -r x install vllm;", "pixi --color always add vllm;", "conda -q activate x;"),
+            *("pip --proxy x install vllm;", "pip --proxy x install -e .;", "pip install 'vllm; x>\"1\"';"),
+            *(
+                "pip install *.whl;",
+                "pip install v[l]lm;",
+                "pip install $P;",
+                "pip install torch==$T;",
+                "pip install a?;",
+            ),
+            *('pip install "vllm[audio]==$V";', "pip install vllm==0.33.*;", "pip install {a,vllm}==0.33.0;"),
         )
     ),
 ]
@@ -891,6 +921,9 @@ def test_another_vllm_that_a_script_installs_or_runs_is_that_one(script: str, ve
         assert (line.words, faults) == (["m"], [])
         assert line.installation is not None
         assert line.installation.version == version
+        cause = line.installation.cause
+        assert (" may " in cause) is (version is None)
+        assert version is None or f" vLLM {version}" in cause
 
 
 @pytest.mark.parametrize(
@@ -904,6 +937,11 @@ def test_another_vllm_that_a_script_installs_or_runs_is_that_one(script: str, ve
             "apt install x; vllm serve m",
         ),
         *("vllm serve m; pip install vllm==0.33.0", "nohup vllm serve m"),
+        *("apt-get install -y bash; vllm serve m", "sudo apt-get -q install -y python3-pip zsh && vllm serve m"),
+        *("apk add bash; vllm serve m", "dnf -y install uv sh; vllm serve m", "yum install conda; vllm serve m"),
+        *("pip install ray[default]; vllm serve m", "pip install ray[default]==2.9 torch==2.*; vllm serve m"),
+        *('pip install "torch==$T"; vllm serve m', "pip --proxy x install ray; vllm serve m"),
+        *("cp install.sh .; vllm serve m", "install -m 755 x /bin/bash; vllm serve m"),
     ],
 )
 def test_what_installs_no_other_vllm_before_the_start_leaves_the_image_s(script: str) -> None:

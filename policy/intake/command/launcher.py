@@ -16,11 +16,12 @@ from policy.intake.command.command_builder import ASSIGNMENT
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.environment import STARTERS, Effect, effect_of, exec_letters
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
-from policy.intake.command.installation import found_by, installed_by, may_install, run_by
+from policy.intake.command.installation import INSTALLS, found_by, installed_by, run_by, uncertain
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import (
     COPYING,
     OTHER_SCRIPTS,
+    PACKAGE,
     PYTHON,
     RENAMING,
     SHELLS,
@@ -132,7 +133,7 @@ def _command_line(
 ) -> CommandLine:
     """The command line that was found, or a fault and no words; with ``is_text`` all words are at ``pointer``."""
     if isinstance(found, ServerCommand):
-        installation = found_by(env, found.env) or found.installation
+        installation = installation_of(found, env)
         return CommandLine(
             found.words, found.places, found.env, found.serve, found.warnings, found.doubts, installation
         )
@@ -144,33 +145,33 @@ def _command_line(
     return CommandLine()
 
 
-def installation_of(words: Sequence[str], env: Variables) -> Installation | None:
-    """Another vLLM than the image's that a command or its variables make run, if any."""
-    if not may_install(words, env):
-        return None
-    return read_command(words, [""] * len(words), env, [], "").installation
+def installation_of(server: ServerCommand, env: Variables) -> Installation | None:
+    """Another vLLM than the image's that a command or its variables make run, if any; `env` are those around it."""
+    return found_by(env, server.env) or server.installation
 
 
-def installed_in(script: str, env: Variables) -> Installation | None:
-    """The vLLM that a script installs: the last one that is certain, else the last."""
+def installed_in(script: str, env: Variables) -> list[Installation]:
+    """What a script of bash installs that runs before the command, in order.
+
+    The version of an installation that may not happen is None.
+    """
     try:
         commands = split(script, env, is_bash=True)
     except ShellSyntaxError as error:
-        return Installation(None, f"the script cannot be read: {error}")
-    found = [(command, other) for command in commands if (other := installed_by(command.words)) is not None]
-    certain = [other for command, other in found if command.condition is None and other.version is not None]
-    if certain:
-        return certain[-1]
-    return replace(found[-1][1], version=None) if found else None
+        cause = f"a script before the start cannot be read, and it may install another vLLM: {error}"
+        return [Installation(None, cause)] if INSTALLS.search(script) is not None else []
+    found = [(installed_by(command.words), command.condition is None) for command in commands]
+    return [other if is_certain else uncertain(other) for other, is_certain in found if other is not None]
 
 
-def starts_vllm(words: Sequence[str], env: Variables) -> bool | UnreadableCommand:
-    """Whether a whole command starts vLLM's server, or why that is not known. `env` has the variables around it.
+def find_server(words: Sequence[str], env: Variables) -> ServerCommand | UnreadableCommand | None:
+    """The server that a whole command starts, or why it is not known whether it starts one; None if it starts none.
 
-    Flags alone, or a model before them, do not count: they could be another program's.
+    `env` has the variables around it. Flags alone, or a model before them, do not count: they could be another
+    program's.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
-        return False
+        return None
     try:
         budget = ExpansionBudget()
         read = [expand_references(word, env, budget) for word in words]
@@ -181,7 +182,7 @@ def starts_vllm(words: Sequence[str], env: Variables) -> bool | UnreadableComman
         return UnreadableCommand(str(error), "", names_vllm)
     if isinstance(found, UnreadableCommand):
         return replace(found, names_vllm=found.names_vllm or mentions_vllm(" ".join(read)))
-    return found is not None
+    return found
 
 
 def _vllm(
@@ -230,7 +231,7 @@ def _program(
     at, end = 0, len(words)
     while at < end:
         program = words[at].rpartition("/")[2]
-        if is_unknown(words[at]) or type(words[at]) is Pattern:
+        if is_unknown(words[at]) or (type(words[at]) is Pattern and not (at and PACKAGE.fullmatch(words[at]))):
             why = f"the value of {quoted(words[at])}, which names the program, is not known"
             is_named = hides_vllm(words, at) or STARTS_VLLM.search(words[at]) is not None
             return UnreadableCommand(why, places[at], is_named)
@@ -461,8 +462,7 @@ def _in_script(
         if isinstance(found, ServerCommand):
             if installation is not None and found.installation is None:
                 is_certain = condition is None or condition is command.condition
-                version = installation.version if is_certain else None
-                found = replace(found, installation=replace(installation, version=version))
+                found = replace(found, installation=installation if is_certain else uncertain(installation))
             started.append(found)
             if command.doubt:
                 doubts.append(command.doubt)
