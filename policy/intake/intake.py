@@ -161,6 +161,7 @@ def _derive(
             [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
     warnings = [*deployment.notes, *options.warnings, *derived.warnings]
+    warnings += [doubt for doubt in command.doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
     unknown_variables: list[str] = [name for name in VARIABLES if name in variables and name not in env]

@@ -89,7 +89,6 @@ def test_a_server_s_module_reads_all_words_after_it(words: list[str]) -> None:
         ("sh -c 'vllm serve m'", ["m"], {}, True),
         ("export A=b; bash -c 'C=d vllm serve $A'", ["b"], {"A": "b", "C": "d"}, True),
         ("export A=b; eval 'vllm serve m'", ["m"], {"A": "b"}, True),
-        ("A=b eval 'C=d vllm serve m'", ["m"], {"A": "b", "C": "d"}, True),
     ],
 )
 def test_the_command_of_a_script_that_starts_vllm_is_read(

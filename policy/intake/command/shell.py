@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.command_builder import CommandBuilder
 from policy.intake.command.control_flow import ControlFlow
 from policy.intake.command.expansion import MAX_TEXT, ExpansionBudget, ShellSyntaxError
@@ -106,6 +107,8 @@ class _ShellReader:
             self.piece()
         self.end_command()
         self.flow.doubt_functions()
+        if construct := uncertain_construct(self.text, is_bash=self.script.is_bash):
+            self.script.doubt_all(f"the script has {construct}; a shell may run it otherwise")
         return self.script.doubted()
 
     def piece(self) -> None:
