@@ -262,7 +262,9 @@ def test_files_and_functions_that_a_shell_reads_before_its_script_make_it_doubtf
     assert variable_of(["sh", "-c", f"{shell} 'vllm serve m'"], SET)[1:] == (True, True)
 
 
-@pytest.mark.parametrize("name", ["BASH_ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_vllm%%"])
+@pytest.mark.parametrize(
+    "name", ["BASH_ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_vllm%%", "POSIXLY_CORRECT", "PS4"]
+)
 def test_variables_of_the_container_that_change_a_shell_make_it_doubtful(name: str) -> None:
     for value in ("x", None):
         assert variable_of(["bash", "-c", "vllm serve m"], {**SET, name: value}) == (None, True, True)
@@ -286,10 +288,21 @@ def test_a_shell_that_runs_nothing_starts_nothing(shell: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "shell", ["bash -n +n -c", "bash +o noexec -c", "bash -norc -c", "bash -posix -c", "bash -c +n"]
+    "shell", ["bash -n +n -c", "bash +o noexec -c", "bash -norc -c", "bash --noprofile -c", "bash -c +n"]
 )
 def test_a_shell_whose_options_let_it_run_its_script_starts_it(shell: str) -> None:
     assert variable_of([*shell.split(), "vllm serve m"], SET) == ("0", False, False)
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        *("bash -a -c", "bash -ac", "bash -o allexport -c", "bash --posix -c", "bash -posix -c", "bash -o posix -c"),
+        *("bash -k -c", "bash -O extglob -c", "bash -r -c", "sh -ac"),
+    ],
+)
+def test_options_of_a_shell_that_change_what_its_script_means_make_it_doubtful(shell: str) -> None:
+    assert variable_of([*shell.split(), "vllm serve m"], SET) == (None, True, True)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ BRACES: Final = re.compile(
     re.VERBOSE,
 )
 """Matches `${A}` and what only selects from its value or replaces it: no assignment, no arithmetic with variables."""
-ARITHMETIC: Final = re.compile(r"\$\(\([0-9 +*/%()-]*+\)\)")
+ARITHMETIC: Final = re.compile(r"\$\(\((?:[0-9 +*/%-]++|\([0-9 +*/%-]*+\))*+\)\)")
 ANSI_C: Final = re.compile(r"\$'(?:[^'\\\x00-\x08\x0b-\x1f\x7f]|\\[abfnrtv\\'\"?])*+'")
 """Matches `$'…'` with the escapes of C."""
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
@@ -271,7 +271,7 @@ class _Scanner:
 
 
 def _of_variable(name: str) -> str:
-    return f"the variable `{name}`, which means something to a shell" if SHELL_VARIABLE.fullmatch(name) else ""
+    return f"the variable `{name}`, which has a meaning for shells" if SHELL_VARIABLE.fullmatch(name) else ""
 
 
 def _is_export(words: Sequence[str]) -> bool:
