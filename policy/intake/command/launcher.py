@@ -98,13 +98,13 @@ def read_command(
             expand_references(word, env, context.budget, has_hidden_variables=has_hidden_variables) for word in words
         ]
         if not read or read[0].startswith("-"):
-            return CommandLine(read, list(places))
+            return CommandLine(read, list(places), installation=found_by(env))
         found = _vllm(read, list(places), env, {}, context)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
     if (found is None or (isinstance(found, UnreadableCommand) and is_unknown(read[0]))) and is_model(read):
-        return CommandLine(read, list(places))
+        return CommandLine(read, list(places), installation=found_by(env))
     return _command_line(found, " ".join(read[:8]), env, faults, pointer)
 
 
@@ -120,7 +120,8 @@ def read_text(
         return CommandLine()
     if len(commands) == 1 and (commands[0].words[0].startswith("-") or is_model(commands[0].words)):
         command = commands[0]
-        return CommandLine(command.words, [place] * len(command.words), command.env)
+        installation = found_by(env, command.env)
+        return CommandLine(command.words, [place] * len(command.words), command.env, installation=installation)
     try:
         found = _in_script(commands, place, env, ScriptContext(budget))
     except ShellSyntaxError as error:
