@@ -31,8 +31,9 @@ class Container(Struct, frozen=True):
     to the model's own name. ``files`` has the text of files in the manifest itself, by the path at which the engine
     would read them. ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, and
     ``unversioned`` why the image does not have a version. ``installation`` is another vLLM than the image's that
-    something before the command installs. ``notes`` are warnings for the user. ``problem`` says why the engine cannot
-    be decided; such an engine may have no words.
+    something before the command installs. ``has_hidden_variables`` says that there may be variables whose names the
+    manifest does not show. ``notes`` are warnings for the user. ``problem`` says why the engine cannot be decided; such
+    an engine may have no words.
     """
 
     path: str
@@ -44,6 +45,7 @@ class Container(Struct, frozen=True):
     version_cause: str = ""
     unversioned: str = ""
     installation: Installation | None = None
+    has_hidden_variables: bool = False
     models: dict[str, str] = {}
     files: dict[str, str] = {}
     notes: list[str] = []

@@ -59,7 +59,8 @@ class Deployment(Struct, frozen=True):
     ``args`` are words, or one text as typed in a shell. ``places`` has the place of each word if it is not its index. A
     variable of ``None`` has an unknown value. ``names`` maps a path that a model is mounted at to the model's own name.
     ``models_at`` is the pointer of the request's configurations, ``None`` if it cannot have any. ``notes`` are warnings
-    that came with it. ``installation`` is a vLLM that something before the command installs.
+    that came with it. ``installation`` is a vLLM that something before the command installs. With
+    ``has_hidden_variables`` there may be variables whose names are not shown.
     """
 
     args: list[str] | str
@@ -72,6 +73,7 @@ class Deployment(Struct, frozen=True):
     models_at: str | None = ""
     notes: list[str] = []
     installation: Installation | None = None
+    has_hidden_variables: bool = False
 
 
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:

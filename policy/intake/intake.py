@@ -272,7 +272,9 @@ def _command(deployment: Deployment, faults: list[RequestFault], pointer: str) -
     if isinstance(args, str):
         return read_text(args, deployment.env, faults, pointer)
     places = deployment.places
-    return read_command(args, PLACES[: len(args)] if places is None else places, deployment.env, faults, pointer)
+    places = PLACES[: len(args)] if places is None else places
+    hidden = deployment.has_hidden_variables
+    return read_command(args, places, deployment.env, faults, pointer, has_hidden_variables=hidden)
 
 
 def facts_with_origin(result: IntakeResult) -> dict[str, DerivedFact]:

@@ -103,7 +103,10 @@ def request_of(
     configs, environment = manifest.model_configs, manifest.environment
     models = (container.models, manifest.models_at)
     words, env, files, places = container.words, container.env, container.files, container.places
-    deployment = Deployment(words, env, configs, files, environment, places, *models, notes, container.installation)
+    hidden = container.has_hidden_variables
+    deployment = Deployment(
+        words, env, configs, files, environment, places, *models, notes, container.installation, hidden
+    )
     return replace(
         base,
         vllm_version=version,

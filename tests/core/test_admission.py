@@ -383,6 +383,18 @@ def test_an_engine_behind_a_program_that_may_change_its_variables_is_decided_wit
         assert {f"{POD}: {changes}", f"{POD}: {ELSEWHERE}"} <= set(response["warnings"])
 
 
+@pytest.mark.parametrize("default", ["-0", ":-0", "=0", ":=0"])
+def test_a_default_of_the_variable_is_not_certain_if_a_secret_may_set_it(
+    ask: Callable[..., tuple[str, Document]], default: str
+) -> None:
+    script = f"export {VARIABLE}=${{{VARIABLE}{default}}}; exec vllm serve {QWEN} --enable-dbo"
+    known = {"command": ["bash", "-c", script]}
+    assert ask(pod(known), STRICT)[0] == "allowed"
+    result, response = ask(pod({**known, "envFrom": [{"secretRef": {"name": "s"}}]}), STRICT)
+    assert result == "warned"
+    assert f"{POD}: {ELSEWHERE}" in response["warnings"]
+
+
 @pytest.mark.parametrize(("container", "why"), HIDING)
 def test_an_engine_whose_command_cannot_be_read_is_undecided(
     ask: Callable[..., tuple[str, Document]], container: Document, why: str

@@ -107,7 +107,37 @@ def test_another_vllm_than_the_image_s_is_decided_for_or_makes_the_release_unver
     assert not any("was not checked" in warning for warning in decision.warnings)
 
 
+@pytest.mark.parametrize("name", ["PATH", "PYTHONPATH", "PYTHONHOME"])
+@pytest.mark.parametrize("value", [{"value": "/x"}, {"value": ""}, {"valueFrom": {"secretKeyRef": {"name": "s"}}}])
+def test_variables_may_make_another_vllm_run_however_the_command_is_written(
+    ask: Asking, name: str, value: dict[str, Any]
+) -> None:
+    engine = container("vllm/vllm-openai:v0.24.0") | {"env": [{"name": name, **value}]}
+    expected = [] if value == {"value": ""} else [f"the variable `{name}` may make another vLLM run; {DECIDED}"]
+    others: list[dict[str, Any]] = [{}, {"command": []}, {"command": ["python3", "-m", "dynamo.vllm"]}]
+    for written in others:
+        ((_, request),) = read(ask, pod(engine | written))
+        assert isinstance(request, Request)
+        decision = ask.policy.decide(request, TODAY)
+        assert (decision.release.verified, decision.warnings) == (not expected, expected)
+
+
+def test_variables_of_a_deployment_of_flags_may_make_another_vllm_run(ask: Asking) -> None:
+    document = ask.request(ARGS)
+    for deployment in ({"env": {"PYTHONPATH": "/x"}}, {"args": "PYTHONPATH=/x dense/m", "env": {}}):
+        changed = document["deployment"] | deployment
+        changed["model_configs"] |= {"dense/m": changed["model_configs"]["dense"]}
+        request = read_request_or_manifest(
+            {**document, "deployment": changed, "vllm_version": "0.24.0"}, ask.policy.releases
+        )
+        assert isinstance(request, Request)
+        decision = ask.policy.decide(request, TODAY)
+        warning = f"the variable `PYTHONPATH` may make another vLLM run; {DECIDED}"
+        assert (decision.release.verified, decision.warnings) == (False, [warning])
+
+
 OTHER = "which may not be the one that runs"
+DECIDED = f"decided for vLLM 0.24.0, {OTHER}"
 MAY = "`pip install` may install another vLLM before the start"
 CAUSES: list[tuple[str, str | None, dict[str, Any], list[str]]] = [
     (

@@ -475,6 +475,26 @@ def test_kubernetes_fills_in_what_is_there_and_leaves_the_rest(word: str, filled
     assert (found, type(found)) == (filled, kind)
 
 
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("$(NOBODY)", Unknown),
+        ("a$(.no-body_1)", Unknown),
+        ("$(cat x)", str),
+        ("$(1)", str),
+        ("$$(NOBODY)", str),
+        ("$(TP)", str),
+    ],
+)
+def test_a_name_that_is_not_shown_may_be_set_but_what_a_shell_runs_is_no_name(word: str, kind: type) -> None:
+    assert type(expand_references(word, ENV, has_hidden_variables=True)) is kind
+    assert type(expand_references(word, ENV)) is str
+
+
+def test_kubernetes_takes_almost_any_text_as_a_name() -> None:
+    assert expand_references("$(a b)$(c:d)", {"a b": "1", "c:d": "2"}) == "12"
+
+
 @given(st.text(alphabet="aA1 =$(){}`'\"\\\n#;&|<>:-+?@*!~\x00é", max_size=60))
 def test_any_text_gives_commands_or_says_what_is_wrong(text: str) -> None:
     try:

@@ -34,6 +34,7 @@ from policy.intake.command.programs import (
     next_start,
 )
 from policy.intake.command.python_command import python_command
+from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.shell import split
 from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.command.vllm_command import (
@@ -68,13 +69,19 @@ Variables: TypeAlias = "Mapping[str, str | None]"
 
 
 def read_command(
-    words: Sequence[str], places: Sequence[str], env: Mapping[str, str | None], faults: list[RequestFault], pointer: str
+    words: Sequence[str],
+    places: Sequence[str],
+    env: Mapping[str, str | None],
+    faults: list[RequestFault],
+    pointer: str,
+    *,
+    has_hidden_variables: bool = False,
 ) -> CommandLine:
     """The words of a command that are vLLM's own, and the variables that the command sets.
 
-    `env` has the variables around it. Kubernetes' `$(NAME)` is expanded first. The command may begin with flags, with a
-    model, with `serve`, or with any program that starts vLLM. If nothing in it starts vLLM, that is a fault, and the
-    result has no words.
+    `env` has the variables around it; with ``has_hidden_variables`` there may be others, whose names are not shown.
+    Kubernetes' `$(NAME)` is expanded first. The command may begin with flags, with a model, with `serve`, or with any
+    program that starts vLLM. If nothing in it starts vLLM, that is a fault, and the result has no words.
     """
     size = sum(map(len, words))
     if len(words) > MAX_WORDS or size > MAX_TEXT:
@@ -85,17 +92,19 @@ def read_command(
             )
         )
         return CommandLine()
-    budget = ExpansionBudget()
+    context = ScriptContext(ExpansionBudget(), has_hidden_variables)
     try:
-        read = [expand_references(word, env, budget) for word in words]
+        read = [
+            expand_references(word, env, context.budget, has_hidden_variables=has_hidden_variables) for word in words
+        ]
         if not read or read[0].startswith("-"):
-            return CommandLine(read, list(places))
-        found = _vllm(read, list(places), env, {}, 0, budget)
+            return CommandLine(read, list(places), installation=found_by(env))
+        found = _vllm(read, list(places), env, {}, context)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
     if (found is None or (isinstance(found, UnreadableCommand) and is_unknown(read[0]))) and is_model(read):
-        return CommandLine(read, list(places))
+        return CommandLine(read, list(places), installation=found_by(env))
     return _command_line(found, " ".join(read[:8]), env, faults, pointer)
 
 
@@ -111,9 +120,10 @@ def read_text(
         return CommandLine()
     if len(commands) == 1 and (commands[0].words[0].startswith("-") or is_model(commands[0].words)):
         command = commands[0]
-        return CommandLine(command.words, [place] * len(command.words), command.env)
+        installation = found_by(env, command.env)
+        return CommandLine(command.words, [place] * len(command.words), command.env, installation=installation)
     try:
-        found = _in_script(commands, place, env, 0, budget)
+        found = _in_script(commands, place, env, ScriptContext(budget))
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
@@ -164,18 +174,22 @@ def installed_in(script: str, env: Variables) -> list[Installation]:
     return [other if is_certain else uncertain(other) for other, is_certain in found if other is not None]
 
 
-def find_server(words: Sequence[str], env: Variables) -> ServerCommand | UnreadableCommand | None:
+def find_server(
+    words: Sequence[str], env: Variables, *, has_hidden_variables: bool = False
+) -> ServerCommand | UnreadableCommand | None:
     """The server that a whole command starts, or why it is not known whether it starts one; None if it starts none.
 
-    `env` has the variables around it. Flags alone, or a model before them, do not count: they could be another
-    program's.
+    `env` has the variables around it; with ``has_hidden_variables`` there may be others, whose names are not shown.
+    Flags alone, or a model before them, do not count: they could be another program's.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         return None
     try:
-        budget = ExpansionBudget()
-        read = [expand_references(word, env, budget) for word in words]
-        found = _vllm(read, [""] * len(words), env, {}, 0, budget)
+        context = ScriptContext(ExpansionBudget(), has_hidden_variables)
+        read = [
+            expand_references(word, env, context.budget, has_hidden_variables=has_hidden_variables) for word in words
+        ]
+        found = _vllm(read, [""] * len(words), env, {}, context)
     except ShellSyntaxError as error:
         # If the request is exhausted, another command is the reason: this one may start vLLM in any way.
         names_vllm = isinstance(error, ExpansionExhausted) or STARTS_VLLM.search(" ".join(words)) is not None
@@ -190,8 +204,7 @@ def _vllm(
     places: list[str],
     env: Variables,
     given: dict[str, str | None],
-    depth: int,
-    budget: ExpansionBudget,
+    context: ScriptContext,
 ) -> ServerCommand | UnreadableCommand | None:
     """The words of a command that are vLLM's; None if it starts another program.
 
@@ -200,7 +213,7 @@ def _vllm(
     doubts: list[UnreadableCommand] = []
     changes: list[str] = []
     runs: list[Installation] = []
-    found = _program(words, places, env, given, depth, budget, doubts, changes, runs)
+    found = _program(words, places, env, given, context, doubts, changes, runs)
     if found is None:
         return doubts[0] if doubts else offline_engine(words, places)
     if isinstance(found, ServerCommand):
@@ -216,8 +229,7 @@ def _program(
     places: list[str],
     env: Variables,
     given: dict[str, str | None],
-    depth: int,
-    budget: ExpansionBudget,
+    context: ScriptContext,
     doubts: list[UnreadableCommand],
     changes: list[str],
     runs: list[Installation],
@@ -239,22 +251,22 @@ def _program(
         if is_vllm or (at == 0 and program == "serve"):
             return subcommand(words, places, own, at + is_vllm)
         if PYTHON.fullmatch(program):
-            return python_command(words, places, own, at, depth)
+            return python_command(words, places, own, at, context.depth)
         if program in SHELLS:
-            budget.copy(len(env) + len(own))
-            return _shell(words, places, {**env, **own}, own, at, depth, budget)
+            context.budget.copy(len(env) + len(own))
+            return _shell(words, places, {**env, **own}, own, at, context)
         if program == "eval":
-            budget.copy(len(env) + len(own))
-            return _eval(words, places, {**env, **own}, own, at, depth, budget)
+            context.budget.copy(len(env) + len(own))
+            return _eval(words, places, {**env, **own}, own, at, context)
         if program == "xargs":
-            return _xargs(words, places, env, own, at, depth, budget)
+            return _xargs(words, places, env, own, at, context)
         is_script = program[-3:] == ".sh" or program in {".", "source"}
         may_assign = at == 0 and "=" in words[at] and not is_script and program not in STARTERS
         if program == "env" or (may_assign and ASSIGNMENT.match(words[at])):
             if own is given:
-                budget.copy(len(given))
+                context.budget.copy(len(given))
                 own = given.copy()
-            options = _read_variables(words, places, at, own, env, budget)
+            options = _read_variables(words, places, at, own, env, context.budget)
             words, places, at, end = options.words, options.places, options.at, len(options.words)
         elif program in OTHER_SCRIPTS:
             return None
@@ -284,7 +296,7 @@ def _program(
                 return other_program(words, places, at + 1)
             effect = effect_of(program, words[at + 1 : later], env, own)
             if effect is not Effect.KEEPS:
-                budget.copy(len(env) + len(own))
+                context.budget.copy(len(env) + len(own))
                 own = dict.fromkeys([*env, *own])
             if effect is Effect.MAY_CHANGE:
                 changes.append(f"{quoted(program)} may change the variables of what it starts")
@@ -319,17 +331,16 @@ def _eval(
     env: Variables,
     own: dict[str, str | None],
     at: int,
-    depth: int,
-    budget: ExpansionBudget,
+    context: ScriptContext,
 ) -> ServerCommand | UnreadableCommand | None:
     """`eval`: its arguments are another script. Unexported variables of the outer script have no value here."""
     text = " ".join(words[at + 1 :])
     names_vllm = STARTS_VLLM.search(text) is not None
-    if depth == DEPTH or any(type(word) is Unknown for word in words[at + 1 :]):
+    if context.depth == DEPTH or any(type(word) is Unknown for word in words[at + 1 :]):
         return UnreadableCommand(f"`eval` runs {quoted(text)}, which is not read", places[at], names_vllm)
-    budget.reread(len(text))
-    found = _in_script(split(text, env, EVAL_ARGUMENTS, budget, is_nested=True), places[at], env, depth, budget)
-    return _with_outer(found, own, budget)
+    context.budget.reread(len(text))
+    commands = split(text, env, EVAL_ARGUMENTS, context.budget, has_hidden_variables=True)
+    return _with_outer(_in_script(commands, places[at], env, context), own, context.budget)
 
 
 def _with_outer(
@@ -348,8 +359,7 @@ def _xargs(
     env: Variables,
     own: dict[str, str | None],
     at: int,
-    depth: int,
-    budget: ExpansionBudget,
+    context: ScriptContext,
 ) -> UnreadableCommand | None:
     """`xargs`: a program gets more arguments that only a running shell knows, at the end or in place of a text."""
     start, replaced = xargs_options(words, at + 1)
@@ -358,13 +368,13 @@ def _xargs(
     program = words[start]
     started, places = words[start:], places[start:]
     if replaced:
-        budget.fill(sum(word.count(replaced) for word in started) * len(XARGS_INPUT))
+        context.budget.fill(sum(word.count(replaced) for word in started) * len(XARGS_INPUT))
         started = [Unknown(word.replace(replaced, XARGS_INPUT)) if replaced in word else word for word in started]
     else:
         started, places = [*started, Unknown(XARGS_INPUT)], [*places, places[0]]
     is_named = program.rpartition("/")[2] == "vllm"
-    if depth < DEPTH:
-        found = _vllm(started, places, env, own, depth + 1, budget)
+    if context.depth < DEPTH:
+        found = _vllm(started, places, env, own, context.inner())
         if found is None and not is_named:
             return None
         is_named = is_named or isinstance(found, ServerCommand) or (found is not None and found.names_vllm)
@@ -377,8 +387,7 @@ def _shell(
     env: Variables,
     own: dict[str, str | None],
     at: int,
-    depth: int,
-    budget: ExpansionBudget,
+    context: ScriptContext,
 ) -> ServerCommand | UnreadableCommand | None:
     """The script of `sh -c`, with the words after it as its arguments.
 
@@ -393,28 +402,30 @@ def _shell(
     if options.has_script:
         if at >= len(words):
             return None
-        if depth == DEPTH:
+        if context.depth == DEPTH:
             why = f"{quoted(words[start])} is nested more than {DEPTH} shells deep"
             return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
-        if depth:
-            budget.reread(len(words[at]))
-        commands = split(words[at], env, words[at + 1 :], budget, is_bash=program == "bash")
-        found = _with_outer(_in_script(commands, places[at], env, depth, budget), own, budget)
+        if context.depth:
+            context.budget.reread(len(words[at]))
+        is_bash, hidden = program == "bash", context.has_hidden_variables
+        arguments = words[at + 1 :]
+        commands = split(words[at], env, arguments, context.budget, is_bash=is_bash, has_hidden_variables=hidden)
+        found = _with_outer(_in_script(commands, places[at], env, context), own, context.budget)
         if isinstance(found, ServerCommand) and program in OTHER_SHELLS:
             found.doubts.append(f"the script is read as bash reads it, and {quoted(program)} may read it differently")
-        return _doubtful(found, doubt, env, budget)
+        return _doubtful(found, doubt, env, context.budget)
     if at >= len(words):
         return (
             UnreadableCommand(f"{quoted(words[start])} reads its commands from standard input", places[start])
-            if depth
+            if context.depth
             else None
         )
     if is_unknown(words[at]):
         return UnreadableCommand(f"the value of {quoted(words[at])}, which names a script, is not known", places[at])
     later = next_start(words, at + 1)
-    if later is None or depth == DEPTH:
+    if later is None or context.depth == DEPTH:
         return script_file(words, places, at)
-    return _doubtful(_vllm(words[later:], places[later:], env, own, depth + 1, budget), doubt, env, budget)
+    return _doubtful(_vllm(words[later:], places[later:], env, own, context.inner()), doubt, env, context.budget)
 
 
 def _doubtful(
@@ -437,7 +448,7 @@ def _doubt_variables(found: ServerCommand, why: str) -> None:
 
 
 def _in_script(
-    commands: list[Command], place: str, env: Variables, depth: int, budget: ExpansionBudget
+    commands: list[Command], place: str, env: Variables, context: ScriptContext
 ) -> ServerCommand | UnreadableCommand | None:
     """The first command of a script that starts vLLM; if there is none, the first that cannot be read.
 
@@ -449,8 +460,9 @@ def _in_script(
     copied: str | None = None
     installation: Installation | None = None
     condition: object = None
+    inner = context.inner()
     for command in commands:
-        found = _vllm(command.words, [place] * len(command.words), env, command.env, depth + 1, budget)
+        found = _vllm(command.words, [place] * len(command.words), env, command.env, inner)
         program = command.words[0].rpartition("/")[2]
         if found is None and command.writes and STARTS_VLLM.search(" ".join(command.words)) is not None:
             why = f"{quoted(program)} writes vLLM's server into a file, which may be run"

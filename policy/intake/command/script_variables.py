@@ -137,13 +137,17 @@ class ScriptVariables(Struct):
                 return value.elements if isinstance(value, Array) else None if value is None else (value,)
         return ()
 
-    def is_one_word(self, name: str) -> bool:
-        """Whether the value of a variable that the text does not set is one word, as who sets it is known."""
+    def is_one_word(self, name: str, *, is_hidden: bool) -> bool:
+        """Whether the value of a variable that the text does not set is one word, as who sets it is known.
+
+        With ``is_hidden`` others may set it too, except for LeaderWorkerSet's: those win over what is not shown.
+        """
         if ONE_WORD.fullmatch(name) is None or name in self.values or name in self.command.assignments:
             return False
         if self.sets_separators:
             return False
-        return name not in self.around or name.startswith("LWS_")  # a manifest cannot set those to unknown values
+        is_set_by_others = is_hidden or name in self.around
+        return not is_set_by_others or name.startswith("LWS_")  # a manifest cannot set those to unknown values
 
     def assign(self, name: str, value: str | None) -> None:
         """Set a variable, for the commands that follow too if it is exported."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher, shell
-from policy.intake.command.kubernetes_references import expand_references, references
+from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import STARTS_VLLM, is_program
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 from policy.intake.command.words import Unknown
@@ -76,7 +76,9 @@ class EngineDraft:
                 self._is_within_limits()
                 return
             try:
-                first, *others = shell.split(f"{COMMAND} {text}", self.env, budget=budget)
+                first, *others = shell.split(
+                    f"{COMMAND} {text}", self.env, budget=budget, has_hidden_variables=self.has_hidden_variables
+                )
             except expansion.ExpansionExhausted as error:
                 self.node.reading.fault_once(self.node, f"{place}: {error}")
                 return
@@ -117,18 +119,10 @@ class EngineDraft:
         """
         if not self._is_within_limits():
             return False
-        if self.has_hidden_variables:
-            self._add_hidden_variables()
         try:
             return self._names_vllm(by_image=by_image)
         except expansion.ExpansionExhausted:
             return True  # its decision is the problem that says so
-
-    def _add_hidden_variables(self) -> None:
-        """Make variables that are not set here unknown if a word refers to them as `$(NAME)`."""
-        for word in self.words:
-            for name in references(word):
-                self.env.setdefault(name, None)
 
     def _names_vllm(self, *, by_image: bool) -> bool:
         is_known = images.starts_vllm(self.image)
@@ -152,7 +146,7 @@ class EngineDraft:
 
     def _find_server(self) -> ServerCommand | UnreadableCommand | None:
         """Read the words as a command, and keep the server that they start."""
-        found = launcher.find_server(self.words, self.env)
+        found = launcher.find_server(self.words, self.env, has_hidden_variables=self.has_hidden_variables)
         self.server = found if isinstance(found, ServerCommand) else None
         return found
 
@@ -184,7 +178,10 @@ class EngineDraft:
         """
         budget = expansion.ExpansionBudget()
         try:
-            return [expand_references(word, self.env, budget) for word in self.words]
+            return [
+                expand_references(word, self.env, budget, has_hidden_variables=self.has_hidden_variables)
+                for word in self.words
+            ]
         except expansion.ExpansionExhausted:
             raise
         except expansion.ShellSyntaxError:
@@ -222,6 +219,7 @@ class EngineDraft:
             version_cause=version_cause,
             unversioned=unversioned or "",
             installation=installed[-1] if installed else None,
+            has_hidden_variables=self.has_hidden_variables,
             models=self.models,
             files=self.files,
             notes=list(self.notes),
