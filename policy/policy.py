@@ -38,7 +38,7 @@ from policy.intake.command.expansion import EXHAUSTED, current_expansion
 from policy.intake.intake import derive_facts, facts_with_origin, no_models
 from policy.rules.catalogue import no_pause
 from policy.rules.effects import Outcome
-from policy.rules.releases import Resolution, series
+from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, series
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Policy:
         if request.deployment is not None:
             intake = self.intake(request)
             request = replace(request, facts=intake.facts)
-            if _other_vllm(request, intake):
+            if self._other_vllm(request, intake):
                 request = replace(request, release=replace(request.release, verified=False))
         ruleset = self.ruleset(request.release.decided_as)
         evaluation = evaluate(ruleset, request.facts, today, upstream_only=request.upstream_only)
@@ -287,7 +287,7 @@ class Policy:
         errors = startup_errors(views, final, final_row)
         launch_errors = result.launch_errors
         sentence = summary(ruling, reasons, [*launch_errors, *errors])
-        other = _other_vllm(request, intake)
+        other = self._other_vllm(request, intake)
         warnings = [other] if other else []
         warnings += self._warnings(result, is_other=bool(other))
         if final.refusals:
@@ -349,6 +349,24 @@ class Policy:
                 warnings += date_warnings(ruleset.rules[n].rule, result.today)
         return warnings
 
+    def _other_vllm(self, request: Request, intake: IntakeResult | None) -> str:
+        """Why another vLLM than the requested one may run, empty if none does."""
+        other = None if intake is None else intake.installation
+        if other is None or (other.version is not None and self._is_same(other.version, request)):
+            return ""
+        version, decided_as = request.vllm_version, request.release.decided_as
+        checked = "" if version.removeprefix("v") == decided_as else f" (as {decided_as}, the rules that were checked)"
+        return f"{other.cause}; decided for vLLM {version}{checked}, which may not be the one that runs"
+
+    def _is_same(self, version: str, request: Request) -> bool:
+        """Whether a version resolves as the requested one does."""
+        try:
+            found = self.releases.resolve(version)
+            requested = self.releases.resolve(request.vllm_version)
+        except (UnknownRelease, InvalidVersion):
+            return version == request.vllm_version.removeprefix("v")
+        return found == requested
+
     def _with_explanation(self, decision: Decision, result: RequestEvaluation) -> Decision:
         """The decision with its trace and assumptions."""
         request, ruleset, evaluation = result.request, result.ruleset, result.evaluation
@@ -391,11 +409,3 @@ def _fired_rules(ruleset: Ruleset, evaluation: Evaluation) -> set[str]:
     """The ids of the rules in a decision's reasons."""
     ruling = evaluation.ruling
     return {ruleset.rules[n].rule.id for n in (*ruling.standing, *evaluation.final.refusals, *ruling.advice)}
-
-
-def _other_vllm(request: Request, intake: IntakeResult | None) -> str:
-    """The warning that a vLLM other than the requested one may run; empty if none does."""
-    other = None if intake is None else intake.installation
-    if other is None or other.version == request.vllm_version.removeprefix("v"):
-        return ""
-    return f"{other.cause}; decided for vLLM {request.vllm_version}, which may not be the one that runs"

@@ -8,6 +8,7 @@ without coercion: an engine that treats ``1``, ``true`` and ``"1"`` as equal mus
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -280,9 +281,18 @@ def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, fau
     else:
         unquoted = UNQUOTED.get(fact.kind)
         is_in_quotes = unquoted is not None and type(value) is str and unquoted.fullmatch(value)
-        found, advice = (as_written(value), "; write it without quotes") if is_in_quotes else (quoted(value), "")
+        found = as_written(value) if is_in_quotes else quoted(value)
+        advice = "; write it without quotes" if is_in_quotes and _is_legal_unquoted(fact, value) else ""
         problem = f"{found} is not legal for `{fact.name}`; legal: {fact.legal}{advice}"
         faults.append(RequestFault(f"{pointer}{member.pointer}", problem))
+
+
+def _is_legal_unquoted(fact: Fact, text: str) -> bool:
+    """Whether a text that looks like a boolean or a number is legal without its quotes."""
+    try:
+        return fact.admits(json.loads(text))
+    except ValueError:  # a number with a zero before it
+        return False
 
 
 def _unknown(parent: Member, key: str) -> str:

@@ -12,6 +12,16 @@ from msgspec import Struct
 from policy.intake.provenance import DEFAULT
 
 
+class Installation(Struct, frozen=True, gc=False):
+    """Another vLLM than that of the image: its version, None if that is not known, and what makes it run.
+
+    ``cause`` is a clause for messages, such as "`pip install` installs vLLM 0.33.0 before the start".
+    """
+
+    version: str | None
+    cause: str
+
+
 class Container(Struct, frozen=True):
     """One vLLM engine that a manifest would start, as the manifest states it.
 
@@ -19,8 +29,11 @@ class Container(Struct, frozen=True):
     word, or who added it: ``args[3]``, ``vllmConfig.tensorParallelSize``, ``added by KServe``. A variable whose value
     is not in the manifest is ``None``. ``models`` maps a path that the controller mounts a model at (``/mnt/models``)
     to the model's own name. ``files`` has the text of files in the manifest itself, by the path at which the engine
-    would read them. ``unversioned`` says why the image does not have vLLM's version. ``notes`` are warnings for the
-    user. ``problem`` says why the engine cannot be decided; such an engine may have no words.
+    would read them. ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, and
+    ``unversioned`` why the image does not have a version. ``installation`` is another vLLM than the image's that
+    something before the command installs. ``has_hidden_variables`` says that there may be variables whose names the
+    manifest does not show. ``notes`` are warnings for the user. ``problem`` says why the engine cannot be decided; such
+    an engine may have no words.
     """
 
     path: str
@@ -29,18 +42,14 @@ class Container(Struct, frozen=True):
     env: dict[str, str | None] = {}
     image: str | None = None
     vllm_version: str | None = None
+    version_cause: str = ""
     unversioned: str = ""
+    installation: Installation | None = None
+    has_hidden_variables: bool = False
     models: dict[str, str] = {}
     files: dict[str, str] = {}
     notes: list[str] = []
     problem: str = ""
-
-
-class Installation(Struct, frozen=True, gc=False):
-    """Another vLLM than that of the image: its version, None if that is not known, and what makes it run."""
-
-    version: str | None
-    cause: str
 
 
 class CommandLine(Struct, frozen=True):

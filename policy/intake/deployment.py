@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from policy.errors import MAX_FAULTS, RequestFault
+from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.provenance import ASSUMED
 from policy.masking import is_secret
 from policy.messages import listed, nearest, quoted
@@ -58,7 +59,8 @@ class Deployment(Struct, frozen=True):
     ``args`` are words, or one text as typed in a shell. ``places`` has the place of each word if it is not its index. A
     variable of ``None`` has an unknown value. ``names`` maps a path that a model is mounted at to the model's own name.
     ``models_at`` is the pointer of the request's configurations, ``None`` if it cannot have any. ``notes`` are warnings
-    that came with it.
+    that came with it. ``installation`` is a vLLM that something before the command installs. With
+    ``has_hidden_variables`` there may be variables whose names are not shown.
     """
 
     args: list[str] | str
@@ -70,6 +72,8 @@ class Deployment(Struct, frozen=True):
     names: dict[str, str] = {}
     models_at: str | None = ""
     notes: list[str] = []
+    installation: Installation | None = None
+    has_hidden_variables: bool = False
 
 
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:

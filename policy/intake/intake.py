@@ -162,6 +162,7 @@ def _derive(
             [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
     warnings = [*deployment.notes, *options.warnings, *derived.warnings]
+    warnings += [doubt for doubt in command.doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
     unknown_variables: list[str] = [name for name in VARIABLES if name in variables and name not in env]
@@ -180,7 +181,7 @@ def _derive(
         unknown_variables,
         command.doubts,
         launch_errors,
-        command.installation,
+        command.installation or deployment.installation,
     )
 
 
@@ -277,7 +278,9 @@ def _command(deployment: Deployment, faults: list[RequestFault], pointer: str) -
     if isinstance(args, str):
         return read_text(args, deployment.env, faults, pointer)
     places = deployment.places
-    return read_command(args, PLACES[: len(args)] if places is None else places, deployment.env, faults, pointer)
+    places = PLACES[: len(args)] if places is None else places
+    hidden = deployment.has_hidden_variables
+    return read_command(args, places, deployment.env, faults, pointer, has_hidden_variables=hidden)
 
 
 def facts_with_origin(result: IntakeResult) -> dict[str, DerivedFact]:

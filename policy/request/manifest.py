@@ -81,16 +81,20 @@ def request_of(
     version, release = base.vllm_version, base.release
     if manifest.overrides:
         if container.vllm_version not in {None, version}:
-            notes.append(f"decided for vLLM {version}, which overrides the image's {container.vllm_version}")
+            cause = container.version_cause
+            other = f"{container.vllm_version}: {cause}" if cause else f"the image's {container.vllm_version}"
+            notes.append(f"decided for vLLM {version}, which overrides {other}")
     elif container.vllm_version is not None:
         version = container.vllm_version
         if manifest.stated and version != base.vllm_version:
-            notes.append(f"decided for vLLM {version}, which the image has; the request says {base.vllm_version}")
+            why = f": {container.version_cause}" if container.version_cause else ", which the image has"
+            notes.append(f"decided for vLLM {version}{why}; the request says {base.vllm_version}")
         try:
             release = releases.resolve(version, nearest=manifest.nearest)
         except (UnknownRelease, InvalidVersion) as error:
             is_unknown = isinstance(error, UnknownRelease)
-            message, remedy = f"the image {quoted(container.image)}: {error}", Remedy.KNOWN_RELEASE
+            place = container.version_cause or f"the image {quoted(container.image)}"
+            message, remedy = f"{place}: {error}", Remedy.KNOWN_RELEASE
             fault = RequestFault(pointer, message, remedy if is_unknown else None)
             return RequestInvalid([fault], UNKNOWN_RELEASE if is_unknown else INVALID_REQUEST)
     elif not manifest.stated:
@@ -98,8 +102,10 @@ def request_of(
         notes.append(f"{why}; decided for {version}, the default release; {remedies[Remedy.VERSION]}")
     configs, environment = manifest.model_configs, manifest.environment
     models = (container.models, manifest.models_at)
+    words, env, files, places = container.words, container.env, container.files, container.places
+    hidden = container.has_hidden_variables
     deployment = Deployment(
-        container.words, container.env, configs, container.files, environment, container.places, *models, notes
+        words, env, configs, files, environment, places, *models, notes, container.installation, hidden
     )
     return replace(
         base,

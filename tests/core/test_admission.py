@@ -370,7 +370,13 @@ def test_a_hidden_engine_is_undecided_in_any_image(
         assert (result, response["auditAnnotations"]) == ("denied", {"runner": f"{POD}=undecided"})
 
 
-@pytest.mark.parametrize("before", ["gosu vllm", "nsys profile -o vllm", "uv run --with vllm", "env -a echo"])
+BEFORE = [
+    *("gosu vllm", "nsys profile -o vllm", "uv run --with vllm", "env -a echo"),
+    *(f"sudo -u vllm env {VARIABLE}=1", f"conda run -n vllm env {VARIABLE}=1"),
+]
+
+
+@pytest.mark.parametrize("before", BEFORE)
 def test_an_engine_behind_a_value_named_vllm_is_decided(ask: Callable[..., tuple[str, Document]], before: str) -> None:
     command = [*before.split(), "vllm", "serve", QWEN, "--enable-dbo"]
     environment = [{"name": VARIABLE, "value": "1"}]
@@ -378,6 +384,31 @@ def test_an_engine_behind_a_value_named_vllm_is_decided(ask: Callable[..., tuple
         result, response = ask(pod({"command": words, "image": "registry/other:1", "env": environment}), STRICT)
         assert result == "denied"
         assert response["status"]["message"].startswith(f"{POD}: {DBO}")
+
+
+@pytest.mark.parametrize("before", ["sudo -u vllm", "conda run -n vllm"])
+def test_an_engine_behind_a_program_that_may_change_its_variables_is_decided_without_them(
+    ask: Callable[..., tuple[str, Document]], before: str
+) -> None:
+    command = [*before.split(), "vllm", "serve", QWEN, "--enable-dbo"]
+    environment = [{"name": VARIABLE, "value": "1"}]
+    changes = f"`{command[0]}` may change the variables of what it starts; variables are not certain"
+    for words in (command, ["env", "-S", " ".join(command)], ["sh", "-c", " ".join(command)]):
+        result, response = ask(pod({"command": words, "image": "registry/other:1", "env": environment}), STRICT)
+        assert (result, response["auditAnnotations"]) == ("warned", {"runner": f"{POD}=v1"})
+        assert {f"{POD}: {changes}", f"{POD}: {ELSEWHERE}"} <= set(response["warnings"])
+
+
+@pytest.mark.parametrize("default", ["-0", ":-0"])
+def test_a_default_of_the_variable_is_not_certain_if_a_secret_may_set_it(
+    ask: Callable[..., tuple[str, Document]], default: str
+) -> None:
+    script = f"export {VARIABLE}=${{{VARIABLE}{default}}}; exec vllm serve {QWEN} --enable-dbo"
+    known = {"command": ["bash", "-c", script]}
+    assert ask(pod(known), STRICT)[0] == "allowed"
+    result, response = ask(pod({**known, "envFrom": [{"secretRef": {"name": "s"}}]}), STRICT)
+    assert result == "warned"
+    assert f"{POD}: {ELSEWHERE}" in response["warnings"]
 
 
 @pytest.mark.parametrize(("container", "why"), UNREADABLE_COMMANDS)

@@ -650,7 +650,9 @@ def test_a_boolean_must_be_true_or_false(policy: Policy, value: Any) -> None:
         read_request({"facts": {"model_config": {"is_moe": value}}}, policy.releases)
 
 
-@pytest.mark.parametrize("value", [True, "2", 2.0, 0, -1, MAX_INTEGER + 1, 2**63, [2], {}], ids=repr)
+@pytest.mark.parametrize(
+    "value", [True, "2", "0", "02", str(MAX_INTEGER + 1), 2.0, 0, -1, MAX_INTEGER + 1, 2**63, [2], {}], ids=repr
+)
 def test_a_size_must_be_a_whole_number_within_bounds(policy: Policy, value: Any) -> None:
     advice = "; write it without quotes" if value == "2" else ""
     with pytest.raises(RequestInvalid, match=f"legal: a whole number from 1 to {MAX_INTEGER}{advice}$"):

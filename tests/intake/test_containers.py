@@ -6,6 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from policy.errors import Remedy, RequestFault, RequestInvalid
 from policy.intake.manifests import read_manifest
@@ -106,6 +107,140 @@ def test_another_vllm_than_the_image_s_is_decided_for_or_makes_the_release_unver
     assert not any("was not checked" in warning for warning in decision.warnings)
 
 
+@pytest.mark.parametrize("name", ["PATH", "PYTHONPATH", "PYTHONHOME"])
+@pytest.mark.parametrize("value", [{"value": "/x"}, {"value": ""}, {"valueFrom": {"secretKeyRef": {"name": "s"}}}])
+def test_variables_may_make_another_vllm_run_however_the_command_is_written(
+    ask: Asking, name: str, value: dict[str, Any]
+) -> None:
+    engine = container("vllm/vllm-openai:v0.24.0") | {"env": [{"name": name, **value}]}
+    expected = [] if value == {"value": ""} else [f"the variable `{name}` may make another vLLM run; {DECIDED}"]
+    others: list[dict[str, Any]] = [{}, {"command": []}, {"command": ["python3", "-m", "dynamo.vllm"]}]
+    for written in others:
+        ((_, request),) = read(ask, pod(engine | written))
+        assert isinstance(request, Request)
+        decision = ask.policy.decide(request, TODAY)
+        assert (decision.release.verified, decision.warnings) == (not expected, expected)
+
+
+def test_variables_of_a_deployment_of_flags_may_make_another_vllm_run(ask: Asking) -> None:
+    document = ask.request(ARGS)
+    for deployment in ({"env": {"PYTHONPATH": "/x"}}, {"args": "PYTHONPATH=/x dense/m", "env": {}}):
+        changed = document["deployment"] | deployment
+        changed["model_configs"] |= {"dense/m": changed["model_configs"]["dense"]}
+        request = read_request_or_manifest(
+            {**document, "deployment": changed, "vllm_version": "0.24.0"}, ask.policy.releases
+        )
+        assert isinstance(request, Request)
+        decision = ask.policy.decide(request, TODAY)
+        warning = f"the variable `PYTHONPATH` may make another vLLM run; {DECIDED}"
+        assert (decision.release.verified, decision.warnings) == (False, [warning])
+
+
+OTHER = "which may not be the one that runs"
+DECIDED = f"decided for vLLM 0.24.0, {OTHER}"
+MAY = "`pip install` may install another vLLM before the start"
+CAUSES: list[tuple[str, str | None, dict[str, Any], list[str]]] = [
+    (
+        "pip install -e . && vllm serve dense",
+        "vllm/vllm-openai:v0.24.0",
+        {},
+        [f"{MAY}; decided for vLLM 0.24.0, {OTHER}"],
+    ),
+    (
+        "pip install -e . && vllm serve dense",
+        "vllm/vllm-openai:v0.24.1",
+        {},
+        [f"{MAY}; decided for vLLM 0.24.1 (as 0.24.0, the rules that were checked), {OTHER}"],
+    ),
+    (
+        "pip install -e . && vllm serve dense",
+        "vllm/vllm-openai:latest",
+        {},
+        [
+            f"{MAY}; decided for vLLM 0.23.0, {OTHER}",
+            f"the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; {BY_DEFAULT}",
+        ],
+    ),
+    (
+        "pip install vllm==0.33.0 && vllm serve dense",
+        "vllm/vllm-openai:v0.24.0",
+        {"vllm_version": "0.24.0"},
+        [
+            "decided for vLLM 0.33.0: `pip install` installs vLLM 0.33.0 before the start; the request says 0.24.0",
+        ],
+    ),
+    ("pip install vllm==0.33.0+cu129 && vllm serve dense", None, {}, []),
+    (
+        "pip install vllm==0.33.0+mine && vllm serve dense",
+        None,
+        {},
+        ["vLLM 0.33.0+mine was not checked against these rules; decided as 0.33.0"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("script", "image", "members", "warnings"), CAUSES)
+def test_warnings_about_another_vllm_name_what_installs_it_once(
+    ask: Asking, script: str, image: str | None, members: dict[str, Any], warnings: list[str]
+) -> None:
+    engine = {**container(image), "command": ["bash", "-c", script], "args": []}
+    ((_, request),) = read(ask, pod(engine), **members)
+    assert isinstance(request, Request)
+    assert ask.policy.decide(request, TODAY).warnings == warnings
+
+
+@pytest.mark.parametrize(
+    ("script", "override", "warnings"),
+    [
+        (
+            "pip install vllm==0.33.0 && vllm serve dense",
+            "0.24.0",
+            [
+                f"`pip install` installs vLLM 0.33.0 before the start; decided for vLLM 0.24.0, {OTHER}",
+                "decided for vLLM 0.24.0, which overrides 0.33.0: `pip install` installs vLLM 0.33.0 before the start",
+            ],
+        ),
+        (
+            "uvx vllm@0.33.0+cu129 serve dense",
+            "v0.33.0",
+            ["decided for vLLM v0.33.0, which overrides 0.33.0+cu129: `uvx` runs vLLM 0.33.0+cu129"],
+        ),
+    ],
+)
+def test_a_version_that_overrides_that_of_a_command_is_compared_with_it(
+    ask: Asking, script: str, override: str, warnings: list[str]
+) -> None:
+    engine = {**container(None), "command": ["bash", "-c", script], "args": []}
+    configs = ask.request(ARGS)["deployment"]["model_configs"]
+    document = {"manifest": pod(engine), "model_configs": configs, "vllm_version": override}
+    asked = read_request_or_manifest(document, ask.policy.releases)
+    assert isinstance(asked, Manifest)
+    ((_, request),) = requests_of(replace(asked, overrides=True), ask.policy.releases)
+    assert isinstance(request, Request)
+    assert ask.policy.decide(request, TODAY).warnings == warnings
+
+
+@pytest.mark.parametrize("version", ["0.99.0", "0.33.0", "0.33.0+cu129", "0.33.0rc1"])
+def test_a_deployment_is_compared_with_the_release_that_its_command_installs(ask: Asking, version: str) -> None:
+    document = ask.request(["bash", "-c", f"pip install vllm=={version}; vllm serve dense"])
+    request = read_request_or_manifest({**document, "vllm_version": "0.33.0"}, ask.policy.releases)
+    assert isinstance(request, Request)
+    decision = ask.policy.decide(request, TODAY)
+    is_same = version in {"0.33.0", "0.33.0+cu129"}
+    other = f"`pip install` installs vLLM {version} before the start; decided for vLLM 0.33.0, {OTHER}"
+    assert (decision.release.verified, decision.warnings) == (is_same, [] if is_same else [other])
+
+
+def test_an_unknown_release_that_a_command_installs_is_not_the_image_s(ask: Asking) -> None:
+    script = "pip install vllm==0.99.0; vllm serve dense"
+    engine = {**container("vllm/vllm-openai:v0.33.0"), "command": ["bash", "-c", script], "args": []}
+    ((_, problem),) = read(ask, pod(engine))
+    assert isinstance(problem, RequestInvalid)
+    assert problem.faults[0].message.startswith(
+        "`pip install` installs vLLM 0.99.0 before the start: unknown release `0.99.0`; "
+    )
+
+
 SETUPS = [
     ("pip install vllm==0.33.0", "0.33.0"),
     ("# pip install vllm==0.33.0", None),
@@ -124,6 +259,44 @@ SETUPS = [
 def test_the_setup_of_a_task_installs_vllm_as_a_script_does(setup: str, version: str | None) -> None:
     (found,) = read_manifest({"run": "vllm serve m", "setup": setup}, "", [])
     assert found.vllm_version == version
+
+
+HERE_DOCUMENT = "cat <<E\npip install vllm==0.33.0\nE"
+UNREAD = (
+    "a script before the start cannot be read, and it may install another vLLM: the here-document at character 5 is "
+    "not supported; write the command without it"
+)
+UNCERTAIN: list[tuple[str, str, str, str]] = [
+    ("pip install vllm==0.33.0", "vllm serve dense", "0.33.0", ""),
+    ("cat <<E\na\nE", "vllm serve dense", "0.24.0", ""),
+    ("pip install ray[default]", "vllm serve dense", "0.24.0", ""),
+    ("pip install -e .", "vllm serve dense", "0.24.0", MAY),
+    ("if x; then pip install vllm==0.33.0; fi", "vllm serve dense", "0.24.0", MAY),
+    ("pip install vllm==0.33.0; pip install -e .", "vllm serve dense", "0.33.0", MAY),
+    ("pip --proxy x install vllm", "vllm serve dense", "0.24.0", MAY),
+    ("uv sync", "vllm serve dense", "0.24.0", "`uv` may install another vLLM or activate an environment with one"),
+    (HERE_DOCUMENT, "vllm serve dense", "0.24.0", UNREAD),
+    ("pip install -e .", "uvx vllm@0.33.0 serve dense", "0.33.0", ""),
+    (
+        "pip install vllm==0.33.0",
+        "conda run vllm serve dense",
+        "0.33.0",
+        "`conda` may run another vLLM than the image's",
+    ),
+]
+
+
+@pytest.mark.parametrize(("setup", "run", "version", "cause"), UNCERTAIN)
+def test_an_uncertain_installation_in_the_setup_of_a_task_makes_the_release_unverified(
+    ask: Asking, setup: str, run: str, version: str, cause: str
+) -> None:
+    task = {"run": run, "setup": setup, "resources": {"image_id": "docker:vllm/vllm-openai:v0.24.0"}}
+    ((_, request),) = read(ask, task)
+    assert isinstance(request, Request)
+    decision = ask.policy.decide(request, TODAY)
+    found = [warning for warning in decision.warnings if "variables are not certain" not in warning]
+    expected = [f"{cause}; decided for vLLM {version}, {OTHER}"] if cause else []
+    assert (decision.vllm_version, decision.release.verified, found) == (version, not cause, expected)
 
 
 def test_notes_are_warnings_of_the_decision(ask: Asking) -> None:

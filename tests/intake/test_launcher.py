@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from policy.errors import RequestFault
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
-from policy.intake.command.launcher import read_command, read_text, starts_vllm
+from policy.intake.command.launcher import find_server, read_command, read_text
 from policy.intake.command.vllm_command import REMEDY, UnreadableCommand
 from policy.intake.command.words import Unknown
-from policy.intake.command_line import CommandLine
+from policy.intake.command_line import CommandLine, Installation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 PLACES = [f"args[{index}]" for index in range(40)]
 ENV = {"MODEL": "org/m", "TP": "4", "HIDDEN": None}
 SERVER = "vllm.entrypoints.openai.api_server"
+BY_UV = Installation(None, "`uv` may run another vLLM than the image's")
+LOGIN = "`bash` reads start-up files before its script, and they may set any variable"
+
+
+def starts_vllm(words: list[str], env: Mapping[str, str | None]) -> bool | UnreadableCommand:
+    found = find_server(words, env)
+    return found if isinstance(found, UnreadableCommand) else found is not None
 
 
 def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
@@ -52,9 +60,8 @@ def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
     ],
 )
 def test_the_words_after_vllm_serve_are_its_own(words: list[str], found: list[str], first: int) -> None:
-    line, faults = read(words)
-    assert (line.words, line.places, line.env, line.serve) == (found, PLACES[first : len(words)], {}, True)
-    assert (line.warnings, line.doubts, faults) == ([], [], [])
+    installation = BY_UV if words[:1] == ["uv"] else None
+    assert read(words) == (CommandLine(found, PLACES[first : len(words)], installation=installation), [])
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,6 @@ def test_a_server_s_module_reads_all_words_after_it(words: list[str]) -> None:
         ("sh -c 'vllm serve m'", ["m"], {}, True),
         ("export A=b; bash -c 'C=d vllm serve $A'", ["b"], {"A": "b", "C": "d"}, True),
         ("export A=b; eval 'vllm serve m'", ["m"], {"A": "b"}, True),
-        ("A=b eval 'C=d vllm serve m'", ["m"], {"A": "b", "C": "d"}, True),
     ],
 )
 def test_the_command_of_a_script_that_starts_vllm_is_read(
@@ -92,6 +98,10 @@ def test_the_command_of_a_script_that_starts_vllm_is_read(
     assert read_text(script, ENV, faults, "/a") == CommandLine(words, ["args"] * len(words), env, serve)
     for shell in (["sh", "-c"], ["/bin/bash", "-ec"], ["bash", "-e", "-o", "pipefail", "-c"], ["bash", "-c", "-x"]):
         assert read([*shell, script]) == (CommandLine(words, [PLACES[len(shell)]] * len(words), env, serve), [])
+    of_login = {**dict.fromkeys(ENV), **env}
+    warnings = [f"{LOGIN}; variables are not certain"]
+    line = CommandLine(words, [PLACES[2]] * len(words), of_login, serve, warnings, [LOGIN])
+    assert read(["/bin/bash", "-lc", script]) == (line, [])
     assert faults == []
 
 
@@ -145,9 +155,26 @@ NAMED_VLLM = [
 @pytest.mark.parametrize("before", NAMED_VLLM)
 def test_a_value_named_vllm_is_not_the_program(before: str) -> None:
     words = [*before.split(), "vllm", "serve", "org/m", "--port", "1"]
-    line, faults = read(words)
-    assert (line.words, line.places, faults) == (words[-3:], PLACES[len(words) - 3 : len(words)], [])
+    assert read(words) == (line_after(before, words[-3:], PLACES[len(words) - 3 : len(words)]), [])
     assert starts_vllm(words, ENV) is True
+
+
+CHANGING: Final = frozenset({"sudo", "conda", "micromamba", "mamba", "pixi", "mpirun"})
+WITH_PACKAGES: Final = frozenset({"conda", "micromamba", "mamba", "pixi", "uv", "uvx", "poetry"})
+
+
+def line_after(before: str, words: list[str], places: list[str]) -> CommandLine:
+    program = before.split(maxsplit=1)[0]
+    doubts = [f"`{program}` may change the variables of what it starts"] if program in CHANGING else []
+    unknown: dict[str, str | None] = dict.fromkeys(ENV) if doubts or "env -i" in before else {}
+    return CommandLine(
+        words,
+        places,
+        {**unknown, "A": "b"} if "A=b" in before else unknown,
+        warnings=[f"{doubt}; variables are not certain" for doubt in doubts],
+        doubts=doubts,
+        installation=replace(BY_UV, cause=BY_UV.cause.replace("uv", program)) if program in WITH_PACKAGES else None,
+    )
 
 
 V2: Final = "VLLM_USE_V2_MODEL_RUNNER"
@@ -235,7 +262,7 @@ def test_files_and_functions_that_a_shell_reads_before_its_script_make_it_doubtf
     assert variable_of(["sh", "-c", f"{shell} 'vllm serve m'"], SET)[1:] == (True, True)
 
 
-@pytest.mark.parametrize("name", ["BASH_ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_vllm%%"])
+@pytest.mark.parametrize("name", ["BASH_ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_vllm%%", "POSIXLY_CORRECT", "PS4"])
 def test_variables_of_the_container_that_change_a_shell_make_it_doubtful(name: str) -> None:
     for value in ("x", None):
         assert variable_of(["bash", "-c", "vllm serve m"], {**SET, name: value}) == (None, True, True)
@@ -259,10 +286,21 @@ def test_a_shell_that_runs_nothing_starts_nothing(shell: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "shell", ["bash -n +n -c", "bash +o noexec -c", "bash -norc -c", "bash -posix -c", "bash -c +n"]
+    "shell", ["bash -n +n -c", "bash +o noexec -c", "bash -norc -c", "bash --noprofile -c", "bash -c +n"]
 )
 def test_a_shell_whose_options_let_it_run_its_script_starts_it(shell: str) -> None:
     assert variable_of([*shell.split(), "vllm serve m"], SET) == ("0", False, False)
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        *("bash -a -c", "bash -ac", "bash -o allexport -c", "bash --posix -c", "bash -posix -c", "bash -o posix -c"),
+        *("bash -k -c", "bash -O extglob -c", "bash -r -c", "sh -ac"),
+    ],
+)
+def test_options_of_a_shell_that_change_what_its_script_means_make_it_doubtful(shell: str) -> None:
+    assert variable_of([*shell.split(), "vllm serve m"], SET) == (None, True, True)
 
 
 @pytest.mark.parametrize(
@@ -412,9 +450,10 @@ def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
     ] == [("/a", True)]
 
 
+@pytest.mark.parametrize("before", [[], ["A=b"], ["A=b", "C="]])
 @pytest.mark.parametrize("path", ["./A=b", "/x/A=b", "../a/A=b="])
-def test_a_path_that_ends_as_an_assignment_is_a_program(path: str) -> None:
-    line, (fault,) = read([path, "vllm", "serve", "m"])
+def test_a_path_that_ends_as_an_assignment_is_a_program(path: str, before: list[str]) -> None:
+    line, (fault,) = read([*before, path, "vllm", "serve", "m"])
     assert (line.words, fault.message.partition(",")[0]) == (
         [],
         f"`{path.rpartition('/')[2]}` has vLLM's server among its arguments and may start it",
@@ -831,11 +870,21 @@ INSTALLED: list[tuple[str, str | None]] = [
     ("python3 -m pip install torch vllm==0.33.0\nexec vllm serve m", "0.33.0"),
     ("sudo pip install vllm==0.33.0; vllm serve m", "0.33.0"),
     ("cd /x && pip install vllm==0.33.0 && vllm serve m", "0.33.0"),
+    ("a || b && pip install vllm==0.33.0 && vllm serve m", "0.33.0"),
     ("pip install vllm==0.32.0; pip install vllm==0.33.0; vllm serve m", "0.33.0"),
+    ("pip --proxy x install vllm==0.33.0; vllm serve m", "0.33.0"),
+    ("pip -q --log x --proxy=y --retries 5 install vllm==0.33.0; vllm serve m", "0.33.0"),
+    ("uv --project x pip --offline install vllm==0.33.0; vllm serve m", "0.33.0"),
+    ("pip install vllm==0.33.0+cu129; vllm serve m", "0.33.0+cu129"),
+    ("pip install vllm===0.33.0rc1.dev5; vllm serve m", "0.33.0rc1.dev5"),
+    ("pip install vLLM[audio]==0.33.0 ray[default] torch==2.*; vllm serve m", "0.33.0"),
+    ('pip install "vllm [audio,video] == 0.33.0" "torch==$T"; vllm serve m', "0.33.0"),
     ("uvx vllm@0.33.0 serve m", "0.33.0"),
+    ("uvx vllm[audio]@0.33.0 serve m", "0.33.0"),
     ("uvx --from vllm==0.33.0 vllm serve m", "0.33.0"),
     ("uvx --from=vllm==0.33.0 vllm serve m", "0.33.0"),
     ("uv run --with vllm==0.33.0 vllm serve m", "0.33.0"),
+    ("uv run --with vllm==0.33.0+cu129 --with ray[default] vllm serve m", "0.33.0+cu129"),
     ("uv tool run 'vllm[audio]==0.33.0' serve m", "0.33.0"),
     ("pipx run --spec vllm==0.33.0 vllm serve m", "0.33.0"),
     ("pip install vllm==0.32.0; uvx vllm@0.33.0 serve m", "0.33.0"),
@@ -846,6 +895,7 @@ INSTALLED: list[tuple[str, str | None]] = [
             *("pip install .;", "pip install ./vllm.whl;", "pip install git+https://github.com/vllm-project/vllm;"),
             *('pip install "vllm==$V";', "git checkout v0.33.0 && pip install -e . &&", "uv sync;", "uv add vllm;"),
             *("[ -d /x ] && pip install vllm==0.33.0;", "pip install x || pip install vllm==0.33.0;"),
+            *("a && pip install vllm==0.33.0 || b &&", "a || pip install vllm==0.33.0 &&"),
             *(
                 "if x; then pip install vllm==0.33.0; fi;",
                 "bash -c 'pip install vllm==0.33.0';",
@@ -853,6 +903,22 @@ INSTALLED: list[tuple[str, str | None]] = [
             ),
             *("export PATH=/opt/v/bin:$PATH;", "PYTHONPATH=/x", "conda run -n vllm033", "conda activate x;", "uv run"),
             *(". /x/bin/activate;", "pip install -t /x vllm==0.33.0;", "uvx --from vllm", "uvx --from 'vllm>0.3'"),
+            *(
+                "uv --project x add vllm;",
+                "uv --quiet --directory x sync;",
+                "poetry -C x install;",
+                "uv pip sync r.txt;",
+            ),
+            *("micromamba -r x install vllm;", "pixi --color always add vllm;", "conda -q activate x;"),
+            *("pip --proxy x install vllm;", "pip --proxy x install -e .;", "pip install 'vllm; x>\"1\"';"),
+            *(
+                "pip install *.whl;",
+                "pip install v[l]lm;",
+                "pip install $P;",
+                "pip install torch==$T;",
+                "pip install a?;",
+            ),
+            *('pip install "vllm[audio]==$V";', "pip install vllm==0.33.*;", "pip install {a,vllm}==0.33.0;"),
         )
     ),
 ]
@@ -865,6 +931,9 @@ def test_another_vllm_that_a_script_installs_or_runs_is_that_one(script: str, ve
         assert (line.words, faults) == (["m"], [])
         assert line.installation is not None
         assert line.installation.version == version
+        cause = line.installation.cause
+        assert (" may " in cause) is (version is None)
+        assert version is None or f" vLLM {version}" in cause
 
 
 @pytest.mark.parametrize(
@@ -878,8 +947,29 @@ def test_another_vllm_that_a_script_installs_or_runs_is_that_one(script: str, ve
             "apt install x; vllm serve m",
         ),
         *("vllm serve m; pip install vllm==0.33.0", "nohup vllm serve m"),
+        *("apt-get install -y bash; vllm serve m", "sudo apt-get -q install -y python3-pip zsh && vllm serve m"),
+        *("apk add bash; vllm serve m", "dnf -y install uv sh; vllm serve m", "yum install conda; vllm serve m"),
+        *("pip install ray[default]; vllm serve m", "pip install ray[default]==2.9 torch==2.*; vllm serve m"),
+        *('pip install "torch==$T"; vllm serve m', "pip --proxy x install ray; vllm serve m"),
+        *("cp install.sh .; vllm serve m", "install -m 755 x /bin/bash; vllm serve m"),
     ],
 )
 def test_what_installs_no_other_vllm_before_the_start_leaves_the_image_s(script: str) -> None:
     line, faults = read(["bash", "-c", script])
     assert (line.words, line.installation, faults) == (["m"], None, [])
+
+
+@pytest.mark.parametrize(
+    ("script", "doubts"),
+    [
+        ("bash -lc 'vllm serve m'", [LOGIN]),
+        ("bash -lc \"bash -lc 'vllm serve m'\"", [LOGIN]),
+        ('bash -lc "bash -ic \'bash -lc \\"vllm serve m\\"\'"', [LOGIN]),
+        ("sudo bash -c 'sudo vllm serve m'", ["`sudo` may change the variables of what it starts"]),
+    ],
+)
+def test_a_doubt_about_variables_is_given_once(script: str, doubts: list[str]) -> None:
+    line, faults = read(["bash", "-lc", script])
+    assert faults == []
+    expected = [*doubts, *([] if LOGIN in doubts else [LOGIN])]
+    assert (line.doubts, line.warnings) == (expected, [f"{doubt}; variables are not certain" for doubt in expected])

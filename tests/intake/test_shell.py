@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.intake.command.expansion import MAX_COPIED, MAX_FILLED, MAX_TEXT, MAX_WORDS, ShellSyntaxError
-from policy.intake.command.kubernetes_references import expand_references as known
+from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.shell import split
 from policy.intake.command.words import Pattern, Unknown
 
@@ -186,6 +186,11 @@ def test_what_may_have_changed_before_is_not_known(text: str) -> None:
         "coproc A { b; }; r",
         "f() if b; then A=1; fi; r",
         "false && set -a; r",
+        'r $"x"',
+        "function f { b; }; r",
+        "log() { echo $1; }; log a; A=1; r $A",
+        "declare A=1; r",
+        "A=b eval 'r'; r",
     ],
 )
 def test_a_script_that_changes_how_it_is_read_is_in_doubt(text: str) -> None:
@@ -194,7 +199,7 @@ def test_a_script_that_changes_how_it_is_read_is_in_doubt(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["A=1; A+=2; r $A", "r $'x'", 'r $"x"', "r a &>b c", "function f { b; }; r", "declare A=1; r"]
+    "text", ["A=1; A+=2; r $A", "r $'x'", "r a &>b c", "A=(a b); r ${A[@]}", "A=a; r ${A/a/b}", "A=a; r ${A:0:1}"]
 )
 def test_what_only_bash_reads_is_in_doubt_in_another_shell(text: str) -> None:
     for is_bash in (True, False):
@@ -207,7 +212,6 @@ def test_what_only_bash_reads_is_in_doubt_in_another_shell(text: str) -> None:
         "set -euo pipefail; cd /x; r",
         "trap 'kill $(jobs -p)' EXIT TERM; r",
         "trap - TERM; r",
-        "log() { echo $1; }; log a; A=1; r $A",
         "while ! curl x; do sleep 1; done; r",
         "export A=1 && r",
         "ulimit -n 4; mkdir -p x; r",
@@ -467,8 +471,28 @@ def test_a_text_that_is_no_command_says_where(text: str, said: str) -> None:
     ],
 )
 def test_kubernetes_fills_in_what_is_there_and_leaves_the_rest(word: str, filled: str, kind: type) -> None:
-    found = known(word, ENV)
+    found = expand_references(word, ENV)
     assert (found, type(found)) == (filled, kind)
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("$(NOBODY)", Unknown),
+        ("a$(.no-body_1)", Unknown),
+        ("$(cat x)", str),
+        ("$(1)", str),
+        ("$$(NOBODY)", str),
+        ("$(TP)", str),
+    ],
+)
+def test_a_name_that_is_not_shown_may_be_set_but_what_a_shell_runs_is_no_name(word: str, kind: type) -> None:
+    assert type(expand_references(word, ENV, has_hidden_variables=True)) is kind
+    assert type(expand_references(word, ENV)) is str
+
+
+def test_kubernetes_takes_almost_any_text_as_a_name() -> None:
+    assert expand_references("$(a b)$(c:d)", {"a b": "1", "c:d": "2"}) == "12"
 
 
 @given(st.text(alphabet="aA1 =$(){}`'\"\\\n#;&|<>:-+?@*!~\x00é", max_size=60))

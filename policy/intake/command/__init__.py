@@ -7,5 +7,6 @@
 
 `shell` reads the scripts among them: `command_builder` makes `words`, `parameter_expansion` and `brackets` expand what
 follows `$`, and `script_variables`, `positional_parameters`, `control_flow` and `shell_builtins` (with its tables in
-`builtin_tables`) follow what a script changes. `script_commands` has the result, `expansion` the limits.
+`builtin_tables`) follow what a script changes. `script_commands` has the result, `script_context` what is around it,
+and `expansion` the limits.
 """

@@ -64,11 +64,16 @@ class ControlFlow(Struct):
 
     @property
     def condition(self) -> object:
-        """On what it depends that the current command runs: the same object for commands that run together."""
+        """On what it depends that the current command runs: None if it certainly runs.
+
+        Commands that `&&` joins have the same object: a later one runs only if the earlier ones have run. A command
+        after `||`, or in a branch, a loop, a function or any other part, has an object of its own, which says only that
+        it may not run.
+        """
         chain = self.variables.chain
         if self.parts or chain.joiner == "||":
             return object()
-        return chain if chain.is_conditional else None
+        return chain.group if chain.is_conditional else None
 
     @property
     def is_in_case(self) -> bool:
@@ -148,6 +153,7 @@ class ControlFlow(Struct):
             return
         if operator == "||" or chain.joiner == "||":
             self.variables.forget_doubtful()
+            chain.group = object()
         chain.is_conditional = chain.is_conditional or operator == "||" or not self.succeeds
         chain.joiner, chain.is_waiting = operator, True
         self.succeeds = False

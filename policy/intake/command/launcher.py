@@ -16,11 +16,12 @@ from policy.intake.command.command_builder import ASSIGNMENT
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.environment import STARTERS, Effect, effect_of, exec_letters
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
-from policy.intake.command.installation import found_by, installed_by, may_install, run_by
+from policy.intake.command.installation import INSTALLS, found_by, installed_by, run_by, uncertain
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import (
     COPYING,
     OTHER_SCRIPTS,
+    PACKAGE,
     PYTHON,
     RENAMING,
     SHELLS,
@@ -33,6 +34,7 @@ from policy.intake.command.programs import (
     next_start,
 )
 from policy.intake.command.python_command import python_command
+from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.shell import split
 from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.command.vllm_command import (
@@ -67,13 +69,19 @@ Variables: TypeAlias = "Mapping[str, str | None]"
 
 
 def read_command(
-    words: Sequence[str], places: Sequence[str], env: Mapping[str, str | None], faults: list[RequestFault], pointer: str
+    words: Sequence[str],
+    places: Sequence[str],
+    env: Mapping[str, str | None],
+    faults: list[RequestFault],
+    pointer: str,
+    *,
+    has_hidden_variables: bool = False,
 ) -> CommandLine:
     """The words of a command that are vLLM's own, and the variables that the command sets.
 
-    `env` has the variables around it. Kubernetes' `$(NAME)` is expanded first. The command may begin with flags, with a
-    model, with `serve`, or with any program that starts vLLM. If nothing in it starts vLLM, that is a fault, and the
-    result has no words.
+    `env` has the variables around it; with ``has_hidden_variables`` there may be others, whose names are not shown.
+    Kubernetes' `$(NAME)` is expanded first. The command may begin with flags, with a model, with `serve`, or with any
+    program that starts vLLM. If nothing in it starts vLLM, that is a fault, and the result has no words.
     """
     size = sum(map(len, words))
     if len(words) > MAX_WORDS or size > MAX_TEXT:
@@ -84,17 +92,19 @@ def read_command(
             )
         )
         return CommandLine()
-    budget = ExpansionBudget()
+    context = ScriptContext(ExpansionBudget(), has_hidden_variables)
     try:
-        read = [expand_references(word, env, budget) for word in words]
+        read = [
+            expand_references(word, env, context.budget, has_hidden_variables=has_hidden_variables) for word in words
+        ]
         if not read or read[0].startswith("-"):
-            return CommandLine(read, list(places))
-        found = _vllm(read, list(places), env, {}, 0, budget)
+            return CommandLine(read, list(places), installation=found_by(env))
+        found = _vllm(read, list(places), env, {}, context)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
     if (found is None or (isinstance(found, UnreadableCommand) and is_unknown(read[0]))) and is_model(read):
-        return CommandLine(read, list(places))
+        return CommandLine(read, list(places), installation=found_by(env))
     return _command_line(found, " ".join(read[:8]), env, faults, pointer)
 
 
@@ -110,9 +120,10 @@ def read_text(
         return CommandLine()
     if len(commands) == 1 and (commands[0].words[0].startswith("-") or is_model(commands[0].words)):
         command = commands[0]
-        return CommandLine(command.words, [place] * len(command.words), command.env)
+        installation = found_by(env, command.env)
+        return CommandLine(command.words, [place] * len(command.words), command.env, installation=installation)
     try:
-        found = _in_script(commands, place, env, 0, budget)
+        found = _in_script(commands, place, env, ScriptContext(budget))
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
@@ -132,7 +143,7 @@ def _command_line(
 ) -> CommandLine:
     """The command line that was found, or a fault and no words; with ``is_text`` all words are at ``pointer``."""
     if isinstance(found, ServerCommand):
-        installation = found_by(env, found.env) or found.installation
+        installation = installation_of(found, env)
         return CommandLine(
             found.words, found.places, found.env, found.serve, found.warnings, found.doubts, installation
         )
@@ -144,44 +155,48 @@ def _command_line(
     return CommandLine()
 
 
-def installation_of(words: Sequence[str], env: Variables) -> Installation | None:
-    """Another vLLM than the image's that a command or its variables make run, if any."""
-    if not may_install(words, env):
-        return None
-    return read_command(words, [""] * len(words), env, [], "").installation
+def installation_of(server: ServerCommand, env: Variables) -> Installation | None:
+    """Another vLLM than the image's that a command or its variables make run, if any; `env` are those around it."""
+    return found_by(env, server.env) or server.installation
 
 
-def installed_in(script: str, env: Variables) -> Installation | None:
-    """The vLLM that a script installs: the last one that is certain, else the last."""
+def installed_in(script: str, env: Variables) -> list[Installation]:
+    """What a script of bash installs that runs before the command, in order.
+
+    The version of an installation that may not happen is None.
+    """
     try:
         commands = split(script, env, is_bash=True)
     except ShellSyntaxError as error:
-        return Installation(None, f"the script cannot be read: {error}")
-    found = [(command, other) for command in commands if (other := installed_by(command.words)) is not None]
-    certain = [other for command, other in found if command.condition is None and other.version is not None]
-    if certain:
-        return certain[-1]
-    return replace(found[-1][1], version=None) if found else None
+        cause = f"a script before the start cannot be read, and it may install another vLLM: {error}"
+        return [Installation(None, cause)] if INSTALLS.search(script) is not None else []
+    found = [(installed_by(command.words), command.condition is None) for command in commands]
+    return [other if is_certain else uncertain(other) for other, is_certain in found if other is not None]
 
 
-def starts_vllm(words: Sequence[str], env: Variables) -> bool | UnreadableCommand:
-    """Whether a whole command starts vLLM's server, or why that is not known. `env` has the variables around it.
+def find_server(
+    words: Sequence[str], env: Variables, *, has_hidden_variables: bool = False
+) -> ServerCommand | UnreadableCommand | None:
+    """The server that a whole command starts, or why it is not known whether it starts one; None if it starts none.
 
+    `env` has the variables around it; with ``has_hidden_variables`` there may be others, whose names are not shown.
     Flags alone, or a model before them, do not count: they could be another program's.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
-        return False
+        return None
     try:
-        budget = ExpansionBudget()
-        read = [expand_references(word, env, budget) for word in words]
-        found = _vllm(read, [""] * len(words), env, {}, 0, budget)
+        context = ScriptContext(ExpansionBudget(), has_hidden_variables)
+        read = [
+            expand_references(word, env, context.budget, has_hidden_variables=has_hidden_variables) for word in words
+        ]
+        found = _vllm(read, [""] * len(words), env, {}, context)
     except ShellSyntaxError as error:
         # If the request is exhausted, another command is the reason: this one may start vLLM in any way.
         names_vllm = isinstance(error, ExpansionExhausted) or STARTS_VLLM.search(" ".join(words)) is not None
         return UnreadableCommand(str(error), "", names_vllm)
     if isinstance(found, UnreadableCommand):
         return replace(found, names_vllm=found.names_vllm or mentions_vllm(" ".join(read)))
-    return found is not None
+    return found
 
 
 def _vllm(
@@ -189,8 +204,7 @@ def _vllm(
     places: list[str],
     env: Variables,
     given: dict[str, str | None],
-    depth: int,
-    budget: ExpansionBudget,
+    context: ScriptContext,
 ) -> ServerCommand | UnreadableCommand | None:
     """The words of a command that are vLLM's; None if it starts another program.
 
@@ -199,12 +213,12 @@ def _vllm(
     doubts: list[UnreadableCommand] = []
     changes: list[str] = []
     runs: list[Installation] = []
-    found = _program(words, places, env, given, depth, budget, doubts, changes, runs)
+    found = _program(words, places, env, given, context, doubts, changes, runs)
     if found is None:
         return doubts[0] if doubts else offline_engine(words, places)
     if isinstance(found, ServerCommand):
-        found.doubts.extend(changes[:1])
-        found.warnings.extend(f"{change}; variables are not certain" for change in changes[:1])
+        for change in changes[:1]:
+            _doubt_variables(found, change)
         if found.installation is None and runs:
             found = replace(found, installation=runs[-1])
     return found
@@ -215,8 +229,7 @@ def _program(
     places: list[str],
     env: Variables,
     given: dict[str, str | None],
-    depth: int,
-    budget: ExpansionBudget,
+    context: ScriptContext,
     doubts: list[UnreadableCommand],
     changes: list[str],
     runs: list[Installation],
@@ -230,7 +243,7 @@ def _program(
     at, end = 0, len(words)
     while at < end:
         program = words[at].rpartition("/")[2]
-        if is_unknown(words[at]) or type(words[at]) is Pattern:
+        if is_unknown(words[at]) or (type(words[at]) is Pattern and not (at and PACKAGE.fullmatch(words[at]))):
             why = f"the value of {quoted(words[at])}, which names the program, is not known"
             is_named = hides_vllm(words, at) or STARTS_VLLM.search(words[at]) is not None
             return UnreadableCommand(why, places[at], is_named)
@@ -238,23 +251,22 @@ def _program(
         if is_vllm or (at == 0 and program == "serve"):
             return subcommand(words, places, own, at + is_vllm)
         if PYTHON.fullmatch(program):
-            return python_command(words, places, own, at, depth)
+            return python_command(words, places, own, at, context.depth)
         if program in SHELLS:
-            budget.copy(len(env) + len(own))
-            return _shell(words, places, {**env, **own}, own, at, depth, budget)
+            context.budget.copy(len(env) + len(own))
+            return _shell(words, places, {**env, **own}, own, at, context)
         if program == "eval":
-            budget.copy(len(env) + len(own))
-            return _eval(words, places, {**env, **own}, own, at, depth, budget)
+            context.budget.copy(len(env) + len(own))
+            return _eval(words, places, {**env, **own}, own, at, context)
         if program == "xargs":
-            return _xargs(words, places, env, own, at, depth, budget)
+            return _xargs(words, places, env, own, at, context)
         is_script = program[-3:] == ".sh" or program in {".", "source"}
         may_assign = at == 0 and "=" in words[at] and not is_script and program not in STARTERS
         if program == "env" or (may_assign and ASSIGNMENT.match(words[at])):
             if own is given:
-                budget.copy(len(given))
+                context.budget.copy(len(given))
                 own = given.copy()
-            options = EnvWords(words, places, at + (program == "env"))
-            options.read(own, env, budget)
+            options = _read_variables(words, places, at, own, env, context.budget)
             words, places, at, end = options.words, options.places, options.at, len(options.words)
         elif program in OTHER_SCRIPTS:
             return None
@@ -284,7 +296,7 @@ def _program(
                 return other_program(words, places, at + 1)
             effect = effect_of(program, words[at + 1 : later], env, own)
             if effect is not Effect.KEEPS:
-                budget.copy(len(env) + len(own))
+                context.budget.copy(len(env) + len(own))
                 own = dict.fromkeys([*env, *own])
             if effect is Effect.MAY_CHANGE:
                 changes.append(f"{quoted(program)} may change the variables of what it starts")
@@ -297,23 +309,38 @@ def _program(
     return None
 
 
+def _read_variables(
+    words: list[str], places: list[str], at: int, own: dict[str, str | None], env: Variables, budget: ExpansionBudget
+) -> EnvWords:
+    """Read `env`, or assignments before a command, of which names are as in a shell; they are added to ``own``."""
+    options = EnvWords(words, places, at)
+    if words[at].rpartition("/")[2] == "env":
+        options.at += 1
+        options.read(own, env, budget)
+        return options
+    while options.at < len(words) and (assignment := ASSIGNMENT.match(words[options.at])) is not None:
+        word = words[options.at]
+        own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
+        options.at += 1
+    return options
+
+
 def _eval(
     words: list[str],
     places: list[str],
     env: Variables,
     own: dict[str, str | None],
     at: int,
-    depth: int,
-    budget: ExpansionBudget,
+    context: ScriptContext,
 ) -> ServerCommand | UnreadableCommand | None:
     """`eval`: its arguments are another script. Unexported variables of the outer script have no value here."""
     text = " ".join(words[at + 1 :])
     names_vllm = STARTS_VLLM.search(text) is not None
-    if depth == DEPTH or any(type(word) is Unknown for word in words[at + 1 :]):
+    if context.depth == DEPTH or any(type(word) is Unknown for word in words[at + 1 :]):
         return UnreadableCommand(f"`eval` runs {quoted(text)}, which is not read", places[at], names_vllm)
-    budget.reread(len(text))
-    found = _in_script(split(text, env, EVAL_ARGUMENTS, budget, is_nested=True), places[at], env, depth, budget)
-    return _with_outer(found, own, budget)
+    context.budget.reread(len(text))
+    commands = split(text, env, EVAL_ARGUMENTS, context.budget, has_hidden_variables=True)
+    return _with_outer(_in_script(commands, places[at], env, context), own, context.budget)
 
 
 def _with_outer(
@@ -332,8 +359,7 @@ def _xargs(
     env: Variables,
     own: dict[str, str | None],
     at: int,
-    depth: int,
-    budget: ExpansionBudget,
+    context: ScriptContext,
 ) -> UnreadableCommand | None:
     """`xargs`: a program gets more arguments that only a running shell knows, at the end or in place of a text."""
     start, replaced = xargs_options(words, at + 1)
@@ -342,13 +368,13 @@ def _xargs(
     program = words[start]
     started, places = words[start:], places[start:]
     if replaced:
-        budget.fill(sum(word.count(replaced) for word in started) * len(XARGS_INPUT))
+        context.budget.fill(sum(word.count(replaced) for word in started) * len(XARGS_INPUT))
         started = [Unknown(word.replace(replaced, XARGS_INPUT)) if replaced in word else word for word in started]
     else:
         started, places = [*started, Unknown(XARGS_INPUT)], [*places, places[0]]
     is_named = program.rpartition("/")[2] == "vllm"
-    if depth < DEPTH:
-        found = _vllm(started, places, env, own, depth + 1, budget)
+    if context.depth < DEPTH:
+        found = _vllm(started, places, env, own, context.inner())
         if found is None and not is_named:
             return None
         is_named = is_named or isinstance(found, ServerCommand) or (found is not None and found.names_vllm)
@@ -361,8 +387,7 @@ def _shell(
     env: Variables,
     own: dict[str, str | None],
     at: int,
-    depth: int,
-    budget: ExpansionBudget,
+    context: ScriptContext,
 ) -> ServerCommand | UnreadableCommand | None:
     """The script of `sh -c`, with the words after it as its arguments.
 
@@ -377,28 +402,30 @@ def _shell(
     if options.has_script:
         if at >= len(words):
             return None
-        if depth == DEPTH:
+        if context.depth == DEPTH:
             why = f"{quoted(words[start])} is nested more than {DEPTH} shells deep"
             return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
-        if depth:
-            budget.reread(len(words[at]))
-        commands = split(words[at], env, words[at + 1 :], budget, is_bash=program == "bash")
-        found = _with_outer(_in_script(commands, places[at], env, depth, budget), own, budget)
+        if context.depth:
+            context.budget.reread(len(words[at]))
+        is_bash, hidden = program == "bash", context.has_hidden_variables
+        arguments = words[at + 1 :]
+        commands = split(words[at], env, arguments, context.budget, is_bash=is_bash, has_hidden_variables=hidden)
+        found = _with_outer(_in_script(commands, places[at], env, context), own, context.budget)
         if isinstance(found, ServerCommand) and program in OTHER_SHELLS:
             found.doubts.append(f"the script is read as bash reads it, and {quoted(program)} may read it differently")
-        return _doubtful(found, doubt, env, budget)
+        return _doubtful(found, doubt, env, context.budget)
     if at >= len(words):
         return (
             UnreadableCommand(f"{quoted(words[start])} reads its commands from standard input", places[start])
-            if depth
+            if context.depth
             else None
         )
     if is_unknown(words[at]):
         return UnreadableCommand(f"the value of {quoted(words[at])}, which names a script, is not known", places[at])
     later = next_start(words, at + 1)
-    if later is None or depth == DEPTH:
+    if later is None or context.depth == DEPTH:
         return script_file(words, places, at)
-    return _doubtful(_vllm(words[later:], places[later:], env, own, depth + 1, budget), doubt, env, budget)
+    return _doubtful(_vllm(words[later:], places[later:], env, own, context.inner()), doubt, env, context.budget)
 
 
 def _doubtful(
@@ -409,13 +436,19 @@ def _doubtful(
         return found
     budget.copy(len(env) + len(found.env))
     unknown: dict[str, str | None] = {name: None for name, value in env.items() if found.env.get(name, value) == value}
-    found.doubts.append(doubt)
-    found.warnings.append(f"{doubt}; variables are not certain")
+    _doubt_variables(found, doubt)
     return replace(found, env=found.env | unknown)
 
 
+def _doubt_variables(found: ServerCommand, why: str) -> None:
+    """Add a doubt about the variables of a command with its warning, once if several programs around it give it."""
+    if why not in found.doubts:
+        found.doubts.append(why)
+        found.warnings.append(f"{why}; variables are not certain")
+
+
 def _in_script(
-    commands: list[Command], place: str, env: Variables, depth: int, budget: ExpansionBudget
+    commands: list[Command], place: str, env: Variables, context: ScriptContext
 ) -> ServerCommand | UnreadableCommand | None:
     """The first command of a script that starts vLLM; if there is none, the first that cannot be read.
 
@@ -427,8 +460,9 @@ def _in_script(
     copied: str | None = None
     installation: Installation | None = None
     condition: object = None
+    inner = context.inner()
     for command in commands:
-        found = _vllm(command.words, [place] * len(command.words), env, command.env, depth + 1, budget)
+        found = _vllm(command.words, [place] * len(command.words), env, command.env, inner)
         program = command.words[0].rpartition("/")[2]
         if found is None and command.writes and STARTS_VLLM.search(" ".join(command.words)) is not None:
             why = f"{quoted(program)} writes vLLM's server into a file, which may be run"
@@ -440,8 +474,7 @@ def _in_script(
         if isinstance(found, ServerCommand):
             if installation is not None and found.installation is None:
                 is_certain = condition is None or condition is command.condition
-                version = installation.version if is_certain else None
-                found = replace(found, installation=replace(installation, version=version))
+                found = replace(found, installation=installation if is_certain else uncertain(installation))
             started.append(found)
             if command.doubt:
                 doubts.append(command.doubt)

@@ -54,7 +54,7 @@ ANSI_C_LETTERS: Final = {
 
 
 class ParameterExpansion:
-    """Expands the text of a script. ``is_nested`` says that another script around it may set any variable."""
+    """Expands the text of a script. ``has_hidden_variables`` says that what is not shown may set any variable."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ParameterExpansion:
         builder: CommandBuilder,
         parameters: PositionalParameters,
         *,
-        is_nested: bool,
+        has_hidden_variables: bool,
     ) -> None:
         self.text = text
         self.builder = builder
@@ -70,7 +70,7 @@ class ParameterExpansion:
         self.script: ScriptCommands = builder.script
         self.budget: ExpansionBudget = builder.budget
         self.parameters = parameters
-        self.is_nested = is_nested
+        self.has_hidden_variables = has_hidden_variables
 
     def read(self, start: int, *, inside: bool) -> int:
         """Read the expansion at ``start``, a dollar or a backtick, and return where it ends.
@@ -92,7 +92,7 @@ class ParameterExpansion:
             self._read_braces(text[start:end], inside=inside)
             return end
         if (name := NAME.match(text, start + 1)) is not None:
-            inside = inside or self.variables.is_one_word(name.group())
+            inside = inside or self._is_one_word(name.group())
             self.builder.fill(text[start : name.end()], self.variables.value(name.group()), inside=inside)
             return name.end()
         character = text[start + 1 : start + 2]
@@ -159,7 +159,7 @@ class ParameterExpansion:
             self.builder.fill_words(elements, inside=inside)
             return
         value, is_quoted = self._braced(inner, inside=inside)
-        self.builder.fill(written, value, inside=inside or is_quoted or self.variables.is_one_word(inner))
+        self.builder.fill(written, value, inside=inside or is_quoted or self._is_one_word(inner))
         if value is None:
             self.variables.forget_calculated(inner)
             self.variables.forget(found.group(1) for found in ASSIGNED_INSIDE.finditer(inner))
@@ -215,9 +215,13 @@ class ParameterExpansion:
             return None, False
         return other, is_quoted
 
+    def _is_one_word(self, name: str) -> bool:
+        """Whether the value of a variable that the text does not set is one word."""
+        return self.variables.is_one_word(name, is_hidden=self.has_hidden_variables)
+
     def _may_be_set(self, name: str) -> bool:
-        """Whether a variable that is not stated may be set by a shell, an image or another script."""
-        return self.is_nested or SET_BY_OTHERS.fullmatch(name) is not None
+        """Whether a variable that is not stated may be set by a shell, an image, or what is not shown."""
+        return self.has_hidden_variables or SET_BY_OTHERS.fullmatch(name) is not None
 
 
 def _default(word: str, *, inside: bool) -> tuple[str | None, bool]:

@@ -58,7 +58,9 @@ QUOTES: Final = re.compile(r"""['"]|\\(?!\n)""")
 VLLM: Final = re.compile(r"(?<![\w.-])vllm(?![\w-])")
 SERVE: Final = re.compile(r"(?<![\w./-])serve(?![\w./-])")
 FILE_NAME: Final = re.compile(r"[\w.+-]+")
-PACKAGE: Final = re.compile(r"vllm(?:\.git)?(?:\[[^]]{0,100}\])?(?:\s{0,9}[@=<>!~].{0,1000})?", re.DOTALL)
+EXTRAS: Final = r"(?:\s{0,9}\[[\w\s,.-]{0,100}\])?"
+"""Matches the extras of a requirement, if any."""
+PACKAGE: Final = re.compile(rf"vllm(?:\.git)?{EXTRAS}(?:\s{{0,9}}[@=<>!~;].{{0,1000}})?", re.DOTALL)
 """Matches the package vLLM as a requirement: `vllm[audio]`, `vllm==0.23.0`, `vllm@latest`."""
 PLACEHOLDER: Final = re.compile(r"\$[({]|\{\{")
 """Matches a word with something still to be replaced: a variable that is not set here, or a template."""

@@ -24,7 +24,10 @@ class Command(Struct, frozen=True, gc=False):
     writes: bool = False
     doubt: str = ""
     condition: object = None
-    """On what it depends that the command runs: None for nothing, else the chain or part that it is in."""
+    """On what it depends that the command runs; None if it certainly runs.
+
+    It runs only if the earlier commands with the same object have run. Objects are compared by identity.
+    """
 
 
 class ScriptCommands(Struct):

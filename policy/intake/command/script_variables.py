@@ -47,13 +47,15 @@ class Chain(Struct, gc=False):
     """Commands joined by `&&` and `||`, of which the later ones may not run.
 
     ``joiner`` is the operator before the current command, ``is_waiting`` says that this command has not begun.
-    ``doubtful`` has the variables set by a command that may not run.
+    ``doubtful`` has the variables set by a command that may not run. ``group`` stands for the commands between two
+    `||`: one of them runs only if those before it in the group have run.
     """
 
     joiner: str = ""
     is_waiting: bool = False
     is_conditional: bool = False
     doubtful: list[str] = []
+    group: object = field(default_factory=object)
 
 
 class VariablesSnapshot(Struct, frozen=True, gc=False):
@@ -135,13 +137,17 @@ class ScriptVariables(Struct):
                 return value.elements if isinstance(value, Array) else None if value is None else (value,)
         return ()
 
-    def is_one_word(self, name: str) -> bool:
-        """Whether the value of a variable that the text does not set is one word, as who sets it is known."""
+    def is_one_word(self, name: str, *, is_hidden: bool) -> bool:
+        """Whether the value of a variable that the text does not set is one word, as who sets it is known.
+
+        With ``is_hidden`` others may set it too, except for LeaderWorkerSet's: those win over what is not shown.
+        """
         if ONE_WORD.fullmatch(name) is None or name in self.values or name in self.command.assignments:
             return False
         if self.sets_separators:
             return False
-        return name not in self.around or name.startswith("LWS_")  # a manifest cannot set those to unknown values
+        is_set_by_others = is_hidden or name in self.around
+        return not is_set_by_others or name.startswith("LWS_")  # a manifest cannot set those to unknown values
 
     def assign(self, name: str, value: str | None) -> None:
         """Set a variable, for the commands that follow too if it is exported."""

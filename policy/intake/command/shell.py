@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.command_builder import CommandBuilder
 from policy.intake.command.control_flow import ControlFlow
 from policy.intake.command.expansion import MAX_TEXT, ExpansionBudget, ShellSyntaxError
@@ -44,22 +45,22 @@ def split(
     budget: ExpansionBudget | None = None,
     *,
     is_bash: bool = False,
-    is_nested: bool = False,
+    has_hidden_variables: bool = False,
 ) -> list[Command]:
     """The commands of a text, in order.
 
     `env` has the variables around the text; one that is set to an unknown value is None. `arguments` are `$0`, `$1` ….
     A text that is part of a larger one shares its `budget`. If the text is an Unknown, what is around it replaces a
     part of it before any shell reads it, within single quotes too. `is_bash` says that the shell is bash, which expands
-    `{a,b}`; otherwise it may be bash or another one. `is_nested` says that the text runs with the variables and
-    arguments of another script, as that of `eval` does.
+    `{a,b}`; otherwise it may be bash or another one. with `has_hidden_variables` any
+    variable may be set by what is not shown: by another script around the text, as for `eval`, or by a Secret.
 
     `A=b` sets a variable for the rest of the text, `export A=b` for its commands too, and `A=b command` for that
     command alone. A Command's `env` has only the variables that the text itself sets for it.
 
     `$A`, `${A}`, `${A:-b}`, `${A-b}`, `${A:=b}`, `${A:+b}` and `${A+b}` are expanded, and split at blanks outside
     quotes, as in a shell. A name that is not set, `$(…)`, `` `…` `` and any other `${…}` give an Unknown. The default
-    of a name that is not set counts, unless a shell, Kubernetes or an image usually sets it.
+    of a name that is not set counts, unless a shell, Kubernetes or an image usually sets it, or what is not shown may.
 
     Raises:
         ShellSyntaxError: a quote, a bracket or a here-document does not end, or there are too many words or values.
@@ -67,7 +68,8 @@ def split(
     if len(text) > MAX_TEXT:
         raise ShellSyntaxError(f"the text has {len(text)} characters, and at most {MAX_TEXT} are read")
     budget = budget or ExpansionBudget()
-    return _ShellReader(text, env, arguments, budget, is_bash=is_bash, is_nested=is_nested).commands()
+    reader = _ShellReader(text, env, arguments, budget, is_bash=is_bash, has_hidden_variables=has_hidden_variables)
+    return reader.commands()
 
 
 class _ShellReader:
@@ -81,7 +83,7 @@ class _ShellReader:
         budget: ExpansionBudget,
         *,
         is_bash: bool,
-        is_nested: bool,
+        has_hidden_variables: bool,
     ) -> None:
         self.text = text
         self.at = 0
@@ -93,7 +95,7 @@ class _ShellReader:
         parameters = PositionalParameters(arguments, budget)
         self.builtins = ShellBuiltins(self.variables, parameters, self.flow, self.script, budget)
         self.builder = CommandBuilder(self.variables, self.flow, self.script, budget)
-        self.expansion = ParameterExpansion(text, self.builder, parameters, is_nested=is_nested)
+        self.expansion = ParameterExpansion(text, self.builder, parameters, has_hidden_variables=has_hidden_variables)
         self.is_redirected = False
         """Whether the current command has a redirection, which may fail."""
         self.writes = False
@@ -106,6 +108,8 @@ class _ShellReader:
             self.piece()
         self.end_command()
         self.flow.doubt_functions()
+        if construct := uncertain_construct(self.text, is_bash=self.script.is_bash):
+            self.script.doubt_all(f"the script has {construct}; a shell may run it otherwise")
         return self.script.doubted()
 
     def piece(self) -> None:

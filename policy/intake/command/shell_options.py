@@ -16,18 +16,9 @@ if TYPE_CHECKING:
 
 LONG: Final = frozenset(
     {
-        *(
-            "debug",
-            "debugger",
-            "dump-po-strings",
-            "dump-strings",
-            "help",
-            "init-file",
-            "login",
-            "noediting",
-            "noprofile",
-        ),
-        *("norc", "posix", "pretty-print", "protected", "rcfile", "restricted", "verbose", "version", "wordexp"),
+        *("debug", "debugger", "dump-po-strings", "dump-strings", "help", "init-file", "login", "noediting"),
+        *("noprofile", "norc", "posix", "pretty-print", "protected", "rcfile", "restricted", "verbose", "version"),
+        "wordexp",
     }
 )
 """The long options of bash, which it reads before the others, with one dash or two."""
@@ -36,19 +27,31 @@ ENDING: Final = frozenset({"dump-po-strings", "dump-strings", "help", "version"}
 """The options with which a shell prints something and runs no script."""
 STARTUP: Final = frozenset({"login", *WITH_FILE})
 """The options with which a shell reads files before its script."""
-STARTUP_VARIABLES: Final = ("BASH_ENV", "SHELLOPTS", "BASHOPTS")
-"""The variables that make bash read a file or change its options before it runs a script."""
+CERTAIN_LETTERS: Final = frozenset("cefhilnouvxB")
+"""The options that do not change what a script means, with those that have an effect read here."""
+CERTAIN_OPTIONS: Final = frozenset(
+    {"errexit", "hashall", "noexec", "noglob", "nounset", "pipefail", "verbose", "xtrace"}
+)
+"""The same as names after `-o`."""
+CERTAIN_LONG: Final = STARTUP | {"noediting", "noprofile", "norc", "verbose"}
+"""The same as long options."""
+STARTUP_VARIABLES: Final = ("BASH_ENV", "BASHOPTS", "POSIXLY_CORRECT", "PS4", "SHELLOPTS")
+"""The variables that make bash read a file, change its options or calculate, before or while it runs a script."""
 FUNCTION: Final = "BASH_FUNC_"
 """Begins the variables of exported functions."""
 
 
 class ShellOptions(Struct, frozen=True, gc=False):
-    """The options of a shell. ``end`` is the position after them; if ``has_script``, the script is there."""
+    """The options of a shell. ``end`` is the position after them; if ``has_script``, the script is there.
+
+    ``changes_meaning`` says that one of them may change what the script means.
+    """
 
     end: int
     has_script: bool
     runs: bool
     reads_files: bool
+    changes_meaning: bool
 
 
 def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
@@ -62,6 +65,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
         found.add(option)
         at += 2 if option in WITH_FILE else 1
     letters, is_off = "", False
+    values_of_o: list[str] = []
     while at < len(words) and words[at][:1] in {"-", "+"}:
         word = words[at]
         at += 1
@@ -72,6 +76,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
             at += word[2:] in WITH_FILE
             continue
         values = word.count("o") + word.count("O")
+        values_of_o += words[at : at + values]
         if "n" in word or "noexec" in words[at : at + values]:
             is_off = word[0] == "-"
         letters += word[1:]
@@ -81,6 +86,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
         "c" in letters,
         found.isdisjoint(ENDING) and "D" not in letters and (not is_off or "i" in letters),
         not found.isdisjoint(STARTUP) or "l" in letters or "i" in letters,
+        not (CERTAIN_LETTERS.issuperset(letters) and CERTAIN_OPTIONS.issuperset(values_of_o) and found <= CERTAIN_LONG),
     )
 
 
@@ -95,10 +101,12 @@ def startup_doubt(program: str, options: ShellOptions, env: Mapping[str, str | N
     """Why a shell may run something else than its script, empty if it does not."""
     if options.reads_files:
         return f"{quoted(program)} reads start-up files before its script, and they may set any variable"
+    if options.changes_meaning:
+        return f"the options of {quoted(program)} may change what its script means"
     if program == "bash":
         found = next((name for name in STARTUP_VARIABLES if env.get(name, "") != ""), None)
         if found is not None:
-            return f"the variable `{found}` changes what {quoted(program)} does before its script"
+            return f"the variable `{found}` may change what {quoted(program)} makes of its script"
     if any(name.startswith(FUNCTION) for name in env):
         return f"variables `{FUNCTION}…` are functions that {quoted(program)} may run in place of programs"
     return ""

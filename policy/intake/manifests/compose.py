@@ -96,6 +96,7 @@ def read_compose(document: ManifestNode) -> None:
         draft.has_command = service.get("entrypoint").value is not None
         _add_words(draft, service.get("command"), "command")
         _read_environment(service.get("environment"), draft)
+        draft.has_hidden_variables = bool(service.get("env_file").value or service.get("extends").value)
         if service.get("env_file").value:
             draft.note("`env_file` sets variables that the manifest does not show")
         if service.get("extends").value:

@@ -8,17 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher, shell
-from policy.intake.command.kubernetes_references import expand_references, references
+from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import STARTS_VLLM, is_program
+from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 from policy.intake.command.words import Unknown
-from policy.intake.command_line import Container, Installation
+from policy.intake.command_line import Container
 from policy.intake.manifests import images
 from policy.masking import is_secret
 from policy.messages import QUOTED, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from policy.intake.command_line import Installation
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_NOTES: Final = 32
@@ -48,6 +50,8 @@ class EngineDraft:
         self.problem = ""
         self.has_hidden_variables = False
         """Whether the container has variables whose names the manifest does not show."""
+        self.server: ServerCommand | None = None
+        """What the words start, if they were read and start vLLM."""
         self.notes: dict[str, None] = {}
 
     def add(self, place: str, *words: str) -> None:
@@ -72,7 +76,9 @@ class EngineDraft:
                 self._is_within_limits()
                 return
             try:
-                first, *others = shell.split(f"{COMMAND} {text}", self.env, budget=budget)
+                first, *others = shell.split(
+                    f"{COMMAND} {text}", self.env, budget=budget, has_hidden_variables=self.has_hidden_variables
+                )
             except expansion.ExpansionExhausted as error:
                 self.node.reading.fault_once(self.node, f"{place}: {error}")
                 return
@@ -113,18 +119,10 @@ class EngineDraft:
         """
         if not self._is_within_limits():
             return False
-        if self.has_hidden_variables:
-            self._add_hidden_variables()
         try:
             return self._names_vllm(by_image=by_image)
         except expansion.ExpansionExhausted:
             return True  # its decision is the problem that says so
-
-    def _add_hidden_variables(self) -> None:
-        """Make variables that are not set here unknown if a word refers to them as `$(NAME)`."""
-        for word in self.words:
-            for name in references(word):
-                self.env.setdefault(name, None)
 
     def _names_vllm(self, *, by_image: bool) -> bool:
         is_known = images.starts_vllm(self.image)
@@ -143,8 +141,14 @@ class EngineDraft:
                 return STARTS_VLLM.search(" ".join(filled)) is not None
             if filled[0].rpartition("/")[2] == "serve" and not any("vllm" in word for word in filled):
                 return False
-        found = launcher.starts_vllm(self.words, self.env)
-        return found if isinstance(found, bool) else is_known or found.names_vllm
+        found = self._find_server()
+        return is_known or found.names_vllm if isinstance(found, UnreadableCommand) else found is not None
+
+    def _find_server(self) -> ServerCommand | UnreadableCommand | None:
+        """Read the words as a command, and keep the server that they start."""
+        found = launcher.find_server(self.words, self.env, has_hidden_variables=self.has_hidden_variables)
+        self.server = found if isinstance(found, ServerCommand) else None
+        return found
 
     def _runs_its_words(self) -> bool:
         """Whether the image's entry point may run the words as a command, and they begin with a program."""
@@ -161,7 +165,7 @@ class EngineDraft:
         """
         if self.words and self._filled()[0].startswith("-"):
             return
-        if self.words and not images.serves_its_arguments(self.image) and launcher.starts_vllm(self.words, self.env):
+        if self.words and not images.serves_its_arguments(self.image) and self._find_server() is not None:
             return
         self.words[:0] = ENTRY_POINT
         self.places[:0] = [BY_IMAGE] * len(ENTRY_POINT)
@@ -174,22 +178,28 @@ class EngineDraft:
         """
         budget = expansion.ExpansionBudget()
         try:
-            return [expand_references(word, self.env, budget) for word in self.words]
+            return [
+                expand_references(word, self.env, budget, has_hidden_variables=self.has_hidden_variables)
+                for word in self.words
+            ]
         except expansion.ExpansionExhausted:
             raise
         except expansion.ShellSyntaxError:
             return self.words
 
-    def finish(self, installed: Installation | None = None) -> None:
-        """Add the finished engine to the manifest's; ``installed`` is a vLLM that replaces that of the image."""
+    def finish(self, installed: Sequence[Installation] = ()) -> None:
+        """Add the finished engine to the manifest's; ``installed`` is what replaced the image's vLLM before, in order.
+
+        The last certain version decides.
+        """
         if not self._is_within_limits():
             return
         version, unversioned = images.release(self.image)
-        for other in (installed, launcher.installation_of(self.words, self.env)):
-            if other is not None and other.version is not None:
-                version, unversioned = other.version, None
-            elif other is not None and version is None:
-                unversioned = other.cause
+        version_cause = ""
+        own = None if self.server is None else launcher.installation_of(self.server, self.env)
+        for other in installed if own is None else (*installed, own):
+            if other.version is not None:
+                version, version_cause, unversioned = other.version, other.cause, None
         is_hidden = False  # all words between a secret's flag and the next one, as a shell may have split it
         for place, word in zip(self.places, self.words, strict=True):
             if TEMPLATE in word:
@@ -206,7 +216,10 @@ class EngineDraft:
             env=self.env,
             image=self.image,
             vllm_version=version,
+            version_cause=version_cause,
             unversioned=unversioned or "",
+            installation=installed[-1] if installed else None,
+            has_hidden_variables=self.has_hidden_variables,
             models=self.models,
             files=self.files,
             notes=list(self.notes),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from policy.intake.command.installation import VERSION
 from policy.rules.releases import is_variant
 
 OFFICIAL: Final = re.compile(r"(?:.*/)?vllm/vllm-openai(?:-[a-z0-9]+)*")
@@ -21,9 +22,7 @@ STARTS: Final = re.compile(
 NAMES: Final = re.compile(r"(?<![a-z0-9])vllm(?![a-z0-9])")
 KSERVE_SERVER: Final = re.compile(r"huggingfaceserver(?:-[a-z0-9]+)*")
 """KServe's own server, which takes its arguments and starts vLLM in its own process."""
-RELEASE: Final = re.compile(
-    r"v?(\d{1,4}\.\d{1,4}\.\d{1,4}(?:rc\d{1,3}|\.post\d{1,3})?(?:\.dev\d{1,6})?)(?:[-_.]([\w.-]*))?", re.ASCII
-)
+RELEASE: Final = re.compile(rf"v?({VERSION})(?:[-_.]([\w.-]*))?", re.ASCII)
 SEPARATORS: Final = re.compile(r"[-_.]+")
 MAX_SUFFIX: Final = 32
 MAX_NAME: Final = 1024

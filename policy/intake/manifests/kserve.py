@@ -99,6 +99,7 @@ def _read_model(model: ManifestNode) -> None:
     else:
         own.words, own.places = own.words + draft.words, own.places + draft.places
     own.env.update(draft.env)
+    own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables
     own.image = draft.image or own.image
     own.files.update(draft.files)
     for note in draft.notes:

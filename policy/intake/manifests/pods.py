@@ -9,11 +9,11 @@ the others.
 
 from __future__ import annotations
 
-import re
 from posixpath import dirname, normpath
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.kubernetes_references import is_hidden
+from policy.intake.command.kubernetes_references import expand_references, references
+from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
 from policy.messages import quoted
 
@@ -26,7 +26,6 @@ GROUP: Final = "LWS_"
 """Begins the variables that LeaderWorkerSet sets, whose values are read as one word each."""
 MAX_DEPTH: Final = 64
 """In how many folders a mounted file may be; one in more is not read."""
-REFERENCE: Final = re.compile(r"\$(\$|\((?P<name>[^()$]+)\))")
 
 
 def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None, *, by_image: bool = True) -> None:
@@ -93,14 +92,11 @@ def expanded(value: str, draft: EngineDraft, node: ManifestNode) -> str | None:
     """A value with ``$(NAME)`` replaced as in Kubernetes, from the variables before it; ``None`` if one is unknown."""
     if "$" not in value:
         return value
-    known = draft.env
-    names = [found["name"] for found in REFERENCE.finditer(value) if found["name"] is not None]
-    if any(name not in known and (draft.has_hidden_variables or is_hidden(name)) for name in names):
+    size = sum(len(draft.env.get(name) or "") for name in references(value))
+    if not node.reading.affords(size, node):
         return None
-    used = [known[name] for name in names if name in known]
-    if None in used or not node.reading.affords(sum(len(text or "") for text in used), node):
-        return None
-    return REFERENCE.sub(lambda found: "$" if found[1] == "$" else str(known.get(found["name"], found[0])), value)
+    filled = expand_references(value, draft.env, has_hidden_variables=draft.has_hidden_variables)
+    return None if type(filled) is Unknown else filled
 
 
 def read_env_from(env_from: ManifestNode, draft: EngineDraft) -> None:

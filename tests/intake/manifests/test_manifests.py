@@ -43,6 +43,8 @@ def taken(document: object) -> tuple[list[Container], list[RequestFault]]:
 def shown(container: Container) -> dict[str, Any]:
     """A container as the expectation files write it: words with their places, and nothing that is empty."""
     members = msgspec.structs.asdict(container)
+    if container.installation is not None:
+        members["installation"] = msgspec.structs.asdict(container.installation)
     members["words"] = [list(pair) for pair in zip(members["words"], members.pop("places"), strict=True)]
     return {name: value for name, value in members.items() if value or name == "path"}
 

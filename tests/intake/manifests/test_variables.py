@@ -12,6 +12,7 @@ from policy.intake.manifests import read_manifest
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
+    from policy.intake.command_line import CommandLine, Container
 
 NAME = "VLLM_USE_V2_MODEL_RUNNER"
 WRITTEN = {"name": NAME, "value": "1"}
@@ -26,15 +27,27 @@ def reference(kind: str = "configMapKeyRef", name: str = "c", **fields: object) 
     return {"name": NAME, "valueFrom": {kind: {"name": name, "key": "k", **fields}}}
 
 
-def read(
+def read_engine(
     env: list[dict[str, Any]], *others: dict[str, Any], namespace: str | None = None, **container: Any
-) -> tuple[dict[str, str | None], list[str], list[RequestFault]]:
+) -> tuple[Container, list[RequestFault]]:
     faults: list[RequestFault] = []
     spec = {"containers": [{"command": ["vllm", "serve", "a/b"], "env": env, **container}]}
     metadata = {} if namespace is None else {"namespace": namespace}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     (engine,) = read_manifest([*others, pod], "", faults)
+    return engine, faults
+
+
+def read(
+    env: list[dict[str, Any]], *others: dict[str, Any], namespace: str | None = None, **container: Any
+) -> tuple[dict[str, str | None], list[str], list[RequestFault]]:
+    engine, faults = read_engine(env, *others, namespace=namespace, **container)
     return engine.env, engine.notes, faults
+
+
+def line_of(engine: Container, faults: list[RequestFault]) -> CommandLine:
+    hidden = engine.has_hidden_variables
+    return read_command(engine.words, engine.places, engine.env, faults, "", has_hidden_variables=hidden)
 
 
 OTHER = config_map({"other": "2"})
@@ -147,18 +160,80 @@ def test_a_reference_to_a_name_that_something_invisible_may_set_is_unknown(
     name: str, env_from: list[dict[str, Any]], *, is_known: bool
 ) -> None:
     args = ["--seed", f"$({name})"]
-    found, _, faults = read(
+    engine, faults = read_engine(
         [{"name": NAME, "value": f"$({name})"}], config_map({"B": "1"}), envFrom=env_from, args=args
     )
-    assert (found[NAME], faults) == (f"$({name})" if is_known else None, [])
-    line = read_command(["vllm", "serve", *args], [""] * 4, found, faults, "")
-    assert isinstance(line.words[1], Unknown) is not is_known
+    assert (engine.env[NAME], faults) == (f"$({name})" if is_known else None, [])
+    assert isinstance(line_of(engine, faults).words[2], Unknown) is not is_known
 
 
 def test_a_reference_to_a_name_that_is_set_has_its_value_whatever_else_sets_variables() -> None:
     env = [{"name": "FOO_SERVICE_PORT", "value": "1"}, {"name": NAME, "value": "$(FOO_SERVICE_PORT)"}]
     assert read(env, envFrom=SECRET)[0] == {"FOO_SERVICE_PORT": "1", NAME: "1"}
     assert read([{"name": NAME, "value": "$$(A)"}], envFrom=SECRET)[0] == {NAME: "$(A)"}
+
+
+DEFAULTS = ["${TP:-2}", "${TP-2}", "${TP:=2}", "${TP=2}", '"${TP:-2}"', "$A_SERVICE_HOST"]
+SHELLS = [["sh", "-c"], ["bash", "-c"], ["env", "-S", "nohup bash -c"], ["bash", "-c", 'bash -c "$0"']]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("default", DEFAULTS)
+def test_a_default_of_a_name_that_something_invisible_may_set_is_unknown(default: str, shell: list[str]) -> None:
+    command = [*shell, f"vllm serve a/b --seed {default}"]
+    for env_from in (SECRET, [{"configMapRef": {"name": "gone"}}]):
+        engine, faults = read_engine([], envFrom=env_from, command=command)
+        word = line_of(engine, faults).words[2]
+        is_several = '"' not in default
+        assert (type(word), isinstance(word, Unknown) and word.is_several, faults) == (Unknown, is_several, [])
+
+
+@pytest.mark.parametrize("of_runtime", [False, True])
+def test_a_default_is_unknown_if_something_invisible_sets_variables_of_a_predictor(*, of_runtime: bool) -> None:
+    command = ["bash", "-c", "vllm serve a/b --seed ${TP:-2}"]
+    hidden: dict[str, Any] = {"envFrom": SECRET}
+    own = {"name": "kserve-container", "image": "x", "command": command} | (hidden if of_runtime else {})
+    runtime = {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ServingRuntime", "metadata": {"name": "r"}}
+    model = {"modelFormat": {"name": "vllm"}, "runtime": "r"} | ({} if of_runtime else hidden)
+    service = {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "metadata": {"name": "s"}}
+    faults: list[RequestFault] = []
+    engines = read_manifest(
+        [runtime | {"spec": {"containers": [own]}}, service | {"spec": {"predictor": {"model": model}}}], "", faults
+    )
+    assert isinstance(line_of(engines[-1], faults).words[2], Unknown)
+    assert faults == []
+
+
+@pytest.mark.parametrize("default", DEFAULTS[:-1])
+def test_a_default_of_a_name_that_is_set_or_that_nothing_invisible_sets_is_known(default: str) -> None:
+    command = ["bash", "-c", f"vllm serve a/b --seed {default}"]
+    known, set_here = {"configMapRef": {"name": "c"}}, {"name": "TP", "value": "4"}
+    found = [
+        read_engine([], config_map({"B": "1"}), envFrom=[known], command=command),
+        read_engine([set_here], envFrom=SECRET, command=command),
+        read_engine([], envFrom=SECRET, command=["bash", "-c", f"TP=3; {command[2]}"]),
+    ]
+    words = [line_of(engine, faults).words[2] for engine, faults in found]
+    assert [(type(word), word) for word in words] == [(str, "2"), (str, "4"), (str, "3")]
+
+
+@pytest.mark.parametrize(
+    ("document", "is_known"),
+    [
+        ({"services": {"a": {}}}, True),
+        ({"services": {"a": {"env_file": ".env"}}}, False),
+        ({"services": {"a": {"extends": {"service": "b"}}}}, False),
+    ],
+)
+def test_a_default_of_a_name_that_a_file_of_compose_may_set_is_unknown(
+    document: dict[str, Any], *, is_known: bool
+) -> None:
+    faults: list[RequestFault] = []
+    service = {"image": "x", "entrypoint": ["sh", "-c", "vllm serve a/b --seed $${TP:-2}"]}
+    document["services"]["a"].update(service)
+    (engine,) = read_manifest(document, "", faults)
+    word = line_of(engine, faults).words[2]
+    assert (type(word) is str, faults) == (is_known, [])
 
 
 VOLUMES = [{"name": "c", "configMap": {"name": "c"}}, {"name": "e", "emptyDir": {}}, {"name": "s", "secret": {}}]

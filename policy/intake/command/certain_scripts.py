@@ -1,0 +1,311 @@
+"""The scripts that are certainly read as every shell runs them, by the constructs that they have.
+
+A second reading of a script, which only names the first construct whose effect on variables and arguments depends on
+more than its text, or differs between shells. What is legal is listed, so a construct that nobody thought of is not
+certain. What the script does is not found here (`shell`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.brackets import backtick_end, bracket_end
+from policy.intake.command.words import Unknown
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+BLANKS: Final = re.compile(r"(?:[ \t]|\\\n)++|#[^\n]*+")
+"""Matches blanks, with line continuations, or a comment where a word may begin."""
+OPERATOR: Final = re.compile(r"&&|\|\||;;|[;\n|]|&(?![>&])")
+REDIRECTION: Final = re.compile(r"(?:[012]?(?:>>|>|<)|&>>?)(?![<>|&(])|[012]?>&[012](?![^ \t\n;|&)])")
+DUPLICATION: Final = re.compile(r"[012]?>&[012]")
+BARE: Final = re.compile(r"[A-Za-z0-9_@%+=:,./^~*?\[\]{}!-]++")
+SINGLE: Final = re.compile(r"'[^'\x00-\x08\x0b-\x1f\x7f]*+'")
+ESCAPED: Final = re.compile(r"\\[\x20-\x7e]")
+IN_DOUBLE: Final = re.compile(r'(?:[^"\\$`\x00-\x08\x0b-\x1f\x7f]|\\[\x20-\x7e\n]|\$(?![A-Za-z0-9_({?$#@*!\'"-]))++')
+PARAMETER: Final = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*+|[?$#@*!0-9-])")
+BRACES: Final = re.compile(
+    r"""\$\{(?:\#?[A-Za-z_][A-Za-z0-9_]*+(?P<element>\[(?:[@*]|[0-9]{1,4})\])?
+        (?:
+            :?[-+?](?:[^'"\\$`{}\x00-\x08\x0b-\x1f\x7f]*+|"[^"\\$`\x00-\x08\x0b-\x1f\x7f]*+"|'[^'\x00-\x08\x0b-\x1f\x7f]*+')
+            |[%\#]{1,2}[A-Za-z0-9_./*?:@, -]*+
+            |(?P<bash>(?://?|\^\^?|,,?)[A-Za-z0-9_./*?:@, -]*+|:[0-9]{1,4}(?::[0-9]{1,4})?)
+        )?|[0-9@*\#])\}""",
+    re.VERBOSE,
+)
+"""Matches `${A}` and what only selects from its value or replaces it: no assignment, no arithmetic with variables."""
+ARITHMETIC: Final = re.compile(r"\$\(\((?:[0-9 +*/%-]++|\([0-9 +*/%-]*+\))*+\)\)")
+ANSI_C: Final = re.compile(r"\$'(?:[^'\\\x00-\x08\x0b-\x1f\x7f]|\\[abfnrtv\\'\"?])*+'")
+"""Matches `$'…'` with the escapes of C."""
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
+ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*+)\+?=")
+SHELL_VARIABLE: Final = re.compile(
+    r"BASH\w*|COMP_\w+|DIRSTACK|ENV|EPOCH\w+|E?UID|FUNCNAME|GLOBIGNORE|GROUPS|HIST\w+|IFS|LINENO|OLDPWD"
+    r"|OPT(?:ARG|ERR|IND)|PIPESTATUS|POSIXLY_CORRECT|PPID|PROMPT_COMMAND|PS[0-4]|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL"
+    r"|SRANDOM|TIMEFORMAT|_"
+)
+"""Matches the variables that mean something to a shell, or that it sets itself."""
+CONDITIONS: Final = frozenset({"if", "elif", "while", "until"})
+BEFORE_COMMANDS: Final = CONDITIONS | {"then", "else", "do", "{"}
+CLOSING: Final = frozenset({"fi", "done", "}"})
+UNREAD: Final = frozenset({"!", "[[", "case", "coproc", "esac", "function", "select", "time"})
+"""Reserved words whose commands are not certain; `!` is in a condition, where what it runs may not run anyway."""
+BUILTINS: Final = frozenset(
+    {
+        *(".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete"),
+        *("compopt", "continue", "declare", "dirs", "disown", "echo", "enable", "eval", "exec", "exit", "export"),
+        *("false", "fc", "fg", "getopts", "hash", "help", "history", "jobs", "kill", "let", "local", "logout"),
+        *("mapfile", "popd", "printf", "pushd", "pwd", "read", "readarray", "readonly", "return", "set", "shift"),
+        *("shopt", "source", "suspend", "test", "times", "trap", "true", "type", "typeset", "ulimit", "umask"),
+        *("unalias", "unset", "wait"),
+    }
+)
+"""The builtin commands of bash, among them those of every shell."""
+INERT: Final = frozenset(
+    {
+        *(".", ":", "break", "cd", "continue", "echo", "eval", "exec", "exit", "false", "kill", "pwd", "set", "shift"),
+        *("shopt", "source", "trap", "true", "type", "ulimit", "umask", "wait"),
+    }
+)
+"""Those that set no variable, or whose effect is read with its doubts by `shell_builtins`."""
+SETTING: Final = frozenset({"cd", "export", "set", "shift", "unset"})
+"""Those that change the shell, unless a redirection fails."""
+
+
+def uncertain_construct(text: str, *, is_bash: bool) -> str:
+    """The first construct of a script that is not certainly read as shells run it; empty if there is none.
+
+    Without `is_bash` the shell may be any.
+
+    Raises:
+        ShellSyntaxError: a quote or a bracket does not end.
+    """
+    if type(text) is Unknown:
+        return "a value that is not known and replaces a part of it before the shell reads it"
+    return _Scanner(text, is_bash=is_bash).construct()
+
+
+class _Scanner:
+    """Reads the text in one pass, from the character `at`, up to the first construct that is not certain."""
+
+    def __init__(self, text: str, *, is_bash: bool) -> None:
+        self.text = text
+        self.is_bash = is_bash
+        self.at = 0
+        self.words: list[str] = []
+        """The words of the current command as they are written, without the assignments before them."""
+        self.assigns = False
+        self.is_redirected = False
+        self.opener = ""
+        """The reserved word right before the current command."""
+        self.is_closed = False
+        """Whether the current command ends with `fi`, `done` or `}`."""
+
+    def construct(self) -> str:
+        """The first construct that is not certain."""
+        text = self.text
+        while self.at < len(text):
+            if (match := BLANKS.match(text, self.at)) is not None:
+                self.at = match.end()
+            elif (match := OPERATOR.match(text, self.at)) is not None:
+                if found := self._end_command():
+                    return found
+                self.at = match.end()
+            elif (match := REDIRECTION.match(text, self.at)) is not None:
+                if found := self._redirection(match):
+                    return found
+            elif found := self._word():
+                return found
+        return self._end_command()
+
+    def _word(self) -> str:
+        """Read a word, and what is not certain about it where it is."""
+        start, text = self.at, self.text
+        first = BARE.match(text, start)
+        if found := self._pieces():
+            return found
+        word = text[start : self.at]
+        if text.startswith(("<", ">"), self.at):
+            return f"a redirection right after {quoted(word)}"
+        if text.startswith("(", self.at):
+            return self._array(word)
+        if self.is_closed:
+            return f"{quoted(word)} after the end of a compound command"
+        if not self.words:
+            return self._first_word(word, is_bare=first is not None and first.end() == self.at)
+        self.words.append(word)
+        return ""
+
+    def _first_word(self, word: str, *, is_bare: bool) -> str:
+        """Read a word where a command may begin."""
+        if (assignment := ASSIGNMENT.match(word)) is not None:
+            self.assigns = True
+            if assignment.group().endswith("+=") and not self.is_bash:
+                return "`+=`, which only bash has"
+            return _of_variable(assignment.group(1))
+        if is_bare and not self.assigns and (word in BEFORE_COMMANDS or (word == "!" and self.opener in CONDITIONS)):
+            self.opener = word
+            return ""
+        if is_bare and word in CLOSING and not self.assigns:
+            self.is_closed = True
+            return ""
+        if word in UNREAD:
+            return f"`{word}`"
+        if "=" in word or (not is_bare and "/" not in word):
+            return f"the command {quoted(word)}, whose name depends on quotes or values"
+        self.words.append(word)
+        return ""
+
+    def _pieces(self) -> str:
+        """Move behind the pieces of a word."""
+        text, start = self.text, self.at
+        while self.at < len(text):
+            character = text[self.at]
+            if (
+                (match := BARE.match(text, self.at))
+                or (match := SINGLE.match(text, self.at))
+                or (match := ESCAPED.match(text, self.at))
+            ):
+                self.at = match.end()
+            elif character == "#" and self.at > start:
+                self.at += 1
+            elif character == '"':
+                if found := self._double_quotes():
+                    return found
+            elif character in "$`":
+                if found := self._expansion():
+                    return found
+            else:
+                break
+        return "" if self.at > start else f"the character {quoted(text[start])} at character {start + 1}"
+
+    def _double_quotes(self) -> str:
+        text, start = self.text, self.at
+        self.at += 1
+        while not text.startswith('"', self.at):
+            if (match := IN_DOUBLE.match(text, self.at)) is not None:
+                self.at = match.end()
+            elif text.startswith(("$", "`"), self.at):
+                if found := self._expansion():
+                    return found
+            else:
+                return f"the text in double quotes at character {start + 1}"
+        self.at += 1
+        return ""
+
+    def _expansion(self) -> str:
+        text, start = self.text, self.at
+        for pattern in (PARAMETER, BRACES, ARITHMETIC):
+            if (match := pattern.match(text, start)) is not None:
+                self.at = match.end()
+                is_of_bash = pattern is BRACES and (match["bash"] or match["element"])
+                return f"{quoted(match.group())}, which only bash has" if is_of_bash and not self.is_bash else ""
+        if (match := ANSI_C.match(text, start)) is not None:
+            self.at = match.end()
+            return "" if self.is_bash else "`$'…'`, which only bash has"
+        if text.startswith("$((", start) or not text.startswith(("$(", "`"), start):
+            return f"the expansion {quoted(text[start : start + 40])}"
+        self.at = backtick_end(text, start) if text[start] == "`" else bracket_end(text, start)
+        return ""
+
+    def _array(self, word: str) -> str:
+        """Read `A=(…)`, whose elements have no index and no command."""
+        text, assignment = self.text, ASSIGNMENT.fullmatch(word)
+        if assignment is None or self.words:
+            return f"the bracket after {quoted(word)}"
+        if not self.is_bash:
+            return "an array, which only bash has"
+        self.assigns = True
+        self.at += 1
+        while not text.startswith(")", self.at):
+            if (match := BLANKS.match(text, self.at)) is not None:
+                self.at = match.end()
+            elif text.startswith("\n", self.at):
+                self.at += 1
+            else:
+                start = self.at
+                if found := self._pieces() if self.at < len(text) else "an array that is not closed":
+                    return found
+                element = text[start : self.at]
+                if element.startswith("[") or "$(" in element or "`" in element:
+                    return f"the element {quoted(element)} of an array"
+        self.at += 1
+        return _of_variable(assignment.group(1))
+
+    def _redirection(self, match: re.Match[str]) -> str:
+        """Read a redirection with its file."""
+        if self.is_closed:
+            return "a redirection of a compound command"
+        if match.group().startswith("&") and not self.is_bash:
+            return "`&>`, which only bash has"
+        self.is_redirected = True
+        self.at = match.end()
+        if DUPLICATION.fullmatch(match.group()) is not None:
+            return ""
+        if (blanks := BLANKS.match(self.text, self.at)) is not None:
+            self.at = blanks.end()
+        return self._pieces() if self.at < len(self.text) else "a redirection without a file"
+
+    def _end_command(self) -> str:
+        """What is not certain about the current command."""
+        words, assigns, is_redirected = self.words, self.assigns, self.is_redirected
+        self.words, self.assigns, self.is_redirected = [], False, False
+        self.opener, self.is_closed = "", False
+        if not words:
+            return "a redirection without a command" if is_redirected else ""
+        name = words[0]
+        if name == "for":
+            return _of_variable(words[1]) if len(words) > 1 and NAME.fullmatch(words[1]) else "`for` without a name"
+        if name not in BUILTINS:
+            return ""
+        if assigns and name != "exec":
+            return f"a variable before `{name}`"
+        if is_redirected and name in SETTING:
+            return f"a redirection of `{name}`"
+        check = CHECKED.get(name)
+        is_certain = name in INERT if check is None else check(words)
+        return "" if is_certain else f"the command {quoted(' '.join(words))}"
+
+
+def _of_variable(name: str) -> str:
+    return f"the variable `{name}`, which has a meaning for shells" if SHELL_VARIABLE.fullmatch(name) else ""
+
+
+def _is_export(words: Sequence[str]) -> bool:
+    """`export A=b C`, each name as it is."""
+    for word in words[1:]:
+        match = ASSIGNMENT.match(word)
+        name = match.group(1) if match is not None else word
+        if (match is None and NAME.fullmatch(word) is None) or _of_variable(name):
+            return False
+    return len(words) > 1
+
+
+def _names_only(words: Sequence[str]) -> bool:
+    return all(NAME.fullmatch(word) is not None and not _of_variable(word) for word in words[1:])
+
+
+def _is_test(words: Sequence[str]) -> bool:
+    return "-v" not in words and "-R" not in words
+
+
+def _is_print(words: Sequence[str]) -> bool:
+    return not words[1:2] or not words[1].startswith("-")
+
+
+def _is_lookup(words: Sequence[str]) -> bool:
+    return words[1:2] == ["-v"]
+
+
+CHECKED: Final[dict[str, Callable[[Sequence[str]], bool]]] = {
+    "export": _is_export,
+    "unset": _names_only,
+    "[": _is_test,
+    "test": _is_test,
+    "printf": _is_print,
+    "command": _is_lookup,
+}
+"""Builtin commands of which some forms are certain."""

@@ -1,0 +1,110 @@
+"""Which scripts are certainly read as shells run them, and what is named of the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy.intake.command.certain_scripts import uncertain_construct
+from policy.intake.command.words import Unknown
+
+EVERYWHERE = [
+    "vllm serve org/m --port 8000",
+    "# a comment\nvllm serve m # another\n",
+    "exec vllm serve m --x 'a b' --y \"a $B ${C}\" --z=a\\ b",
+    "set -euo pipefail; cd /x && export A=b C; unset D; exec vllm serve m",
+    "A=1; B=$A; export HF_HOME=/x PATH=/y:$PATH; B=2 vllm serve m",
+    "vllm serve m ${A:-b} ${A-b} ${A:+b} ${#A} ${A%.x} ${A##*/} $1 $@ $? ${1}",
+    "vllm serve m --x $(hostname) --y `hostname -i` --z \"$(cat '/a b')\"",
+    "vllm serve m --x $((8 * 2)) > log 2>&1",
+    "vllm serve m >> /dev/null 2>/dev/null &",
+    'if [ -z "$A" ]; then export A=b; elif test -f x; then echo y; else exit 1; fi; vllm serve m',
+    "for i in 1 2 3; do sleep 1; done; vllm serve m",
+    "while ! curl -s localhost; do sleep 1; done; until nc -z a 1; do true; done; vllm serve m",
+    "pip install x | tee log; mkdir -p /a && vllm serve m || exit 1",
+    "vllm serve m \\\n  --port 1 \\\n  --x 'a\nb'",
+    "{ echo a; echo b; } | cat; vllm serve m",
+    "/opt/my\\ dir/vllm serve m",
+    "printf '%s' a; command -v vllm; trap 'kill 0' EXIT; vllm serve m",
+    "",
+]
+IN_BASH = [
+    'A=(a \'b c\' "$D"); A+=(e # f\n g); vllm serve m "${A[@]}" ${A[0]}',
+    "A+=b; vllm serve m ${A//a/b} ${A:0:3} ${A^^} &> log",
+    "vllm serve m $'a\\tb'",
+]
+
+
+@pytest.mark.parametrize("is_bash", [False, True])
+@pytest.mark.parametrize("text", EVERYWHERE)
+def test_a_script_of_common_commands_is_certain(text: str, *, is_bash: bool) -> None:
+    assert uncertain_construct(text, is_bash=is_bash) == ""
+
+
+@pytest.mark.parametrize("text", IN_BASH)
+def test_what_only_bash_has_is_certain_in_bash(text: str) -> None:
+    assert uncertain_construct(text, is_bash=True) == ""
+    assert "which only bash has" in uncertain_construct(text, is_bash=False)
+
+
+NAMED = {
+    "! true && export A=0": "`!`",
+    "[[ A=0 -eq 0 ]]": "`[[`",
+    "case a in a) b;; esac": "`case`",
+    "function f { a; }": "`function`",
+    "f() { a; }; f": "the bracket after `f`",
+    "(a)": "the character `(` at character 1",
+    "a; ((b=1))": "the character `(` at character 4",
+    "readonly A": "the command `readonly A`",
+    "declare -i A": "the command `declare -i A`",
+    "read A": "the command `read A`",
+    "let A=1": "the command `let A=1`",
+    "printf -v A b": "the command `printf -v A b`",
+    "command export A=b": "the command `command export A=b`",
+    "builtin export A=b": "the command `builtin export A=b`",
+    "export -n A": "the command `export -n A`",
+    "export A{,B}=c": "the command `export A{,B}=c`",
+    "export $A": "the command `export $A`",
+    "export IFS=:": "the command `export IFS=:`",
+    "unset 'A[0]'": "the command `unset 'A[0]'`",
+    "[ -v A ]": "the command `[ -v A ]`",
+    "IFS=:": "the variable `IFS`, which has a meaning for shells",
+    "UID=3": "the variable `UID`, which has a meaning for shells",
+    "for PS4 in a; do b; done": "the variable `PS4`, which has a meaning for shells",
+    "A=1 eval b": "a variable before `eval`",
+    "A=1 export B": "a variable before `export`",
+    "export A=b >c": "a redirection of `export`",
+    "{ export A=b; } <c": "a redirection of a compound command",
+    ">a": "a redirection without a command",
+    "a >": "a redirection without a file",
+    "a 12>b": "a redirection right after `12`",
+    "a {B}>c": "a redirection right after `{B}`",
+    "a 3>b": "a redirection right after `3`",
+    '"A=0" b': 'the command `"A=0"`, whose name depends on quotes or values',
+    "A\\=0 b": "the command `A\\=0`, whose name depends on quotes or values",
+    "A[0]=b": "the command `A[0]=b`, whose name depends on quotes or values",
+    "$A b": "the command `$A`, whose name depends on quotes or values",
+    "\\export A=b": "the command `\\export`, whose name depends on quotes or values",
+    "a ${B:=c}": "the expansion `${B:=c}`",
+    "a ${B:C}": "the expansion `${B:C}`",
+    "a ${!B}": "the expansion `${!B}`",
+    "a $((B))": "the expansion `$((B))`",
+    "a $[B]": "the expansion `$[B]`",
+    'a $"b"': 'the expansion `$"b"`',
+    "A=($(b))": "the element `$(b)` of an array",
+    "A=([0]=b)": "the element `[0]=b` of an array",
+    "A=(b": "an array that is not closed",
+    "a\r\nb": "the character `\\r` at character 2",
+    'a "b\rc"': "the text in double quotes at character 3",
+    "a \u00a0b": "the character `\\u00a0` at character 3",
+}
+
+
+@pytest.mark.parametrize("text", NAMED)
+def test_the_first_construct_that_is_not_certain_is_named(text: str) -> None:
+    assert uncertain_construct(text, is_bash=True) == NAMED[text]
+
+
+@pytest.mark.parametrize("text", ["vllm serve m --x '$(A)'", "vllm serve $A"])
+def test_a_script_of_which_a_part_is_replaced_before_it_is_read_is_not_certain(text: str) -> None:
+    found = uncertain_construct(Unknown(text), is_bash=True)
+    assert found == "a value that is not known and replaces a part of it before the shell reads it"
