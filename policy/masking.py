@@ -138,7 +138,7 @@ class SecretValues:
     def hidden(self, text: str) -> str:
         """The message with each of these values hidden, up to the closing backtick, in one pass over the text."""
         if not self._starts:
-            return text
+            return str(text)
         kept: list[str] = []
         at = last = 0
         while at <= len(text) - MIN_VALUE:
@@ -183,6 +183,7 @@ def masked(text: str) -> str:
 
     Secrets are the user and password in a URL, tokens of known shapes, and everything after the name of a secret.
     """
+    text = str(text)  # a word of a script is a `str` of another type, which no encoder takes
     plain = text if text.isascii() else text.translate(TO_ASCII)
     if not _is_hinted(plain):
         return text

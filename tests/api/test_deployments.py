@@ -202,6 +202,40 @@ def test_where_the_release_is_not_certain_such_a_flag_is_a_warning(
     assert [warning for warning in decision["warnings"] if "has no flag `--no-such-flag`" in warning]
 
 
+WORDS = [
+    *("--a{b,c}", "--enable-{dbo,eplb}", "-{a,b}", "--port{a,b} 1", "--port *", "--mode*l x", "*", "a*b", "~", "-tp*"),
+    *("-O{1,2}", "--logits-processors a* b?", "--config *", "--served-model-name {a,b}", "--$X", "-$X", "$X=1"),
+    *(
+        "--no-such=$X",
+        "--no-such{a,b}",
+        "--$X.y z",
+        "--x $(y)",
+        "--runner=p*",
+        "--load-format a*",
+        "--reasoning-parser q?",
+    ),
+    *("--kv-transfer-config.kv_connector Nix*", "--kv-transfer-config {a,b}", "--hf-overrides.architectures+ X*"),
+]
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize("words", WORDS)
+def test_words_of_a_script_that_a_shell_may_expand_are_answered(client: httpx.Client, shell: str, words: str) -> None:
+    request_ = of([shell, "-c", f"vllm serve {NAME} {words}"])
+    answers = [client.post(path, json=request_) for path in CALLS]
+    batch = client.post("/v1/decisions/batch", json={"items": [request_, REQUEST]}).json()
+    assert {answer.status_code for answer in answers} <= {200, 422}
+    assert batch["items"][1]["runner"] == "v1"
+
+
+@pytest.mark.parametrize("words", ["--a{b,c}", "--enable-{dbo,eplb}", "-{a,b}", "--port{a,b} 1"])
+def test_a_flag_that_bash_expands_is_not_known(decide: Callable[..., Any], words: str) -> None:
+    answer = decide(of(["bash", "-c", f"vllm serve {NAME} {words}"]))
+    name = words.partition(" ")[0]
+    assert (answer["starts"], answer["launch_errors"]) == (True, [])
+    assert f"the value of `{name}` (args[2]) is not known, so it is ignored; set the variable" in answer["warnings"]
+
+
 # dry runs
 
 

@@ -386,7 +386,7 @@ class _CommandLineParser:
         if len(self.faults) >= MAX_FAULTS:
             return _BAD
         try:
-            return parse_value(flag, text)
+            return parse_value(flag, str(text))
         except InvalidValue as error:
             if type(text) is not Unknown:
                 shown = "its value is not shown" if flag.secret else str(error)
@@ -583,7 +583,7 @@ class _CommandLineParser:
         elif stated is not None and not stated.startswith(FILES):
             others = self.positional
         else:
-            self.values["model"] = model
+            self.values["model"] = str(model)
             self.found_at["model"] = place
         for _, where, shown in others[:MAX_FAULTS]:
             self.fault(
@@ -735,7 +735,7 @@ def _pair(flag: Flag, table: Flags) -> str:
 def _names_unknown_flag(word: str) -> bool:
     """Whether the name of the flag in a word is not known; `-O` and the name of a dotted option are."""
     name = word.partition("=")[0].partition(".")[0]
-    return not word.startswith("-O") and ("$" in name or "`" in name)
+    return not word.startswith("-O") and ("$" in name or "`" in name or "{" in name)
 
 
 def _dotted_value(text: str) -> Any:
@@ -749,7 +749,7 @@ def _dotted_value(text: str) -> Any:
             return human(text)
         except InvalidValue:
             pass
-    return text
+    return str(text)
 
 
 def _merge(tree: dict[str, Any], update: dict[str, Any]) -> None:

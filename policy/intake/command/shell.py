@@ -108,7 +108,7 @@ class _ShellReader:
             self.piece()
         self.end_command()
         self.flow.doubt_functions()
-        if construct := uncertain_construct(self.text, is_bash=self.script.is_bash):
+        if not self.script.doubt and (construct := uncertain_construct(self.text, is_bash=self.script.is_bash)):
             self.script.doubt_all(f"the script has {construct}; a shell may run it otherwise")
         return self.script.doubted()
 
