@@ -228,12 +228,11 @@ def test_words_of_a_script_that_a_shell_may_expand_are_answered(client: httpx.Cl
     assert batch["items"][1]["runner"] == "v1"
 
 
-@pytest.mark.parametrize("words", ["--a{b,c}", "--enable-{dbo,eplb}", "-{a,b}", "--port{a,b} 1"])
+@pytest.mark.parametrize("words", ["--a{b,c}", "--enable-{dbo,eplb}", "-{a,b}"])
 def test_a_flag_that_bash_expands_is_not_known(decide: Callable[..., Any], words: str) -> None:
     answer = decide(of(["bash", "-c", f"vllm serve {NAME} {words}"]))
-    name = words.partition(" ")[0]
     assert (answer["starts"], answer["launch_errors"]) == (True, [])
-    assert f"the value of `{name}` (args[2]) is not known, so it is ignored; set the variable" in answer["warnings"]
+    assert f"the value of `{words}` (args[2]) is not known, so it is ignored; set the variable" in answer["warnings"]
 
 
 # dry runs
