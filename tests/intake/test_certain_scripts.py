@@ -1,4 +1,4 @@
-"""Which scripts are certainly read as shells run them, and what is named of the others."""
+"""Which scripts are certainly read as shells run them, and which construct of the others is named."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_script_of_common_commands_is_certain(text: str, *, is_bash: bool) -> 
 
 
 @pytest.mark.parametrize("text", IN_BASH)
-def test_what_only_bash_has_is_certain_in_bash(text: str) -> None:
+def test_constructs_of_bash_are_certain_in_bash_only(text: str) -> None:
     assert uncertain_construct(text, is_bash=True) == ""
     assert "which only bash has" in uncertain_construct(text, is_bash=False)
 
@@ -69,9 +69,9 @@ NAMED = {
     "export IFS=:": "the command `export IFS=:`",
     "unset 'A[0]'": "the command `unset 'A[0]'`",
     "[ -v A ]": "the command `[ -v A ]`",
-    "IFS=:": "the variable `IFS`, which has a meaning for shells",
-    "UID=3": "the variable `UID`, which has a meaning for shells",
-    "for PS4 in a; do b; done": "the variable `PS4`, which has a meaning for shells",
+    "IFS=:": "the shell's own variable `IFS`",
+    "UID=3": "the shell's own variable `UID`",
+    "for PS4 in a; do b; done": "the shell's own variable `PS4`",
     "A=1 eval b": "a variable before `eval`",
     "A=1 export B": "a variable before `export`",
     "export A=b >c": "a redirection of `export`",
@@ -104,11 +104,11 @@ NAMED = {
 
 
 @pytest.mark.parametrize("text", NAMED)
-def test_the_first_construct_that_is_not_certain_is_named(text: str) -> None:
+def test_the_first_uncertain_construct_is_named(text: str) -> None:
     assert uncertain_construct(text, is_bash=True) == NAMED[text]
 
 
 @pytest.mark.parametrize("text", ["vllm serve m --x '$(A)'", "vllm serve $A"])
-def test_a_script_of_which_a_part_is_replaced_before_it_is_read_is_not_certain(text: str) -> None:
+def test_a_script_with_an_unknown_part_is_not_certain(text: str) -> None:
     found = uncertain_construct(Unknown(text), is_bash=True)
     assert found == "a value that is not known and replaces a part of it before the shell reads it"

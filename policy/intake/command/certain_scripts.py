@@ -1,8 +1,7 @@
-"""The scripts that are certainly read as every shell runs them, by the constructs that they have.
+"""The subset of the shell's language that is certainly read as shells run it.
 
-A second reading of a script, which only names the first construct whose effect on variables and arguments depends on
-more than its text, or differs between shells. What is legal is listed, so a construct that nobody thought of is not
-certain. What the script does is not found here (`shell`).
+A second pass over a script, which only names the first construct outside of that subset. The subset is an allowlist, so
+an unforeseen construct is never certain. Not here: what a script does (`shell`).
 """
 
 from __future__ import annotations
@@ -76,15 +75,15 @@ INERT: Final = frozenset(
 )
 """Those that set no variable, or whose effect is read with its doubts by `shell_builtins`."""
 RESERVED: Final = BUILTINS | BEFORE_COMMANDS | CLOSING | UNREAD | {"for"}
-"""The names that are not those of programs."""
+"""The first words of commands that are not programs."""
 COMMANDS: Final = re.compile(
     rf"""(?:[ \t\n]*+(?!(?:{"|".join(map(re.escape, sorted(RESERVED)))})(?![A-Za-z0-9_./-]))
         [A-Za-z0-9_./-]++(?:[ \t]++[A-Za-z0-9_@%+=:,./^-]++)*+[ \t]*+(?:[;\n]|&&|\|\||\|(?!&)|\Z))++""",
     re.VERBOSE,
 )
-"""Matches commands of which every word is bare and certain, with their ends.
+"""Matches complete commands without quotes, expansions and reserved words.
 
-It reads a script of short commands in a fifth of the calls.
+It needs a fifth of the calls for a script of short commands.
 """
 SETTING: Final = frozenset({"cd", "export", "set", "shift", "unset"})
 """Those that change the shell, unless a redirection fails."""
@@ -294,7 +293,7 @@ class _Scanner:
 
 
 def _of_variable(name: str) -> str:
-    return f"the variable `{name}`, which has a meaning for shells" if SHELL_VARIABLE.fullmatch(name) else ""
+    return f"the shell's own variable `{name}`" if SHELL_VARIABLE.fullmatch(name) else ""
 
 
 def _is_export(words: Sequence[str]) -> bool:

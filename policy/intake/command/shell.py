@@ -109,7 +109,7 @@ class _ShellReader:
         self.end_command()
         self.flow.doubt_functions()
         if not self.script.doubt and (construct := uncertain_construct(self.text, is_bash=self.script.is_bash)):
-            self.script.doubt_all(f"the script has {construct}; a shell may run it otherwise")
+            self.script.doubt_all(f"the script has {construct}; a shell may interpret it differently")
         return self.script.doubted()
 
     def piece(self) -> None:
