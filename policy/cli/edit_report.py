@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from policy.proof.edit import Edit, EditEffect, FleetCount
+    from policy.proof.edit import Edit, EditEffect, FleetCount, FleetOutcome
     from policy.proof.groups import EffectGroup
     from policy.rules.catalogue import Catalogue
 
@@ -179,10 +179,17 @@ def summary(edit: Edit, fleet: FleetCount | None, show_name: Callable[[str], str
             f"{counted(fleet.changed, 'changes', 'change')} (runner: {fleet.runner}, start: {fleet.starts}), "
             f"and {fleet.undecided} could not be decided"
         )
-        if fleet.first:
-            yield f"first changed: {', '.join(map(show_name, fleet.first))}"
+        for name, (before, after) in fleet.first.items():
+            yield f"changes: {show_name(name)}: {_fleet_transition(before, after)}"
         for name, why in fleet.first_undecided.items():
             yield f"not decided: {show_name(f'{name}: {why}')}"
+
+
+def _fleet_transition(before: FleetOutcome, after: FleetOutcome) -> str:
+    """The change of one deployment: ``V1 → V2``, or that only its reasons differ."""
+    if before == after:
+        return "other reasons"
+    return f"{state(before.runner, before.starts)} → {state(after.runner, after.starts)}"
 
 
 def release_lines(edit: Edit) -> Iterator[str]:

@@ -62,18 +62,20 @@ def differences(
     after: Sequence[ReleaseRule],
     series: tuple[Series, Series],
     replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]],
+    earlier: tuple[Sequence[ReleaseRule], Sequence[ReleaseRule]] | None = None,
 ) -> list[Difference]:
     """Every class of deployments that ``after`` decides differently; an empty list proves that there is none.
 
     A class is a rule and a step (runner and start before, runner and start after). ``replay`` decides a deployment's
-    facts by both sets of rules.
+    facts by both sets of rules. If ``earlier`` has the two sets as they were on an earlier day, only deployments count
+    that one of the two decided differently then.
 
     Raises:
         ProofFailed: ``replay`` decides a witness differently from the solver.
     """
     if meaning(before, series[0]) == meaning(after, series[1]):
         return []
-    return list(_RuleSetComparison(before, after, series).changes(replay))
+    return list(_RuleSetComparison(before, after, series, earlier).changes(replay))
 
 
 def meaning(rules: Sequence[ReleaseRule], series: Series) -> tuple[Any, ...]:
@@ -152,16 +154,25 @@ class _RuleSetComparison:
     """Compares two sets of rules over the space of the facts that they read."""
 
     def __init__(
-        self, before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series]
+        self,
+        before: Sequence[ReleaseRule],
+        after: Sequence[ReleaseRule],
+        series: tuple[Series, Series],
+        earlier: tuple[Sequence[ReleaseRule], Sequence[ReleaseRule]] | None,
     ) -> None:
-        conditions = [
-            condition for item in (*before, *after) for condition in (item.when, item.cleared) if condition is not None
-        ]
+        every = (*before, *after, *(item for rules in earlier or () for item in rules))
+        conditions = [condition for item in every for condition in (item.when, item.cleared) if condition is not None]
         self.space = Space(conditions)
         self.sides = SymbolicRules(before, self.space, series[0]), SymbolicRules(after, self.space, series[1])
         self.swapped = _swapped(before, after)
         self.responsible = self._responsible()
         self.differs = differing_condition(*self.sides)(None)
+        if earlier is not None:
+            changed_since = [
+                differing_condition(SymbolicRules(rules, self.space, side.series), side)(None)
+                for rules, side in zip(earlier, self.sides, strict=True)
+            ]
+            self.differs = all_of([self.differs, any_of(changed_since)])
         self.preferences = self.space.preferences()
         self.rules = _Count(list(self.responsible.values()))
         self.facts = _Count([fact.stated for fact in self.space.facts.values()])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from policy.policy import Policy
     from policy.proof.difference import Difference
     from policy.request.request import Request
+    from policy.rules.catalogue import ReleaseRule
     from policy.rules.changes import ItemChange
 
 MAX_NAMED: Final = 10
@@ -44,8 +45,18 @@ class EditEffect:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetOutcome:
+    """The compared part of a deployment's decision that readers see first."""
+
+    runner: str | None
+    starts: bool
+
+
+@dataclass(frozen=True, slots=True)
 class FleetCount:
-    """The number of a fleet's deployments whose decision, runner or start an edit changes; ``first`` names some.
+    """The number of a fleet's deployments whose decision, runner or start an edit changes.
+
+    ``first`` has the first of them by name, each with its runner and start before and after.
 
     ``undecided`` deployments could not be decided under both sets of rules; ``first_undecided`` has some of them by
     name, with the reason.
@@ -56,7 +67,7 @@ class FleetCount:
     runner: int
     starts: int
     undecided: int
-    first: tuple[str, ...]
+    first: dict[str, tuple[FleetOutcome, FleetOutcome]]
     first_undecided: dict[str, str]
 
 
@@ -98,20 +109,18 @@ def edit_of(
     found: dict[tuple[date | None, str], tuple[Difference, list[str]]] = {}
     proved: dict[Any, list[Difference]] = {}
     for after, before in compared.items():
-        earlier: set[str] = set()
+        both = series(before), series(after)
+        earlier: tuple[tuple[ReleaseRule, ...], tuple[ReleaseRule, ...]] | None = None
         for day in (today, *sorted(ends)):
             rules = base.catalogue.rules_on(before, day), head.catalogue.rules_on(after, day)
-            both = series(before), series(after)
-            key = meaning(rules[0], both[0]), meaning(rules[1], both[1])
+            key = *map(meaning, rules, both), *(() if earlier is None else map(meaning, earlier, both))
             if key not in proved:
                 progress(after)
-                proved[key] = differences(*rules, both, Replay((base, before), (head, after), day))
+                proved[key] = differences(*rules, both, Replay((base, before), (head, after), day), earlier)
             for change in proved[key]:
-                name = repr(change)
-                if name not in earlier:
-                    since = None if day == today else day
-                    found.setdefault((since, name), (change, []))[1].append(after)
-                    earlier.add(name)
+                since = None if day == today else day
+                found.setdefault((since, repr(change)), (change, []))[1].append(after)
+            earlier = rules
     gone = tuple(release for release in base.releases.known if release not in compared)
     effects = [EditEffect(tuple(releases), change, since) for (since, _), (change, releases) in found.items()]
     changes = catalogue_changes(base.catalogue, head.catalogue, compared)
@@ -144,7 +153,7 @@ def count(
     the interface's ``remedies``.
     """
     total = changed = runner = starts = undecided = 0
-    first: list[str] = []
+    first: dict[str, tuple[FleetOutcome, FleetOutcome]] = {}
     reasons: dict[str, str] = {}
     for name, *requests in fleet:
         total += 1
@@ -160,8 +169,9 @@ def count(
         starts += before.starts != after.starts
         if _compared_fields(before) != _compared_fields(after):
             changed += 1
-            first.append(name)
-    return FleetCount(total, changed, runner, starts, undecided, tuple(first[:MAX_NAMED]), reasons)
+            if len(first) < MAX_NAMED:
+                first[name] = _outcome(before), _outcome(after)
+    return FleetCount(total, changed, runner, starts, undecided, first, reasons)
 
 
 def _decide(
@@ -178,6 +188,10 @@ def _decide(
         return request_problem(error, remedies=remedies).detail
 
 
+def _outcome(decision: Decision) -> FleetOutcome:
+    return FleetOutcome(decision.runner, decision.starts)
+
+
 def _compared_fields(decision: Decision) -> tuple[Any, ...]:
     return (
         decision.runner,
@@ -185,5 +199,5 @@ def _compared_fields(decision: Decision) -> tuple[Any, ...]:
         decision.starts,
         decision.startup_errors,
         decision.unsupported_features,
-        decision.reasons,
+        [(reason.rule, reason.effect, reason.message) for reason in decision.reasons],
     )

@@ -8,6 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from dulwich import porcelain
 from dulwich.objects import ObjectID
 from dulwich.refs import Ref
@@ -85,6 +86,35 @@ def test_a_fleet_is_counted_as_of_today(call: Callable[..., Done], tmp_path: Pat
         found = json.loads(call("rules", "diff", base, head, "--fleet", str(fleet), "--format", "json").out)
         changed[until] = (found["fleet"]["runner"], [change.get("since") for change in found["changes"]])
     assert changed == {"2020-01-01": (1, [None]), "2099-03-01": (0, ["2099-03-02"])}
+
+
+def test_what_an_end_changes_is_shown_beside_what_the_edit_changes_today(
+    call: Callable[..., Done], tmp_path: Path
+) -> None:
+    base, head = house_rule_at(tmp_path / "base", None), house_rule_at(tmp_path / "head", "2099-03-01")
+    for folder, connectors in ((base, ["a", "b"]), (head, ["a"])):
+        when = {"kv_transfer_config.kv_connector": {"in": connectors}}
+        house = yaml.safe_load((folder / "house/moe.yaml").read_text())
+        house["releases"][0]["when"] = when
+        (folder / "house/moe.yaml").write_text(yaml.safe_dump(house))
+    found = json.loads(call("rules", "diff", str(base), str(head), "--format", "json").out)
+    assert [(group["from"], group["to"], group.get("since")) for group in found["groups"]] == [
+        ({"runner": "v1", "starts": True}, {"runner": "v2", "starts": True}, since) for since in (None, "2099-03-02")
+    ]
+    assert [group["example"]["facts"]["kv_transfer_config"] for group in found["groups"]] == [
+        {"kv_connector": "b"},
+        {"kv_connector": "a"},
+    ]
+
+
+def test_another_review_date_changes_no_deployment_of_a_fleet(call: Callable[..., Done], tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet.json"
+    fleet.write_text(json.dumps({"vllm_version": "0.23.0", "facts": SMALLEST}))
+    base, head = house_rule_at(tmp_path / "base", None), house_rule_at(tmp_path / "head", None)
+    rule = head / "house/moe.yaml"
+    rule.write_text(rule.read_text().replace("2020-01-01", "2020-01-02"))
+    found = json.loads(call("rules", "diff", str(base), str(head), "--fleet", str(fleet), "--format", "json").out)
+    assert (found["fleet"]["deployments"], found["fleet"]["changed"]) == (1, 0)
 
 
 def test_removing_a_rule_that_has_ended_affects_no_deployment(call: Callable[..., Done], tmp_path: Path) -> None:
@@ -192,11 +222,11 @@ def test_markdown_shows_the_name_of_a_deployment_as_code(call: Callable[..., Don
     fleet.write_text(json.dumps({"request_id": text, "vllm_version": "0.23.0", "facts": SMALLEST}))
     flags = [str(base), str(head), "--fleet", str(fleet)]
     out = call("rules", "diff", *flags, "--format", "markdown").out
-    (line,) = [line for line in out.splitlines() if line.startswith("- ") and "first" in line]
+    (line,) = [line for line in out.splitlines() if line.startswith("- changes: ")]
     assert [child.content for child in inline(line) if child.type == "code_inline"] == [escape_line(text)]
     assert {child.type for child in inline(line)} <= {"text", "code_inline"}
     text_lines = call("rules", "diff", *flags).out.splitlines()
-    assert text_lines[-1].endswith(escape_line(text).rstrip())
+    assert text_lines[-1] == f"changes: {escape_line(text)}: V2 → V1"
 
 
 @pytest.mark.parametrize("text", HOSTILE)

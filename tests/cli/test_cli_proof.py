@@ -19,7 +19,7 @@ from ruletexts import rule_text
 from policy.cli import edit_report
 from policy.cli.edit_report import summary
 from policy.proof.difference import Difference, ProofOutcome
-from policy.proof.edit import Edit, EditEffect, FleetCount
+from policy.proof.edit import Edit, EditEffect, FleetCount, FleetOutcome
 from policy.render import as_text
 
 if TYPE_CHECKING:
@@ -92,16 +92,16 @@ def test_revisions_and_folders_give_the_same_comparison(call: Callable[..., Done
     [
         (
             Edit({"0.22.0": "0.22.0"}, (), (EFFECT,)),
-            FleetCount(1, 1, 0, 1, 0, ("a",), {}),
+            FleetCount(1, 1, 0, 1, 0, {"a": (FleetOutcome("v2", starts=True), FleetOutcome("v2", starts=False))}, {}),
             [
                 "1 class of deployments is affected, by moe, in 1 of 1 release",
                 "of 1 deployment, 1 changes (runner: 0, start: 1), and 0 could not be decided",
-                "first changed: a",
+                "changes: a: V2 → V2 (fails to start)",
             ],
         ),
         (
             Edit({"0.22.0": "0.22.0", "0.23.0": "0.22.0"}, (), (EFFECT, EFFECT)),
-            FleetCount(0, 0, 0, 0, 0, (), {}),
+            FleetCount(0, 0, 0, 0, 0, {}, {}),
             [
                 "2 classes of deployments are affected, by moe, in 1 of 2 releases",
                 "0.23.0 is new, and compared with 0.22.0",
@@ -297,7 +297,8 @@ POD = {
         ]
     },
 }
-COUNTED = {"deployments": 4, "changed": 1, "runner": 1, "starts": 0, "undecided": 1, "first": ["kv"]}
+TO_V2 = [{"runner": "v1", "starts": True}, {"runner": "v2", "starts": True}]
+COUNTED = {"deployments": 4, "changed": 1, "runner": 1, "starts": 0, "undecided": 1, "first": {"kv": TO_V2}}
 
 
 @pytest.mark.parametrize("lines", [True, False])
@@ -311,10 +312,12 @@ def test_a_fleet_is_counted(call: Callable[..., Done], folder: Path, tmp_path: P
     assert (found, name) == (COUNTED, f"{file}:4")
     assert why.startswith("/facts/no_such: unknown field `no_such`; legal: ")
     text = call("rules", "diff", "HEAD", "--rules", str(folder), "--fleet", str(file)).out.splitlines()
-    assert text[text.index("first changed: kv") - 1] == (
+    assert text[text.index("changes: kv: V1 → V2") - 1] == (
         "of 4 deployments, 1 changes (runner: 1, start: 0), and 1 could not be decided"
     )
-    assert " ".join(text[text.index("first changed: kv") + 1 :]).startswith(f"not decided: {file}:4: /facts/no_such: ")
+    assert " ".join(text[text.index("changes: kv: V1 → V2") + 1 :]).startswith(
+        f"not decided: {file}:4: /facts/no_such: "
+    )
 
 
 def test_a_fleet_of_manifests_is_counted_container_by_container(
@@ -328,7 +331,7 @@ def test_a_fleet_of_manifests_is_counted_container_by_container(
         **COUNTED,
         "deployments": 1,
         "undecided": 0,
-        "first": [f"{file}:1 spec.containers[0]"],
+        "first": {f"{file}:1 spec.containers[0]": TO_V2},
         "first_undecided": {},
     }
 
