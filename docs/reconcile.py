@@ -94,7 +94,10 @@ def main() -> None:
     parser.add_argument("--fail-open", action="store_true", help="roll out as written if the service does not answer")
     chosen = parser.parse_args()
     text = sys.stdin.read() if chosen.file == "-" else Path(chosen.file).read_text("utf-8")
-    plan = reconcile(chosen.service, json.loads(text), fail_open=chosen.fail_open)
+    document = json.loads(text)
+    if not {"deployment", "facts"} & document.keys():
+        parser.error("expected a request with `deployment` or `facts`; plan for the engines of a manifest one by one")
+    plan = reconcile(chosen.service, document, fail_open=chosen.fail_open)
     sys.stdout.write(json.dumps(asdict(plan), indent=2) + "\n")
 
 
