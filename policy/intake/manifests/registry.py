@@ -190,9 +190,8 @@ def _note_referred(node: ManifestNode) -> None:
             node.reading.add_config_map(_namespace(node), name, data)
     elif identity in RUNTIMES:
         name = node.get("metadata", "name").text()
-        container = kserve.runtime_container(node)
-        if name is not None and container is not None:
-            node.reading.runtimes[name] = container
+        if name is not None:
+            node.reading.runtimes[name] = node
 
 
 def _read(node: ManifestNode) -> None:
