@@ -142,3 +142,53 @@ def test_workers_with_a_runtime_that_is_not_in_the_manifest_get_a_warning() -> N
     found = model_of(service(workerSpec={"pipelineParallelSize": 2}))
     assert any(note.startswith("`workerSpec` needs a runtime with workers") for note in found.notes)
     assert (found.env["PIPELINE_PARALLEL_SIZE"], found.env["TENSOR_PARALLEL_SIZE"]) == ("2", None)
+
+
+def llm(**spec: Any) -> dict[str, Any]:
+    model = {"uri": "hf://Qwen/Qwen3-8B"}
+    return {
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceService",
+        "spec": {"model": model, **spec},
+    }
+
+
+MAIN = {"name": "main", "image": IMAGE}
+OTHER = {"name": "other", "image": "a.example/own:1", "command": ["vllm", "serve", "other"]}
+BOTH = {"containers": [MAIN, OTHER]}
+ROUTER = {"scheduler": {"template": BOTH}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "paths"),
+    [
+        ({"template": BOTH}, ["spec.template.containers[0]", "spec.template.containers[1]"]),
+        ({"template": {"containers": [OTHER, MAIN]}}, ["spec.template.containers[1]", "spec.template.containers[0]"]),
+        ({"template": {"containers": [OTHER]}}, ["spec", "spec.template.containers[0]"]),
+        (
+            {"template": {"containers": [MAIN], "initContainers": [{**OTHER, "restartPolicy": "Always"}]}},
+            ["spec.template.containers[0]", "spec.template.initContainers[0]"],
+        ),
+        ({"template": {"containers": [MAIN], "initContainers": [OTHER]}}, ["spec.template.containers[0]"]),
+        (
+            {"parallelism": {"data": 2}, "worker": BOTH},
+            ["spec", "spec.worker.containers[0]", "spec.worker.containers[1]"],
+        ),
+        (
+            {"prefill": {"template": BOTH}},
+            ["spec", "spec.prefill.template.containers[0]", "spec.prefill.template.containers[1]"],
+        ),
+        (
+            {"router": ROUTER},
+            ["spec", "spec.router.scheduler.template.containers[0]", "spec.router.scheduler.template.containers[1]"],
+        ),
+        ({"router": {"scheduler": {}, "gateway": {}}}, ["spec"]),
+        ({"template": {"containers": [MAIN, {**OTHER, "command": ["sleep", "1"]}]}}, ["spec.template.containers[0]"]),
+    ],
+)
+def test_every_container_of_a_service_that_starts_vllm_is_an_engine(spec: dict[str, Any], paths: list[str]) -> None:
+    faults: list[RequestFault] = []
+    found = read_manifest(llm(**spec), "", faults)
+    assert ([each.path for each in found], faults) == (paths, [])
+    words = {each.path: each.words for each in found if each.image == OTHER["image"]}
+    assert all(each == OTHER["command"] for each in words.values())
