@@ -19,7 +19,7 @@ from policy.intake.manifests.storage import hub_name, mount
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.reading import ManifestNode
+    from policy.intake.manifests.reading import ManifestNode, ServingRuntime
 
 ADDED: Final = "added by KServe"
 MODEL_PATH: Final = "/mnt/models"
@@ -81,25 +81,25 @@ def read_inference_service(document: ManifestNode) -> None:
         _read_model(document, model, runtime, added)
 
 
-def _worker_variables(workers: ManifestNode, runtime: ManifestNode | None) -> dict[str, str | None]:
+def _worker_variables(workers: ManifestNode, runtime: ServingRuntime | None) -> dict[str, str | None]:
     """The variables that KServe sets in all pods of a predictor with workers; None for those that are not known."""
     found: dict[str, str | None] = dict.fromkeys(NODES)
     for name, field in SIZES:
         value = workers.get(field).count()
         if value is None and runtime is not None:
-            value = runtime.get("spec", "workerSpec", field).count()
+            value = runtime.workers.get(field).count()
             value = 1 if value is None else value
         found[name] = None if value is None else str(value)
     return found
 
 
 def _read_model(
-    document: ManifestNode, model: ManifestNode, runtime: ManifestNode | None, added: dict[str, str | None]
+    document: ManifestNode, model: ManifestNode, runtime: ServingRuntime | None, added: dict[str, str | None]
 ) -> None:
     """Read the model of a predictor; ``added`` are the variables that KServe sets, empty without workers."""
     wanted = (model.get("modelFormat", "name").text() or "").lower()
     name = model.get("runtime").text()
-    base = None if runtime is None else runtime_container(runtime)
+    base = None if runtime is None else runtime.container
     draft = read_container(model)
     own = EngineDraft(model)
     if base is not None:
