@@ -66,9 +66,9 @@ class ControlFlow(Struct):
     def condition(self) -> object:
         """On what it depends that the current command runs: None if it certainly runs.
 
-        Commands that `&&` joins have the same object: a later one runs only if the earlier ones have run. A command
-        after `||`, or in a branch, a loop, a function or any other part, has an object of its own, which says only that
-        it may not run.
+        Commands that `&&` joins have the same object: a later one runs only if the earlier ones have run. So have those
+        before `||`, after whose failure the script goes on. A command after `||`, or in a branch, a loop, a function or
+        any other part, has an object of its own, which says only that it may not run.
         """
         chain = self.variables.chain
         if self.parts or chain.joiner == "||":
@@ -151,6 +151,9 @@ class ControlFlow(Struct):
         if operator == "&":
             self.end_chain()
             return
+        if operator == "||" and not self.parts:  # the commands in a part have a condition already
+            self.script.may_fail(chain.start, chain.group)
+            chain.start = len(self.script.found)
         if operator == "||" or chain.joiner == "||":
             self.variables.forget_doubtful()
             chain.group = object()
@@ -161,7 +164,7 @@ class ControlFlow(Struct):
     def end_chain(self) -> None:
         """End the chain: what a part of it set that may not have run becomes unknown."""
         self.variables.forget_doubtful()
-        self.variables.chain = Chain()
+        self.variables.chain = Chain(start=len(self.script.found))
         self.succeeds = False
 
     def doubt_functions(self) -> None:

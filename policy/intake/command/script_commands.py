@@ -24,7 +24,7 @@ class Command(Struct, frozen=True, gc=False):
     writes: bool = False
     doubt: str = ""
     condition: object = None
-    """On what it depends that the command runs; None if it certainly runs.
+    """On what it depends that the command runs and succeeds; None if it certainly runs.
 
     It runs only if the earlier commands with the same object have run. Objects are compared by identity.
     """
@@ -48,6 +48,12 @@ class ScriptCommands(Struct):
     def doubt_all(self, doubt: str) -> None:
         """Put the whole script in doubt."""
         self.doubt = self.doubt or doubt
+
+    def may_fail(self, start: int, condition: object) -> None:
+        """Give the commands from ``start`` that have no condition this one: the script goes on if they fail."""
+        for index in range(start, len(self.found)):
+            if self.found[index].condition is None:
+                self.found[index] = replace(self.found[index], condition=condition)
 
     def require_bash(self, construct: str) -> None:
         """Doubt a script with a construct of bash that another shell reads differently."""

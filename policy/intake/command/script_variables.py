@@ -48,7 +48,8 @@ class Chain(Struct, gc=False):
 
     ``joiner`` is the operator before the current command, ``is_waiting`` says that this command has not begun.
     ``doubtful`` has the variables set by a command that may not run. ``group`` stands for the commands between two
-    `||`: one of them runs only if those before it in the group have run.
+    `||`: one of them runs only if those before it in the group have run. ``start`` is the position of the first command
+    that may have no condition.
     """
 
     joiner: str = ""
@@ -56,6 +57,7 @@ class Chain(Struct, gc=False):
     is_conditional: bool = False
     doubtful: list[str] = []
     group: object = field(default_factory=object)
+    start: int = 0
 
 
 class VariablesSnapshot(Struct, frozen=True, gc=False):

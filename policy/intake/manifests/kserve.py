@@ -2,12 +2,14 @@
 
 They are ``serving.kserve.io`` v1beta1 and v1alpha1, read at KServe 0.20, August 2026. Builds a predictor as KServe
 does: the runtime's command and arguments, then the predictor's (appended, never replaced), variables merged by name,
-the model mounted at ``/mnt/models``. A runtime comes from the same manifest, else from those that KServe ships for the
+the tag of the image from ``runtimeVersion``, the model mounted at ``/mnt/models``. With ``workerSpec`` KServe sets the
+parallel sizes as variables. A runtime comes from the same manifest, else from those that KServe ships for the
 model formats ``vLLM`` and ``huggingface``. Flags of a shipped runtime that only concern the web server are left out.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests import images
@@ -17,7 +19,7 @@ from policy.intake.manifests.storage import hub_name, mount
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.reading import ManifestNode
+    from policy.intake.manifests.reading import ManifestNode, ServingRuntime
 
 ADDED: Final = "added by KServe"
 MODEL_PATH: Final = "/mnt/models"
@@ -27,6 +29,16 @@ SERVER_ENV: Final = {
     "VLLM_CONFIG_ROOT": "/tmp",  # noqa: S108  # what KServe sets
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
+TAG: Final = re.compile(r":[\w.-]*\Z", re.ASCII)
+"""Matches what KServe replaces in an image with ``runtimeVersion``."""
+PIPELINE: Final = "PIPELINE_PARALLEL_SIZE"
+TENSOR: Final = "TENSOR_PARALLEL_SIZE"
+SIZES: Final = ((PIPELINE, "pipelineParallelSize"), (TENSOR, "tensorParallelSize"))
+"""The variables that KServe sets in a predictor with workers, with the field of ``workerSpec`` for each."""
+NODES: Final = ("RAY_NODE_COUNT", "REQUEST_GPU_COUNT")
+"""The variables that KServe computes from the sizes and the requested GPUs."""
+MOUNTED: Final = frozenset({"pvc", "oci"})
+"""The schemes of storage for which KServe sets ``MODEL_DIR`` in a predictor with workers."""
 OWN_FLAGS: Final = frozenset(
     {"--model_name", "--model_dir", "--model_id", "--backend", "--task", "--http_port", "--predictor_host", "--workers"}
 )
@@ -40,10 +52,16 @@ def runtime_container(document: ManifestNode) -> ManifestNode | None:
 
 
 def read_runtime(document: ManifestNode) -> None:
-    """The containers of a ServingRuntime that start vLLM on their own; KServe's server needs a predictor's model."""
-    for pod in (document.get("spec"), document.get("spec", "workerSpec")):
+    """The containers of a ServingRuntime that start vLLM on their own; KServe's server needs a predictor's model.
+
+    The variables of a runtime with workers are unknown: the predictor that uses it chooses the sizes.
+    """
+    workers = document.get("spec", "workerSpec")
+    added = dict.fromkeys((PIPELINE, TENSOR, *NODES)) if workers.is_object() else {}
+    for pod in (document.get("spec"), workers):
         for container in pod_containers(pod):
             draft = read_container(container, pod)
+            draft.env.update(added)
             if draft.starts_vllm() and not draft.problem:
                 draft.finish()
 
@@ -55,16 +73,33 @@ def read_inference_service(document: ManifestNode) -> None:
     """
     for part in ("predictor", "transformer", "explainer"):
         read_pod(document.get("spec", part))
-    model = document.get("spec", "predictor", "model")
-    read_pod(document.get("spec", "predictor", "workerSpec"), by_image=not model.is_object())
+    model, workers = document.get("spec", "predictor", "model"), document.get("spec", "predictor", "workerSpec")
+    runtime = model.reading.runtimes.get(model.get("runtime").text() or "") if model.is_object() else None
+    added = _worker_variables(workers, runtime) if workers.is_object() else {}
+    read_pod(workers, added, by_image=not model.is_object())
     if model.is_object():
-        _read_model(model)
+        _read_model(document, model, runtime, added)
 
 
-def _read_model(model: ManifestNode) -> None:
+def _worker_variables(workers: ManifestNode, runtime: ServingRuntime | None) -> dict[str, str | None]:
+    """The variables that KServe sets in all pods of a predictor with workers; None for those that are not known."""
+    found: dict[str, str | None] = dict.fromkeys(NODES)
+    for name, field in SIZES:
+        value = workers.get(field).count()
+        if value is None and runtime is not None:
+            value = runtime.workers.get(field).count()
+            value = 1 if value is None else value
+        found[name] = None if value is None else str(value)
+    return found
+
+
+def _read_model(
+    document: ManifestNode, model: ManifestNode, runtime: ServingRuntime | None, added: dict[str, str | None]
+) -> None:
+    """Read the model of a predictor; ``added`` are the variables that KServe sets, empty without workers."""
     wanted = (model.get("modelFormat", "name").text() or "").lower()
     name = model.get("runtime").text()
-    base = model.reading.runtimes.get(name or "")
+    base = None if runtime is None else runtime.container
     draft = read_container(model)
     own = EngineDraft(model)
     if base is not None:
@@ -100,15 +135,39 @@ def _read_model(model: ManifestNode) -> None:
         own.words, own.places = own.words + draft.words, own.places + draft.places
     own.env.update(draft.env)
     own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables
-    own.image = draft.image or own.image
+    own.image = _with_version(draft.image or own.image, model.get("runtimeVersion").text())
     own.files.update(draft.files)
     for note in draft.notes:
         own.note(note)
     uri = model.get("storageUri").text()
+    if added:
+        _add_workers(own, document, uri, added, has_runtime=base is not None)
     if uri is not None:
         mount(own, uri, MODEL_PATH)
     if own.starts_vllm():
         own.finish()
+
+
+def _with_version(image: str | None, version: str | None) -> str | None:
+    """An image with the tag that KServe gives it for ``runtimeVersion``; an image with a digest keeps its name."""
+    if image is None or version is None or "@sha256:" in image:
+        return image
+    return TAG.sub("", image) + f":{version}"
+
+
+def _add_workers(
+    own: EngineDraft, document: ManifestNode, uri: str | None, added: dict[str, str | None], *, has_runtime: bool
+) -> None:
+    """Set the variables of a predictor with workers, which replace those of the same names in its container."""
+    own.env.update(added)
+    own.env["MODEL_NAME"] = document.get("metadata", "name").text()
+    if uri is not None and uri.partition("://")[0] in MOUNTED:
+        own.env["MODEL_DIR"] = MODEL_PATH
+    if not has_runtime:
+        own.note(
+            "`workerSpec` needs a runtime with workers, which the manifest does not show; its arguments, such as the "
+            "parallel sizes, are not known"
+        )
 
 
 def _huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNode) -> bool:

@@ -3,7 +3,7 @@
 Applies KServe's own configurations: ``vllm serve /mnt/models`` with the flags of ``spec.parallelism``, of KV-cache
 offloading and of LoRA adapters, then ``VLLM_ADDITIONAL_ARGS`` and the container's ``args``, which a shell reads once
 more. Served names, ports, TLS and access logs are left out: no decision depends on them. A container with a ``command``
-of its own gets none of this.
+of its own gets none of this, nor does a container beside ``main``, or one of the router's scheduler.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from packaging.version import Version
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.images import release
 from policy.intake.manifests.kserve import ADDED, MODEL_PATH
-from policy.intake.manifests.pods import pod_containers, read_container
+from policy.intake.manifests.pods import pod_containers, read_container, read_pod
 from policy.intake.manifests.quantities import whole
 from policy.intake.manifests.storage import mount
 from policy.messages import quoted
@@ -33,11 +33,15 @@ WORKER_ENV: Final = {"VLLM_RANDOMIZE_DP_DUMMY_INPUTS": "1"}
 
 
 def read_llm_inference_service(document: ManifestNode) -> None:
-    """Read the engines of the service: decode and, if it exists, prefill; each with its workers."""
+    """Read the engines of the service: decode and, if it exists, prefill; each with its workers.
+
+    Other containers count if they start vLLM on their own, also those of the router's scheduler.
+    """
     spec = document.get("spec")
     _read_workload(spec, spec)
     if spec.get("prefill").is_object():
         _read_workload(spec.get("prefill"), spec)
+    read_pod(spec.get("router", "scheduler", "template"))
 
 
 def _read_workload(workload: ManifestNode, spec: ManifestNode) -> None:
@@ -46,7 +50,8 @@ def _read_workload(workload: ManifestNode, spec: ManifestNode) -> None:
     with_workers = workload.get("worker").is_object()
     for role in ("template", "worker") if with_workers else ("template",):
         pod = workload.get(role)
-        main = next((item for item in pod_containers(pod) if item.get("name").value == MAIN), None)
+        containers = list(pod_containers(pod))
+        main = next((item for item in containers if item.get("name").value == MAIN), None)
         draft = read_container(main, pod) if main is not None else EngineDraft(workload)
         user = draft.words, draft.places
         if not draft.has_command and (spread or not with_workers):
@@ -71,6 +76,9 @@ def _read_workload(workload: ManifestNode, spec: ManifestNode) -> None:
             mount(draft, uri, MODEL_PATH)
         if draft.starts_vllm():
             draft.finish()
+        for other in (read_container(item, pod) for item in containers if item is not main):
+            if other.starts_vllm():
+                other.finish()
 
 
 def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_workers: bool, worker: bool) -> None:

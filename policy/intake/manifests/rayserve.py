@@ -2,7 +2,8 @@
 
 The RayService is ``ray.io/v1``; read at Ray's main branch, 2026. Turns ``engine_kwargs``, which are the names of vLLM's
 ``EngineArgs``, into flags, and adds what Ray sets: the model from ``model_loading_config``, the ``ray`` executor
-(``mp`` without a GPU). Variables come from ``runtime_env`` and, in a RayService, from the containers that Ray runs in.
+(``mp`` without a GPU). Variables come from Ray's runtime environments (`rayserve_environment`) and, in a RayService,
+from the containers that Ray runs in.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
+
 from policy.errors import RulesInvalid
-from policy.intake.manifests.draft import EngineDraft
-from policy.intake.manifests.pods import pod_containers, read_container, read_pod
+from policy.intake.manifests.draft import MAX_NOTES, EngineDraft
+from policy.intake.manifests.pods import read_container, read_pod
+from policy.intake.manifests.rayserve_environment import read_runtime_environment
 from policy.intake.manifests.reading import ManifestNode
 from policy.messages import quoted
 from policy.parser.yamltree import read_yaml
@@ -26,6 +30,15 @@ WITHOUT_NO: Final = frozenset({"disable_log_stats", "disable_log_requests"})
 NOT_ALLOWED: Final = ("model", "served_model_name")
 
 
+class RayContainers(Struct, frozen=True):
+    """What the containers have in common in which Ray runs; a variable in which they differ is None."""
+
+    env: dict[str, str | None] = {}
+    image: str | None = None
+    has_hidden_variables: bool = False
+    notes: list[str] = []
+
+
 def is_config(document: ManifestNode) -> bool:
     """Whether a document without a kind has the shape of a Serve config or of its arguments."""
     value = document.value
@@ -34,15 +47,19 @@ def is_config(document: ManifestNode) -> bool:
     )
 
 
-def read_config(document: ManifestNode, env: dict[str, str | None] | None = None, image: str | None = None) -> None:
-    """Read every LLM config of a Serve config; ``env`` and ``image`` are those of the containers that Ray runs in."""
-    for args in [document, *(item.get("args") for item in document.get("applications").items())]:
+def read_config(document: ManifestNode, containers: RayContainers | None = None) -> None:
+    """Read every LLM config of a Serve config; ``containers`` are those that Ray runs in."""
+    known = RayContainers() if containers is None else containers
+    applications = [(item, item.get("args")) for item in document.get("applications").items()]
+    for application, args in [(document, document), *applications]:
         single = [args.get(name) for name in SINGLE]
         for config in [*args.get("llm_configs").items(), *(item for item in single if item.value is not None)]:
             if isinstance(config.value, str):
                 config.fault(f"{quoted(config.value)} is the name of a file; write its content here")
-            elif config.is_object() and config.reading.affords_copy(config, env):
-                _read_llm(config, dict(env or {}), image)
+                continue
+            shared = (application.get(name).value for name in ("runtime_env", "deployments"))
+            if config.is_object() and config.reading.affords_copy(config, known.env, *shared):
+                _read_llm(config, application, known)
 
 
 def read_service(document: ManifestNode) -> None:
@@ -57,14 +74,25 @@ def read_service(document: ManifestNode) -> None:
         for fault in error.faults:
             text.fault(f"line {fault.line}, column {fault.column}: {fault.message}")
         return
+    containers = _ray_containers(document.get("spec", "rayClusterConfig"))
+    read_config(ManifestNode(text.reading, content, text.path, text.pointer, within=True), containers)
+
+
+def _ray_containers(cluster: ManifestNode) -> RayContainers:
+    """The containers in which Ray runs: the first of each pod. An engine may run in any of them."""
+    drafts = [
+        read_container(container, pod) for pod in ray_pods(cluster) for container in pod.get("containers").items()[:1]
+    ]
     env: dict[str, str | None] = {}
-    image = None
-    for pod in ray_pods(document.get("spec", "rayClusterConfig")):
-        for container in pod_containers(pod):
-            draft = read_container(container, pod)
-            image = draft.image or image
-            env.update({name: value if env.get(name, value) == value else None for name, value in draft.env.items()})
-    read_config(ManifestNode(text.reading, content, text.path, text.pointer, within=True), env, image)
+    for name in dict.fromkeys(name for draft in drafts for name in draft.env):
+        values = {draft.env.get(name) for draft in drafts}
+        env[name] = values.pop() if len(values) == 1 else None
+    notes = list(dict.fromkeys(note for draft in drafts for note in draft.notes))[:MAX_NOTES]
+    named = {draft.image for draft in drafts}
+    if len(named) > 1:
+        notes.append("the containers of the cluster have different images; an engine may run in any of them")
+    image = named.pop() if len(named) == 1 else None
+    return RayContainers(env, image, any(draft.has_hidden_variables for draft in drafts), notes)
 
 
 def read_cluster(document: ManifestNode) -> None:
@@ -80,12 +108,18 @@ def ray_pods(cluster: ManifestNode) -> Iterator[ManifestNode]:
         yield group.get("template", "spec")
 
 
-def _read_llm(config: ManifestNode, env: dict[str, str | None], image: str | None) -> None:
+def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayContainers) -> None:
     engine = config.get("llm_engine").text()
     if engine not in {None, "vLLM"}:
         return
     draft = EngineDraft(config)
-    draft.image, draft.env = image, env
+    environment = read_runtime_environment(application, config)
+    # Ray starts an image of its own without the variables of the container.
+    env = containers.env if environment.image is None else dict.fromkeys(containers.env)
+    draft.image, draft.env = environment.image or containers.image, env | environment.variables
+    draft.has_hidden_variables = containers.has_hidden_variables
+    for note in containers.notes:
+        draft.note(note)
     draft.add(ADDED, "vllm", "serve")
     source, name = (
         config.get("model_loading_config", "model_source"),
@@ -106,13 +140,11 @@ def _read_llm(config: ManifestNode, env: dict[str, str | None], image: str | Non
             draft.add(f"engine_kwargs.{key}", *flag_words(key, value.value))
     if config.get("engine_kwargs", "distributed_executor_backend").value is None:
         draft.add(ADDED, "--distributed-executor-backend", "mp" if config.get("use_cpu").flag() else "ray")
-    for key, value in config.get("runtime_env", "env_vars").fields():
-        draft.env[key] = value.text()
     draft.note(
         "an image's own variables are not known here, and Ray's images may set the model runner; "
         "set `VLLM_USE_V2_MODEL_RUNNER` in `env_vars` to be sure"
     )
-    draft.finish()
+    draft.finish(environment.installed)
 
 
 def flag_words(name: str, value: Any) -> list[str]:

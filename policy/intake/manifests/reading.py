@@ -40,6 +40,13 @@ class ConfigMap(Struct, frozen=True):
     is_exact: bool
 
 
+class ServingRuntime(Struct, frozen=True):
+    """A runtime of KServe: the container that a predictor's model is merged into, and the runtime's ``workerSpec``."""
+
+    container: ManifestNode
+    workers: ManifestNode
+
+
 class ManifestReader:
     """The results of one manifest so far: engines, faults, and the ConfigMaps and ServingRuntimes in it."""
 
@@ -50,7 +57,7 @@ class ManifestReader:
         self.copied = 0
         self.namespace: str | None = None
         """The namespace of the object that is being read; None if the object does not state one."""
-        self.runtimes: dict[str, ManifestNode] = {}
+        self.runtimes: dict[str, ServingRuntime] = {}
         self.volumes: dict[str, dict[str, ManifestNode]] = {}
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
         self._seen: set[tuple[str, str]] = set()

@@ -24,7 +24,7 @@ from policy.intake.manifests import (
     vllmruntime,
     workloads,
 )
-from policy.intake.manifests.reading import MAX_DOCUMENTS, ManifestNode, ManifestReader, TooManyFaults
+from policy.intake.manifests.reading import MAX_DOCUMENTS, ManifestNode, ManifestReader, ServingRuntime, TooManyFaults
 from policy.messages import listed, nearest, quoted
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _note_referred(node: ManifestNode) -> None:
         name = node.get("metadata", "name").text()
         container = kserve.runtime_container(node)
         if name is not None and container is not None:
-            node.reading.runtimes[name] = container
+            node.reading.runtimes[name] = ServingRuntime(container, node.get("spec", "workerSpec"))
 
 
 def _read(node: ManifestNode) -> None:

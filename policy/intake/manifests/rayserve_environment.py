@@ -1,0 +1,128 @@
+"""Ray's runtime environment of an engine: its variables, its image, and another vLLM that runs in it.
+
+Read at Ray's main branch, 2026. Ray merges three environments field by field, and a later one replaces the whole field:
+that of the application, that of ``deployment_config.ray_actor_options``, that of the LLM config. An entry of the
+application's ``deployments`` for the engine replaces the last two. Variables of the application are then added to those
+of the others, which win. A field that is not known to leave the packages alone may make another vLLM run.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.intake.command.installation import installed_by
+from policy.intake.command.words import Unknown
+from policy.intake.command_line import Installation
+from policy.intake.manifests import images
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.intake.manifests.reading import ManifestNode
+
+VARIABLES: Final = "env_vars"
+INSTALLERS: Final = {"pip": "pip_install_options", "uv": "uv_pip_install_options"}
+"""The fields that install packages, with the field in them for the options of `pip install`."""
+HARMLESS: Final = frozenset({VARIABLES, *INSTALLERS, "image_uri", "container", "config", "excludes", "nsight"})
+"""The fields that are read here, or that do not change which packages an engine imports."""
+BUILDERS: Final = re.compile(r"ray\.(?:serve\.llm|llm\._internal\.serve)(?:\.\w+)*[:.]build_\w+", re.ASCII)
+"""Matches the import paths of Ray's own applications, which start vLLM from an LLM config."""
+COMMENT: Final = re.compile(r"(?:^|\s)#.*")
+
+
+class RuntimeEnvironment(Struct, frozen=True):
+    """What Ray sets up for an engine before its start.
+
+    A variable whose value is not known is None. ``image`` is None if the engine runs in the cluster's containers.
+    ``installed`` has what may be another vLLM than the image's, an uncertain one last.
+    """
+
+    variables: dict[str, str | None]
+    image: str | None
+    installed: list[Installation]
+
+
+def read_runtime_environment(application: ManifestNode, config: ManifestNode) -> RuntimeEnvironment:
+    """The environment of the engine of an LLM config in an application of Serve."""
+    outer = _fields(application.get("runtime_env"))
+    inner = _fields(config.get("deployment_config", "ray_actor_options", "runtime_env"))
+    inner |= _fields(config.get("runtime_env"))
+    for deployment in application.get("deployments").items():
+        if _is_of(deployment, config) and deployment.get("ray_actor_options").is_object():
+            inner = _fields(deployment.get("ray_actor_options", "runtime_env"))
+    variables = {
+        name: _value(value)
+        for fields in (outer, inner)
+        if VARIABLES in fields
+        for name, value in fields[VARIABLES].fields()
+    }
+    merged = {name: field for name, field in {**outer, **inner}.items() if field.value is not None}
+    image = _image(merged)
+    installed = [*_installed(merged), *_uncertain(merged, application.get("import_path").text(), image)]
+    return RuntimeEnvironment(variables, image, sorted(installed, key=lambda each: each.version is None))
+
+
+def _fields(environment: ManifestNode) -> dict[str, ManifestNode]:
+    return dict(environment.fields())
+
+
+def _is_of(deployment: ManifestNode, config: ManifestNode) -> bool:
+    """Whether an entry of ``deployments`` has the name that Ray gives the deployment of an LLM config."""
+    name = deployment.get("name").text()
+    own = config.get("deployment_config", "name").text()
+    if own is None:
+        own = (config.get("model_loading_config", "model_id").text() or "").replace("/", "--").replace(".", "_")
+    return name is not None and name.rpartition(":")[2] == own
+
+
+def _value(variable: ManifestNode) -> str | None:
+    """The value of a variable; None if Ray puts variables of the node into it."""
+    value = variable.text()
+    return None if value is None or "$" in value else value
+
+
+def _image(fields: dict[str, ManifestNode]) -> str | None:
+    if "image_uri" in fields:
+        return fields["image_uri"].text()
+    return fields["container"].get("image").text() if "container" in fields else None
+
+
+def _installed(fields: dict[str, ManifestNode]) -> Iterator[Installation]:
+    for name, options in INSTALLERS.items():
+        if name not in fields:
+            continue
+        packages = fields[name]
+        words = ["pip", "install"]
+        if isinstance(packages.value, dict):
+            words += [item.text() or "" for item in packages.get(options).items()]
+            packages = packages.get("packages")
+        if isinstance(packages.value, str):  # the path of a file with requirements
+            words += ["-r", packages.value]
+        else:
+            words += [word for item in packages.items() for word in _requirements(item.text() or "")]
+        found = installed_by(words)
+        if found is not None:
+            yield found
+
+
+def _requirements(text: str) -> Iterator[str]:
+    """The words of `pip install` for lines of a file with requirements, in which pip puts variables."""
+    for line in text.splitlines():
+        written = COMMENT.sub("", line).strip()
+        for word in written.split() if written.startswith("-") else [written]:
+            yield Unknown(word, is_several=True) if "$" in word else word
+
+
+def _uncertain(fields: dict[str, ManifestNode], import_path: str | None, image: str | None) -> Iterator[Installation]:
+    if import_path is not None and BUILDERS.fullmatch(import_path) is None:
+        cause = f"the application {quoted(import_path)} is not one of Ray Serve LLM and may run another vLLM"
+        yield Installation(None, cause)
+    for name in fields:
+        if name not in HARMLESS:
+            yield Installation(None, f"{quoted(f'runtime_env.{name}')} may make another vLLM run")
+    if image is not None and images.release(image)[0] is None:
+        yield Installation(None, f"`runtime_env` starts the image {quoted(image)}, whose vLLM is not known")

@@ -1,0 +1,194 @@
+"""KServe: the image, the parallel sizes and the containers that its controllers run, and the releases of these."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policy.intake.manifests import read_manifest
+from policy.request.manifest import requests_of
+from policy.request.request import Manifest, Request, read_request_or_manifest
+
+if TYPE_CHECKING:
+    from deployments import Asking
+
+    from policy.errors import RequestFault
+    from policy.intake.command_line import Container
+
+TODAY = date(2026, 1, 1)
+IMAGE = "vllm/vllm-openai:v0.23.0"
+SCRIPT = 'exec vllm serve dense --pipeline-parallel-size "${PIPELINE_PARALLEL_SIZE:-1}" '
+SIZED = SCRIPT + '--tensor-parallel-size "${TENSOR_PARALLEL_SIZE:-1}"'
+
+
+def runtime(kind: str = "ServingRuntime", image: str = IMAGE, **spec: Any) -> dict[str, Any]:
+    container = {"name": "kserve-container", "image": image, "command": ["bash", "-c", SIZED]}
+    return {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "r"},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def service(model: dict[str, Any] | None = None, **predictor: Any) -> dict[str, Any]:
+    written = {"modelFormat": {"name": "vLLM"}, "runtime": "r", **(model or {})}
+    return {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": {"name": "s"},
+        "spec": {"predictor": {"model": written, **predictor}},
+    }
+
+
+def model_of(*documents: dict[str, Any]) -> Container:
+    faults: list[RequestFault] = []
+    found = [each for each in read_manifest(list(documents), "", faults) if each.path.endswith("predictor.model")]
+    assert (len(found), faults) == (1, [])
+    return found[0]
+
+
+def requests(ask: Asking, *documents: dict[str, Any]) -> dict[str, Request]:
+    configs = ask.request(["--model", "dense"])["deployment"]["model_configs"]
+    document = {"manifest": list(documents), "model_configs": configs}
+    asked = read_request_or_manifest(document, ask.policy.releases)
+    assert isinstance(asked, Manifest)
+    found = requests_of(asked, ask.policy.releases)
+    return {path: request for path, request in found if isinstance(request, Request)}
+
+
+@pytest.mark.parametrize("kind", ["ServingRuntime", "ClusterServingRuntime"])
+@pytest.mark.parametrize(
+    ("image", "version", "expected", "release"),
+    [
+        (IMAGE, "v0.33.0", "vllm/vllm-openai:v0.33.0", "0.33.0"),
+        ("vllm/vllm-openai", "v0.33.0", "vllm/vllm-openai:v0.33.0", "0.33.0"),
+        ("vllm/vllm-openai:", "0.33.0", "vllm/vllm-openai:0.33.0", "0.33.0"),
+        ("mirror:5000/vllm/vllm-openai", "v0.33.0", "mirror:5000/vllm/vllm-openai:v0.33.0", "0.33.0"),
+        ("mirror:5000/vllm/vllm-openai:v0.23.0-cu129", "v0.33.0", "mirror:5000/vllm/vllm-openai:v0.33.0", "0.33.0"),
+        ("vllm/vllm-openai@sha256:00", "v0.33.0", "vllm/vllm-openai@sha256:00", None),
+        ("vllm/vllm-openai:v0.23.0@sha256:00", "v0.33.0", "vllm/vllm-openai:v0.23.0@sha256:00", None),
+        (IMAGE, "latest", "vllm/vllm-openai:latest", None),
+        (IMAGE, "", "vllm/vllm-openai:", None),
+        (IMAGE, None, IMAGE, "0.23.0"),
+    ],
+)
+def test_the_version_of_a_predictor_replaces_the_tag_of_its_image(
+    kind: str, image: str, version: str | None, expected: str, release: str | None
+) -> None:
+    of_runtime = model_of(runtime(kind, image), service({"runtimeVersion": version}))
+    assert (of_runtime.image, of_runtime.vllm_version) == (expected, release)
+    own = model_of(runtime(kind), service({"image": image, "runtimeVersion": version}))
+    assert (own.image, own.vllm_version) == (expected, release)
+
+
+def test_a_predictor_without_a_runtime_in_the_manifest_has_its_version_too() -> None:
+    found = model_of(service({"image": IMAGE, "runtimeVersion": "v0.33.0"}))
+    assert (found.image, found.vllm_version) == ("vllm/vllm-openai:v0.33.0", "0.33.0")
+
+
+WORKERS: dict[str, Any] = {"containers": [{"name": "worker-container", "image": IMAGE, "command": ["sleep", "1"]}]}
+RUNTIME_SIZES: dict[str, Any] = {"workerSpec": {**WORKERS, "pipelineParallelSize": 3, "tensorParallelSize": 5}}
+
+
+@pytest.mark.parametrize(
+    ("of_runtime", "workers", "expected"),
+    [
+        ({}, None, (1, 1)),
+        (RUNTIME_SIZES, None, (1, 1)),
+        (RUNTIME_SIZES, {}, (3, 5)),
+        (RUNTIME_SIZES, {"pipelineParallelSize": 2}, (2, 5)),
+        (RUNTIME_SIZES, {"pipelineParallelSize": 2, "tensorParallelSize": 4}, (2, 4)),
+        ({"workerSpec": WORKERS}, {"tensorParallelSize": 4}, (1, 4)),
+        ({"workerSpec": WORKERS}, {}, (1, 1)),
+    ],
+)
+def test_the_sizes_of_a_predictor_with_workers_are_variables(
+    ask: Asking, of_runtime: dict[str, Any], workers: dict[str, int] | None, expected: tuple[int, int]
+) -> None:
+    predictor = {} if workers is None else {"workerSpec": workers}
+    found = requests(ask, runtime(**of_runtime), service(**predictor))
+    facts = ask.policy.decide(found["[1].spec.predictor.model"], TODAY).facts
+    assert facts
+    sizes = [facts[f"parallel_config.{name}_parallel_size"].value for name in ("pipeline", "tensor")]
+    assert tuple(sizes) == expected
+
+
+def test_workers_of_a_predictor_have_the_sizes_as_variables() -> None:
+    container = {"image": IMAGE, "command": ["bash", "-c", SIZED]}
+    document = service(workerSpec={"containers": [container], "pipelineParallelSize": 2})
+    worker, model = read_manifest([runtime(**RUNTIME_SIZES), document], "", [])[1:]
+    assert worker.path == "[1].spec.predictor.workerSpec.containers[0]"
+    sizes = {"PIPELINE_PARALLEL_SIZE": "2", "TENSOR_PARALLEL_SIZE": "5", "RAY_NODE_COUNT": None}
+    assert worker.env == {**sizes, "REQUEST_GPU_COUNT": None}
+    assert model.env == {**worker.env, "MODEL_NAME": "s"}
+
+
+@pytest.mark.parametrize("scheme", ["pvc", "oci", "hf"])
+def test_a_predictor_with_workers_has_the_variables_of_its_model(scheme: str) -> None:
+    model = {"storageUri": f"{scheme}://a/b", "env": [{"name": "MODEL_NAME", "value": "other"}]}
+    env = model_of(runtime(**RUNTIME_SIZES), service(model, workerSpec={})).env
+    assert (env["MODEL_NAME"], env.get("MODEL_DIR")) == ("s", None if scheme == "hf" else "/mnt/models")
+
+
+def test_the_sizes_of_a_runtime_with_workers_are_not_known_without_a_predictor() -> None:
+    (found,) = read_manifest(runtime(**RUNTIME_SIZES), "", [])
+    assert (found.env["PIPELINE_PARALLEL_SIZE"], found.env["TENSOR_PARALLEL_SIZE"]) == (None, None)
+
+
+def test_workers_with_a_runtime_that_is_not_in_the_manifest_get_a_warning() -> None:
+    found = model_of(service(workerSpec={"pipelineParallelSize": 2}))
+    assert any(note.startswith("`workerSpec` needs a runtime with workers") for note in found.notes)
+    assert (found.env["PIPELINE_PARALLEL_SIZE"], found.env["TENSOR_PARALLEL_SIZE"]) == ("2", None)
+
+
+def llm(**spec: Any) -> dict[str, Any]:
+    model = {"uri": "hf://Qwen/Qwen3-8B"}
+    return {
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceService",
+        "spec": {"model": model, **spec},
+    }
+
+
+MAIN = {"name": "main", "image": IMAGE}
+OTHER = {"name": "other", "image": "a.example/own:1", "command": ["vllm", "serve", "other"]}
+BOTH = {"containers": [MAIN, OTHER]}
+ROUTER = {"scheduler": {"template": BOTH}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "paths"),
+    [
+        ({"template": BOTH}, ["spec.template.containers[0]", "spec.template.containers[1]"]),
+        ({"template": {"containers": [OTHER, MAIN]}}, ["spec.template.containers[1]", "spec.template.containers[0]"]),
+        ({"template": {"containers": [OTHER]}}, ["spec", "spec.template.containers[0]"]),
+        (
+            {"template": {"containers": [MAIN], "initContainers": [{**OTHER, "restartPolicy": "Always"}]}},
+            ["spec.template.containers[0]", "spec.template.initContainers[0]"],
+        ),
+        ({"template": {"containers": [MAIN], "initContainers": [OTHER]}}, ["spec.template.containers[0]"]),
+        (
+            {"parallelism": {"data": 2}, "worker": BOTH},
+            ["spec", "spec.worker.containers[0]", "spec.worker.containers[1]"],
+        ),
+        (
+            {"prefill": {"template": BOTH}},
+            ["spec", "spec.prefill.template.containers[0]", "spec.prefill.template.containers[1]"],
+        ),
+        (
+            {"router": ROUTER},
+            ["spec", "spec.router.scheduler.template.containers[0]", "spec.router.scheduler.template.containers[1]"],
+        ),
+        ({"router": {"scheduler": {}, "gateway": {}}}, ["spec"]),
+        ({"template": {"containers": [MAIN, {**OTHER, "command": ["sleep", "1"]}]}}, ["spec.template.containers[0]"]),
+    ],
+)
+def test_every_container_of_a_service_that_starts_vllm_is_an_engine(spec: dict[str, Any], paths: list[str]) -> None:
+    faults: list[RequestFault] = []
+    found = read_manifest(llm(**spec), "", faults)
+    assert ([each.path for each in found], faults) == (paths, [])
+    words = {each.path: each.words for each in found if each.image == OTHER["image"]}
+    assert all(each == OTHER["command"] for each in words.values())
