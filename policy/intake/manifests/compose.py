@@ -1,6 +1,6 @@
 """Docker Compose files (the Compose Specification).
 
-Reads a service's ``entrypoint`` and ``command`` as words (a text is split as a shell would, but no shell runs), and
+Reads a service's ``entrypoint`` and ``command`` as words (a text is split as by ``go_shellwords``; no shell runs), and
 ``environment`` as a map or a list. Compose substitutes variables in each text before anything else
 (``interpolation``). A variable of the service is unknown if a part of its value is. A word of which a part is unknown
 is an ``Unknown``.
@@ -8,19 +8,17 @@ is an ``Unknown``.
 
 from __future__ import annotations
 
-import re
 import sys
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.go_shellwords import split
 from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_COMMAND: Final = 32 * 1024
@@ -31,51 +29,6 @@ MIN_INTEGER: Final = -(2**63)
 MAX_INTEGER: Final = 2**64 - 1
 GO_PLAIN: Final = (-4, 5)
 """The exponents of floats that Go writes without an exponent."""
-ESCAPED: Final = re.compile(r"""\\(["\\])""")
-PIECE: Final = re.compile(
-    r"""(?P<blank>[ \t\r\n]++)|(?P<plain>[^ \t\r\n'"\\]++)|"""
-    r"""'(?P<single>[^']*+)'|"(?P<double>(?:[^"\\]|\\.)*+)"|\\(?P<escaped>.)""",
-    re.DOTALL,
-)
-"""A part of a word, or the blanks between two."""
-
-
-def split(text: str, unknown: Sequence[int] = ()) -> list[str]:
-    """The words of a text, as from ``shlex.split``, which takes quadratic time in a word's length.
-
-    A word is an ``Unknown`` if one of the positions ``unknown`` is in it.
-
-    Raises:
-        ValueError: a quote is not closed, or nothing follows the last backslash.
-    """
-    words: list[str] = []
-    parts: list[str] = []
-    has_word = False
-    at = passed = 0
-
-    def end_word(end: int) -> None:
-        nonlocal passed, has_word
-        before = passed
-        while passed < len(unknown) and unknown[passed] < end:
-            passed += 1
-        if has_word:
-            words.append("".join(parts) if passed == before else Unknown("".join(parts)))
-        parts.clear()
-        has_word = False
-
-    while at < len(text):
-        piece = PIECE.match(text, at)
-        if piece is None:
-            raise ValueError(f"a quote that is not closed, or nothing after a backslash, at character {at + 1}")
-        kind, found = piece.lastgroup, piece[piece.lastgroup or 0]
-        if kind == "blank":
-            end_word(at)
-        else:
-            has_word = True
-            parts.append(ESCAPED.sub(r"\1", found) if kind == "double" else found)
-        at = piece.end()
-    end_word(at)
-    return words
 
 
 def is_compose(document: ManifestNode) -> bool:
@@ -119,9 +72,17 @@ def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
     if text is None:
         return
     try:
-        draft.add(name, *split(text.text, text.unknown))
-    except ValueError:
-        node.fault(f"the quotes in {quoted(text.text)} do not close")
+        found = split(text.text, text.unknown)
+    except ValueError as error:
+        node.fault(f"Compose refuses {quoted(text.text)}: {error}")
+        return
+    draft.add(name, *found.words)
+    if found.end is not None:
+        ending = quoted(text.text[found.end])
+        draft.note(
+            f"Compose ends `{name}` at the character {found.end + 1}, {ending}, and drops the rest; "
+            "put quotes around it if it belongs to a word"
+        )
 
 
 def _read_environment(node: ManifestNode, draft: EngineDraft) -> None:
