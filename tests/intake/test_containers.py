@@ -107,7 +107,9 @@ def test_another_vllm_than_the_image_s_is_decided_for_or_makes_the_release_unver
     assert not any("was not checked" in warning for warning in decision.warnings)
 
 
-@pytest.mark.parametrize("name", ["PATH", "PYTHONPATH", "PYTHONHOME"])
+@pytest.mark.parametrize(
+    "name", ["PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "LD_PRELOAD", "LD_AUDIT"]
+)
 @pytest.mark.parametrize("value", [{"value": "/x"}, {"value": ""}, {"valueFrom": {"secretKeyRef": {"name": "s"}}}])
 def test_variables_may_make_another_vllm_run_however_the_command_is_written(
     ask: Asking, name: str, value: dict[str, Any]

@@ -16,6 +16,7 @@ from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.go_shellwords import split
 from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate
+from policy.intake.manifests.mounts import Mounts, paths_of
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ def read_compose(document: ManifestNode) -> None:
         draft.has_command = service.get("entrypoint").value is not None
         _add_words(draft, service.get("command"), "command")
         _read_environment(service.get("environment"), draft)
+        draft.mounts = Mounts(_mount_paths(service))
+        folder = service.get("working_dir").value
+        draft.folder = _assumed(folder) if isinstance(folder, str) else ""
         draft.has_hidden_variables = bool(service.get("env_file").value or service.get("extends").value)
         if service.get("env_file").value:
             draft.note("`env_file` sets variables that the manifest does not show")
@@ -130,6 +134,33 @@ def _go_float(value: float) -> str:
         return repr(value).removesuffix(".0")
     digits = f"{decimal.normalize():e}".partition("e")[0]
     return f"{digits}e{exponent:+03d}"
+
+
+def _mount_paths(service: ManifestNode) -> list[str]:
+    """The paths in the container that volumes, configs, secrets and `tmpfs` are mounted at."""
+    paths: list[str] = []
+    for name in ("volumes", "tmpfs", "configs", "secrets"):
+        value = service.get(name).value
+        mounts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+        short = [_assumed(mount) for mount in mounts if isinstance(mount, str)]
+        if name in {"volumes", "tmpfs"}:
+            paths += [_target(mount) for mount in short]
+        paths += map(_assumed, paths_of(mounts, "target"))
+    return [path for path in paths if path.startswith("/")]
+
+
+def _target(mount: str) -> str:
+    """The path in the container of a mount in the short form: `SOURCE:TARGET:MODE`, or `TARGET` alone."""
+    source, *others = mount.split(":")
+    return next((part for part in others if part.startswith("/")), source)
+
+
+def _assumed(text: str) -> str:
+    """A path with its variables substituted, without a note: what they change is only whether there is a warning."""
+    try:
+        return interpolate(text).text
+    except InterpolationError:  # Compose refuses the file
+        return text
 
 
 def _interpolated(node: ManifestNode, draft: EngineDraft) -> Interpolation | None:
