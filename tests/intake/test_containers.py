@@ -107,6 +107,39 @@ def test_another_vllm_than_the_image_s_is_decided_for_or_makes_the_release_unver
     assert not any("was not checked" in warning for warning in decision.warnings)
 
 
+OTHER = "which may not be the one that runs"
+DECIDED = f"decided for vLLM 0.24.0, {OTHER}"
+BUILT = f"`build` makes an image of its own, which may have another vLLM; {DECIDED}"
+COMPOSE: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
+    ({}, {}, []),
+    ({"build": None, "post_start": []}, {"include": []}, []),
+    ({"build": "."}, {}, [BUILT]),
+    ({"build": {"context": ".", "dockerfile_inline": "FROM x"}}, {}, [BUILT]),
+    (
+        {"post_start": [{"command": "vllm serve x"}]},
+        {},
+        ["`post_start` runs a program beside vLLM, which is not read; it may start another engine"],
+    ),
+    ({}, {"include": ["x.yaml"]}, ["`include` adds services and variables of other files, which are not read here"]),
+    (
+        {"extends": {"file": "x.yaml", "service": "a"}},
+        {},
+        ["`extends` adds fields of another service, which is not read here"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("service", "file", "warnings"), COMPOSE)
+def test_what_compose_adds_that_is_not_read_gives_a_warning(
+    ask: Asking, service: dict[str, Any], file: dict[str, Any], warnings: list[str]
+) -> None:
+    engine = {"image": "vllm/vllm-openai:v0.24.0", "command": ARGS, **service}
+    ((_, request),) = read(ask, {"services": {"a": engine}, **file})
+    assert isinstance(request, Request)
+    decision = ask.policy.decide(request, TODAY)
+    assert (decision.release.verified, decision.warnings) == (BUILT not in warnings, warnings)
+
+
 @pytest.mark.parametrize(
     "name", ["PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "LD_PRELOAD", "LD_AUDIT"]
 )
@@ -138,8 +171,6 @@ def test_variables_of_a_deployment_of_flags_may_make_another_vllm_run(ask: Askin
         assert (decision.release.verified, decision.warnings) == (False, [warning])
 
 
-OTHER = "which may not be the one that runs"
-DECIDED = f"decided for vLLM 0.24.0, {OTHER}"
 MAY = "`pip install` may install another vLLM before the start"
 CAUSES: list[tuple[str, str | None, dict[str, Any], list[str]]] = [
     (

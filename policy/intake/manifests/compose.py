@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.words import Unknown
+from policy.intake.command_line import Installation
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.go_shellwords import split
 from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_COMMAND: Final = 32 * 1024
+BUILT: Final = Installation(None, "`build` makes an image of its own, which may have another vLLM")
 REMEDY: Final = (
     "write `$NAME`, `${NAME}`, or `${NAME:-default}` and the like with `-`, `?`, `+`, and `$$` for a dollar sign"
 )
@@ -58,8 +60,12 @@ def read_compose(document: ManifestNode) -> None:
             draft.note("`env_file` sets variables that the manifest does not show")
         if service.get("extends").value:
             draft.note("`extends` adds fields of another service, which is not read here")
+        if service.get("post_start").value:
+            draft.note("`post_start` runs a program beside vLLM, which is not read; it may start another engine")
+        if document.get("include").value:
+            draft.note("`include` adds services and variables of other files, which are not read here")
         if draft.starts_vllm():
-            draft.finish()
+            draft.finish([BUILT] if service.get("build").value else [])
 
 
 def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
