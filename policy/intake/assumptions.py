@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from policy.decision.decision import Alternative, Assumption
-from policy.intake.deployment import PLATFORMS
+from policy.intake.deployment import PLATFORMS, on_platform
 from policy.intake.derive.derivation import VARIABLES
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _open(deployment: Deployment) -> Iterator[tuple[str, Any, str, dict[str, Dep
     environment = deployment.environment
     if "platform" not in environment.stated:
         others = {
-            platform: _with_environment(deployment, _on_platform(environment, platform))
+            platform: _with_environment(deployment, on_platform(environment, platform))
             for platform in PLATFORMS
             if platform != environment.platform
         }
@@ -70,9 +70,3 @@ def _open(deployment: Deployment) -> Iterator[tuple[str, Any, str, dict[str, Dep
 
 def _with_environment(deployment: Deployment, environment: Environment) -> Deployment:
     return replace(deployment, environment=environment)
-
-
-def _on_platform(environment: Environment, platform: str) -> Environment:
-    """The environment on another platform, with that platform's default for Triton."""
-    triton = environment.has_triton if "has_triton" in environment.stated else platform != "cpu"
-    return replace(environment, platform=platform, has_triton=triton)

@@ -10,10 +10,11 @@ from itertools import islice
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
-from policy.intake.provenance import ASSUMED
+from policy.intake.provenance import ASSUMED, IMAGE
 from policy.masking import is_secret
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
@@ -41,16 +42,33 @@ PLATFORMS: Final = tuple(map(str, Platform))
 
 
 class Environment(Struct, frozen=True):
-    """The engine's environment, which no manifest shows; ``stated`` names the values given, the rest is assumed."""
+    """The engine's environment, which no manifest shows; ``stated`` names the values given, the rest is assumed.
+
+    With ``by_image`` the platform is that of the container's image.
+    """
 
     platform: str = "cuda"
     has_triton: bool = True
     logits_processors: tuple[str, ...] = ()
     stated: frozenset[str] = frozenset()
+    by_image: bool = False
 
     def origin(self, name: str) -> str:
         """Where a value came from."""
+        if self.by_image and name == "platform":
+            return IMAGE
         return f"environment.{name}" if name in self.stated else ASSUMED
+
+
+def on_platform(environment: Environment, platform: str) -> Environment:
+    """The environment on another platform, with that platform's default for Triton."""
+    triton = environment.has_triton if "has_triton" in environment.stated else platform != "cpu"
+    return replace(environment, platform=platform, has_triton=triton)
+
+
+def by_image(environment: Environment, platform: str) -> Environment:
+    """The environment on the platform of the container's image."""
+    return replace(on_platform(environment, platform), stated=environment.stated | {"platform"}, by_image=True)
 
 
 class Deployment(Struct, frozen=True):

@@ -32,6 +32,7 @@ from policy.intake.derive.speculation import (
     speculators_of,
 )
 from policy.intake.model.pooling import PoolingUnreadable
+from policy.intake.model.redirection import redirections
 from policy.intake.model.registry import Unsupported
 from policy.intake.model.tables import tables
 from policy.intake.model.target import read_target
@@ -161,7 +162,7 @@ def _derive(
         raise RequestInvalid(
             [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
-    warnings = [*deployment.notes, *options.warnings, *derived.warnings]
+    warnings = [*deployment.notes, *options.warnings, *derived.warnings, *redirections(variables)]
     warnings += [doubt for doubt in command.doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")

@@ -11,10 +11,13 @@ from msgspec import Struct
 
 DEFAULT: Final = "default"
 ASSUMED: Final = "assumed"
+IMAGE: Final = "image"
 
 
 class Provenance(Struct):
-    """Facts by name, each with its origin: an argument's place, a variable, a config's field, ``default``, ``assumed``.
+    """Facts by name, each with its origin.
+
+    An origin is an argument's place, a variable, a config's field, ``default``, ``image`` or ``assumed``.
 
     ``later`` has the values that vLLM sets after the runner is chosen, with their origins. The engine runs with them,
     and the rules never see them. ``refusal`` says why vLLM's configuration classes end the start.

@@ -1,7 +1,7 @@
 """A manifest → a request for each vLLM container in it.
 
 Owns the choice of the release for a container: one that overrides, its image's, else the request's, else the default
-with a warning.
+with a warning. Owns the choice of its platform: the request's, else its image's, else the default.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from policy.errors import INVALID_REQUEST, Remedy, RequestFault, RequestInvalid
-from policy.intake.deployment import Deployment
-from policy.intake.manifests import read_manifest
+from policy.intake.deployment import Deployment, by_image
+from policy.intake.manifests import images, read_manifest
 from policy.messages import quoted
 from policy.pointer import at, walk_path
 from policy.problems import REMEDIES
@@ -24,6 +24,7 @@ from policy.rules.releases import InvalidVersion, UnknownRelease
 if TYPE_CHECKING:
     from policy.errors import Remedies
     from policy.intake.command_line import Container
+    from policy.intake.deployment import Environment
     from policy.request.request import Manifest, Request
     from policy.rules.releases import Releases
 
@@ -100,7 +101,7 @@ def request_of(
     elif not manifest.stated:
         why = container.unversioned or "no image shows vLLM's version"
         notes.append(f"{why}; decided for {version}, the default release; {remedies[Remedy.VERSION]}")
-    configs, environment = manifest.model_configs, manifest.environment
+    configs, environment = manifest.model_configs, _environment_of(container, manifest.environment, notes)
     models = (container.models, manifest.models_at)
     words, env, files, places = container.words, container.env, container.files, container.places
     hidden = container.has_hidden_variables
@@ -115,6 +116,19 @@ def request_of(
         pointer=pointer,
         manifest=(base.pointer, manifest.document),
     )
+
+
+def _environment_of(container: Container, environment: Environment, notes: list[str]) -> Environment:
+    """The environment of a container: the request's, on the platform of the image unless the request states one."""
+    platform = images.platform(container.image)
+    if platform is None:
+        return environment
+    if "platform" not in environment.stated:
+        return by_image(environment, platform)
+    if platform != environment.platform:
+        stated = f"`{environment.platform}`, which the request says"
+        notes.append(f"the image {quoted(container.image)} is for the platform `{platform}`; decided for {stated}")
+    return environment
 
 
 def values_along(document: Any, path: str) -> list[Any]:

@@ -6,6 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from policy.errors import Remedy, RequestFault, RequestInvalid
@@ -15,6 +16,8 @@ from policy.request.request import Manifest, Request, read_request_or_manifest
 
 if TYPE_CHECKING:
     from deployments import Asking
+
+    from policy.intake.deployment import Environment
 
 TODAY = date(2026, 1, 1)
 ARGS = ["--model", "dense"]
@@ -107,7 +110,114 @@ def test_another_vllm_than_the_image_s_is_decided_for_or_makes_the_release_unver
     assert not any("was not checked" in warning for warning in decision.warnings)
 
 
-@pytest.mark.parametrize("name", ["PATH", "PYTHONPATH", "PYTHONHOME"])
+OTHER = "which may not be the one that runs"
+DECIDED = f"decided for vLLM 0.24.0, {OTHER}"
+PLATFORMS: list[tuple[str | None, str | None]] = [
+    (None, None),
+    ("vllm/vllm-openai:v0.33.0", None),
+    ("vllm/vllm-openai:v0.33.0-cu129", None),
+    ("vllm/vllm-openai:v0.33.0-x86_64", None),
+    ("example.com/cpu-only/a/b/vllm-openai:v0.33.0", None),
+    ("cpu.example.com/vllm/vllm-openai:v0.33.0", None),
+    ("vllm/vllm-openai-cpus:v0.33.0", None),
+    ("vllm/vllm-openai-cpu:v0.33.0", "cpu"),
+    ("vllm/vllm-openai-cpu", "cpu"),
+    ("vllm/vllm-openai-cpu@sha256:0123", "cpu"),
+    ("example.com/mirror/vllm/vllm-openai-rocm:v0.33.0", "rocm"),
+    ("vllm/vllm-openai-xpu:v0.33.0", "xpu"),
+    ("vllm/vllm-tpu:nightly", "tpu"),
+    ("vllm/vllm-openai:v0.33.0-cpu", "cpu"),
+    ("vllm/vllm-openai:v0.33.0-ROCM", "rocm"),
+    ("vllm/vllm-openai:v0.33.0-rocm710", "rocm"),
+    ("vllm/vllm-openai:latest-xpu", "xpu"),
+    ("rocm/vllm:latest", "rocm"),
+    ("rocm/vllm-dev:main", "rocm"),
+    ("example.com/vllm:rocm6.4.1_vllm_0.9.1", "rocm"),
+    ("ghcr.io/llm-d/llm-d-cpu:v0.4.0", "cpu"),
+    ("quay.io/ascend/vllm-ascend:v0.11.0", "out-of-tree"),
+    ("vault.habana.ai/vllm/vllm-gaudi:1", "out-of-tree"),
+    ("example.com/serving-cpu:1", None),
+]
+
+
+@pytest.mark.parametrize(("image", "platform"), PLATFORMS)
+def test_a_container_is_decided_for_the_platform_of_its_image(
+    ask: Asking, image: str | None, platform: str | None
+) -> None:
+    found = environment_of(ask, image)
+    assert found[0].platform == (platform or "cuda")
+    assert found[0].has_triton is (platform != "cpu")
+    assert (found[0].origin("platform"), found[0].origin("has_triton")) == (
+        "image" if platform else "assumed",
+        "assumed",
+    )
+    assert not any("for the platform" in note for note in found[1])
+
+
+@pytest.mark.parametrize(("image", "platform"), PLATFORMS)
+@pytest.mark.parametrize("stated", ["cuda", "rocm", "cpu"])
+def test_the_platform_of_the_request_is_kept_with_a_warning_if_the_image_has_another(
+    ask: Asking, image: str | None, platform: str | None, stated: str
+) -> None:
+    environment, notes = environment_of(ask, image, environment={"platform": stated, "has_triton": True})
+    assert (environment.platform, environment.has_triton) == (stated, True)
+    assert environment.origin("platform") == "environment.platform"
+    expected = f"the image `{image}` is for the platform `{platform}`; decided for `{stated}`, which the request says"
+    assert [note for note in notes if "for the platform" in note][:1] == [expected] * (platform not in {None, stated})
+
+
+def test_the_platform_of_the_image_is_a_fact_and_is_not_assumed(ask: Asking) -> None:
+    for image, origin in (("vllm/vllm-openai-cpu:v0.33.0", "image"), ("vllm/vllm-openai:v0.33.0", "assumed")):
+        ((_, request),) = read(ask, pod(container(image)))
+        assert isinstance(request, Request)
+        facts = ask.policy.decide(request, TODAY).facts
+        assert facts is not UNSET
+        assert facts["platform.has_triton"].value is (origin == "assumed")
+        assert facts["platform.is_rocm"].from_ == origin
+
+
+def environment_of(ask: Asking, image: str | None, **members: Any) -> tuple[Environment, list[str]]:
+    """The environment of a container of an image, and the notes on it."""
+    ((_, request),) = read(ask, pod(container(image)), vllm_version="0.33.0", **members)
+    assert isinstance(request, Request)
+    assert request.deployment is not None
+    return request.deployment.environment, request.deployment.notes
+
+
+BUILT = f"`build` makes an image of its own, which may have another vLLM; {DECIDED}"
+COMPOSE: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
+    ({}, {}, []),
+    ({"build": None, "post_start": []}, {"include": []}, []),
+    ({"build": "."}, {}, [BUILT]),
+    ({"build": {"context": ".", "dockerfile_inline": "FROM x"}}, {}, [BUILT]),
+    (
+        {"post_start": [{"command": "vllm serve x"}]},
+        {},
+        ["`post_start` runs a program beside vLLM, which is not read; it may start another engine"],
+    ),
+    ({}, {"include": ["x.yaml"]}, ["`include` adds services and variables of other files, which are not read here"]),
+    (
+        {"extends": {"file": "x.yaml", "service": "a"}},
+        {},
+        ["`extends` adds fields of another service, which is not read here"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("service", "file", "warnings"), COMPOSE)
+def test_what_compose_adds_that_is_not_read_gives_a_warning(
+    ask: Asking, service: dict[str, Any], file: dict[str, Any], warnings: list[str]
+) -> None:
+    engine = {"image": "vllm/vllm-openai:v0.24.0", "command": ARGS, **service}
+    ((_, request),) = read(ask, {"services": {"a": engine}, **file})
+    assert isinstance(request, Request)
+    decision = ask.policy.decide(request, TODAY)
+    assert (decision.release.verified, decision.warnings) == (BUILT not in warnings, warnings)
+
+
+@pytest.mark.parametrize(
+    "name", ["PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "LD_PRELOAD", "LD_AUDIT"]
+)
 @pytest.mark.parametrize("value", [{"value": "/x"}, {"value": ""}, {"valueFrom": {"secretKeyRef": {"name": "s"}}}])
 def test_variables_may_make_another_vllm_run_however_the_command_is_written(
     ask: Asking, name: str, value: dict[str, Any]
@@ -136,8 +246,6 @@ def test_variables_of_a_deployment_of_flags_may_make_another_vllm_run(ask: Askin
         assert (decision.release.verified, decision.warnings) == (False, [warning])
 
 
-OTHER = "which may not be the one that runs"
-DECIDED = f"decided for vLLM 0.24.0, {OTHER}"
 MAY = "`pip install` may install another vLLM before the start"
 CAUSES: list[tuple[str, str | None, dict[str, Any], list[str]]] = [
     (

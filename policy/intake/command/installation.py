@@ -53,8 +53,11 @@ VALUES: Final = frozenset(
     }
 )
 """Options of `pip install` whose value is another word."""
-PATHS: Final = ("PATH", "PYTHONPATH", "PYTHONHOME")
-"""The variables that decide which vLLM runs."""
+PATHS: Final = (
+    *("PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPLATLIBDIR"),
+    *("LD_PRELOAD", "LD_AUDIT"),
+)
+"""The variables that decide which vLLM runs. `LD_LIBRARY_PATH` is usual for drivers, and finds no Python modules."""
 MAY_INSTALL: Final = Installation(None, "`pip install` may install another vLLM before the start")
 """An installation by pip whose version is not known. Its message has no arguments, which may have a password."""
 

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 DEPTH: Final = 4
 EVAL_ARGUMENTS: Final = ("eval", Unknown("$@", is_several=True))
 """The arguments of the script around `eval`."""
+FOLDER_CHANGING: Final = frozenset({"cd", "chdir", "pushd"})
+"""Programs of a shell that change the working folder to their last argument."""
 OTHER_SHELLS: Final = frozenset({"zsh", "ksh"})
 XARGS_INPUT: Final = "$(xargs)"
 """What is read in place of the arguments that `xargs` reads from its input."""
@@ -213,7 +215,8 @@ def _vllm(
     doubts: list[UnreadableCommand] = []
     changes: list[str] = []
     runs: list[Installation] = []
-    found = _program(words, places, env, given, context, doubts, changes, runs)
+    used: list[str] = []
+    found = _program(words, places, env, given, context, doubts, changes, runs, used)
     if found is None:
         return doubts[0] if doubts else offline_engine(words, places)
     if isinstance(found, ServerCommand):
@@ -221,6 +224,7 @@ def _vllm(
             _doubt_variables(found, change)
         if found.installation is None and runs:
             found = replace(found, installation=runs[-1])
+        found = replace(found, programs=(*used, *found.programs))
     return found
 
 
@@ -233,16 +237,18 @@ def _program(
     doubts: list[UnreadableCommand],
     changes: list[str],
     runs: list[Installation],
+    used: list[str],
 ) -> ServerCommand | UnreadableCommand | None:
     """Like ``_vllm``, but unknown words after a program that starts another are its arguments, added to `doubts`.
 
     What may change the variables in a way that is not known is added to `changes`; the variables are unknown then.
-    Another vLLM than the image's that a program runs is added to `runs`.
+    Another vLLM than the image's that a program runs is added to `runs`, and each program to `used`.
     """
     own = given
     at, end = 0, len(words)
     while at < end:
         program = words[at].rpartition("/")[2]
+        used.append(words[at])
         if is_unknown(words[at]) or (type(words[at]) is Pattern and not (at and PACKAGE.fullmatch(words[at]))):
             why = f"the value of {quoted(words[at])}, which names the program, is not known"
             is_named = hides_vllm(words, at) or STARTS_VLLM.search(words[at]) is not None
@@ -251,7 +257,7 @@ def _program(
         if is_vllm or (at == 0 and program == "serve"):
             return subcommand(words, places, own, at + is_vllm)
         if PYTHON.fullmatch(program):
-            return python_command(words, places, own, at, context.depth)
+            return _python(words, places, own, at, context, used)
         if program in SHELLS:
             context.budget.copy(len(env) + len(own))
             return _shell(words, places, {**env, **own}, own, at, context)
@@ -307,6 +313,21 @@ def _program(
         else:
             return other_program(words, places, at)
     return None
+
+
+def _python(
+    words: list[str],
+    places: list[str],
+    own: dict[str, str | None],
+    at: int,
+    context: ScriptContext,
+    used: list[str],
+) -> ServerCommand | UnreadableCommand | None:
+    """Python with its options and its file, which are added to `used`."""
+    found = python_command(words, places, own, at, context.depth)
+    if isinstance(found, ServerCommand):
+        used += words[at + 1 : len(words) - len(found.words)]
+    return found
 
 
 def _read_variables(
@@ -461,6 +482,7 @@ def _in_script(
     installation: Installation | None = None
     condition: object = None
     inner = context.inner()
+    folders: list[str] = []
     for command in commands:
         found = _vllm(command.words, [place] * len(command.words), env, command.env, inner)
         program = command.words[0].rpartition("/")[2]
@@ -475,10 +497,13 @@ def _in_script(
             if installation is not None and found.installation is None:
                 is_certain = condition is None or condition is command.condition
                 found = replace(found, installation=installation if is_certain else uncertain(installation))
+            found = replace(found, folders=(*folders, *found.folders))
             started.append(found)
             if command.doubt:
                 doubts.append(command.doubt)
             continue
+        if program in FOLDER_CHANGING:
+            folders.append(command.words[-1])
         if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
         if (other := installed_by(command.words)) is not None:

@@ -33,7 +33,8 @@ class ServerCommand(Struct, frozen=True, gc=False):
     """The words of a command that are vLLM's own, with their places, and the variables that the command sets.
 
     ``serve`` says that they follow `vllm serve`, which takes a model; the modules of vLLM take only flags.
-    ``installation`` is another vLLM than the image's that they are for.
+    ``installation`` is another vLLM than the image's that they are for. ``programs`` has the programs of the command as
+    they are written, outer ones first, and ``folders`` the working folders that it changes to.
     """
 
     words: list[str]
@@ -43,6 +44,8 @@ class ServerCommand(Struct, frozen=True, gc=False):
     warnings: list[str]
     doubts: list[str] = []
     installation: Installation | None = None
+    programs: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 class UnreadableCommand(Struct, frozen=True, gc=False):

@@ -1,6 +1,6 @@
 """Docker Compose files (the Compose Specification).
 
-Reads a service's ``entrypoint`` and ``command`` as words (a text is split as a shell would, but no shell runs), and
+Reads a service's ``entrypoint`` and ``command`` as words (a text is split as by ``go_shellwords``; no shell runs), and
 ``environment`` as a map or a list. Compose substitutes variables in each text before anything else
 (``interpolation``). A variable of the service is unknown if a part of its value is. A word of which a part is unknown
 is an ``Unknown``.
@@ -8,22 +8,23 @@ is an ``Unknown``.
 
 from __future__ import annotations
 
-import re
 import sys
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.words import Unknown
+from policy.intake.command_line import Installation
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.go_shellwords import split
 from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate
+from policy.intake.manifests.mounts import Mounts, paths_of
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_COMMAND: Final = 32 * 1024
+BUILT: Final = Installation(None, "`build` makes an image of its own, which may have another vLLM")
 REMEDY: Final = (
     "write `$NAME`, `${NAME}`, or `${NAME:-default}` and the like with `-`, `?`, `+`, and `$$` for a dollar sign"
 )
@@ -31,51 +32,6 @@ MIN_INTEGER: Final = -(2**63)
 MAX_INTEGER: Final = 2**64 - 1
 GO_PLAIN: Final = (-4, 5)
 """The exponents of floats that Go writes without an exponent."""
-ESCAPED: Final = re.compile(r"""\\(["\\])""")
-PIECE: Final = re.compile(
-    r"""(?P<blank>[ \t\r\n]++)|(?P<plain>[^ \t\r\n'"\\]++)|"""
-    r"""'(?P<single>[^']*+)'|"(?P<double>(?:[^"\\]|\\.)*+)"|\\(?P<escaped>.)""",
-    re.DOTALL,
-)
-"""A part of a word, or the blanks between two."""
-
-
-def split(text: str, unknown: Sequence[int] = ()) -> list[str]:
-    """The words of a text, as from ``shlex.split``, which takes quadratic time in a word's length.
-
-    A word is an ``Unknown`` if one of the positions ``unknown`` is in it.
-
-    Raises:
-        ValueError: a quote is not closed, or nothing follows the last backslash.
-    """
-    words: list[str] = []
-    parts: list[str] = []
-    has_word = False
-    at = passed = 0
-
-    def end_word(end: int) -> None:
-        nonlocal passed, has_word
-        before = passed
-        while passed < len(unknown) and unknown[passed] < end:
-            passed += 1
-        if has_word:
-            words.append("".join(parts) if passed == before else Unknown("".join(parts)))
-        parts.clear()
-        has_word = False
-
-    while at < len(text):
-        piece = PIECE.match(text, at)
-        if piece is None:
-            raise ValueError(f"a quote that is not closed, or nothing after a backslash, at character {at + 1}")
-        kind, found = piece.lastgroup, piece[piece.lastgroup or 0]
-        if kind == "blank":
-            end_word(at)
-        else:
-            has_word = True
-            parts.append(ESCAPED.sub(r"\1", found) if kind == "double" else found)
-        at = piece.end()
-    end_word(at)
-    return words
 
 
 def is_compose(document: ManifestNode) -> bool:
@@ -96,13 +52,20 @@ def read_compose(document: ManifestNode) -> None:
         draft.has_command = service.get("entrypoint").value is not None
         _add_words(draft, service.get("command"), "command")
         _read_environment(service.get("environment"), draft)
+        draft.mounts = Mounts(_mount_paths(service))
+        folder = service.get("working_dir").value
+        draft.folder = _assumed(folder) if isinstance(folder, str) else ""
         draft.has_hidden_variables = bool(service.get("env_file").value or service.get("extends").value)
         if service.get("env_file").value:
             draft.note("`env_file` sets variables that the manifest does not show")
         if service.get("extends").value:
             draft.note("`extends` adds fields of another service, which is not read here")
+        if service.get("post_start").value:
+            draft.note("`post_start` runs a program beside vLLM, which is not read; it may start another engine")
+        if document.get("include").value:
+            draft.note("`include` adds services and variables of other files, which are not read here")
         if draft.starts_vllm():
-            draft.finish()
+            draft.finish([BUILT] if service.get("build").value else [])
 
 
 def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
@@ -119,9 +82,17 @@ def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
     if text is None:
         return
     try:
-        draft.add(name, *split(text.text, text.unknown))
-    except ValueError:
-        node.fault(f"the quotes in {quoted(text.text)} do not close")
+        found = split(text.text, text.unknown)
+    except ValueError as error:
+        node.fault(f"Compose refuses {quoted(text.text)}: {error}")
+        return
+    draft.add(name, *found.words)
+    if found.end is not None:
+        ending = quoted(text.text[found.end])
+        draft.note(
+            f"Compose ends `{name}` at the character {found.end + 1}, {ending}, and drops the rest; "
+            "put quotes around it if it belongs to a word"
+        )
 
 
 def _read_environment(node: ManifestNode, draft: EngineDraft) -> None:
@@ -169,6 +140,33 @@ def _go_float(value: float) -> str:
         return repr(value).removesuffix(".0")
     digits = f"{decimal.normalize():e}".partition("e")[0]
     return f"{digits}e{exponent:+03d}"
+
+
+def _mount_paths(service: ManifestNode) -> list[str]:
+    """The paths in the container that volumes, configs, secrets and `tmpfs` are mounted at."""
+    paths: list[str] = []
+    for name in ("volumes", "tmpfs", "configs", "secrets"):
+        value = service.get(name).value
+        mounts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+        short = [_assumed(mount) for mount in mounts if isinstance(mount, str)]
+        if name in {"volumes", "tmpfs"}:
+            paths += [_target(mount) for mount in short]
+        paths += map(_assumed, paths_of(mounts, "target"))
+    return [path for path in paths if path.startswith("/")]
+
+
+def _target(mount: str) -> str:
+    """The path in the container of a mount in the short form: `SOURCE:TARGET:MODE`, or `TARGET` alone."""
+    source, *others = mount.split(":")
+    return next((part for part in others if part.startswith("/")), source)
+
+
+def _assumed(text: str) -> str:
+    """A path with its variables substituted, without a note: what they change is only whether there is a warning."""
+    try:
+        return interpolate(text).text
+    except InterpolationError:  # Compose refuses the file
+        return text
 
 
 def _interpolated(node: ManifestNode, draft: EngineDraft) -> Interpolation | None:

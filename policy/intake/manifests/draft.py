@@ -14,6 +14,7 @@ from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
 from policy.intake.manifests import images
+from policy.intake.manifests.mounts import Mounts
 from policy.masking import is_secret
 from policy.messages import QUOTED, quoted
 
@@ -47,6 +48,9 @@ class EngineDraft:
         self.has_command = False
         self.models: dict[str, str] = {}
         self.files: dict[str, str] = {}
+        self.mounts = Mounts()
+        self.folder = ""
+        """The working folder, if the manifest states it."""
         self.problem = ""
         self.has_hidden_variables = False
         """Whether the container has variables whose names the manifest does not show."""
@@ -200,6 +204,7 @@ class EngineDraft:
         for other in installed if own is None else (*installed, own):
             if other.version is not None:
                 version, version_cause, unversioned = other.version, other.cause, None
+        mounted = self.mounts.other_vllm(self.server, self.folder)
         is_hidden = False  # all words between a secret's flag and the next one, as a shell may have split it
         for place, word in zip(self.places, self.words, strict=True):
             if TEMPLATE in word:
@@ -218,7 +223,7 @@ class EngineDraft:
             vllm_version=version,
             version_cause=version_cause,
             unversioned=unversioned or "",
-            installation=installed[-1] if installed else None,
+            installation=installed[-1] if installed else mounted,
             has_hidden_variables=self.has_hidden_variables,
             models=self.models,
             files=self.files,

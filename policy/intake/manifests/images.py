@@ -1,4 +1,4 @@
-"""A container image's name: whether the image starts vLLM by default, and which release of vLLM is in it.
+"""A container image's name: whether the image starts vLLM by default, its release of vLLM, and its platform.
 
 Knows the names of images that run vLLM, and the one family whose tags are vLLM's versions: ``vllm/vllm-openai`` and its
 builds for other hardware, from any registry or mirror. Tags of other images (llm-d, LMCache, Dynamo, ROCm, AIBrix …)
@@ -23,6 +23,10 @@ NAMES: Final = re.compile(r"(?<![a-z0-9])vllm(?![a-z0-9])")
 KSERVE_SERVER: Final = re.compile(r"huggingfaceserver(?:-[a-z0-9]+)*")
 """KServe's own server, which takes its arguments and starts vLLM in its own process."""
 RELEASE: Final = re.compile(rf"v?({VERSION})(?:[-_.]([\w.-]*))?", re.ASCII)
+PLATFORM: Final = re.compile(r"(?<![a-z0-9])(cpu|rocm|xpu|tpu|hpu|gaudi|neuron|spyre|ascend)(?:\d[\d.]*)?(?![a-z0-9])")
+"""Matches the hardware in an image's name or tag: `vllm-openai-rocm`, `rocm/vllm`, `v0.23.0-cpu`."""
+IN_TREE: Final = frozenset({"cpu", "rocm", "xpu", "tpu"})
+"""The hardware that is a platform of vLLM itself; the other comes from plugins."""
 SEPARATORS: Final = re.compile(r"[-_.]+")
 MAX_SUFFIX: Final = 32
 MAX_NAME: Final = 1024
@@ -55,6 +59,20 @@ def names_vllm(image: str | None) -> bool:
 def is_kserve_server(image: str | None) -> bool:
     """Whether the image's entry point is KServe's Hugging Face server."""
     return KSERVE_SERVER.fullmatch(_name(image)) is not None
+
+
+def platform(image: str | None) -> str | None:
+    """The platform of an image that runs vLLM, as vLLM names it; None if its name does not show one.
+
+    Only the last two parts of the repository count: a registry may have any name.
+    """
+    if not (starts_vllm(image) or names_vllm(image)) or image is None:
+        return None
+    repository, tag, _ = parts(image.lower())
+    found = PLATFORM.search("/".join(repository.split("/")[-2:])) or PLATFORM.search(tag or "")
+    if found is None:
+        return None
+    return found[1] if found[1] in IN_TREE else "out-of-tree"
 
 
 def _name(image: str | None) -> str:

@@ -9,12 +9,12 @@ the others.
 
 from __future__ import annotations
 
-from posixpath import dirname, normpath
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.mounts import Mounts, absolute, paths_of
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 GROUP: Final = "LWS_"
 """Begins the variables that LeaderWorkerSet sets, whose values are read as one word each."""
-MAX_DEPTH: Final = 64
-"""In how many folders a mounted file may be; one in more is not read."""
 
 
 def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None, *, by_image: bool = True) -> None:
@@ -59,6 +57,9 @@ def read_container(container: ManifestNode, pod: ManifestNode | None = None) -> 
     read_env(container.get("env"), draft)
     if container.get("lifecycle", "postStart", "exec").is_object():
         draft.note("`lifecycle.postStart` runs a program beside vLLM, which is not read; it may start another engine")
+    draft.mounts = Mounts(paths_of(container.get("volumeMounts").value, "mountPath"))
+    folder = container.get("workingDir").value
+    draft.folder = folder if isinstance(folder, str) else ""
     if pod is not None:
         read_files(container, pod, draft)
     return draft
@@ -120,7 +121,6 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
     """
     mounts = list(container.get("volumeMounts").items())
     volumes = _volumes(pod) if mounts else {}
-    paths = {normpath(path) for mount in mounts if (path := mount.get("mountPath").text()) is not None}
     for mount in mounts:
         name, path = mount.get("name").text(), mount.get("mountPath").text()
         volume = volumes.get(name or "")
@@ -137,22 +137,10 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
         files = {file: data[key] for key, file in chosen.items() if key in data and file is not None}
         sub_path = mount.get("subPath").text()
         if sub_path is None:
-            named = {f"{path.rstrip('/')}/{file}": text for file, text in files.items()}
-            draft.files.update({file: text for file, text in named.items() if not _is_hidden(file, path, paths)})
-        elif sub_path in files:
-            draft.files[path] = files[sub_path]
-
-
-def _is_hidden(file: str, path: str, paths: set[str]) -> bool:
-    """Whether one of the paths of mounts is at a file, or between it and the path of its own mount."""
-    own, above = normpath(path), normpath(file)
-    if above.count("/") > MAX_DEPTH:
-        return True
-    while len(above) > len(own):
-        if above in paths:
-            return True
-        above = dirname(above)
-    return False
+            named = {absolute(f"{path}/{file}"): text for file, text in files.items()}
+        else:
+            named = {absolute(path): files[sub_path]} if sub_path in files else {}
+        draft.files.update({file: text for file, text in named.items() if not draft.mounts.hide(file, path)})
 
 
 def _volumes(pod: ManifestNode) -> dict[str, ManifestNode]:

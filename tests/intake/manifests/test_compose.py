@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from policy.errors import RulesInvalid
 from policy.intake.command.words import Unknown
 from policy.intake.manifests import read_manifest
-from policy.intake.manifests.compose import split
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.manifests.interpolation import MAX_NESTED, InterpolationError, interpolate
 from policy.parser.yamltree import read_documents
@@ -167,17 +166,6 @@ def test_a_text_is_interpolated_or_refused(text: str) -> None:
 def test_a_command_is_interpolated_before_it_is_split(command: str, words: list[str]) -> None:
     found = engine(command=command).words[2:]
     assert [(type(word), word) for word in found] == [(type(word), word) for word in words]
-
-
-@given(st.lists(st.text(alphabet="ab'\" \\", max_size=4), min_size=1, max_size=5))
-def test_only_the_words_with_an_unknown_part_are_unknown(pieces: list[str]) -> None:
-    marked = "".join(f"{piece}?" for piece in pieces)
-    positions = [index for index, character in enumerate(marked) if character == "?"]
-    try:
-        words = split(marked, positions)
-    except ValueError:
-        return
-    assert [type(word) is Unknown for word in words] == ["?" in word for word in words]
 
 
 def test_the_tag_of_an_image_may_have_a_default_and_may_be_unknown() -> None:

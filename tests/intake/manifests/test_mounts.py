@@ -1,0 +1,186 @@
+"""Volumes of a container: which files they hide, and whether another vLLM than the image's may run."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policy.intake.manifests import read_manifest
+from policy.request.manifest import requests_of
+from policy.request.request import Manifest, Request, read_request_or_manifest
+
+if TYPE_CHECKING:
+    from deployments import Asking
+
+TODAY = date(2026, 1, 1)
+IMAGE = "vllm/vllm-openai:v0.24.0"
+SERVE = ["vllm", "serve", "dense"]
+MODULE = ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "dense"]
+
+
+def pod(*paths: str, **fields: Any) -> dict[str, Any]:
+    mounts = [{"name": "v", "mountPath": path} for path in paths]
+    container = {"name": "a", "image": IMAGE, "volumeMounts": mounts, **fields}
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "v"}}
+    return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container], "volumes": [volume]}}
+
+
+def compose(**fields: Any) -> dict[str, Any]:
+    return {"services": {"a": {"image": IMAGE, "entrypoint": ["vllm", "serve"], "command": ["dense"], **fields}}}
+
+
+def warnings(ask: Asking, document: dict[str, Any]) -> list[str]:
+    """The warnings of the engine's decision, which is for a verified release if there are none."""
+    configs = ask.request(["--model", "dense"])["deployment"]["model_configs"]
+    asked = read_request_or_manifest({"manifest": document, "model_configs": configs}, ask.policy.releases, "")
+    assert isinstance(asked, Manifest)
+    ((_, request),) = requests_of(asked, ask.policy.releases)
+    assert isinstance(request, Request)
+    decision = ask.policy.decide(request, TODAY)
+    assert decision.release.verified is not any("may not be the one that runs" in each for each in decision.warnings)
+    return decision.warnings
+
+
+def over(path: str) -> list[str]:
+    return [
+        f"the mount at `{path}` may make another vLLM run; decided for vLLM 0.24.0, which may not be the one that runs"
+    ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/usr/local/bin", "/usr/local/bin/", "//usr/local/bin", "/usr/./local/x/../bin", "usr/local/bin"),
+        *("/usr/local/bin/vllm", "/usr/bin", "/usr/bin/python3", "/usr/local", "/usr", "/bin", "/", "/root"),
+        *("/usr/local/lib/python3.12/dist-packages", "/usr/local/lib/python3.12/dist-packages/vllm/x.py"),
+        *("/opt/venv/lib/python3.12/site-packages", "/opt/venv", "/opt", "/x/lib/python3.12", "/x/site-packages/torch"),
+        *("/usr/local/lib", "/vllm-workspace", "/vllm-workspace/vllm", "/root/.local/lib", "/etc/ld.so.preload"),
+    ],
+)
+def test_a_mount_over_programs_or_libraries_may_make_another_vllm_run(ask: Asking, path: str) -> None:
+    shown = "/" + "/".join(part for part in path.replace("/./", "/").replace("x/../", "").split("/") if part)
+    for fields in ({"command": SERVE}, {"args": ["--model", "dense"]}, {"command": ["sh", "-c", "vllm serve dense"]}):
+        assert warnings(ask, pod("/data", path, **fields)) == over(shown)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/models", "/root/.cache/huggingface", "/dev/shm", "/usr/local/nvidia", "/usr/local/cuda", "/usr/locale"),
+        *("/vllm-workspace/models", "/vllm-workspace/template.jinja", "/usr/bins", "/tmp", "/lib64", "/usr/share/x"),
+    ],
+)
+def test_other_mounts_give_no_warning(ask: Asking, path: str) -> None:
+    for fields in ({"command": SERVE}, {"command": MODULE}, {"command": ["/usr/local/bin/vllm", "serve", "dense"]}):
+        assert warnings(ask, pod(path, **fields)) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        (["/mnt/x/vllm", "serve", "dense"], "/mnt/x/vllm"),
+        (["/mnt/../mnt//x/./vllm", "serve", "dense"], "/mnt/../mnt//x/./vllm"),
+        (["/mnt/python3", *MODULE[1:]], "/mnt/python3"),
+        (["python3", "/mnt/bin/vllm", "serve", "dense"], "/mnt/bin/vllm"),
+        (["env", "A=b", "/mnt/vllm", "serve", "dense"], "/mnt/vllm"),
+        (["/mnt/bash", "-c", "vllm serve dense"], "/mnt/bash"),
+        (["bash", "-c", "exec /mnt/vllm serve dense"], "/mnt/vllm"),
+        (["bash", "-c", 'D=/mnt; "$D/vllm" serve dense'], "/mnt/vllm"),
+        (["bash", "-c", 'cd /mnt && bash -c "x/vllm serve dense"'], "x/vllm"),
+    ],
+)
+def test_a_program_below_a_mount_may_be_another_vllm(ask: Asking, command: list[str], program: str) -> None:
+    cause = f"`{program}` may be another vLLM than the image's"
+    expected = [f"{cause}; decided for vLLM 0.24.0, which may not be the one that runs"]
+    assert warnings(ask, pod("/mnt", command=command)) == expected
+    words = [word.replace("$", "$$") for word in command]
+    assert warnings(ask, compose(entrypoint=words[:1], command=words[1:], volumes=["x:/mnt"])) == expected
+    assert warnings(ask, pod("/data/mnt", command=command)) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "warned"),
+    [
+        ({"command": MODULE, "workingDir": "/mnt/x"}, True),
+        ({"command": MODULE, "workingDir": "/mnt"}, True),
+        ({"command": MODULE, "workingDir": "/data"}, False),
+        ({"command": SERVE, "workingDir": "/mnt"}, False),
+        ({"command": ["sh", "-c", f"cd /mnt && {' '.join(MODULE)}"]}, True),
+        ({"command": ["sh", "-c", f"cd /data; cd x; {' '.join(MODULE)}"]}, True),
+        ({"command": ["sh", "-c", f"cd /data && {' '.join(MODULE)}"]}, False),
+        ({"command": ["sh", "-c", "cd /mnt && vllm serve dense"]}, False),
+    ],
+)
+def test_python_searches_a_working_folder_below_a_mount_first(
+    ask: Asking,
+    fields: dict[str, Any],
+    warned: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    found = warnings(ask, pod("/mnt", **fields))
+    assert [each.startswith("the working folder `") for each in found] == [True] * warned
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"volumes": ["./bin:/usr/local/bin"]},
+        {"volumes": ["./bin:/usr/local/bin:ro"]},
+        {"volumes": ["C:\\bin:/usr/local/bin/"]},
+        {"volumes": ["/usr/local/bin"]},
+        {"volumes": ["${BIN:-./bin}:${TO:-/usr/local}/bin"]},
+        {"volumes": [{"type": "bind", "source": "./bin", "target": "/usr/local/bin"}]},
+        {"configs": [{"source": "a", "target": "/usr/local/bin"}]},
+        {"secrets": [{"source": "a", "target": "/usr/local/bin"}]},
+        {"tmpfs": "/usr/local/bin"},
+        {"tmpfs": ["/usr/local/bin:size=1g"]},
+    ],
+)
+def test_the_mounts_of_compose_are_read(ask: Asking, fields: dict[str, Any]) -> None:
+    assert warnings(ask, compose(**fields)) == over("/usr/local/bin")
+
+
+@pytest.mark.parametrize("volumes", [["hf:/root/.cache/huggingface"], ["${HF}:/models"], [1], {}, "x", ["${"], [{}]])
+def test_other_volumes_of_compose_give_no_warning(ask: Asking, volumes: Any) -> None:
+    assert warnings(ask, compose(volumes=volumes)) == []
+
+
+@pytest.mark.parametrize("field", ["volumes", "working_dir"])
+def test_the_working_folder_of_compose_is_read(ask: Asking, field: str) -> None:
+    service = {"entrypoint": MODULE, "command": [], "volumes": ["x:/mnt"], "working_dir": "/mnt"}
+    assert bool(warnings(ask, compose(**service))) is True
+    assert warnings(ask, compose(**{**service, field: None})) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "other", "is_read"),
+    [
+        ("/c", "/d", True),
+        ("/c", "/cc", True),
+        ("/c/", "/", True),
+        ("/c/.", "/d", True),
+        *(("/c", other, False) for other in ("/c", "/c/", "/c/.", "//c", "/d/../c", "c", "/c/f.yaml", "//c//f.yaml/")),
+        *((config, "/c", False) for config in ("/c/", "/c/.", "//c", "/d/../c", "c")),
+    ],
+)
+def test_a_mount_hides_files_however_its_path_is_written(config: str, other: str, is_read: bool) -> None:  # noqa: FBT001  # a table's value
+    document = pod(other, args=["--config", "/c/f.yaml"])
+    spec = document["spec"]
+    spec["containers"][0]["volumeMounts"].append({"name": "c", "mountPath": config})
+    spec["volumes"].append({"name": "c", "configMap": {"name": "c"}})
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"f.yaml": "model: dense"}}
+    (found,) = read_manifest([document, data], "", [])
+    assert found.files == ({"/c/f.yaml": "model: dense"} if is_read else {})
+
+
+@pytest.mark.parametrize("other", ["/c/f.yaml", "/c/f.yaml/", "//c/./f.yaml"])
+def test_a_mount_hides_a_file_that_is_mounted_alone(other: str) -> None:
+    document = pod(other, args=["--config", "/c/f.yaml"])
+    spec = document["spec"]
+    spec["containers"][0]["volumeMounts"].append({"name": "c", "mountPath": "/c//f.yaml", "subPath": "f.yaml"})
+    spec["volumes"].append({"name": "c", "configMap": {"name": "c"}})
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"f.yaml": "model: dense"}}
+    assert read_manifest([document, data], "", [])[0].files == {}
+    spec["containers"][0]["volumeMounts"][0]["mountPath"] = "/c"
+    assert read_manifest([document, data], "", [])[0].files == {"/c/f.yaml": "model: dense"}
