@@ -86,22 +86,26 @@ def decision(answer: Decision) -> RenderableType:
 def engines(rows: Iterable[tuple[str, Decision | Problem]]) -> RenderableType:
     """The engines of a manifest: a row each with the decision and its summary, and below them all problems.
 
-    Nothing is cut: names and summaries are in the last column, which wraps.
+    Below these is each decision with an explanation. Nothing is cut: names and summaries are in the last column, which
+    wraps.
     """
     table = table_of("runner", "outcome", "starts", "vLLM", "engine, and why")
     for column in table.columns[:-1]:
         column.no_wrap = True
     problems: list[RenderableType] = []
+    explained: list[RenderableType] = []
     for name, found in rows:
         shown = Text(escape_line(name), STRONG)
         if isinstance(found, Decision):
             starts = Text("yes", GOOD) if found.starts else Text("no", BAD)
             why = Text.assemble(shown, "\n", escape_line(found.summary))
             table.add_row(runner_name(found.runner), found.outcome or "-", starts, found.vllm_version, why)
+            if found.trace is not UNSET:
+                explained += [Text(), shown, decision(found)]
         else:
             table.add_row("-", "-", "-", "-", Text.assemble(shown, "\n", ("not decided, see below", BAD)))
             problems += [Text.assemble(shown, ": ", line) for line in fault_lines(found)]
-    return Group(table, *([Text(), *problems] if problems else []))
+    return Group(table, *([Text(), *problems] if problems else []), *explained)
 
 
 def escape_control(text: str) -> Text:

@@ -140,6 +140,21 @@ def test_on_a_terminal_each_engine_of_a_list_has_its_name_and_its_reason(
     assert max(map(len, text.splitlines())) <= width
 
 
+def test_each_engine_of_a_list_is_explained_on_a_terminal(
+    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, model_config: str
+) -> None:
+    (tmp_path / "list.yaml").write_text(GOOD)
+    shown = []
+    for flags in ([], ["--explain"]):
+        code, out = on_terminal(
+            "decide", str(tmp_path / "list.yaml"), *flags, "--model-config", model_config, COLUMNS="160"
+        )
+        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out).replace("\r", "\n")
+        shown.append((code, text.count("nothing keeps this deployment from V2"), text.count("assumed")))
+    assert shown == [(0, 3, 0), (0, 9, shown[1][2])]
+    assert shown[1][2] >= 3  # each engine has assumptions
+
+
 def test_json_on_a_terminal_is_the_same_as_in_a_pipe(
     on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, model_config: str
 ) -> None:

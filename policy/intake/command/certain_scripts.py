@@ -46,7 +46,7 @@ ANSI_C: Final = re.compile(r"\$'(?:[^'\\\x00-\x08\x0b-\x1f\x7f]|\\[abfnrtv\\'\"?
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*+)\+?=")
 SHELL_VARIABLE: Final = re.compile(
-    r"BASH\w*|COMP_\w+|DIRSTACK|ENV|EPOCH\w+|E?UID|FUNCNAME|GLOBIGNORE|GROUPS|HIST\w+|IFS|LINENO|OLDPWD"
+    r"BASH\w*|COMP_\w+|DIRSTACK|EPOCH\w+|E?UID|FUNCNAME|GLOBIGNORE|GROUPS|HIST\w+|IFS|LINENO|OLDPWD"
     r"|OPT(?:ARG|ERR|IND)|PIPESTATUS|POSIXLY_CORRECT|PPID|PROMPT_COMMAND|PS[0-4]|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL"
     r"|SRANDOM|TIMEFORMAT|_"
 )
