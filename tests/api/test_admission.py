@@ -246,7 +246,7 @@ UNKNOWN_VARIABLES += [
             {"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "1"},
             {"name": "VLLM_USE_V2_MODEL_RUNNER", "valueFrom": SECRET_KEY},
         ],
-        ["vllm", "serve", "Qwen/Qwen3-8B", "--enable-dbo"],
+        ["vllm", "serve", "Qwen/Qwen3-8B", "--enable-dbo", "--all2all-backend=deepep_low_latency"],
         "",
     ),
     (

@@ -102,7 +102,9 @@ class Admission:
 
     def _is_sent(self, namespace: str) -> bool:
         """Whether the API server sends objects of a namespace; it notices a changed label some time later."""
-        trial = json.dumps(deployment("trial", container("--enable-dbo", env=[ON_V2])))
+        trial = json.dumps(
+            deployment("trial", container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[ON_V2]))
+        )
         command = [self.cluster.program, "-n", namespace, "apply", "-f", "-", "--dry-run=server"]
         return DBO in self.cluster.shell(command, trial).err
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .conftest import Admission, Installation
 
 pytestmark = only_in_one_process()
-BROKEN = container("--enable-dbo", env=[ON_V2])
+BROKEN = container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[ON_V2])
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Start = Callable[..., AbstractContextManager[Admission]]
 
 pytestmark = only_in_one_process()
-BROKEN = container("--enable-dbo", env=[ON_V2])
+BROKEN = container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[ON_V2])
 TIMEOUT = 3
 """The timeout of one call in the manifests, in seconds."""
 

@@ -62,7 +62,9 @@ def pod(name: str, *found: Document) -> Document:
 
 
 def test_an_engine_that_would_not_start_has_a_warning_and_is_stored(admission: Admission, namespace: str) -> None:
-    done = admission.apply(namespace, deployment("dbo", container("--enable-dbo", env=[ON_V2])))
+    done = admission.apply(
+        namespace, deployment("dbo", container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[ON_V2]))
+    )
     assert (done.out, done.err) == ("deployment.apps/dbo created\n", f"Warning: {TEMPLATE}: {DBO}\n")
 
 
@@ -128,7 +130,11 @@ def test_a_value_from_a_configmap_is_replaced_by_the_decided_one(admission: Admi
 def test_a_dry_run_is_answered_and_stores_nothing(admission: Admission, namespace: str) -> None:
     admission.settle()
     before, answered = admission.logged(), admission.answered("validate")
-    done = admission.apply(namespace, deployment("dbo", container("--enable-dbo", env=[ON_V2])), "--dry-run=server")
+    done = admission.apply(
+        namespace,
+        deployment("dbo", container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[ON_V2])),
+        "--dry-run=server",
+    )
     assert (done.out, done.err) == ("deployment.apps/dbo created (server dry run)\n", f"Warning: {TEMPLATE}: {DBO}\n")
     assert "NotFound" in admission.cluster.kubectl("-n", namespace, "get", "deployment", "dbo", fails=True).err
     assert (admission.logged(), admission.answered("validate")) == (before, answered + 1)

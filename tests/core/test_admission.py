@@ -403,7 +403,8 @@ def test_an_engine_behind_a_program_that_may_change_its_variables_is_decided_wit
 def test_a_default_of_the_variable_is_not_certain_if_a_secret_may_set_it(
     ask: Callable[..., tuple[str, Document]], default: str
 ) -> None:
-    script = f"export {VARIABLE}=${{{VARIABLE}{default}}}; exec vllm serve {QWEN} --enable-dbo"
+    start = f"exec vllm serve {QWEN} --enable-dbo --all2all-backend=deepep_low_latency"
+    script = f"export {VARIABLE}=${{{VARIABLE}{default}}}; {start}"
     known = {"command": ["bash", "-c", script]}
     assert ask(pod(known), STRICT)[0] == "allowed"
     result, response = ask(pod({**known, "envFrom": [{"secretRef": {"name": "s"}}]}), STRICT)
@@ -446,7 +447,10 @@ def test_a_failure_of_the_rule_engine_leaves_the_object_undecided(ask: Callable[
 
 def test_every_engine_is_named_in_a_denial(ask: Callable[..., tuple[str, Document]]) -> None:
     document = pod(
-        {"args": ["--model", QWEN, "--enable-dbo"], "env": [{"name": VARIABLE, "value": "1"}]},
+        {
+            "args": ["--model", QWEN, "--enable-dbo", "--all2all-backend=deepep_low_latency"],
+            "env": [{"name": VARIABLE, "value": "1"}],
+        },
         {"args": ["--model", QWEN], "env": [{"name": VARIABLE, "value": "yes"}]},
         {"args": ["--model", QWEN, "-tp", "x"]},
         {"args": ["--model", QWEN, *NIXL]},
@@ -480,7 +484,10 @@ def test_many_engines_are_all_decided_and_some_are_named(ask: Callable[..., tupl
 def test_an_update_that_changes_no_engine_is_never_denied(
     ask: Callable[..., tuple[str, Document]],
 ) -> None:
-    broken = deployment(args=["--model", QWEN, "--enable-dbo"], env=[{"name": VARIABLE, "value": "1"}])
+    broken = deployment(
+        args=["--model", QWEN, "--enable-dbo", "--all2all-backend=deepep_low_latency"],
+        env=[{"name": VARIABLE, "value": "1"}],
+    )
     unknown = deployment(args=["--model", "a/b"])
     unreadable = deployment(args=["--model"] * 5000)
 
@@ -503,13 +510,19 @@ def test_an_update_that_changes_no_engine_is_never_denied(
 
 
 def test_only_the_engines_that_an_update_changes_are_decided(ask: Callable[..., tuple[str, Document]]) -> None:
-    broken = {"args": ["--model", QWEN, "--enable-dbo"], "env": [{"name": VARIABLE, "value": "1"}]}
+    broken = {
+        "args": ["--model", QWEN, "--enable-dbo", "--all2all-backend=deepep_low_latency"],
+        "env": [{"name": VARIABLE, "value": "1"}],
+    }
     before = pod(broken, {"args": ["--model", QWEN]})
     after = updated(before, lambda document: document["spec"]["containers"][1].update(image="vllm/vllm-openai:v0.24.0"))
     assert ask(after, STRICT) == ("allowed", {"allowed": True, "auditAnnotations": {"runner": "spec.containers[1]=v2"}})
 
 
-BROKEN = {"args": ["--model", QWEN, "--enable-dbo"], "env": [{"name": VARIABLE, "value": "1"}]}
+BROKEN = {
+    "args": ["--model", QWEN, "--enable-dbo", "--all2all-backend=deepep_low_latency"],
+    "env": [{"name": VARIABLE, "value": "1"}],
+}
 FINE = {"args": ["--model", QWEN]}
 
 

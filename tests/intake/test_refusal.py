@@ -16,6 +16,10 @@ MASK = ["--return-sampling-mask", "--logprobs-mode", "processed_logprobs"]
 EAGLE = '{"model": "eagle3-draft", "num_speculative_tokens": 3}'
 ADAPTIVE = '{"model": "eagle3-draft", "num_speculative_tokens": 3, "enable_adaptive_verification": true}'
 SPECULATIVE = "a sampling mask cannot be returned with this speculative decoding"
+UBATCHING = (
+    "dual batch overlap needs the all2all backend `deepep_low_latency` or `deepep_high_throughput`, got `{}`; "
+    "set `--all2all-backend`"
+)
 BEFORE = "vLLM refuses this configuration: "
 
 
@@ -79,6 +83,18 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
         ["a sampling mask cannot be returned by a diffusion model"],
     ),
     ("0.31.0", [*DENSE, *MASK, "--speculative-config", EAGLE], {}, [SPECULATIVE]),
+    ("0.20.0", [*DENSE, "--enable-dbo"], {}, [UBATCHING.format("allgather_reducescatter")]),
+    (
+        "0.33.0",
+        [*DENSE, "--enable-dbo", "--all2all-backend", "flashinfer_all2allv"],
+        {},
+        [UBATCHING.format("flashinfer_all2allv")],
+    ),
+    ("0.26.0", [*DENSE, "--ubatch-size", "2"], {}, [UBATCHING.format("allgather_reducescatter")]),
+    ("0.33.0", [*DENSE, "--ubatch-size", "1"], {}, []),
+    ("0.20.0", [*DENSE, "--enable-dbo", "--all2all-backend", "deepep_low_latency"], {}, []),
+    ("0.33.0", [*DENSE, "--enable-dbo", "--all2all-backend", "deepep_high_throughput"], {}, []),
+    ("0.33.0", [*DENSE, "--enable-dbo", "--all2all-backend", "nixl_ep"], {}, []),
     ("0.32.0", [*DENSE, *MASK, "--speculative-config", EAGLE], {}, []),
     ("0.32.0", [*DENSE, *MASK, "--speculative-config", ADAPTIVE], {}, [SPECULATIVE]),
 ]
@@ -124,6 +140,12 @@ def test_a_refusal_is_a_warning_where_it_does_not_count_or_is_not_certain(
 ) -> None:
     decision = ask(args, release, upstream=upstream)
     assert (decision.starts, decision.launch_errors, refusals(decision.warnings)) == (True, [], [REFUSAL])
+
+
+@pytest.mark.parametrize("platform", ["rocm", "cpu", "xpu"])
+def test_microbatches_are_not_refused_on_other_platforms(ask: Asking, platform: str) -> None:
+    decision = ask([*DENSE, "--enable-dbo"], upstream=False, environment={"platform": platform})
+    assert (refusals(decision.launch_errors), refusals(decision.warnings)) == ([], [])
 
 
 def test_nothing_that_comes_after_a_refusal_is_set(ask: Asking) -> None:

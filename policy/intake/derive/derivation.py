@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.intake.derive.caching import derive_cache
 from policy.intake.derive.compilation import derive_compilation, read_compilation, split_graph
 from policy.intake.derive.parallelism import derive_on_cpu, derive_parallel
-from policy.intake.derive.refusal import refusal
+from policy.intake.derive.refusal import refusal, ubatching_refusal
 from policy.intake.derive.row import unstated
 from policy.intake.derive.scheduling import derive_scheduling
 from policy.intake.derive.speculation import derive_speculation
@@ -132,6 +132,7 @@ def derive(
     derive_scheduling(derived, speculation, options, env, platform, tables, runs_on_v2)
     derive_compilation(derived, made, target, options, env, platform, tables, runs_on_v2)
     split_graph(derived, made, target, options, lambda: rules(derived)[1])
+    derived.refusal = ubatching_refusal(derived, options, platform)
     return derived
 
 

@@ -1,10 +1,11 @@
 """Configurations that vLLM refuses before it chooses the runner.
 
-These are parallel sizes that the model does not allow, and sampling masks together with features that exclude them.
+These are parallel sizes that the model does not allow, sampling masks together with features that exclude them, and
+microbatches without a backend for them.
 
-Follows ``ModelConfig.verify_with_parallel_config`` and ``VllmConfig._verify_sampling_replay_config``, 0.20 to 0.33, as
-far as the model's configuration allows. None of them decides the runner. But vLLM stops before it computes further
-values, so those are not derived.
+Follows ``ModelConfig.verify_with_parallel_config``, ``VllmConfig._verify_sampling_replay_config`` and
+``VllmConfig.__post_init__``, 0.20 to 0.33, as far as the model's configuration allows. None of them decides the runner.
+But vLLM stops at the first two before it computes further values, so those are not derived.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.model.registry import is_moe
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policy.intake.command_line import ParsedOptions
     from policy.intake.model.configuration import Configuration
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 HEADS: Final = "get_total_num_attention_heads"
 KV_HEADS: Final = "get_total_num_kv_heads"
+DEFAULT_BACKEND: Final = "allgather_reducescatter"
+UBATCHING_BACKENDS: Final = frozenset({"deepep_low_latency", "deepep_high_throughput", "nixl_ep"})
+"""The all2all backends that work with microbatches in some release: newer ones have ``nixl_ep``."""
 KV_NAMES: Final = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num")
 
 
@@ -54,6 +60,21 @@ def refusal(
         _by_sampling_mask(derived.facts, tables.series)
         if derived.facts["model_config.return_sampling_mask"][0]
         else None
+    )
+
+
+def ubatching_refusal(derived: Provenance, options: ParsedOptions, platform: str) -> str | None:
+    """Why vLLM refuses microbatches with the configured all2all backend, or ``None``.
+
+    vLLM checks this after all facts are derived. On platforms other than CUDA, some releases allow other backends.
+    """
+    is_on = derived.facts["parallel_config.enable_dbo"][0] or (options.get("ubatch_size") or 0) > 1
+    backend = options.get("all2all_backend") or DEFAULT_BACKEND
+    if platform != "cuda" or not is_on or backend in UBATCHING_BACKENDS:
+        return None
+    return (
+        f"dual batch overlap needs the all2all backend `deepep_low_latency` or `deepep_high_throughput`, got "
+        f"{quoted(backend)}; set `--all2all-backend`"
     )
 
 
