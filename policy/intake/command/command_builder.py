@@ -133,14 +133,15 @@ class CommandBuilder:
         """End the current word, if there is one: an assignment before a command, or one of its words."""
         if self.parts is None:
             return
-        word, parts = "".join(self.parts), self.parts
+        parts = self.parts
+        word = "".join(parts) if parts[1:] else parts[0]  # most words are one piece, and need no call
         self.parts = None
         vanishes, self.may_vanish = self.may_vanish and not word, False
         if vanishes:
             return
         self.budget.add_word()
         words = self.command.words
-        bare = "".join(self.bare_parts)
+        bare = "".join(self.bare_parts) if parts[1:] else self.bare_parts[0]
         is_assignment = self.begins_bare and "=" in word  # most words are none, and are matched with no pattern
         if is_assignment and ASSIGNED.match(word) and (not words or words[0] in DECLARING):
             has_brace = bool(words) and has_braces(bare)

@@ -213,7 +213,7 @@ class _ShellReader:
         flow.defines = is_function or (is_defining and not found.strip("\n"))
         if found in {"&&", "||", "&"}:
             flow.join(found)
-        for mark in found.replace("()", ""):
+        for mark in found.replace("()", "") if "()" in found else found:
             if mark == "(":
                 flow.enter("f(" if is_defining else "(")
             elif mark == ")":
