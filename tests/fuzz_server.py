@@ -110,7 +110,8 @@ def faults(sent: Sent, answer: Answer) -> list[str]:
 def _faults_of_text(answer: Answer, sent: Sent) -> list[str]:
     """The faults of a problem as text; only a request that accepts text may get one."""
     title, *lines = answer.body.decode(errors="surrogateescape").split("\n")
-    is_wanted = b"text/plain" in sent.header(b"accept").lower()
+    accepted = b",".join(value for name, value in sent.headers if name.lower() == b"accept")  # several are one list
+    is_wanted = b"text/plain" in accepted.lower()
     is_whole = re.fullmatch(rf".+ \({answer.status} [a-z-]+\)", title) is not None and len(lines) > 1 and not lines[-1]
     is_printable = all(line.isprintable() for line in (title, *lines))
     return [] if is_wanted and is_whole and is_printable else [f"invalid problem as text: {answer.body[:200]!r}"]

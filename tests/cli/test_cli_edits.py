@@ -71,7 +71,7 @@ EDITS = {
         KV,
         ("owner: inference-platform", "owner: serving"),
         ("review_by: 2027-06-30", "review_by: 2027-12-31"),
-        ("Broad on purpose: any", "Any"),
+        ("The condition is broad on purpose: any", "Any"),
         ("remedy: drop", "remedy: remove"),
         ("keeps this deployment on V1", "keeps this engine on V1"),
     ),
