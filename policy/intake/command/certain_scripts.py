@@ -70,7 +70,7 @@ BUILTINS: Final = frozenset(
 INERT: Final = frozenset(
     {
         *(".", ":", "break", "cd", "continue", "echo", "eval", "exec", "exit", "false", "kill", "pwd", "set", "shift"),
-        *("shopt", "source", "trap", "true", "type", "ulimit", "umask", "wait"),
+        *("shopt", "source", "trap", "true", "type", "ulimit", "umask"),
     }
 )
 """Those that set no variable, or whose effect is read with its doubts by `shell_builtins`."""
@@ -85,6 +85,15 @@ COMMANDS: Final = re.compile(
 
 It needs a fifth of the calls for a script of short commands.
 """
+UNARY: Final = frozenset(f"-{letter}" for letter in "bcdefhLnprsStwxz")
+BINARY: Final = frozenset(
+    {"=", "==", "!=", *(f"-{word}" for word in ("eq", "ge", "gt", "le", "lt", "ne", "ef", "nt", "ot"))}
+)
+"""The operators of tests that do not calculate."""
+FORMAT: Final = re.compile(r"[\"']?[A-Za-z0-9%\\ .,:;=_/\[{(<>*#+]")
+PROCESS: Final = re.compile(r"\$!|%?[0-9]+")
+QUOTED: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+"|'[^']*+'|\$[?#$!]""", re.DOTALL)
+"""Matches the parts of a word that are certainly one word: in quotes, and parameters that are numbers."""
 SETTING: Final = frozenset({"cd", "export", "set", "shift", "unset"})
 """Those that change the shell, unless a redirection fails."""
 
@@ -311,15 +320,40 @@ def _names_only(words: Sequence[str]) -> bool:
 
 
 def _is_test(words: Sequence[str]) -> bool:
-    return "-v" not in words and "-R" not in words
+    """A test whose operator is written out: one from a value may be `-v`, which calculates in its operand."""
+    operands = list(words[1:-1] if words[0] == "[" else words[1:])
+    while operands[:1] == ["!"]:
+        del operands[0]
+    if (words[0] == "[" and words[-1] != "]") or any(map(_may_be_several, operands)):
+        return False
+    match operands:
+        case [] | [_]:
+            return True
+        case [operator, _]:
+            return operator in UNARY
+        case [_, operator, _]:
+            return operator in BINARY
+    return False
 
 
 def _is_print(words: Sequence[str]) -> bool:
-    return not words[1:2] or not words[1].startswith("-")
+    """`printf` with a format that is certainly no option: `-v` calculates in its operand."""
+    return len(words) == 1 or FORMAT.match(words[1]) is not None
 
 
 def _is_lookup(words: Sequence[str]) -> bool:
     return words[1:2] == ["-v"]
+
+
+def _is_wait(words: Sequence[str]) -> bool:
+    """`wait` for processes: `-p` calculates in its operand."""
+    return all(PROCESS.fullmatch(word) is not None for word in words[1:])
+
+
+def _may_be_several(word: str) -> bool:
+    """Whether a shell may make several words of this one, as it has an expansion outside quotes."""
+    bare = QUOTED.sub("", word)
+    return "$" in bare or "`" in bare
 
 
 CHECKED: Final[dict[str, Callable[[Sequence[str]], bool]]] = {
@@ -329,5 +363,6 @@ CHECKED: Final[dict[str, Callable[[Sequence[str]], bool]]] = {
     "test": _is_test,
     "printf": _is_print,
     "command": _is_lookup,
+    "wait": _is_wait,
 }
 """Builtin commands of which some forms are certain."""
