@@ -92,8 +92,11 @@ BINARY: Final = frozenset(
 """The operators of tests that do not calculate."""
 FORMAT: Final = re.compile(r"[\"']?[A-Za-z0-9%\\ .,:;=_/\[{(<>*#+]")
 PROCESS: Final = re.compile(r"\$!|%?[0-9]+")
-QUOTED: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+"|'[^']*+'|\$[?#$!]""", re.DOTALL)
-"""Matches the parts of a word that are certainly one word: in quotes, and parameters that are numbers."""
+QUOTED: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+(?:"|\Z)|'[^']*+(?:'|\Z)|\$[?#$!]""", re.DOTALL)
+"""Matches the parts of a word that are certainly one word: in quotes, and parameters that are numbers.
+
+A quote that is not closed matches to the end, so that nothing is scanned twice.
+"""
 SETTING: Final = frozenset({"cd", "export", "set", "shift", "unset"})
 """Those that change the shell, unless a redirection fails."""
 

@@ -78,7 +78,7 @@ class Mounts:
 
 
 def paths_of(mounts: Any, key: str) -> list[str]:
-    """The paths in a list of mounts, which have them under ``key``; anything else is left to whoever reads it."""
+    """The paths of a list of mounts, which have them under ``key``; faults in it are reported where it is read."""
     items = mounts if isinstance(mounts, list) else []
     found = (item.get(key) for item in items if isinstance(item, dict))
     return [path for path in found if isinstance(path, str)]
