@@ -80,8 +80,8 @@ class Address:
 def read_address(text: str) -> Address:
     """The parts of an address.
 
-    In a password `/` is written as `%2F`. If it is not, what precedes it is no host with a port, and the password ends
-    at the last `@`.
+    In a password `/` is written as `%2F`. If it is not, the text before it is not a host with a port, and the password
+    ends at the last `@`. Without a scheme, an `@` after a `:` ends a password too.
     """
     scheme, separator, rest = text.partition("://")
     if not separator or SCHEME.fullmatch(scheme) is None:
@@ -89,6 +89,7 @@ def read_address(text: str) -> Address:
     found = AUTHORITY.match(rest)
     assert found is not None  # INVARIANT: the pattern matches the empty text
     end = found.group().rfind("@")
-    if scheme and HOST.fullmatch(found.group()[end + 1 :]) is None:
+    is_host = HOST.fullmatch(found.group()[end + 1 :]) is not None
+    if (scheme and not is_host) or (not scheme and end < 0 and ":" in found.group()):
         end = rest.rfind("@")
     return Address(text, scheme.lower(), rest[: max(end, 0)], rest[end + 1 :])

@@ -339,6 +339,8 @@ def test_the_scheme_of_an_address_may_be_in_upper_case(
         f"https://localhost:{SECRET}@/rules.git",
         f"file:///nothing.git?token={SECRET}",
         f"file:///nothing.git#{SECRET}",
+        f"user:more/{SECRET}@host:rules.git",
+        f"user:more?{SECRET}@host:rules.git",
     ],
 )
 def test_no_message_shows_a_secret_of_an_invalid_address(
