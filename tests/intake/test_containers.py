@@ -95,6 +95,12 @@ def test_a_container_is_decided_for_its_images_release_else_the_requests_else_th
         ("pip install vllm==0.33.0 && vllm serve dense", ("0.33.0", True, False)),
         ("uvx vllm@0.33.0 serve dense", ("0.33.0", True, False)),
         ("pip install -e . && vllm serve dense", ("0.24.0", False, True)),
+        ("pip install -Ur a.txt && vllm serve dense", ("0.24.0", False, True)),
+        ("pip install -qr a.txt && vllm serve dense", ("0.24.0", False, True)),
+        ("pip install -Uq torch && vllm serve dense", ("0.24.0", True, False)),
+        ("poetry update && vllm serve dense", ("0.24.0", False, True)),
+        ("conda update vllm && vllm serve dense", ("0.24.0", False, True)),
+        ("xargs pip install < a.txt && vllm serve dense", ("0.24.0", False, True)),
         ("PYTHONPATH=/x vllm serve dense", ("0.24.0", False, True)),
     ],
 )

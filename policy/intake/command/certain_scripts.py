@@ -10,14 +10,18 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.brackets import backtick_end, bracket_end
+from policy.intake.command.command_builder import ASSIGNED
+from policy.intake.command.script_variables import NAME
 from policy.intake.command.words import Unknown
 from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+SPLICED: Final = re.compile(r"[^ \t\n](?:\\\n)++[^ \t\n]")
+"""Matches a line continuation without a blank beside it, where a shell joins a word or an operator."""
 BLANKS: Final = re.compile(r"(?:[ \t]|\\\n)++|#[^\n]*+")
-"""Matches blanks, with line continuations, or a comment where a word may begin."""
+"""Matches blanks, with line continuations beside them, or a comment where a word may begin."""
 OPERATOR: Final = re.compile(r"&&|\|\||;;|[;\n]|\|(?!&)|&(?![>&])")
 REDIRECTION: Final = re.compile(r"(?:[012]?(?:>>|>|<)|&>>?)(?![<>|&(])|[012]?>&[012](?![^ \t\n;|&)])")
 DUPLICATION: Final = re.compile(r"[012]?>&[012]")
@@ -43,8 +47,6 @@ BRACES: Final = re.compile(
 ARITHMETIC: Final = re.compile(r"\$\(\((?:[0-9 +*/%-]++|\([0-9 +*/%-]*+\))*+\)\)")
 ANSI_C: Final = re.compile(r"\$'(?:[^'\\\x00-\x08\x0b-\x1f\x7f]|\\[abfnrtv\\'\"?])*+'")
 """Matches `$'…'` with the escapes of C."""
-NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
-ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*+)\+?=")
 SHELL_VARIABLE: Final = re.compile(
     r"BASH\w*|COMP_\w+|DIRSTACK|EPOCH\w+|E?UID|FUNCNAME|GLOBIGNORE|GROUPS|HIST\w+|IFS|LINENO|OLDPWD"
     r"|OPT(?:ARG|ERR|IND)|PIPESTATUS|POSIXLY_CORRECT|PPID|PROMPT_COMMAND|PS[0-4]|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL"
@@ -111,6 +113,8 @@ def uncertain_construct(text: str, *, is_bash: bool) -> str:
     """
     if type(text) is Unknown:
         return "a value that is not known and replaces a part of it before the shell reads it"
+    if SPLICED.search(text) is not None:
+        return "a line continuation without a blank beside it"
     return _Scanner(text, is_bash=is_bash).construct()
 
 
@@ -171,9 +175,9 @@ class _Scanner:
 
     def _first_word(self, word: str, *, is_bare: bool) -> str:
         """Read a word where a command may begin."""
-        if (assignment := ASSIGNMENT.match(word)) is not None:
+        if (assignment := ASSIGNED.match(word)) is not None:
             self.assigns = True
-            if assignment.group().endswith("+=") and not self.is_bash:
+            if assignment.group(2) and not self.is_bash:
                 return "`+=`, which only bash has"
             return _of_variable(assignment.group(1))
         if is_bare and not self.assigns and (word in BEFORE_COMMANDS or (word == "!" and self.opener in CONDITIONS)):
@@ -246,7 +250,7 @@ class _Scanner:
 
     def _array(self, word: str) -> str:
         """Read `A=(…)`, whose elements have no index and no command."""
-        text, assignment = self.text, ASSIGNMENT.fullmatch(word)
+        text, assignment = self.text, ASSIGNED.fullmatch(word)
         if assignment is None or self.words:
             return f"the bracket after {quoted(word)}"
         if not self.is_bash:
@@ -311,7 +315,7 @@ def _of_variable(name: str) -> str:
 def _is_export(words: Sequence[str]) -> bool:
     """`export A=b C`, each name as it is."""
     for word in words[1:]:
-        match = ASSIGNMENT.match(word)
+        match = ASSIGNED.match(word)
         name = match.group(1) if match is not None else word
         if (match is None and NAME.fullmatch(word) is None) or _of_variable(name):
             return False

@@ -24,7 +24,7 @@ EXACT: Final = re.compile(rf"vllm{EXTRAS}\s{{0,9}}(?:===?|@)\s{{0,9}}({VERSION}(
 """Matches a requirement of exactly one version of vLLM."""
 REQUIREMENT: Final = re.compile(rf"[a-z0-9][\w.-]{{0,100}}{EXTRAS}(?:\s{{0,9}}[@=<>!~;].{{0,1000}})?", re.DOTALL)
 """Matches a requirement of any package."""
-INSTALLS: Final = re.compile(r"(?<![\w-])(?:install|sync|add|develop|activate)(?![\w-])")
+INSTALLS: Final = re.compile(r"(?<![\w-])(?:install|sync|add|update|develop|activate)(?![\w-])")
 PIP: Final = re.compile(r"pip[0-9.]*")
 PIP_COMMANDS: Final = ("install", "sync")
 PROJECTS: Final = {
@@ -43,6 +43,8 @@ SYSTEM_MANAGERS: Final = frozenset(
 """Package managers of systems, whose packages are not vLLM and may have the names of shells and installers."""
 LOCAL: Final = ("-r", "-e", "-t", "--requirement", "--editable", "--target", "--prefix", "--root", "--python")
 """Options of `pip install` for packages that are not named, or for another place."""
+JOINED: Final = re.compile("-[UIqv]*[ret]")
+"""Matches the short ones of them, also joined with others: `-Ur`."""
 VALUES: Final = frozenset(
     {
         *("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-c", "--constraint", "--platform"),
@@ -74,6 +76,8 @@ def installed_by(words: Sequence[str]) -> Installation | None:
             return None
         if PIP.fullmatch(program) is not None:
             at = _subcommand(words, index + 1, PIP_COMMANDS)
+            if at is not None and "xargs" in programs[:index]:
+                return MAY_INSTALL  # its packages are in what it reads
             return None if at is None else _pip(words, at)
         is_changing = _subcommand(words, index + 1, PROJECTS.get(program, ())) is not None
         if is_changing or program in SHELLS or program in {".", "source", "eval", "setup.py"}:
@@ -111,7 +115,7 @@ def _pip(words: Sequence[str], at: int) -> Installation | None:
         if word == "--dry-run":
             return None
         if word.startswith("-"):
-            is_unknown = is_unknown or word.partition("=")[0] in LOCAL or word[:2] in {"-r", "-e", "-t"}
+            is_unknown = is_unknown or word.partition("=")[0] in LOCAL or JOINED.match(word) is not None
             at += word in VALUES
             continue
         version = _exact_version(word)

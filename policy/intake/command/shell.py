@@ -52,8 +52,8 @@ def split(
     `env` has the variables around the text; one that is set to an unknown value is None. `arguments` are `$0`, `$1` ….
     A text that is part of a larger one shares its `budget`. If the text is an Unknown, what is around it replaces a
     part of it before any shell reads it, within single quotes too. `is_bash` says that the shell is bash, which expands
-    `{a,b}`; otherwise it may be bash or another one. with `has_hidden_variables` any
-    variable may be set by what is not shown: by another script around the text, as for `eval`, or by a Secret.
+    `{a,b}`; otherwise it may be bash or another one. With `has_hidden_variables` any variable may be set by what is not
+    shown: by another script around the text, as for `eval`, or by a Secret.
 
     `A=b` sets a variable for the rest of the text, `export A=b` for its commands too, and `A=b command` for that
     command alone. A Command's `env` has only the variables that the text itself sets for it.

@@ -134,6 +134,8 @@ def _read_model(
     else:
         own.words, own.places = own.words + draft.words, own.places + draft.places
     own.env.update(draft.env)
+    own.mounts |= draft.mounts
+    own.folder = draft.folder or own.folder
     own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables
     own.image = _with_version(draft.image or own.image, model.get("runtimeVersion").text())
     own.files.update(draft.files)

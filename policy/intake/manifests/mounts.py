@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from posixpath import dirname, isabs, normpath
+from posixpath import dirname, isabs, join, normpath
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.programs import PYTHON
@@ -42,6 +42,12 @@ class Mounts:
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self._count = Counter(map(absolute, paths))
 
+    def __or__(self, other: Mounts) -> Mounts:
+        """The mounts of both, of which one that both have is the same."""
+        joined = Mounts()
+        joined._count = self._count | other._count  # its own class
+        return joined
+
     def hide(self, file: str, mount: str) -> bool:
         """Whether a mount other than that at ``mount`` is at a file of it or between them.
 
@@ -62,10 +68,10 @@ class Mounts:
         folders = [found for found in (folder, *server.folders) if found]
         if any(PYTHON.fullmatch(program.rpartition("/")[2]) for program in server.programs):
             for found in folders:
-                if self._contain(found):
+                if self._contain(join(found, "vllm")):
                     return Installation(None, f"the working folder {quoted(found)} may have another vLLM")
         for program in server.programs:
-            starts = [program] if isabs(program) or not folders else folders
+            starts = [join(found, program) for found in folders] or [program]
             if "/" in program and any(map(self._contain, starts)):
                 return Installation(None, f"{quoted(program)} may be another vLLM than the image's")
         return None

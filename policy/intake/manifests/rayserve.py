@@ -9,12 +9,15 @@ from the containers that Ray runs in.
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from policy.errors import RulesInvalid
 from policy.intake.manifests.draft import MAX_NOTES, EngineDraft
+from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_container, read_pod
 from policy.intake.manifests.rayserve_environment import read_runtime_environment
 from policy.intake.manifests.reading import ManifestNode
@@ -37,6 +40,7 @@ class RayContainers(Struct, frozen=True):
     image: str | None = None
     has_hidden_variables: bool = False
     notes: list[str] = []
+    mounts: Mounts = field(default_factory=Mounts)
 
 
 def is_config(document: ManifestNode) -> bool:
@@ -92,7 +96,8 @@ def _ray_containers(cluster: ManifestNode) -> RayContainers:
     if len(named) > 1:
         notes.append("the containers of the cluster have different images; an engine may run in any of them")
     image = named.pop() if len(named) == 1 else None
-    return RayContainers(env, image, any(draft.has_hidden_variables for draft in drafts), notes)
+    mounts = reduce(or_, (draft.mounts for draft in drafts), Mounts())
+    return RayContainers(env, image, any(draft.has_hidden_variables for draft in drafts), notes, mounts)
 
 
 def read_cluster(document: ManifestNode) -> None:
@@ -118,6 +123,7 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
     env = containers.env if environment.image is None else dict.fromkeys(containers.env)
     draft.image, draft.env = environment.image or containers.image, env | environment.variables
     draft.has_hidden_variables = containers.has_hidden_variables
+    draft.mounts = containers.mounts if environment.image is None else draft.mounts
     for note in containers.notes:
         draft.note(note)
     draft.add(ADDED, "vllm", "serve")

@@ -2,8 +2,7 @@
 
 Reads ``run`` as a bash script with the variables of ``envs``, and vLLM's version from the last certain
 ``pip install vllm==`` in ``setup``, which is a bash script too. If the last installation there is not certain, another
-vLLM may run. Variables that SkyPilot sets on each node are unknown
-until it has chosen one.
+vLLM may run. Variables that SkyPilot sets on each node are unknown until it has chosen one.
 """
 
 from __future__ import annotations

@@ -89,6 +89,17 @@ def test_a_predictor_without_a_runtime_in_the_manifest_has_its_version_too() -> 
     assert (found.image, found.vllm_version) == ("vllm/vllm-openai:v0.33.0", "0.33.0")
 
 
+PACKAGES = "/usr/local/lib/python3.12/dist-packages"
+
+
+def test_a_mount_of_a_predictor_may_contain_another_vllm() -> None:
+    mounts = [{"name": "v", "mountPath": PACKAGES}]
+    found = model_of(runtime(), service({"volumeMounts": mounts})).installation
+    assert found is not None
+    assert (found.version, found.cause) == (None, f"the mount at `{PACKAGES}` may make another vLLM run")
+    assert model_of(runtime(), service()).installation is None
+
+
 WORKERS: dict[str, Any] = {"containers": [{"name": "worker-container", "image": IMAGE, "command": ["sleep", "1"]}]}
 RUNTIME_SIZES: dict[str, Any] = {"workerSpec": {**WORKERS, "pipelineParallelSize": 3, "tensorParallelSize": 5}}
 

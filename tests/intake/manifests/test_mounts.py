@@ -101,6 +101,26 @@ def test_a_program_below_a_mount_may_be_another_vllm(ask: Asking, command: list[
 
 
 @pytest.mark.parametrize(
+    ("mount", "fields", "warned"),
+    [
+        ("/app/venv", {"command": ["venv/bin/vllm", "serve", "dense"], "workingDir": "/app"}, True),
+        ("/data", {"command": ["../data/bin/vllm", "serve", "dense"], "workingDir": "/app"}, True),
+        ("/data", {"command": ["venv/bin/vllm", "serve", "dense"], "workingDir": "/app"}, False),
+        ("/app/vllm", {"command": MODULE, "workingDir": "/app"}, True),
+        ("/app/models", {"command": MODULE, "workingDir": "/app"}, False),
+        ("/app/vllm", {"command": SERVE, "workingDir": "/app"}, False),
+    ],
+)
+def test_a_path_from_the_working_folder_may_be_below_a_mount(
+    ask: Asking,
+    mount: str,
+    fields: dict[str, Any],
+    warned: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    assert len(warnings(ask, pod(mount, **fields))) == warned
+
+
+@pytest.mark.parametrize(
     ("fields", "warned"),
     [
         ({"command": MODULE, "workingDir": "/mnt/x"}, True),

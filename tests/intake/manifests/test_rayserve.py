@@ -226,6 +226,14 @@ def test_a_field_of_an_inner_environment_replaces_that_of_an_outer_one(ask: Aski
     assert release_of(decision(ask, service(written))) == ("0.24.0", True, [])
 
 
+def test_a_mount_of_a_container_of_ray_may_contain_another_vllm(ask: Asking) -> None:
+    packages = "/usr/local/lib/python3.12/dist-packages"
+    mounted = {"image": IMAGE, "volumeMounts": [{"name": "v", "mountPath": packages}]}
+    cause = f"the mount at `{packages}` may make another vLLM run; decided for vLLM 0.24.0, {OTHER}"
+    for containers in ([mounted], [{"image": IMAGE}, mounted], [mounted, mounted]):
+        assert release_of(decision(ask, service(application(), *containers))) == ("0.24.0", False, [cause])
+
+
 def test_an_image_without_a_version_of_vllm_makes_the_release_unverified(ask: Asking) -> None:
     found = decision(ask, service(application(runtime_env={"image_uri": "a.example/own:1"})))
     assert not found.release.verified
