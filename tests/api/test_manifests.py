@@ -531,15 +531,18 @@ NAMING: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_a_program_among_the_arguments_of_vllm_s_image_is_an_argument(client: httpx.Client) -> None:
+@pytest.mark.parametrize("variables", [{}, dict.fromkeys(VARIABLES)])
+def test_a_program_among_the_arguments_of_vllm_s_image_is_an_argument(
+    client: httpx.Client, variables: dict[str, str | None]
+) -> None:
     members, place = HIDDEN[-1]
-    (item,) = items(client, request_for(deployment(engine("vllm/vllm-openai:v0.24.0", {}, **members))))
+    (item,) = items(client, request_for(deployment(engine("vllm/vllm-openai:v0.24.0", variables, **members))))
     message = (
         "unexpected argument `start.sh`: no option takes it; "
         "quote it together with the value it belongs to, or remove it"
     )
     pointer = f"/manifest/spec/template/spec/containers/0{place}"
-    assert shown(item["problem"]) == ("invalid-request", [(pointer, message)])
+    assert (item["path"], *shown(item["problem"])) == (PATH, "invalid-request", [(pointer, message)])
 
 
 @pytest.mark.parametrize("variables", [{}, dict.fromkeys(VARIABLES)])

@@ -50,6 +50,7 @@ def test_unknown_paths_share_one_series(shared: Callable[..., Any]) -> None:
         "/x",
         "/y/z",
         "//",
+        "/%2F",
         "/v1/decisions/x",
         "/docs/static/a",
         "/docs/static/b",
@@ -81,7 +82,7 @@ def test_unknown_paths_share_one_series(shared: Callable[..., Any]) -> None:
     assert counted == {
         ("/v1/rules/{rule_id}", "404"): 2,
         ("/docs/static", "404"): 2,
-        ("other", "404"): 7,
+        ("other", "404"): 8,
         ("/v1/decisions", "405"): 1,
         ("/v1/policy", "405"): 1,
         ("/v1/decisions", "200"): 1,
