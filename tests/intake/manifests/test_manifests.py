@@ -473,7 +473,6 @@ PD_CONNECTOR = (
     '"kv_role":"kv_both"}]},'
     '"kv_connector_module_path":"kvbm.vllm_integration.connector"}'
 )
-API_SERVER = ["python", "-m", "vllm.entrypoints.openai.api_server"]
 
 
 @pytest.mark.parametrize(
