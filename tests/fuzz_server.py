@@ -18,7 +18,7 @@ from http.client import HTTPException, HTTPResponse
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from request_fuzzer import NDJSON, YAML, Bending
+from request_fuzzer import NDJSON, YAML, RequestMutator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,7 +196,7 @@ class Report:
 def run(port: int, count: int, seed: int) -> Report:
     """Send ``count`` requests, one after the other."""
     report, connection = Report(), Connection(port)
-    for sent in islice(Bending(seed).requests(), count):
+    for sent in islice(RequestMutator(seed).requests(), count):
         report.note(sent, connection.asked(sent))
     connection.close()
     return report

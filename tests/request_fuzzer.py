@@ -229,7 +229,7 @@ def candidates() -> list[Sent]:
     return [posted(DRY_RUN, CANDIDATE_EXAMPLE), posted(DRY_RUN, {**CANDIDATE_EXAMPLE, "rules": ["id: x\n"]})]
 
 
-class Bending:
+class RequestMutator:
     """Mutates requests at random."""
 
     def __init__(self, seed: int) -> None:

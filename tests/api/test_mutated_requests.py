@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fuzz_server import Connection, Report, resolves
-from request_fuzzer import Bending, Sent, originals, posted
+from request_fuzzer import RequestMutator, Sent, originals, posted
 
 from .conftest import PATIENCE
 
@@ -38,7 +38,7 @@ def opened(server: Server) -> Connection:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_bent_request_gets_a_well_formed_answer_and_so_does_the_next_one(server: Server, seed: int) -> None:
     report, connection = Report(), opened(server)
-    for number, sent in enumerate(islice(Bending(seed).requests(), EACH)):
+    for number, sent in enumerate(islice(RequestMutator(seed).requests(), EACH)):
         report.note(sent, connection.asked(sent))
         if number % 10 == 9:
             assert connection.asked(USUAL).status == 200
@@ -59,14 +59,14 @@ def test_a_bent_request_that_is_allowed_to_ask_gets_a_well_formed_answer_from_a_
         RUNNER_POLICY_ADMISSION_SET_ENV="always",
     ) as server:
         connection = opened(server)
-        for sent in islice(Bending(3).requests(), 500):
+        for sent in islice(RequestMutator(3).requests(), 500):
             report.note(sent, connection.asked(sent))
         connection.close()
     assert report.wrong == []
 
 
 def test_the_same_seed_bends_the_same_way() -> None:
-    first, second, third = (list(islice(Bending(seed).requests(), 200)) for seed in (7, 7, 8))
+    first, second, third = (list(islice(RequestMutator(seed).requests(), 200)) for seed in (7, 7, 8))
     assert (first == second, first == third) == (True, False)
 
 
