@@ -80,7 +80,7 @@ def check(number: int) -> None:
 
 
 async def _send_through_restarts(server: Service, number: int) -> Count:
-    """Count the results of ``number`` requests while the service is restarted at regular intervals."""
+    """Count the results of ``number`` requests; after each equal share of answers the service is restarted."""
     count = Count()
     sent = iter(range(number))
     clients = [

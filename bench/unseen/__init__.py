@@ -1,4 +1,4 @@
 """Count how many random deployments are decided as vLLM itself decides them.
 
-The deployments are newly generated: no test or recording contains them.
+The deployments were not used to build the derivation of facts.
 """

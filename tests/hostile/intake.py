@@ -475,7 +475,7 @@ def _mounting(size: int, engines: int = ENGINES, text: int | None = None) -> byt
 
 
 def _sharing(size: int) -> bytes:
-    """A ConfigMap that is half of the body, and engines whose arguments use a variable of it."""
+    """A ConfigMap that is most of the body, and engines whose arguments use a variable of it."""
     one = engine(args=["--model", NAME, "--kv-transfer-config", "$(a)"], envFrom=[{"configMapRef": {"name": "c"}}])
     return manifest([_config_map({"a": '{"' + '\\"' * (size // 2)}), pod(*[one] * ENGINES)])
 

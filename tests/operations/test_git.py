@@ -68,7 +68,7 @@ class Remote:
         return ObjectID(found) if found is not None else None
 
     def move(self, target: ObjectID, branch: str = "main") -> str:
-        """Force a branch target another commit, and return the first twelve digits of its id."""
+        """Force a branch to another commit, and return the first twelve digits of its id."""
         self.repository.refs[Ref(f"refs/heads/{branch}".encode())] = target
         return target.decode()[:12]
 

@@ -166,7 +166,7 @@ def constant(klass: Klass, name: str) -> object:
     """The value of a class attribute; None if it is missing, True for a method or property.
 
     Raises:
-        SourceUnreadable: it is more than a literal value.
+        SourceUnreadable: its value cannot be read from the sources.
     """
     found = klass.attribute(name)
     if found is None:

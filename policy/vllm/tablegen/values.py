@@ -10,7 +10,7 @@ from policy.vllm.tablegen.modules import Module, SourceDefinition, World
 
 
 class SourceUnreadable(Exception):
-    """An expression that is more than a literal value."""
+    """An expression whose value cannot be read from the sources."""
 
 
 class Name(str):
@@ -27,7 +27,7 @@ def value(world: World, module: Module, node: ast.expr, local: Mapping[str, obje
     """The value of an expression: JSON's types, tuples for sets and `Literal`s, `Name` for classes.
 
     Raises:
-        SourceUnreadable: it is more than a literal value.
+        SourceUnreadable: its value cannot be read from the sources.
     """
     local = local or {}
     match node:
@@ -71,7 +71,7 @@ def named_value(world: World, module_name: str, name: str) -> object:
     """The value of a module's name; None if the module or the name does not exist.
 
     Raises:
-        SourceUnreadable: it is more than a literal value.
+        SourceUnreadable: its value cannot be read from the sources.
     """
     module = world.module(module_name)
     if module is None or name not in module.bound:
