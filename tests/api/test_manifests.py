@@ -405,11 +405,17 @@ def test_a_dry_run_explains_each_container(client: httpx.Client) -> None:
 
 
 def test_a_dry_run_of_a_manifest_is_the_same_table_with_each_explanation(client: httpx.Client) -> None:
-    plain, dry = (
-        client.post(path, json=request_for(SEVERAL), headers=TEXT).text for path in ("/v1/decisions", "/v1/dry-run")
-    )
-    assert dry.startswith(plain)
-    assert (plain.count("vLLM alone: "), dry.count("vLLM alone: ")) == (0, 2)
+    def plain_and_dry(manifest: dict[str, Any]) -> list[str]:
+        paths = ("/v1/decisions", "/v1/dry-run")
+        return [client.post(path, json=request_for(manifest), headers=TEXT).text for path in paths]
+
+    expected, dry = plain_and_dry(SEVERAL)
+    engines = {f"items[1].{PATH}": ONE, f"items[2].{PATH.replace('[0]', '[3]')}": deployment(container())}
+    for path, single in engines.items():
+        table, explained = plain_and_dry(single)
+        assert (table.count("vLLM alone: "), explained.count("vLLM alone: ")) == (0, 1)
+        expected += explained.removeprefix(table).replace(PATH, path, 1)
+    assert dry == expected
 
 
 @pytest.mark.parametrize("document", [request_for(ONE), ONE])
