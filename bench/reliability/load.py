@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Revisions:
-    """The texts in the answers of each revision; ``mixed`` counts answers with a text of another revision."""
+    """The texts in the answers of each revision; ``mixed`` counts those of a revision with several texts."""
 
     def __init__(self) -> None:
         self.texts: dict[str, set[str]] = {}
@@ -70,6 +70,6 @@ async def _run(server: Service, minutes: float) -> None:
     )
     print(f"      p50 {results.percentile(0.5):.2f} ms, p99 {results.percentile(0.99):.2f} ms, late {results.late}")
     expect(not results.faults, f"no error in {len(results.latencies):,} answers {results.faults or ''}")
-    expect(revisions.mixed == 0, f"no answer mixes texts of two revisions ({len(revisions.texts)} revisions)")
+    expect(revisions.mixed == 0, f"each revision answers with a single text ({len(revisions.texts)} revisions)")
     early, late = median(memory[1 : 1 + len(memory) // 3] or memory), median(memory[-(len(memory) // 3) or -1 :])
     expect(late <= early * 1.05, f"memory {early:.0f} MB early, {late:.0f} MB late")

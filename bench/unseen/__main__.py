@@ -99,7 +99,7 @@ def compare(release: str, lines: list[Json], results: dict[str, Json], policy: P
         try:
             decision = policy.decide(read_request({**line["request"], "layers": ["upstream"]}, policy.releases), TODAY)
         except PolicyError as error:
-            count.differences.append(f"{line['id']}: accepted by vLLM, refused here: {error}")
+            count.differences.append(f"{line['id']}: not decided here: {error}")
             continue
         if decision.starts != vllm["starts"]:
             count.differences.append(
