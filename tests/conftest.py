@@ -29,6 +29,12 @@ ROOT = Path(__file__).resolve().parent.parent
 GROUPS: Final = {
     "cluster": "cluster",
     "deploy/test_supply.py": "supply",
+    "operations/test_access.py": "shared services",
+    "operations/test_browsers.py": "shared services",
+    "operations/test_health.py": "shared services",
+    "operations/test_metrics.py": "shared services",
+    "operations/test_proxies.py": "shared services",
+    "operations/test_tls.py": "shared services",
     "api/test_hub.py": "hub",
     "api/test_openapi_clients.py": "clients",
     "proof/test_claims.py": "proof",

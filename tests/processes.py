@@ -6,17 +6,20 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
-import time
 from functools import cache
 from pathlib import Path
-from subprocess import PIPE, Popen, TimeoutExpired
+from select import select
+from subprocess import Popen, TimeoutExpired
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+MESSAGE = 1 << 10
+"""The maximum size of an answer of the fork server in bytes."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -50,26 +53,25 @@ class Process(Protocol):
 
 
 class ForkServer:
-    """The process of ``fork_server``, which has imported the service and forks for each start."""
+    """The process of ``fork_server``, which has imported the commands and forks for each start."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-P", str(ROOT / "tests" / "fork_server.py")]
-        self._process = Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE)
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-P", str(ROOT / "tests" / "fork_server.py"), str(theirs.fileno())]
+        with theirs:
+            self._process = Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()])
         self._lock = Lock()
 
-    def ask(self, **request: Any) -> Any:
-        """The answer to a request."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+    def ask(self, streams: Sequence[int] = (), **request: Any) -> Any:
+        """The answer to a request; ``streams`` are the files that become the standard streams of a new process."""
         with self._lock:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
-            return json.loads(self._process.stdout.readline())
+            socket.send_fds(self._socket, [json.dumps(request).encode()], streams)
+            return json.loads(self._socket.recv(MESSAGE))
 
     def close(self) -> None:
         """End the process, and those that it forked."""
-        with self._process:
-            pass
+        self._socket.close()
+        self._process.wait()
 
 
 @cache
@@ -104,11 +106,15 @@ class ForkedProcess:
         Raises:
             TimeoutExpired: it is still running after ``timeout`` seconds.
         """
-        started = time.monotonic()
-        while (code := self.poll()) is None:
-            if timeout is not None and time.monotonic() - started > timeout:
-                raise TimeoutExpired("a forked process", timeout)
-            time.sleep(0.005)
+        if (code := self.poll()) is None:
+            ended = os.pidfd_open(self.pid)
+            try:
+                select([ended], [], [], timeout)
+            finally:
+                os.close(ended)
+            code = self.poll()
+        if code is None:
+            raise TimeoutExpired("a forked process", timeout or 0.0)
         return code
 
     def send_signal(self, sig: int) -> None:
@@ -122,18 +128,23 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
 
-def forked(command: Sequence[str], environment: Mapping[str, str], output: Path, *, session: bool = False) -> Process:
-    """``runner-policy`` with these arguments in the project's folder, optionally in a new session.
+def forked(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    streams: Sequence[int],
+    *,
+    folder: Path = ROOT,
+    session: bool = False,
+) -> Process:
+    """``runner-policy`` with these arguments and standard streams, optionally in a new session.
 
     It starts in a fraction of the time of a new interpreter. Use ``Popen`` if a test's claim is about the start, or if
     a variable is read when modules are imported.
     """
-    output.write_bytes(b"")
     request = {
         "command": list(command),
-        "folder": str(ROOT),
+        "folder": str(folder),
         "environment": dict(environment),
-        "output": str(output),
         "session": session,
     }
-    return ForkedProcess(fork_server().ask(**request))
+    return ForkedProcess(fork_server().ask(streams, **request))

@@ -11,11 +11,12 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 import_module("service.cli.app")  # adds `serve` to the commands
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(sys.executable).parent
-READ_AT_IMPORT = {"OTEL_PROPAGATORS", "PYTHONPROFILEIMPORTTIME"}
-"""Variables that Python and libraries read before the service runs, so that a forked process would ignore them."""
+READ_AT_IMPORT = {"OTEL_PROPAGATORS", "PYTHONPATH", "PYTHONPROFILEIMPORTTIME"}
+"""Variables that Python and libraries read before a command runs, so that a forked process would ignore them."""
 TOKEN = "rp_of-a-tester"
 TOKENS = f"""
 tokens:
@@ -110,7 +111,8 @@ class Done:
 def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[Server]:
     """Run a server on a free port for the block.
 
-    It has no decision log, which would double the time to start, unless one is set or required.
+    It has no decision log, which would double the time to start, unless one is set or required, and it does not watch
+    its rules, for which it would start a process.
     """
     with ready(
         service_process(arguments, server_environment(folder, **variables), folder / "serve.log"), folder
@@ -132,17 +134,27 @@ def ready(process: Process, folder: Path) -> Iterator[Server]:
 
 def server_environment(folder: Path, **variables: str) -> dict[str, str]:
     """The environment of a server that keeps its files in the folder."""
-    kept = "" if "RUNNER_POLICY_LOG_REQUIRED" in variables else "off"
-    return environment(
-        **{"RUNNER_POLICY_PORT": "0", "RUNNER_POLICY_LOG": kept, "XDG_STATE_HOME": str(folder), **variables}
-    )
+    defaults = {
+        "RUNNER_POLICY_PORT": "0",
+        "RUNNER_POLICY_LOG": "" if "RUNNER_POLICY_LOG_REQUIRED" in variables else "off",
+        "RUNNER_POLICY_RELOAD": "false",
+        "XDG_STATE_HOME": str(folder),
+    }
+    return environment(**{**defaults, **variables})
 
 
 def service_process(arguments: Sequence[str], env: dict[str, str], log: Path, *, session: bool = False) -> Process:
     """`runner-policy serve` with its output in a file, in a session of its own if that is wanted."""
-    if not READ_AT_IMPORT.isdisjoint(env):
+    if not can_fork(env):
         return new_service_process(arguments, env, log)
-    return forked([str(BIN / "runner-policy"), "serve", *arguments], env, log, session=session)
+    with log.open("wb") as file, Path(os.devnull).open("rb") as null:
+        streams = null.fileno(), file.fileno(), file.fileno()
+        return forked([str(BIN / "runner-policy"), "serve", *arguments], env, streams, session=session)
+
+
+def can_fork(env: dict[str, str]) -> bool:
+    """Whether a process with this environment may be forked from one that has imported the commands."""
+    return all(env.get(name) == os.environ.get(name) for name in READ_AT_IMPORT)
 
 
 def new_service_process(arguments: Sequence[str], env: dict[str, str], log: Path) -> Process:
@@ -236,12 +248,15 @@ def run() -> Callable[..., Done]:
     ) -> Done:
         path = str(BIN / program) if (BIN / program).exists() else program
         data = stdin.encode() if isinstance(stdin, str) else stdin
+        env = environment(**variables)
+        if program == "runner-policy" and can_fork(env):
+            return _forked([path, *arguments], data, cwd, env)
         done = subprocess.run(
             [path, *arguments],
             input=data,
             capture_output=True,
             cwd=cwd,
-            env=environment(**variables),
+            env=env,
             timeout=PATIENCE,
             check=False,
         )
@@ -285,7 +300,10 @@ def on_terminal() -> Callable[..., tuple[int, str]]:
     """
 
     def command(*arguments: str, **variables: str) -> tuple[int, str]:
-        return _on_terminal([str(BIN / "runner-policy"), *arguments], TTY_INTERACTIVE="0", **variables)
+        def start(terminal: int, env: dict[str, str]) -> Process:
+            return forked([str(BIN / "runner-policy"), *arguments], env, [terminal] * 3)
+
+        return _on_terminal(start, TTY_INTERACTIVE="0", **variables)
 
     return command
 
@@ -295,19 +313,40 @@ def on_interactive_terminal() -> Callable[..., tuple[int, str]]:
     """Runs ``runner-policy`` as ``on_terminal`` does; it shows each step at once, and not only one that takes long."""
 
     def command(*arguments: str, **variables: str) -> tuple[int, str]:
-        return _on_terminal([sys.executable, "-c", PROGRESS_AT_ONCE, *arguments], **variables)
+        def start(terminal: int, env: dict[str, str]) -> Process:
+            program = [sys.executable, "-c", PROGRESS_AT_ONCE, *arguments]
+            return subprocess.Popen(program, cwd=ROOT, env=env, stdin=terminal, stdout=terminal, stderr=terminal)
+
+        return _on_terminal(start, **variables)
 
     return command
 
 
-def _on_terminal(command: list[str], **variables: str) -> tuple[int, str]:
+def _forked(command: list[str], stdin: bytes, folder: Path, env: dict[str, str]) -> Done:
+    """Run ``runner-policy`` in a forked process, with its input in a pipe."""
+    with TemporaryFile() as out, TemporaryFile() as err:
+        reader, writer = os.pipe()
+        process = forked(command, env, (reader, out.fileno(), err.fileno()), folder=folder)
+        os.close(reader)
+        with suppress(BrokenPipeError), open(writer, "wb") as pipe:  # noqa: PTH123  # it is a pipe
+            pipe.write(stdin)
+        try:
+            code = process.wait(PATIENCE)
+        finally:
+            process.kill()
+        for file in out, err:
+            file.seek(0)
+        return Done(code, out.read().decode(), err.read().decode())
+
+
+def _on_terminal(start: Callable[[int, dict[str, str]], Process], **variables: str) -> tuple[int, str]:
+    """The exit code and output of a process that ``start`` starts on a terminal, with an environment."""
     ours, theirs = pty.openpty()
-    variables = environment(**{"COLUMNS": "160", **variables})
-    with subprocess.Popen(command, cwd=ROOT, env=variables, stdin=theirs, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        output = b"".join(iter(partial(_read, ours), b""))
-        os.close(ours)
-        return process.wait(PATIENCE), output.decode().replace("\r\n", "\n")
+    process = start(theirs, environment(**{"COLUMNS": "160", **variables}))
+    os.close(theirs)
+    output = b"".join(iter(partial(_read, ours), b""))
+    os.close(ours)
+    return process.wait(PATIENCE), output.decode().replace("\r\n", "\n")
 
 
 def _read(terminal: int) -> bytes:

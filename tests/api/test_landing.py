@@ -159,7 +159,7 @@ def test_the_page_is_the_same_for_every_caller(client: httpx.Client, server: Ser
 def test_the_page_names_the_revision_that_is_loaded_later(
     serve: Callable[..., AbstractContextManager[Server]], folder: Path
 ) -> None:
-    with serve("--rules", str(folder)) as server, server.client() as client:
+    with serve("--rules", str(folder), RUNNER_POLICY_RELOAD="true") as server, server.client() as client:
         before = landing(client, "application/json").json()
         file = folder / "house/kv-connector-fallback.yaml"
         file.write_text(file.read_text() + "# changed\n")

@@ -37,6 +37,9 @@ PREFIX: Final = "RUNNER_POLICY_"
 GIB: Final = 1 << 30
 UNITS: Final = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": GIB}
 
+# It reads a megabyte of JSON for each document.
+kubernetes_validate.utils.schema_contents = cache(kubernetes_validate.utils.schema_contents)
+
 Document = dict[str, Any]
 
 

@@ -96,6 +96,7 @@ def calls(work: Callable[[], object]) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_review_takes_work_in_proportion_to_its_size(form: str) -> None:
     run(JobKind.VALIDATE, review(pod(container(SERVE))))  # loads the release's tables
