@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policy.errors import MAX_FAULTS
-from policy.intake.command.arguments import MATTER, MAX_WARNINGS, below, read_options
+from policy.intake.command.arguments import MAX_WARNINGS, RELEVANT, below, read_options
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags, in_other_release
@@ -777,7 +777,7 @@ def test_every_release_has_what_matters_most(release: str) -> None:
 
 
 def test_what_matters_is_a_flag_somewhere() -> None:
-    assert {name for release in releases() for name in flags(release).by_name} >= MATTER
+    assert {name for release in releases() for name in flags(release).by_name} >= RELEVANT
 
 
 # laws
@@ -847,7 +847,7 @@ def test_abbreviations_values_and_positions_are_read_as_python_reads_them(words:
     assert refused == (expected is None)
     if expected is not None:
         model = expected.pop("model_tag")
-        given_options = {name: value for name, value in expected.items() if value is not None and name in MATTER}
+        given_options = {name: value for name, value in expected.items() if value is not None and name in RELEVANT}
         assert options.values == given_options | ({} if model is None else {"model": model})
 
 
@@ -864,7 +864,7 @@ WORD = st.sampled_from(
 )
 def test_any_words_give_options_or_faults(words: list[str], release: str, serve: bool, text: str) -> None:  # noqa: FBT001 hypothesis gives it by position
     options, faults = read(words, release, {"s.yaml": text}, serve=serve)
-    assert options.values.keys() <= MATTER
+    assert options.values.keys() <= RELEVANT
     assert all(fault.pointer.startswith("/deployment/") for fault in faults)
 
 

@@ -413,7 +413,7 @@ UNCERTAIN: list[tuple[str, str, str, str]] = [
         "pip install vllm==0.33.0",
         "conda run vllm serve dense",
         "0.33.0",
-        "`conda` may run another vLLM than the image's",
+        "`conda` may run a different vLLM from the image's",
     ),
 ]
 

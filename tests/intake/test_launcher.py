@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PLACES = [f"args[{index}]" for index in range(40)]
 ENV = {"MODEL": "org/m", "TP": "4", "HIDDEN": None}
 SERVER = "vllm.entrypoints.openai.api_server"
-BY_UV = Installation(None, "`uv` may run another vLLM than the image's")
+BY_UV = Installation(None, "`uv` may run a different vLLM from the image's")
 LOGIN = "`bash` reads start-up files before its script, and they may set any variable"
 
 

@@ -1,37 +1,37 @@
-"""The commands of a shell by their effect on the rest of a script, and the options that change nothing here."""
+"""Shell commands by their effect on the rest of a script, and the options that do not affect how it is parsed."""
 
 from __future__ import annotations
 
 from typing import Final
 
 SETTING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "for", "select"})
-"""Commands and loops that set or unset the variables that they name to a value that is not known here."""
+"""Commands and loops that unset the variables they name, or set them to an unknown value."""
 IMPLIED: Final = {
     **dict.fromkeys(["read", "select"], ("REPLY",)),
     **dict.fromkeys(["mapfile", "readarray"], ("MAPFILE",)),
     **dict.fromkeys(["cd", "pushd", "popd"], ("PWD", "OLDPWD", "DIRSTACK")),
     "getopts": ("OPTARG", "OPTIND"),
 }
-"""The variables that commands set without naming them."""
+"""The variables that commands set implicitly."""
 DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
 SUCCEEDING: Final = frozenset({"true", ":", "echo"})
-"""Commands that succeed, so that what follows after `&&` runs, unless a redirection fails."""
+"""Commands that succeed unless a redirection fails, so that a command after `&&` runs."""
 SPECIAL_BUILTINS: Final = frozenset(
     {":", ".", "source", "eval", "exec", "export", "readonly", "set", "shift", "times", "trap", "unset"}
 )
-"""Commands of a shell after which an assignment before them may stay."""
+"""Builtins for which a preceding assignment may stay in effect after they have run."""
 INTERPRETED: Final = frozenset(
     {*SETTING, *DECLARING, *SUCCEEDING, *SPECIAL_BUILTINS, "let", "printf", "command", "builtin", "alias", "shopt", "["}
 )
-"""Commands whose effect is read, so that a function of that name changes it."""
+"""Commands that are interpreted, so that a function of the same name changes their effect."""
 EFFECTIVE: Final = DECLARING | SETTING | {"eval", ".", "source", "set", "shift", "alias", "let", "printf", "trap"}
-"""Commands that change how the rest of a script is read."""
+"""Commands that change the meaning of the rest of a script."""
 FORGETTING: Final = frozenset({*IMPLIED, *SETTING, "let", "printf", "wait"})
-"""Commands and loops after which variables are unknown."""
+"""Commands and loops that make variables unknown."""
 AFFECTING: Final = frozenset({*SPECIAL_BUILTINS, "alias", "builtin", "command", "coproc", "enable", "hash", "shopt"})
-"""Commands that may change the running shell, and with it what follows."""
+"""Commands that may change the running shell, and so the commands after them."""
 CONVERTING: Final = frozenset("nilucIA")
-"""The options of `declare` that change what an assignment means."""
+"""The options of `declare` that change the assigned values."""
 SAFE_LETTERS: Final = frozenset("abBCeEfghHmouvxPT")
 SAFE_OPTIONS: Final = frozenset(
     {
@@ -40,8 +40,8 @@ SAFE_OPTIONS: Final = frozenset(
         *("xtrace", "braceexpand", "hashall"),
     }
 )
-"""Options of `set` and `shopt` that do not change what is read here."""
+"""Options of `set` and `shopt` that do not affect how a script is parsed."""
 TRAPS: Final = frozenset({"EXIT", "0", "HUP", "1", "INT", "2", "QUIT", "3", "TERM", "15", "PIPE", "USR1", "USR2"})
-"""Signals that only end a script, as far as what it starts is concerned."""
+"""Signals whose traps do not affect which programs the script starts before it ends."""
 HARMLESS: Final = frozenset({"kill", "wait", "exit", "echo", "rm", "true", ":", "-", "pkill", "killall"})
-"""Commands that a `trap` may run: they set no variable and start no program."""
+"""Commands that are harmless in a `trap`: they set no variable and start no program."""

@@ -1,7 +1,7 @@
-"""The subset of the shell's language that is certainly read as shells run it.
+"""Find constructs in a script that shells may interpret differently from our parser.
 
-A second pass over a script, which only names the first construct outside of that subset. The subset is an allowlist, so
-an unforeseen construct is never certain. Not here: what a script does (`shell`).
+A second pass over a script, which only names its first construct outside of a certain subset of the shell language. The
+subset is an allowlist, so an unforeseen construct is never certain. Not here: what a script does (`shell`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SPLICED: Final = re.compile(r"[^ \t\n](?:\\\n)++[^ \t\n]")
-"""Matches a line continuation without a blank beside it, where a shell joins a word or an operator."""
+"""Matches a line continuation without adjacent blanks, at which a shell joins a word or an operator."""
 BLANKS: Final = re.compile(r"(?:[ \t]|\\\n)++|#[^\n]*+")
-"""Matches blanks, with line continuations beside them, or a comment where a word may begin."""
+"""Matches blanks with adjacent line continuations, or a comment where a word may begin."""
 OPERATOR: Final = re.compile(r"&&|\|\||;;|[;\n]|\|(?!&)|&(?![>&])")
 REDIRECTION: Final = re.compile(r"(?:[012]?(?:>>|>|<)|&>>?)(?![<>|&(])|[012]?>&[012](?![^ \t\n;|&)])")
 DUPLICATION: Final = re.compile(r"[012]?>&[012]")
@@ -31,7 +31,7 @@ SIMPLE: Final = re.compile(
         |"(?:[^"\\$`\x00-\x08\x0b-\x1f\x7f]|\\[\x20-\x7e\n])*+")++""",
     re.VERBOSE,
 )
-"""Matches the pieces of a word before its first expansion: bare characters, quotes, escaped characters."""
+"""Matches pieces of a word without expansions: bare characters, quotes, escaped characters."""
 IN_DOUBLE: Final = re.compile(r'(?:[^"\\$`\x00-\x08\x0b-\x1f\x7f]|\\[\x20-\x7e\n]|\$(?![A-Za-z0-9_({?$#@*!\'"-]))++')
 PARAMETER: Final = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*+|[?$#@*!0-9-])")
 BRACES: Final = re.compile(
@@ -43,21 +43,21 @@ BRACES: Final = re.compile(
         )?|[0-9@*\#])\}""",
     re.VERBOSE,
 )
-"""Matches `${A}` and what only selects from its value or replaces it: no assignment, no arithmetic with variables."""
+"""Matches `${A}` and forms that select from or replace its value, without assignments or arithmetic with variables."""
 ARITHMETIC: Final = re.compile(r"\$\(\((?:[0-9 +*/%-]++|\([0-9 +*/%-]*+\))*+\)\)")
 ANSI_C: Final = re.compile(r"\$'(?:[^'\\\x00-\x08\x0b-\x1f\x7f]|\\[abfnrtv\\'\"?])*+'")
-"""Matches `$'…'` with the escapes of C."""
+"""Matches `$'…'` with ANSI C escapes."""
 SHELL_VARIABLE: Final = re.compile(
     r"BASH\w*|COMP_\w+|DIRSTACK|EPOCH\w+|E?UID|FUNCNAME|GLOBIGNORE|GROUPS|HIST\w+|IFS|LINENO|OLDPWD"
     r"|OPT(?:ARG|ERR|IND)|PIPESTATUS|POSIXLY_CORRECT|PPID|PROMPT_COMMAND|PS[0-4]|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL"
     r"|SRANDOM|TIMEFORMAT|_"
 )
-"""Matches the variables that mean something to a shell, or that it sets itself."""
+"""Matches the variables that a shell sets or interprets."""
 CONDITIONS: Final = frozenset({"if", "elif", "while", "until"})
 BEFORE_COMMANDS: Final = CONDITIONS | {"then", "else", "do", "{"}
 CLOSING: Final = frozenset({"fi", "done", "}"})
-UNREAD: Final = frozenset({"!", "[[", "case", "coproc", "esac", "function", "select", "time"})
-"""Reserved words whose commands are not certain; `!` is in a condition, where what it runs may not run anyway."""
+UNSUPPORTED: Final = frozenset({"!", "[[", "case", "coproc", "esac", "function", "select", "time"})
+"""Reserved words whose commands are not certain; `!` is allowed in a condition, whose branches are conditional."""
 BUILTINS: Final = frozenset(
     {
         *(".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete"),
@@ -68,15 +68,15 @@ BUILTINS: Final = frozenset(
         *("unalias", "unset", "wait"),
     }
 )
-"""The builtin commands of bash, among them those of every shell."""
+"""The builtin commands of bash, which include those of every shell."""
 INERT: Final = frozenset(
     {
         *(".", ":", "break", "cd", "continue", "echo", "eval", "exec", "exit", "false", "kill", "pwd", "set", "shift"),
         *("shopt", "source", "trap", "true", "type", "ulimit", "umask"),
     }
 )
-"""Those that set no variable, or whose effect is read with its doubts by `shell_builtins`."""
-RESERVED: Final = BUILTINS | BEFORE_COMMANDS | CLOSING | UNREAD | {"for"}
+"""Builtins that set no variable, or whose effects and doubts `shell_builtins` handles."""
+RESERVED: Final = BUILTINS | BEFORE_COMMANDS | CLOSING | UNSUPPORTED | {"for"}
 """The first words of commands that are not programs."""
 COMMANDS: Final = re.compile(
     rf"""(?:[ \t\n]*+(?!(?:{"|".join(map(re.escape, sorted(RESERVED)))})(?![A-Za-z0-9_./-]))
@@ -85,31 +85,31 @@ COMMANDS: Final = re.compile(
 )
 """Matches complete commands without quotes, expansions and reserved words.
 
-It needs a fifth of the calls for a script of short commands.
+Saves four of five calls for a script of short commands.
 """
 UNARY: Final = frozenset(f"-{letter}" for letter in "bcdefhLnprsStwxz")
 BINARY: Final = frozenset(
     {"=", "==", "!=", *(f"-{word}" for word in ("eq", "ge", "gt", "le", "lt", "ne", "ef", "nt", "ot"))}
 )
-"""The operators of tests that do not calculate."""
+"""The test operators that do not evaluate arithmetic on names."""
 FORMAT: Final = re.compile(r"[\"']?[A-Za-z0-9%\\ .,:;=_/\[{(<>*#+]")
 PROCESS: Final = re.compile(r"\$!|%?[0-9]+")
 QUOTED: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+(?:"|\Z)|'[^']*+(?:'|\Z)|\$[?#$!]""", re.DOTALL)
-"""Matches the parts of a word that are certainly one word: in quotes, and parameters that are numbers.
+"""Matches parts of a word that a shell does not split: quoted text, and parameters that are numbers.
 
-A quote that is not closed matches to the end, so that nothing is scanned twice.
+An unclosed quote matches to the end, so that nothing is scanned twice.
 """
 SETTING: Final = frozenset({"cd", "export", "set", "shift", "unset"})
-"""Those that change the shell, unless a redirection fails."""
+"""Builtins that change the shell, unless a redirection fails."""
 
 
 def uncertain_construct(text: str, *, is_bash: bool) -> str:
-    """The first construct of a script that is not certainly read as shells run it; empty if there is none.
+    """The first construct of a script that a shell may interpret differently; empty if there is none.
 
-    Without `is_bash` the shell may be any.
+    Without `is_bash` it may be any shell.
 
     Raises:
-        ShellSyntaxError: a quote or a bracket does not end.
+        ShellSyntaxError: a quote or a bracket is not closed.
     """
     if type(text) is Unknown:
         return "a value that is not known and replaces a part of it before the shell reads it"
@@ -119,14 +119,14 @@ def uncertain_construct(text: str, *, is_bash: bool) -> str:
 
 
 class _Scanner:
-    """Reads the text in one pass, from the character `at`, up to the first construct that is not certain."""
+    """Scans a script in one pass, up to the first uncertain construct; `at` is the current position."""
 
     def __init__(self, text: str, *, is_bash: bool) -> None:
         self.text = text
         self.is_bash = is_bash
         self.at = 0
         self.words: list[str] = []
-        """The words of the current command as they are written, without the assignments before them."""
+        """The words of the current command as written, without the assignments before them."""
         self.assigns = False
         self.arrays: set[str] = set()
         self.is_redirected = False
@@ -136,7 +136,7 @@ class _Scanner:
         """Whether the current command ends with `fi`, `done` or `}`."""
 
     def construct(self) -> str:
-        """The first construct that is not certain."""
+        """The first uncertain construct; empty if there is none."""
         text = self.text
         while self.at < len(text):
             is_between = not (self.words or self.assigns or self.is_redirected or self.is_closed)
@@ -156,7 +156,7 @@ class _Scanner:
         return self._end_command()
 
     def _word(self) -> str:
-        """Read a word, and what is not certain about it where it is."""
+        """Read a word; returns the uncertain construct in it, if any."""
         start, text = self.at, self.text
         first = BARE.match(text, start)
         if found := self._pieces():
@@ -174,7 +174,7 @@ class _Scanner:
         return ""
 
     def _first_word(self, word: str, *, is_bare: bool) -> str:
-        """Read a word where a command may begin."""
+        """Read the first word of a command; returns what is uncertain about it, if anything."""
         if (assignment := ASSIGNED.match(word)) is not None:
             self.assigns = True
             if assignment.group(2) and not self.is_bash:
@@ -186,7 +186,7 @@ class _Scanner:
         if is_bare and word in CLOSING and not self.assigns:
             self.is_closed = True
             return ""
-        if word in UNREAD:
+        if word in UNSUPPORTED:
             return f"`{word}`"
         if "=" in word or (not is_bare and "/" not in word):
             return f"the command {quoted(word)}, whose name depends on quotes or values"
@@ -194,7 +194,7 @@ class _Scanner:
         return ""
 
     def _pieces(self) -> str:
-        """Move behind the pieces of a word."""
+        """Skip the pieces of a word; returns the uncertain construct among them, if any."""
         text, start = self.text, self.at
         while self.at < len(text):
             character = text[self.at]
@@ -244,12 +244,12 @@ class _Scanner:
         return ""
 
     def _is_of_array(self, expansion: str) -> bool:
-        """Whether an expansion is of an array but does not select its elements."""
+        """Whether an expansion names an array without selecting its elements."""
         name = NAME.search(expansion)
         return name is not None and name.group() in self.arrays and not expansion.startswith("[", name.end())
 
     def _array(self, word: str) -> str:
-        """Read `A=(…)`, whose elements have no index and no command."""
+        """Read `A=(…)`; returns what is uncertain about it, such as an element with an index or a command."""
         text, assignment = self.text, ASSIGNED.fullmatch(word)
         if assignment is None or self.words:
             return f"the bracket after {quoted(word)}"
@@ -274,7 +274,7 @@ class _Scanner:
         return _of_variable(assignment.group(1))
 
     def _redirection(self, match: re.Match[str]) -> str:
-        """Read a redirection with its file."""
+        """Read a redirection with its file; returns what is uncertain about it, if anything."""
         if self.is_closed:
             return "a redirection of a compound command"
         if match.group().startswith("&") and not self.is_bash:
@@ -288,7 +288,7 @@ class _Scanner:
         return self._pieces() if self.at < len(self.text) else "a redirection without a file"
 
     def _end_command(self) -> str:
-        """What is not certain about the current command."""
+        """End the current command; returns what is uncertain about it, if anything."""
         words, assigns, is_redirected = self.words, self.assigns, self.is_redirected
         self.words, self.assigns, self.is_redirected = [], False, False
         self.opener, self.is_closed = "", False
@@ -313,7 +313,7 @@ def _of_variable(name: str) -> str:
 
 
 def _is_export(words: Sequence[str]) -> bool:
-    """`export A=b C`, each name as it is."""
+    """Whether `export` has only literal names that are not the shell's own."""
     for word in words[1:]:
         match = ASSIGNED.match(word)
         name = match.group(1) if match is not None else word
@@ -327,7 +327,7 @@ def _names_only(words: Sequence[str]) -> bool:
 
 
 def _is_test(words: Sequence[str]) -> bool:
-    """A test whose operator is written out: one from a value may be `-v`, which calculates in its operand."""
+    """Whether a test has literal operators: one from a value may be `-v`, which evaluates arithmetic in its operand."""
     operands = list(words[1:-1] if words[0] == "[" else words[1:])
     while operands[:1] == ["!"]:
         del operands[0]
@@ -344,7 +344,7 @@ def _is_test(words: Sequence[str]) -> bool:
 
 
 def _is_print(words: Sequence[str]) -> bool:
-    """`printf` with a format that is certainly no option: `-v` calculates in its operand."""
+    """Whether `printf` has a format that cannot be an option: `-v` evaluates arithmetic in its operand."""
     return len(words) == 1 or FORMAT.match(words[1]) is not None
 
 
@@ -353,12 +353,12 @@ def _is_lookup(words: Sequence[str]) -> bool:
 
 
 def _is_wait(words: Sequence[str]) -> bool:
-    """`wait` for processes: `-p` calculates in its operand."""
+    """Whether `wait` names only processes: `-p` evaluates arithmetic in its operand."""
     return all(PROCESS.fullmatch(word) is not None for word in words[1:])
 
 
 def _may_be_several(word: str) -> bool:
-    """Whether a shell may make several words of this one, as it has an expansion outside quotes."""
+    """Whether a shell may split a word, because it has an expansion outside quotes."""
     bare = QUOTED.sub("", word)
     return "$" in bare or "`" in bare
 
@@ -372,4 +372,4 @@ CHECKED: Final[dict[str, Callable[[Sequence[str]], bool]]] = {
     "command": _is_lookup,
     "wait": _is_wait,
 }
-"""Builtin commands of which some forms are certain."""
+"""Checks for builtins of which only some forms are certain."""

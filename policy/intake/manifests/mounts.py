@@ -73,7 +73,7 @@ class Mounts:
         for program in server.programs:
             starts = [join(found, program) for found in folders] or [program]
             if "/" in program and any(map(self._contain, starts)):
-                return Installation(None, f"{quoted(program)} may be another vLLM than the image's")
+                return Installation(None, f"{quoted(program)} may be a different vLLM from the image's")
         return None
 
     def _contain(self, path: str) -> bool:

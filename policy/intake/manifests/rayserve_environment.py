@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.installation import installed_by
+from policy.intake.command.installation import installed_vllm
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
 from policy.intake.manifests import images
@@ -104,7 +104,7 @@ def _installed(fields: dict[str, ManifestNode]) -> Iterator[Installation]:
             words += ["-r", packages.value]
         else:
             words += [word for item in packages.items() for word in _requirements(item.text() or "")]
-        found = installed_by(words)
+        found = installed_vllm(words)
         if found is not None:
             yield found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.launcher import installed_in
+from policy.intake.command.launcher import installations_in
 from policy.intake.manifests.draft import EngineDraft
 
 if TYPE_CHECKING:
@@ -41,4 +41,4 @@ def read_task(document: ManifestNode) -> None:
     if isinstance(image, str) and image.startswith("docker:"):
         draft.image = image.removeprefix("docker:")
     if draft.starts_vllm():
-        draft.finish(installed_in(document.get("setup").text() or "", draft.env))
+        draft.finish(installations_in(document.get("setup").text() or "", draft.env))
