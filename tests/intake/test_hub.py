@@ -133,16 +133,16 @@ def test_companions_come_from_the_same_commit_and_those_that_are_not_there_are_l
     server.give(Reply(b'{"a": 1}'), "1_Pooling/config.json", revision=COMMIT)
     also = ["modules.json", "joint_head_config.json", "1_Pooling/config.json"]
     files = {"modules.json": "[]", "1_Pooling/config.json": '{"a": 1}'}
-    assert asks().config(NAME, also=also) == ModelFiles(CONFIG, files, COMMIT, size=len(TEXT) + 10)
+    assert asks().config(NAME, companions=also) == ModelFiles(CONFIG, files, COMMIT, size=len(TEXT) + 10)
     assert {path.split("/")[4] for _, path in server.asked[2:]} == {COMMIT}
     server.asked.clear()
-    assert asks().config(NAME, also=also).files == files
+    assert asks().config(NAME, companions=also).files == files
     assert server.asked == [("HEAD", f"/{NAME}/resolve/main/config.json")]
 
 
 def test_no_other_file_is_fetched(server: HubServer, asks: Asks) -> None:
     with pytest.raises(ValueError, match=r"only `modules\.json`, `1_Pooling/config\.json`, `joint_head_config\.json`"):
-        asks().config(NAME, also=["model.safetensors"])
+        asks().config(NAME, companions=["model.safetensors"])
     assert server.asked == []
 
 
@@ -162,10 +162,10 @@ def test_a_file_in_other_storage_comes_as_any_other(server: HubServer, asks: Ask
 def test_offline_the_cache_answers(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     server.give(Reply(b"[]"), "modules.json")
-    asks().config(NAME, also=["modules.json", "joint_head_config.json"])
+    asks().config(NAME, companions=["modules.json", "joint_head_config.json"])
     server.asked.clear()
     also = ["modules.json", "joint_head_config.json", "1_Pooling/config.json"]
-    assert asks(offline=True).config(NAME, also=also) == ModelFiles(
+    assert asks(offline=True).config(NAME, companions=also) == ModelFiles(
         CONFIG, {"modules.json": "[]"}, COMMIT, ("1_Pooling/config.json",), True, len(TEXT) + 2
     )
     assert server.asked == []
@@ -224,7 +224,7 @@ def test_a_slow_fetch_makes_room_for_the_next(server: HubServer, asks: Asks, rep
     reply.hold = None if reply.drip else server.release
     server.give(reply)
     server.give(Reply(), name="gpt2")
-    hub = asks(0.3, at_once=1)
+    hub = asks(0.3, max_fetches=1)
     assert refusal(hub)[0] == "HubTimeout"
     hub.timeout = 20
     assert hub.config("gpt2").config == CONFIG
@@ -437,7 +437,7 @@ def test_a_companion_that_is_no_text_is_told(server: HubServer, asks: Asks) -> N
     server.give(Reply())
     server.give(Reply(b"\xff"), "modules.json")
     with pytest.raises(HubUnreadable, match=r"`modules\.json` of `Qwen/Qwen3-8B` is not UTF-8; give"):
-        asks().config(NAME, also=["modules.json"])
+        asks().config(NAME, companions=["modules.json"])
 
 
 def test_a_copy_in_the_cache_that_is_too_large_is_told(server: HubServer, asks: Asks, tmp_path: Path) -> None:
@@ -583,7 +583,7 @@ def test_a_model_that_many_ask_for_is_fetched_once(server: HubServer, asks: Asks
 
 def test_no_more_are_fetched_at_once_than_may_be(server: HubServer, asks: Asks) -> None:
     server.give(Reply(hold=server.release))
-    hub = asks(0.5, at_once=1)
+    hub = asks(0.5, max_fetches=1)
     hub.timeout = 20
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(hub.config, NAME)
