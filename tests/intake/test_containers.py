@@ -190,7 +190,7 @@ def environment_of(ask: Asking, image: str | None, **members: Any) -> tuple[Envi
     return request.deployment.environment, request.deployment.notes
 
 
-BUILT = f"`build` makes an image of its own, which may have another vLLM; {DECIDED}"
+BUILT = f"`build` makes its own image, which may have another vLLM; {DECIDED}"
 COMPOSE: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     ({}, {}, []),
     ({"build": None, "post_start": []}, {"include": []}, []),

@@ -360,7 +360,7 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
         (
             {"services": {"a": {"command": "x" * 40_000}}},
             "/services/a/command",
-            "a command of more than 32768 characters; no such command is read",
+            "expected a command of at most 32768 characters, got 40000",
         ),
         (
             {
@@ -368,7 +368,7 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
                 "decode": {"containers": [{"modelCommand": "vllmServe"}]},
             },
             "/modelArtifacts",
-            "a model's name, URI or path of more than 2048 characters; no such model is read",
+            "expected a model with a name, URI and path of at most 2048 characters",
         ),
         (
             llm(kvCacheOffloading={"cpu": None}, worker=[]),
@@ -860,7 +860,7 @@ OFFLOADING = {"cpu": "1Gi"}
             predictor(
                 modelFormat={"name": "huggingface"}, storageUri="s3://b", args=["--model_id=a/b", "--backend=vllm"]
             ),
-            "`--model_id` yields to `storageUri`",
+            "`storageUri` takes precedence over `--model_id`",
         ),
         (
             graph("--connector", "nixle"),
@@ -945,7 +945,7 @@ def test_a_command_has_so_many_words_and_no_more() -> None:
     containers, faults = taken(pod(command=["vllm", "serve", *["x"] * 5000]))
     assert (containers, [fault.message for fault in faults]) == (
         [],
-        ["more than 4096 words or 1000000 characters in one command; no such command is read"],
+        ["expected a command of at most 4096 words and 1000000 characters; write a shorter one"],
     )
 
 
