@@ -66,7 +66,7 @@ def on_platform(environment: Environment, platform: str) -> Environment:
     return replace(environment, platform=platform, has_triton=triton)
 
 
-def by_image(environment: Environment, platform: str) -> Environment:
+def with_image_platform(environment: Environment, platform: str) -> Environment:
     """The environment with the platform of the container's image."""
     return replace(on_platform(environment, platform), stated=environment.stated | {"platform"}, by_image=True)
 

@@ -16,7 +16,7 @@ from policy.decision.decision import DerivedFact
 from policy.errors import MAX_FAULTS, Remedy, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, to_json
 from policy.facts.vocabulary import INDEX, ancestors
-from policy.intake.command.arguments import below, read_options
+from policy.intake.command.arguments import read_options, word_pointer
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
@@ -195,7 +195,7 @@ def require_known_values(result: IntakeResult, pointer: str) -> None:
     """
     faults = [
         RequestFault(
-            below(f"{pointer}/args", place),
+            word_pointer(f"{pointer}/args", place),
             f"the value of the argument {quoted(word)} ({place}) is not known, and it may be any flag; write the "
             "argument itself, or set the variable",
         )
@@ -261,7 +261,7 @@ def _pointer_of(origin: str, deployment: Deployment, pointer: str) -> str:
         names = [name for name in deployment.model_configs if f"{of_model}/".startswith(f"{name}/")]
         return _pointer_of_model(max(names, key=len), deployment, pointer) if names else pointer
     variable = origin.removeprefix("env.")
-    return below(f"{pointer}/args", origin) if variable == origin else at(f"{pointer}/env", variable)
+    return word_pointer(f"{pointer}/args", origin) if variable == origin else at(f"{pointer}/env", variable)
 
 
 def _pointer_of_model(name: str, deployment: Deployment, pointer: str) -> str:

@@ -13,7 +13,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from policy.errors import INVALID_REQUEST, Remedy, RequestFault, RequestInvalid
-from policy.intake.deployment import Deployment, by_image
+from policy.intake.deployment import Deployment, with_image_platform
 from policy.intake.manifests import images, read_manifest
 from policy.messages import quoted
 from policy.pointer import at, walk_path
@@ -124,7 +124,7 @@ def _environment_of(container: Container, environment: Environment, notes: list[
     if platform is None:
         return environment
     if "platform" not in environment.stated:
-        return by_image(environment, platform)
+        return with_image_platform(environment, platform)
     if platform != environment.platform:
         stated = f"`{environment.platform}`, which the request states"
         notes.append(f"the image {quoted(container.image)} is for the platform `{platform}`; decided for {stated}")

@@ -173,7 +173,7 @@ def _read_input(document: Mapping[str, Any], pointer: str, faults: list[RequestF
         faults.append(
             RequestFault(
                 pointer,
-                f'none of {listed(INPUTS)}; add one, or write `"facts": {{}}` for the defaults',
+                f'expected one of {listed(INPUTS)}; add one, or write `"facts": {{}}` for the defaults',
             )
         )
         return ""

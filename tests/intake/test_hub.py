@@ -141,7 +141,10 @@ def test_companions_come_from_the_same_commit_and_those_that_are_not_there_are_l
 
 
 def test_no_other_file_is_fetched(server: HubServer, asks: Asks) -> None:
-    with pytest.raises(ValueError, match=r"only `modules\.json`, `1_Pooling/config\.json`, `joint_head_config\.json`"):
+    with pytest.raises(
+        ValueError,
+        match=r"expected companions from `modules\.json`, `1_Pooling/config\.json`, `joint_head_config\.json`",
+    ):
         asks().config(NAME, companions=["model.safetensors"])
     assert server.asked == []
 
@@ -172,7 +175,7 @@ def test_offline_the_cache_answers(server: HubServer, asks: Asks) -> None:
 
 
 def test_offline_without_a_copy_is_told(server: HubServer, asks: Asks) -> None:
-    told = f"the hub is not asked (`HF_HUB_OFFLINE`), and its cache does not have `{NAME}`; give its `config.json`"
+    told = f"the hub is offline (`HF_HUB_OFFLINE`), and its cache does not have `{NAME}`; give its `config.json`"
     assert refusal(asks(offline=True)) == ("HubOffline", told)
     assert server.asked == []
 
@@ -337,7 +340,7 @@ def test_a_refusal_says_what_to_do(
 
 def test_a_server_that_is_no_hub_is_told(server: HubServer, asks: Asks) -> None:
     server.give(Reply(headers={"X-Repo-Commit": None}))
-    assert refusal(asks()) == ("HubUnreachable", f"HUB does not answer as a hub does; check `HF_ENDPOINT`, {GIVE}")
+    assert refusal(asks()) == ("HubUnreachable", f"HUB does not answer like a hub; check `HF_ENDPOINT`, {GIVE}")
 
 
 FILE_NAMES = (
@@ -382,7 +385,7 @@ def test_any_etag_that_is_a_file_name_is_accepted(server: HubServer, asks: Asks,
 
 TOO_LARGE = (
     "HubTooLarge",
-    f"the hub's file has more than {MAX_BYTES} bytes, the limit; give the model's `config.json`",
+    f"the hub's file has more than {MAX_BYTES} bytes, which is the limit; give the model's `config.json`",
 )
 
 
@@ -412,7 +415,7 @@ def test_a_file_that_comes_packed_is_not_unpacked(server: HubServer, asks: Asks)
     server.give(Reply(headers={"Content-Encoding": "gzip"}))
     assert refusal(asks()) == (
         "HubUnreachable",
-        f"the hub compresses files although it is asked not to; check `HF_ENDPOINT`, {GIVE}",
+        f"the hub compresses files although the request forbids it; check `HF_ENDPOINT`, {GIVE}",
     )
 
 
@@ -444,7 +447,7 @@ def test_a_copy_in_the_cache_that_is_too_large_is_told(server: HubServer, asks: 
     server.give(Reply())
     asks().config(NAME)
     next((tmp_path / "cache").rglob("snapshots/*/config.json")).resolve().write_bytes(b" " * (MAX_BYTES + 1))
-    told = f"`config.json` of `{NAME}` has more than {MAX_BYTES} bytes, the limit"
+    told = f"`config.json` of `{NAME}` has more than {MAX_BYTES} bytes, which is the limit"
     assert refusal(asks()) == ("HubTooLarge", told)
 
 

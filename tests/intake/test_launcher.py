@@ -811,7 +811,7 @@ def test_an_engine_without_a_server_is_a_fault_that_says_so(words: list[str], co
     line, (fault,) = read(words)
     assert (line.words, fault.message.partition(";")[0]) == (
         [],
-        f"`{command}` starts an engine without a server, and only servers are decided",
+        f"`{command}` starts an engine without a server, but only servers can be decided",
     )
     found = starts_vllm(words, {})
     assert isinstance(found, UnreadableCommand)

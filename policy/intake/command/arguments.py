@@ -129,7 +129,7 @@ def read_options(
         faults.append(
             RequestFault(
                 pointer,
-                f"the command has {len(words)} words; at most {MAX_WORDS} words with {MAX_TEXT} characters are read",
+                f"expected a command of at most {MAX_WORDS} words and {MAX_TEXT} characters, got {len(words)} words",
             )
         )
         return ParsedOptions()
@@ -580,7 +580,7 @@ class _CommandLineParser:
         stated = self.found_at.get("model")
         if not self.command.serve:
             self.warn(
-                f"{quoted(model)} ({place}) is not read: only `vllm serve` takes the model without `--model`"
+                f"{quoted(model)} ({place}) is ignored: only `vllm serve` takes the model without `--model`"
                 + ("" if stated else ", so vLLM's default model would be served; write `--model`")
             )
         elif stated is not None and not stated.startswith(FILE_PREFIX):
@@ -690,7 +690,7 @@ class _CommandLineParser:
         if len(added) + len(rest) > MAX_WORDS:
             self.fault(
                 place,
-                f"the command line and {quoted(name)} have more than {MAX_WORDS} words together, the limit",
+                f"the command line and {quoted(name)} have more than {MAX_WORDS} words in total, which is the limit",
             )
             return rest, rest_places
         return [*rest[:model], *added, *rest[model:]], [*rest_places[:model], *added_places, *rest_places[model:]]
@@ -716,10 +716,10 @@ class _CommandLineParser:
 
     def fault(self, place: str, message: str) -> None:
         if len(self.faults) < MAX_FAULTS:
-            self.faults.append(RequestFault(below(self.pointer, place), message))
+            self.faults.append(RequestFault(word_pointer(self.pointer, place), message))
 
 
-def below(pointer: str, place: str) -> str:
+def word_pointer(pointer: str, place: str) -> str:
     """The JSON pointer of a word's place: `args[3]` below `/deployment/args` gives `/deployment/args/3`."""
     base = pointer.removesuffix("/args")
     if place.startswith(FILE_PREFIX):

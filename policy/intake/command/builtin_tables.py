@@ -4,33 +4,49 @@ from __future__ import annotations
 
 from typing import Final
 
-SETTING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "for", "select"})
+SETTERS: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "for", "select"})
 """Commands and loops that unset the variables they name, or set them to an unknown value."""
-IMPLIED: Final = {
+IMPLICIT_VARIABLES: Final = {
     **dict.fromkeys(["read", "select"], ("REPLY",)),
     **dict.fromkeys(["mapfile", "readarray"], ("MAPFILE",)),
     **dict.fromkeys(["cd", "pushd", "popd"], ("PWD", "OLDPWD", "DIRSTACK")),
     "getopts": ("OPTARG", "OPTIND"),
 }
 """The variables that commands set implicitly."""
-DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
-SUCCEEDING: Final = frozenset({"true", ":", "echo"})
+DECLARATIONS: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
+SUCCESSFUL_COMMANDS: Final = frozenset({"true", ":", "echo"})
 """Commands that succeed unless a redirection fails, so that a command after `&&` runs."""
 SPECIAL_BUILTINS: Final = frozenset(
     {":", ".", "source", "eval", "exec", "export", "readonly", "set", "shift", "times", "trap", "unset"}
 )
 """Builtins for which a preceding assignment may stay in effect after they have run."""
-INTERPRETED: Final = frozenset(
-    {*SETTING, *DECLARING, *SUCCEEDING, *SPECIAL_BUILTINS, "let", "printf", "command", "builtin", "alias", "shopt", "["}
+INTERPRETED_COMMANDS: Final = frozenset(
+    {
+        *SETTERS,
+        *DECLARATIONS,
+        *SUCCESSFUL_COMMANDS,
+        *SPECIAL_BUILTINS,
+        "let",
+        "printf",
+        "command",
+        "builtin",
+        "alias",
+        "shopt",
+        "[",
+    }
 )
 """Commands that are interpreted, so that a function of the same name changes their effect."""
-EFFECTIVE: Final = DECLARING | SETTING | {"eval", ".", "source", "set", "shift", "alias", "let", "printf", "trap"}
+STATE_CHANGES: Final = (
+    DECLARATIONS | SETTERS | {"eval", ".", "source", "set", "shift", "alias", "let", "printf", "trap"}
+)
 """Commands that change the meaning of the rest of a script."""
-FORGETTING: Final = frozenset({*IMPLIED, *SETTING, "let", "printf", "wait"})
+VARIABLE_CHANGES: Final = frozenset({*IMPLICIT_VARIABLES, *SETTERS, "let", "printf", "wait"})
 """Commands and loops that make variables unknown."""
-AFFECTING: Final = frozenset({*SPECIAL_BUILTINS, "alias", "builtin", "command", "coproc", "enable", "hash", "shopt"})
+SHELL_CHANGES: Final = frozenset(
+    {*SPECIAL_BUILTINS, "alias", "builtin", "command", "coproc", "enable", "hash", "shopt"}
+)
 """Commands that may change the running shell, and so the commands after them."""
-CONVERTING: Final = frozenset("nilucIA")
+CONVERTING_OPTIONS: Final = frozenset("nilucIA")
 """The options of `declare` that change the assigned values."""
 SAFE_LETTERS: Final = frozenset("abBCeEfghHmouvxPT")
 SAFE_OPTIONS: Final = frozenset(
@@ -41,7 +57,9 @@ SAFE_OPTIONS: Final = frozenset(
     }
 )
 """Options of `set` and `shopt` that do not affect how a script is parsed."""
-TRAPS: Final = frozenset({"EXIT", "0", "HUP", "1", "INT", "2", "QUIT", "3", "TERM", "15", "PIPE", "USR1", "USR2"})
+TRAP_SIGNALS: Final = frozenset(
+    {"EXIT", "0", "HUP", "1", "INT", "2", "QUIT", "3", "TERM", "15", "PIPE", "USR1", "USR2"}
+)
 """Signals whose traps do not affect which programs the script starts before it ends."""
-HARMLESS: Final = frozenset({"kill", "wait", "exit", "echo", "rm", "true", ":", "-", "pkill", "killall"})
+TRAP_COMMANDS: Final = frozenset({"kill", "wait", "exit", "echo", "rm", "true", ":", "-", "pkill", "killall"})
 """Commands that are harmless in a `trap`: they set no variable and start no program."""

@@ -18,7 +18,7 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-SPLICED: Final = re.compile(r"[^ \t\n](?:\\\n)++[^ \t\n]")
+JOINED_LINES: Final = re.compile(r"[^ \t\n](?:\\\n)++[^ \t\n]")
 """Matches a line continuation without adjacent blanks, at which a shell joins a word or an operator."""
 BLANKS: Final = re.compile(r"(?:[ \t]|\\\n)++|#[^\n]*+")
 """Matches blanks with adjacent line continuations, or a comment where a word may begin."""
@@ -32,7 +32,9 @@ SIMPLE: Final = re.compile(
     re.VERBOSE,
 )
 """Matches pieces of a word without expansions: bare characters, quotes, escaped characters."""
-IN_DOUBLE: Final = re.compile(r'(?:[^"\\$`\x00-\x08\x0b-\x1f\x7f]|\\[\x20-\x7e\n]|\$(?![A-Za-z0-9_({?$#@*!\'"-]))++')
+IN_DOUBLE_QUOTES: Final = re.compile(
+    r'(?:[^"\\$`\x00-\x08\x0b-\x1f\x7f]|\\[\x20-\x7e\n]|\$(?![A-Za-z0-9_({?$#@*!\'"-]))++'
+)
 PARAMETER: Final = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*+|[?$#@*!0-9-])")
 BRACES: Final = re.compile(
     r"""\$\{(?:\#?[A-Za-z_][A-Za-z0-9_]*+(?P<element>\[(?:[@*]|[0-9]{1,4})\])?
@@ -69,7 +71,7 @@ BUILTINS: Final = frozenset(
     }
 )
 """The builtin commands of bash, which include those of every shell."""
-INERT: Final = frozenset(
+HARMLESS_BUILTINS: Final = frozenset(
     {
         *(".", ":", "break", "cd", "continue", "echo", "eval", "exec", "exit", "false", "kill", "pwd", "set", "shift"),
         *("shopt", "source", "trap", "true", "type", "ulimit", "umask"),
@@ -99,7 +101,7 @@ QUOTED: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+(?:"|\Z)|'[^']*+(?:'|\Z)|\$[
 
 An unclosed quote matches to the end, so that nothing is scanned twice.
 """
-SETTING: Final = frozenset({"cd", "export", "set", "shift", "unset"})
+SHELL_SETTERS: Final = frozenset({"cd", "export", "set", "shift", "unset"})
 """Builtins that change the shell, unless a redirection fails."""
 
 
@@ -113,7 +115,7 @@ def uncertain_construct(text: str, *, is_bash: bool) -> str:
     """
     if type(text) is Unknown:
         return "a value that is not known and replaces a part of it before the shell reads it"
-    if SPLICED.search(text) is not None:
+    if JOINED_LINES.search(text) is not None:
         return "a line continuation without a blank beside it"
     return _Scanner(text, is_bash=is_bash).construct()
 
@@ -149,37 +151,37 @@ class _Scanner:
                     return found
                 self.at = match.end()
             elif (match := REDIRECTION.match(text, self.at)) is not None:
-                if found := self._redirection(match):
+                if found := self._read_redirection(match):
                     return found
-            elif found := self._word():
+            elif found := self._read_word():
                 return found
         return self._end_command()
 
-    def _word(self) -> str:
+    def _read_word(self) -> str:
         """Read a word; returns the uncertain construct in it, if any."""
         start, text = self.at, self.text
         first = BARE.match(text, start)
-        if found := self._pieces():
+        if found := self._skip_pieces():
             return found
         word = text[start : self.at]
         if text.startswith(("<", ">"), self.at) and (word.isdecimal() or word.endswith("}")):
             return f"a redirection right after {quoted(word)}"
         if text.startswith("(", self.at):
-            return self._array(word)
+            return self._read_array(word)
         if self.is_closed:
             return f"{quoted(word)} after the end of a compound command"
         if not self.words:
-            return self._first_word(word, is_bare=first is not None and first.end() == self.at)
+            return self._read_first_word(word, is_bare=first is not None and first.end() == self.at)
         self.words.append(word)
         return ""
 
-    def _first_word(self, word: str, *, is_bare: bool) -> str:
+    def _read_first_word(self, word: str, *, is_bare: bool) -> str:
         """Read the first word of a command; returns what is uncertain about it, if anything."""
         if (assignment := ASSIGNED.match(word)) is not None:
             self.assigns = True
             if assignment.group(2) and not self.is_bash:
                 return "`+=`, which only bash has"
-            return _of_variable(assignment.group(1))
+            return _special_variable(assignment.group(1))
         if is_bare and not self.assigns and (word in BEFORE_COMMANDS or (word == "!" and self.opener in CONDITIONS)):
             self.opener = word
             return ""
@@ -193,7 +195,7 @@ class _Scanner:
         self.words.append(word)
         return ""
 
-    def _pieces(self) -> str:
+    def _skip_pieces(self) -> str:
         """Skip the pieces of a word; returns the uncertain construct among them, if any."""
         text, start = self.text, self.at
         while self.at < len(text):
@@ -203,30 +205,30 @@ class _Scanner:
             elif character == "#" and self.at > start:
                 self.at += 1
             elif character == '"':
-                if found := self._double_quotes():
+                if found := self._read_double_quotes():
                     return found
             elif character in "$`":
-                if found := self._expansion():
+                if found := self._read_expansion():
                     return found
             else:
                 break
         return "" if self.at > start else f"the character {quoted(text[start])} at character {start + 1}"
 
-    def _double_quotes(self) -> str:
+    def _read_double_quotes(self) -> str:
         text, start = self.text, self.at
         self.at += 1
         while not text.startswith('"', self.at):
-            if (match := IN_DOUBLE.match(text, self.at)) is not None:
+            if (match := IN_DOUBLE_QUOTES.match(text, self.at)) is not None:
                 self.at = match.end()
             elif text.startswith(("$", "`"), self.at):
-                if found := self._expansion():
+                if found := self._read_expansion():
                     return found
             else:
                 return f"the text in double quotes at character {start + 1}"
         self.at += 1
         return ""
 
-    def _expansion(self) -> str:
+    def _read_expansion(self) -> str:
         text, start = self.text, self.at
         for pattern in (PARAMETER, BRACES, ARITHMETIC):
             if (match := pattern.match(text, start)) is not None:
@@ -248,7 +250,7 @@ class _Scanner:
         name = NAME.search(expansion)
         return name is not None and name.group() in self.arrays and not expansion.startswith("[", name.end())
 
-    def _array(self, word: str) -> str:
+    def _read_array(self, word: str) -> str:
         """Read `A=(…)`; returns what is uncertain about it, such as an element with an index or a command."""
         text, assignment = self.text, ASSIGNED.fullmatch(word)
         if assignment is None or self.words:
@@ -265,15 +267,15 @@ class _Scanner:
                 self.at += 1
             else:
                 start = self.at
-                if found := self._pieces() if self.at < len(text) else "an array that is not closed":
+                if found := self._skip_pieces() if self.at < len(text) else "an array that is not closed":
                     return found
                 element = text[start : self.at]
                 if element.startswith("[") or "$(" in element or "`" in element:
                     return f"the element {quoted(element)} of an array"
         self.at += 1
-        return _of_variable(assignment.group(1))
+        return _special_variable(assignment.group(1))
 
-    def _redirection(self, match: re.Match[str]) -> str:
+    def _read_redirection(self, match: re.Match[str]) -> str:
         """Read a redirection with its file; returns what is uncertain about it, if anything."""
         if self.is_closed:
             return "a redirection of a compound command"
@@ -285,7 +287,7 @@ class _Scanner:
             return ""
         if (blanks := BLANKS.match(self.text, self.at)) is not None:
             self.at = blanks.end()
-        return self._pieces() if self.at < len(self.text) else "a redirection without a file"
+        return self._skip_pieces() if self.at < len(self.text) else "a redirection without a file"
 
     def _end_command(self) -> str:
         """End the current command; returns what is uncertain about it, if anything."""
@@ -296,19 +298,21 @@ class _Scanner:
             return "a redirection without a command" if is_redirected else ""
         name = words[0]
         if name == "for":
-            return _of_variable(words[1]) if len(words) > 1 and NAME.fullmatch(words[1]) else "`for` without a name"
+            return (
+                _special_variable(words[1]) if len(words) > 1 and NAME.fullmatch(words[1]) else "`for` without a name"
+            )
         if name not in BUILTINS:
             return ""
         if assigns and name != "exec":
             return f"a variable before `{name}`"
-        if is_redirected and name in SETTING:
+        if is_redirected and name in SHELL_SETTERS:
             return f"a redirection of `{name}`"
-        check = CHECKED.get(name)
-        is_certain = name in INERT if check is None else check(words)
+        check = CHECKS.get(name)
+        is_certain = name in HARMLESS_BUILTINS if check is None else check(words)
         return "" if is_certain else f"the command {quoted(' '.join(words))}"
 
 
-def _of_variable(name: str) -> str:
+def _special_variable(name: str) -> str:
     return f"the shell's own variable `{name}`" if SHELL_VARIABLE.fullmatch(name) else ""
 
 
@@ -317,13 +321,13 @@ def _is_export(words: Sequence[str]) -> bool:
     for word in words[1:]:
         match = ASSIGNED.match(word)
         name = match.group(1) if match is not None else word
-        if (match is None and NAME.fullmatch(word) is None) or _of_variable(name):
+        if (match is None and NAME.fullmatch(word) is None) or _special_variable(name):
             return False
     return len(words) > 1
 
 
-def _names_only(words: Sequence[str]) -> bool:
-    return all(NAME.fullmatch(word) is not None and not _of_variable(word) for word in words[1:])
+def _is_unset(words: Sequence[str]) -> bool:
+    return all(NAME.fullmatch(word) is not None and not _special_variable(word) for word in words[1:])
 
 
 def _is_test(words: Sequence[str]) -> bool:
@@ -363,9 +367,9 @@ def _may_be_several(word: str) -> bool:
     return "$" in bare or "`" in bare
 
 
-CHECKED: Final[dict[str, Callable[[Sequence[str]], bool]]] = {
+CHECKS: Final[dict[str, Callable[[Sequence[str]], bool]]] = {
     "export": _is_export,
-    "unset": _names_only,
+    "unset": _is_unset,
     "[": _is_test,
     "test": _is_test,
     "printf": _is_print,

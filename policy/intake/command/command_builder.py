@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.builtin_tables import DECLARING
+from policy.intake.command.builtin_tables import DECLARATIONS
 from policy.intake.command.programs import QUOTES, STARTS_VLLM
 from policy.intake.command.words import Array, Pattern, Unknown, has_braces, has_bracket_expression
 
@@ -127,7 +127,7 @@ class CommandBuilder:
 
     def _may_assign(self) -> bool:
         words = self.command.words
-        return self.begins_bare and (not words or words[0] in DECLARING)
+        return self.begins_bare and (not words or words[0] in DECLARATIONS)
 
     def end_word(self) -> None:
         """End the current word, if any, and add it to the command as a word or an assignment."""
@@ -143,7 +143,7 @@ class CommandBuilder:
         words = self.command.words
         bare = "".join(self.bare_parts) if parts[1:] else self.bare_parts[0]
         is_assignment = self.begins_bare and "=" in word  # spares most words the patterns
-        if is_assignment and ASSIGNED.match(word) and (not words or words[0] in DECLARING):
+        if is_assignment and ASSIGNED.match(word) and (not words or words[0] in DECLARATIONS):
             has_brace = bool(words) and has_braces(bare)
             is_late = len(parts) > NAME_PARTS and ASSIGNED.match("".join(parts[:NAME_PARTS])) is None
             self.is_unknown = self.is_unknown or has_brace or is_late or "=~" in bare or ":~" in bare

@@ -87,7 +87,7 @@ def file_words(
             else:
                 instead = f"--no-{dashed('--' + key)[2:]}"
                 advice = f"; write `{instead[2:]}: true`" if instead in table.exact else ""
-                warn(f"{quoted(f'{key}: false')} in {quoted(place)} is not read by vLLM{advice}")
+                warn(f"vLLM ignores {quoted(f'{key}: false')} in {quoted(place)}{advice}")
         words += found
         places += [f"{place}/{masked(f'--{key}')[2:]}"] * len(found)
     return words, places

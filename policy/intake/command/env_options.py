@@ -72,7 +72,7 @@ class EnvWords:
                 value, width = "".join(self.words[self.at + 1 : self.at + 2]), 2
             if option == "unset" and value and (value in own or value in env):
                 own[value] = None
-            elif _clears(word):
+            elif _clears_environment(word):
                 budget.copy(len(env) + len(own))
                 own.update(dict.fromkeys([*env, *own]))
             if option == "split-string":
@@ -95,7 +95,7 @@ class EnvWords:
         self.places = [*self.places[: self.at], *places, *self.places[self.at + width :]]
 
 
-def _clears(word: str) -> bool:
+def _clears_environment(word: str) -> bool:
     """Whether a word is `-`, `-i` or `--ignore-environment`, possibly combined or abbreviated."""
     if word.startswith("--i"):
         return IGNORE.startswith(word)
@@ -175,11 +175,11 @@ class _StringReader:
             self.is_quoted = not self.is_quoted
             self.put("")
         elif piece["name"]:
-            self.variable(piece["name"])
+            self.add_variable(piece["name"])
         else:
-            self.put(self.escaped(piece["escape"]) if piece["escape"] else piece["plain"])
+            self.put(self.unescape(piece["escape"]) if piece["escape"] else piece["plain"])
 
-    def escaped(self, escape: str) -> str:
+    def unescape(self, escape: str) -> str:
         if escape == "_":
             return " "
         if escape in LITERAL:
@@ -188,7 +188,7 @@ class _StringReader:
             return ESCAPES[escape]
         raise ShellSyntaxError(f"the escape {quoted(chr(92) + escape)} in the text of `env -S` is not valid")
 
-    def variable(self, name: str) -> None:
+    def add_variable(self, name: str) -> None:
         value = self.env.get(name)
         self.is_known = self.is_known and value is not None
         self.budget.fill(len(value or ""))

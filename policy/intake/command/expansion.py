@@ -33,8 +33,8 @@ MAX_TEXT: Final = 1_000_000
 MAX_WORDS: Final = 4096
 MAX_FILLED: Final = 1 << 16
 MAX_COPIED: Final = 1 << 16
-TOO_LONG: Final = f"the values of its variables have more than {MAX_FILLED} characters, the limit"
-TOO_MANY_VARIABLES: Final = f"its commands have more than {MAX_COPIED} variables in total, the limit"
+TOO_LONG: Final = f"the values of its variables have more than {MAX_FILLED} characters, which is the limit"
+TOO_MANY_VARIABLES: Final = f"its commands have more than {MAX_COPIED} variables in total, which is the limit"
 BASE_CHARACTERS: Final = 1_000_000
 """Characters that the scripts of a request of any size may expand to."""
 CHARACTERS_PER_BYTE: Final = 4
@@ -43,7 +43,7 @@ CHARACTERS_PER_WORD: Final = 8
 """Characters that each expanded word costs in addition to its own (measured: time per word over time per character)."""
 CHARACTERS_PER_NESTED: Final = 5
 """Characters that each character of a nested script costs."""
-EXHAUSTED: Final = "the scripts of this request expand to more than is read for its size; split it"
+EXHAUSTED: Final = "the scripts of this request expand to more text than its size allows; split the request"
 
 
 class ShellSyntaxError(PolicyError):
@@ -105,7 +105,7 @@ class ExpansionBudget(Struct, gc=False):
         """Count one word. Raises ShellSyntaxError beyond the limit."""
         self.words -= 1
         if self.words < 0:
-            raise ShellSyntaxError(f"more than {MAX_WORDS} words, the limit")
+            raise ShellSyntaxError(f"more than {MAX_WORDS} words, which is the limit")
 
     def fill(self, size: int) -> None:
         """Count the characters of a variable's value. Raises ShellSyntaxError beyond the limit."""

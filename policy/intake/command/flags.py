@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.intake.model.tables import MODELS, releases
+from policy.intake.model.tables import TABLES_FOLDER, releases
 from policy.masking import is_secret
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _members(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 @cache
 def _history() -> dict[str, dict[str, Any]]:
-    text = (MODELS / "arguments.jsonl").read_text(encoding="utf-8")
+    text = (TABLES_FOLDER / "arguments.jsonl").read_text(encoding="utf-8")
     return dict(map(json.loads, text.splitlines()))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.programs import COPYING, EXTRAS, PACKAGE, SEARCHING, SHELLS
+from policy.intake.command.programs import COPY_PROGRAMS, EXTRAS, PACKAGE, SHELLS, TEXT_PROGRAMS
 from policy.intake.command.words import Unknown, is_uncertain
 from policy.intake.command_line import Installation
 from policy.messages import quoted
@@ -79,7 +79,7 @@ def installed_vllm(words: Sequence[str]) -> Installation | None:
     if not any(map(INSTALLS.search, words)):
         return None
     programs = [word.rpartition("/")[2] for word in words]
-    if programs[0] in SEARCHING or programs[0] in COPYING:
+    if programs[0] in TEXT_PROGRAMS or programs[0] in COPY_PROGRAMS:
         return None
     for index, program in enumerate(programs):
         if program in SYSTEM_MANAGERS:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec.structs import replace
 
 from policy.errors import RequestFault
-from policy.intake.command.arguments import below
+from policy.intake.command.arguments import word_pointer
 from policy.intake.command.command_builder import ASSIGNMENT
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.environment import STARTERS, Effect, effect_of, exec_letters
@@ -19,11 +19,11 @@ from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget
 from policy.intake.command.installation import INSTALLS, as_uncertain, installed_vllm, vllm_of_runner, vllm_of_variables
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import (
-    COPYING,
+    COPY_PROGRAMS,
     OTHER_SCRIPTS,
     PACKAGE,
     PYTHON,
-    RENAMING,
+    RENAMING_COMMANDS,
     SHELLS,
     STARTS_VLLM,
     VLLM,
@@ -153,7 +153,9 @@ def _command_line(
         message = f"{quoted(shown)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"
         faults.append(RequestFault(pointer, message))
     else:
-        faults.append(RequestFault(pointer if is_text else below(pointer, found.place), f"{found.why}, {found.remedy}"))
+        faults.append(
+            RequestFault(pointer if is_text else word_pointer(pointer, found.place), f"{found.why}, {found.remedy}")
+        )
     return CommandLine()
 
 
@@ -276,7 +278,7 @@ def _server_after_programs(
             words, places, at, end = options.words, options.places, options.at, len(options.words)
         elif program in OTHER_SCRIPTS:
             return None
-        elif program in RENAMING and any(VLLM.search(word) for word in words[at + 1 :]):
+        elif program in RENAMING_COMMANDS and any(VLLM.search(word) for word in words[at + 1 :]):
             return UnreadableCommand(f"`{program}` gives `vllm` another name", places[at], names_vllm=True)
         elif is_script or program in STARTERS:
             later = next_start(words, at + 1)
@@ -491,7 +493,7 @@ def _in_script(
             found = UnreadableCommand(why, place, names_vllm=True)
         elif found is None and copied is not None and "serve" in command.words:
             found = UnreadableCommand(f"{quoted(copied)} may give `vllm` another name", place, names_vllm=True)
-        elif program in COPYING and any(VLLM.search(word) for word in command.words):
+        elif program in COPY_PROGRAMS and any(VLLM.search(word) for word in command.words):
             copied = program
         if isinstance(found, ServerCommand):
             if installation is not None and found.installation is None:

@@ -31,15 +31,15 @@ SUBCOMMANDS: Final = frozenset({"serve", "chat", "complete", "launch", "bench", 
 
 PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*")
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
-SEARCHING: Final = frozenset(
+TEXT_PROGRAMS: Final = frozenset(
     {"echo", "printf", "logger", "grep", "egrep", "fgrep", "pgrep", "pkill", "test", "[", "[["}
 )
 """Programs that print or search text and never run it."""
 
-RENAMING: Final = frozenset({"alias", "hash"})
+RENAMING_COMMANDS: Final = frozenset({"alias", "hash"})
 """Shell commands that give a program another name."""
 
-COPYING: Final = frozenset({"ln", "cp", "mv", "install"})
+COPY_PROGRAMS: Final = frozenset({"ln", "cp", "mv", "install"})
 """Programs that may give an executable another name."""
 
 OFFLINE_MODULES: Final = frozenset({"vllm.entrypoints.openai.run_batch"})

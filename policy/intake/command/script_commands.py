@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.intake.command.builtin_tables import INTERPRETED
+from policy.intake.command.builtin_tables import INTERPRETED_COMMANDS
 
 REDEFINED_DOUBT: Final = "the script has a function of that name"
 
@@ -70,7 +70,7 @@ class ScriptCommands(Struct):
     def define_function(self, name: str) -> None:
         """Record a function: any command of that name may run it."""
         self.function_names.add(name)
-        if name in INTERPRETED:
+        if name in INTERPRETED_COMMANDS:
             self.doubt_all(f"the script replaces `{name}` with a function")
 
     def doubted(self) -> list[Command]:

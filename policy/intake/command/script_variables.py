@@ -25,7 +25,7 @@ ARITHMETIC_ASSIGNMENT: Final = re.compile(
     r"|(?:\+\+|--)\s*+([A-Za-z_][A-Za-z0-9_]*+)"
 )
 """Matches an assignment within arithmetic."""
-CHANGING: Final = re.compile(
+SHELL_VARIABLES: Final = re.compile(
     r"BASH\w*|COMP_\w+|DIRSTACK|EPOCH\w+|EUID|FUNCNAME|GROUPS|HISTCMD|IFS|LINENO|OLDPWD|OPT(?:ARG|ERR|IND)|PIPESTATUS"
     r"|PPID|PS4|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_"
 )
@@ -124,7 +124,7 @@ class ScriptVariables(Struct):
             value = self.command.assignments[name]
         else:
             value = self.values[name] if name in self.values else self.outer.get(name)
-        if CHANGING.fullmatch(name) is not None:
+        if SHELL_VARIABLES.fullmatch(name) is not None:
             return None
         if isinstance(value, Array):
             first = value.elements[0] if value.elements else ""
@@ -231,7 +231,7 @@ class ScriptVariables(Struct):
         self.assign(name, None)
         self.not_exported.add(name)
 
-    def hide(self, name: str) -> None:
+    def unexport(self, name: str) -> None:
         """Stop exporting a variable."""
         self.unset(name)
         self.exported.discard(name)

@@ -65,7 +65,7 @@ def split(
         ShellSyntaxError: a quote or a bracket is not closed, there is a here-document, or a limit is exceeded.
     """
     if len(text) > MAX_TEXT:
-        raise ShellSyntaxError(f"the text has {len(text)} characters, and at most {MAX_TEXT} are read")
+        raise ShellSyntaxError(f"expected a text of at most {MAX_TEXT} characters, got {len(text)}")
     budget = budget or ExpansionBudget()
     reader = _ShellReader(text, env, arguments, budget, is_bash=is_bash, has_hidden_variables=has_hidden_variables)
     return reader.commands()
@@ -323,7 +323,7 @@ class _ShellReader:
         if operator.startswith("&"):
             self.script.require_bash("`&>`")
         if operator in {"<", ">"} and self.text.startswith("(", end):
-            self.script.doubt_all(f"`{operator}(…)` is an argument that is not read")
+            self.script.doubt_all(f"`{operator}(…)` is not supported")
         builder = self.builder
         before = "".join(builder.parts or ())
         if (descriptor := DESCRIPTOR_VARIABLE.fullmatch(before)) is not None:

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.intake.command.builtin_tables import (
-    AFFECTING,
-    CONVERTING,
-    DECLARING,
-    EFFECTIVE,
-    FORGETTING,
-    HARMLESS,
-    IMPLIED,
+    CONVERTING_OPTIONS,
+    DECLARATIONS,
+    IMPLICIT_VARIABLES,
     SAFE_LETTERS,
     SAFE_OPTIONS,
-    SETTING,
+    SETTERS,
+    SHELL_CHANGES,
     SPECIAL_BUILTINS,
-    SUCCEEDING,
-    TRAPS,
+    STATE_CHANGES,
+    SUCCESSFUL_COMMANDS,
+    TRAP_COMMANDS,
+    TRAP_SIGNALS,
+    VARIABLE_CHANGES,
 )
 from policy.intake.command.programs import STARTS_VLLM
 from policy.intake.command.script_variables import NAME, ScriptVariables
@@ -55,9 +55,9 @@ class ShellBuiltins(Struct):
         A command that ``is_in_subshell`` runs in a subshell.
         """
         name = words[0]
-        if name in FORGETTING:
+        if name in VARIABLE_CHANGES:
             self._forget_set(words)
-        if is_in_subshell or not (name in AFFECTING or name in self.script.function_names):
+        if is_in_subshell or not (name in SHELL_CHANGES or name in self.script.function_names):
             return
         if name in self.script.function_names:
             self.variables.changed_after_function |= bool(assignments)
@@ -68,7 +68,7 @@ class ShellBuiltins(Struct):
 
     def read_builtin(self, words: list[str], *, is_in_subshell: bool) -> bool:
         """Apply a declaration, `set` or `shift`; false for any other command."""
-        if words[0] in DECLARING:
+        if words[0] in DECLARATIONS:
             if not is_in_subshell:
                 self._declare(words)
         elif words[0] == "shift":
@@ -83,7 +83,7 @@ class ShellBuiltins(Struct):
 
     def succeeds(self, words: Sequence[str]) -> bool:
         """Whether a command certainly succeeds, such as `true`, `set -e`, or `export` with known arguments."""
-        if words[0] != "set" and words[0] not in SUCCEEDING and words[0] not in DECLARING:
+        if words[0] != "set" and words[0] not in SUCCESSFUL_COMMANDS and words[0] not in DECLARATIONS:
             return False
         options = [word for word in words[1:] if word[:1] in {"-", "+"}]
         if any(map(is_uncertain, words)) or not set("".join(word[1:] for word in options)) <= SAFE_LETTERS:
@@ -92,17 +92,17 @@ class ShellBuiltins(Struct):
             return len(options) + words.count("pipefail") == len(words) - 1
         names = [DECLARED.match(word) for word in words[1:] if word not in options]
         is_declared = all(found is not None and found.group(1) not in self.variables.readonly for found in names)
-        return words[0] in SUCCEEDING or (words[0] in DECLARING and words[0] != "local" and is_declared)
+        return words[0] in SUCCESSFUL_COMMANDS or (words[0] in DECLARATIONS and words[0] != "local" and is_declared)
 
     def _forget_set(self, words: Sequence[str]) -> None:
         """Make the variables unknown that a command or a loop sets."""
-        self.variables.forget(IMPLIED.get(words[0], ()))
+        self.variables.forget(IMPLICIT_VARIABLES.get(words[0], ()))
         has_options = words[1:2] and words[1].startswith("-")
         if words[0] == "let":
             self.variables.forget_assigned(" ".join(words[1:]))
             if any(map(is_uncertain, words)):
                 self.script.doubt_all("`let` evaluates an unknown expression")
-        elif words[0] in SETTING or (words[0] in {"printf", "wait"} and has_options):
+        elif words[0] in SETTERS or (words[0] in {"printf", "wait"} and has_options):
             named = words[1:2] if words[0] in {"for", "select"} else words[1:]
             if any(map(is_uncertain, named[:2] if words[0] in {"printf", "wait"} else named)):
                 self.script.doubt_all(f"`{words[0]}` sets a variable whose name is not known")
@@ -129,7 +129,7 @@ class ShellBuiltins(Struct):
             return f"`{name}` may change which program a name runs"
         if name == "coproc":
             return "`coproc` sets variables"
-        if name in {"command", "builtin"} and not EFFECTIVE.isdisjoint(words[1:3]):
+        if name in {"command", "builtin"} and not STATE_CHANGES.isdisjoint(words[1:3]):
             return f"the command that `{name}` runs may change the rest of the script"
         if name == "shopt" and not SAFE_OPTIONS.issuperset(words[1:]):
             return "`shopt` changes how the shell parses the script"
@@ -137,14 +137,14 @@ class ShellBuiltins(Struct):
 
     def _is_harmless_trap(self, text: str, signals: Sequence[str]) -> bool:
         """Whether a command that `trap` runs sets no variable and starts no unknown program."""
-        if is_uncertain(text) or not TRAPS.issuperset(signal.upper().removeprefix("SIG") for signal in signals):
+        if is_uncertain(text) or not TRAP_SIGNALS.issuperset(signal.upper().removeprefix("SIG") for signal in signals):
             return False
         commands = [part.split() for part in re.split(r"[;&|\n]+", text.replace("$(jobs -p)", ""))]
         names = {words[0] for words in commands if words}
         return (
             "$(" not in text.replace("$(jobs -p)", "")
             and "`" not in text
-            and names <= (HARMLESS | (self.script.function_names if signals else set()))
+            and names <= (TRAP_COMMANDS | (self.script.function_names if signals else set()))
         )
 
     def _set(self, words: list[str]) -> None:
@@ -179,13 +179,13 @@ class ShellBuiltins(Struct):
             self.script.require_bash(f"`{command}`")
         if "f" in letters or "F" in letters:
             return
-        hides = (command == "export" and "n" in letters) or any(word[0] == "+" and "x" in word for word in options)
-        exports = not hides and (command == "export" or "x" in letters)
-        if letters & CONVERTING and not (command == "export" and "n" in letters):
+        unexports = (command == "export" and "n" in letters) or any(word[0] == "+" and "x" in word for word in options)
+        exports = not unexports and (command == "export" or "x" in letters)
+        if letters & CONVERTING_OPTIONS and not (command == "export" and "n" in letters):
             self.script.doubt_all(f"the options of `{command}` change the values of variables")
         for word in words[1:]:
             if word[:1] not in {"-", "+"}:
-                self._declare_one(word, command, exports=exports, hides=hides)
+                self._declare_one(word, command, exports=exports, unexports=unexports)
                 if "a" in letters and command in {"declare", "typeset", "local"} and (found := NAME.match(word)):
                     self.variables.make_array(found.group())
                 if (command == "readonly" or "r" in letters) and (found := NAME.match(word)) is not None:
@@ -194,7 +194,7 @@ class ShellBuiltins(Struct):
                 if is_outside and (found := NAME.match(word)) is not None:
                     self.variables.assign(found.group(), None)  # an error, which sets nothing
 
-    def _declare_one(self, word: str, command: str, *, exports: bool, hides: bool) -> None:
+    def _declare_one(self, word: str, command: str, *, exports: bool, unexports: bool) -> None:
         """Apply one argument of `export` and the like: a name, or an assignment."""
         variables, found = self.variables, DECLARED.match(word)
         if found is None:
@@ -220,5 +220,5 @@ class ShellBuiltins(Struct):
             self.script.require_bash("`+=`")
             self.budget.fill(len(before or ""))
             variables.assign(name, None if before is None else f"{before}{value}")
-        if hides:
-            variables.hide(name)
+        if unexports:
+            variables.unexport(name)

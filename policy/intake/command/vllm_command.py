@@ -15,9 +15,9 @@ from policy.intake.command.programs import (
     CLIS,
     OFFLINE_MODULES,
     OTHER_SCRIPTS,
-    SEARCHING,
     STARTS_VLLM,
     SUBCOMMANDS,
+    TEXT_PROGRAMS,
     is_unknown,
 )
 from policy.intake.command.words import Pattern, Unknown
@@ -26,7 +26,7 @@ from policy.messages import quoted
 
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
-ONLY_SERVERS: Final = "and only servers are decided; decide `vllm serve MODEL …` with its flags"
+ONLY_SERVERS: Final = "but only servers can be decided; send `vllm serve MODEL …` with the same flags"
 
 
 class ServerCommand(Struct, frozen=True, gc=False):
@@ -119,7 +119,7 @@ def other_program(words: list[str], places: list[str], at: int) -> UnreadableCom
     if not arguments:
         return None
     program = words[at].rpartition("/")[2]
-    if program in SEARCHING or STARTS_VLLM.search(" ".join(arguments)) is None:
+    if program in TEXT_PROGRAMS or STARTS_VLLM.search(" ".join(arguments)) is None:
         return None
     return UnreadableCommand(
         f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True
@@ -128,7 +128,7 @@ def other_program(words: list[str], places: list[str], at: int) -> UnreadableCom
 
 def offline_engine(words: list[str], places: list[str]) -> UnreadableCommand | None:
     """A vLLM command, possibly after other programs, that starts an engine without a server."""
-    if not words[1:] or words[0].rpartition("/")[2] in SEARCHING:
+    if not words[1:] or words[0].rpartition("/")[2] in TEXT_PROGRAMS:
         return None
     for index, (word, after) in enumerate(pairwise(words)):
         command = ""

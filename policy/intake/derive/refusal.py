@@ -95,10 +95,7 @@ def _decode_context_refusal(decode: int, tensor: int, heads: int, kv_heads: int)
     if not kv_heads:
         return None
     if tensor <= kv_heads:
-        return (
-            f"decode context parallelism needs a tensor parallel size above its {kv_heads} KV heads, "
-            f"and that is {tensor}"
-        )
+        return f"decode context parallelism needs a tensor parallel size above its {kv_heads} KV heads, got {tensor}"
     if decode > tensor // kv_heads:
         return (
             f"a decode context parallel size of {decode} is above {tensor // kv_heads}, the tensor parallel size "
@@ -106,7 +103,7 @@ def _decode_context_refusal(decode: int, tensor: int, heads: int, kv_heads: int)
         )
     if (heads // kv_heads) % decode:
         return (
-            f"its {heads // kv_heads} query heads for a KV head cannot be divided by a decode context parallel size "
+            f"its {heads // kv_heads} query heads per KV head cannot be divided by a decode context parallel size "
             f"of {decode}"
         )
     return None

@@ -144,7 +144,7 @@ def _finish(draft: EngineDraft, service: ManifestNode) -> None:
             draft.add(ADDED, "--enable-prefix-caching")
     elif any(MODULE in word for word in draft.words):
         draft.note(
-            "Dynamo turns prefix caching on by default, and makes a `--kv-transfer-config` of `--connector`; "
+            "Dynamo turns prefix caching on by default, and turns `--connector` into a `--kv-transfer-config`; "
             "in a script this is not known"
         )
     draft.finish()

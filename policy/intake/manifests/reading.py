@@ -107,7 +107,7 @@ class ManifestReader:
         if self.copied > MAX_COPIED:
             self.fault_once(
                 node,
-                f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time",
+                f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time",
             )
         return self.copied <= MAX_COPIED
 

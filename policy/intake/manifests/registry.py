@@ -233,7 +233,7 @@ def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
         keys = _find_container(node.value)
         if keys is not None:
             container = node.below(keys)
-            why = f"the containers of the kind {quoted(kind)} are not read, and one may start vLLM; legal: "
+            why = f"the kind {quoted(kind)} is not supported, and one of its containers may start vLLM; legal: "
             node.reader.add(Container(container.path, problem=why + listed(KINDS)), container)
 
 

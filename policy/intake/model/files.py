@@ -85,7 +85,7 @@ def read_file(path: Path) -> bytes:
     except OSError as error:
         raise FileInvalid(f"cannot be read: {error.strerror or error}") from error
     if len(raw) > MAX_BYTES:
-        raise TooLarge(f"has more than {MAX_BYTES} bytes, the limit")
+        raise TooLarge(f"has more than {MAX_BYTES} bytes, which is the limit")
     return raw
 
 

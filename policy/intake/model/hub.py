@@ -86,7 +86,7 @@ class Hub:
             ValueError: ``companions`` has a name that is not in ``COMPANIONS``.
         """
         if not set(companions) <= set(COMPANIONS):
-            raise ValueError(f"of a model's files only {listed(COMPANIONS)} are read beside its configuration")
+            raise ValueError(f"expected companions from {listed(COMPANIONS)}, got {listed(companions)}")
         _check(name, revision)
         deadline = time.monotonic() + self.timeout
         query = (name, MAIN if revision is None else revision, tuple(dict.fromkeys(companions)))

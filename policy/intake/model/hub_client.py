@@ -63,7 +63,7 @@ def fetch(source: ModelSource, query: HubQuery, deadline: float) -> Outcome:
     if source.offline:
         name = quoted(query[0])
         return cached(source, query) or HubOffline(
-            f"the hub is not asked (`HF_HUB_OFFLINE`), and its cache does not have {name}; give its `config.json`"
+            f"the hub is offline (`HF_HUB_OFFLINE`), and its cache does not have {name}; give its `config.json`"
         )
     try:
         with _until(deadline):
@@ -149,7 +149,7 @@ class _Fetch:
     def _refusal(self, error: HfHubHTTPError | LocalEntryNotFoundError) -> HubFailed:
         reason = error if isinstance(error, HfHubHTTPError) else error.__cause__
         if isinstance(reason, FileMetadataError):
-            return HubUnreachable(f"{self.source} does not answer as a hub does; check `HF_ENDPOINT`, {INSTEAD}")
+            return HubUnreachable(f"{self.source} does not answer like a hub; check `HF_ENDPOINT`, {INSTEAD}")
         status = reason.response.status_code if isinstance(reason, HfHubHTTPError) else None
         if isinstance(reason, GatedRepoError):
             other = (
@@ -315,14 +315,18 @@ def _check(response: httpx.Response) -> None:
         if any(not legal.fullmatch(value) for value in response.headers.get_list(name)):
             raise HubUnreachable(f"the hub sends an invalid `{name}` header; check `HF_ENDPOINT`, {INSTEAD}")
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise HubUnreachable(f"the hub compresses files although it is asked not to; check `HF_ENDPOINT`, {INSTEAD}")
+        raise HubUnreachable(
+            f"the hub compresses files although the request forbids it; check `HF_ENDPOINT`, {INSTEAD}"
+        )
     length = response.headers.get("x-linked-size") or response.headers.get("content-length") or ""
     if length.isdecimal() and int(length[:20]) > MAX_BYTES:
         raise _too_large()
 
 
 def _too_large() -> HubTooLarge:
-    return HubTooLarge(f"the hub's file has more than {MAX_BYTES} bytes, the limit; give the model's `config.json`")
+    return HubTooLarge(
+        f"the hub's file has more than {MAX_BYTES} bytes, which is the limit; give the model's `config.json`"
+    )
 
 
 def _client() -> httpx.Client:

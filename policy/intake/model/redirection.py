@@ -20,7 +20,9 @@ def redirections(env: Mapping[str, str | None]) -> list[str]:
     found = []
     modelscope = env.get(MODELSCOPE, "")
     if env.get(REDIRECT, "") != "":
-        found.append(f"`{REDIRECT}` is set, so vLLM may load another model than the arguments name; {MAY_DIFFER}")
+        found.append(
+            f"`{REDIRECT}` is set, so vLLM may load a different model from the one in its arguments; {MAY_DIFFER}"
+        )
     if modelscope is None or modelscope.lower() == "true":
         found.append(f"`{MODELSCOPE}` is set, so vLLM loads models from ModelScope, not from the hub; {MAY_DIFFER}")
     return found

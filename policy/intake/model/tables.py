@@ -77,7 +77,7 @@ from policy.rules.releases import series
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MODELS: Final = Path(__file__).parent / "data"
+TABLES_FOLDER: Final = Path(__file__).parent / "data"
 VLLM_TABLES: Final = ("architectures", "constants", "convertors", "hooks", "out_of_tree", "previously", "vllm_configs")
 TRANSFORMERS_TABLES: Final = ("auto_models", "backend_models", "legacy_layer_types", "transformers_configs")
 NO_MODELS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -181,19 +181,19 @@ CLASS_FIELDS: Final = ("defaults", "formulas", "aliases", "parts", "text", "flat
 
 
 @cache
-def provenance(folder: Path = MODELS) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+def provenance(folder: Path = TABLES_FOLDER) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """The wheels from which the tables were generated: `vllm` and `transformers`, by release."""
     return msgspec.json.decode((folder / "releases.json").read_bytes(), type=dict[str, dict[str, dict[str, Any]]])
 
 
 @cache
-def releases(folder: Path = MODELS) -> tuple[str, ...]:
+def releases(folder: Path = TABLES_FOLDER) -> tuple[str, ...]:
     """The vLLM releases with tables, oldest first."""
     return tuple(sorted(provenance(folder)["vllm"], key=Version))
 
 
 @cache
-def tables(release: str, folder: Path = MODELS) -> Tables:
+def tables(release: str, folder: Path = TABLES_FOLDER) -> Tables:
     """The tables of a release, read on first use. Raises KeyError for a release without tables."""
     transformers = str(provenance(folder)["vllm"][release]["transformers"])
     vllm = {name: _table_at(folder, name, "vllm", release) for name in VLLM_TABLES}

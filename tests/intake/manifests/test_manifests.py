@@ -434,7 +434,7 @@ def test_a_container_in_an_object_that_is_not_read_is_an_engine_that_cannot_be_d
     (container,), faults = taken({"apiVersion": version, "kind": kind, **members})
     assert (path in container.path, container.problem.partition(",")[0], container.words, faults) == (
         True,
-        f"the containers of the kind `{kind}` are not read",
+        f"the kind `{kind}` is not supported",
         [],
         [],
     )
@@ -961,7 +961,7 @@ def test_variables_that_double_each_other_do_not_grow_without_end() -> None:
     containers, faults = taken(pod(command=["vllm", "serve"], env=env))
     assert sum(len(value or "") for value in containers[0].env.values()) <= MAX_COPIED + 64
     assert [fault.message for fault in faults] == [
-        f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"
+        f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
     ]
 
 
@@ -981,7 +981,7 @@ def test_a_config_map_is_not_copied_without_end() -> None:
     containers, faults = taken([config, {"apiVersion": "v1", "kind": "Pod", "spec": spec}])
     assert sum(len(each.env) + len(each.files) for each in containers) <= MAX_COPIED
     assert [fault.message for fault in faults] == [
-        f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"
+        f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
     ]
 
 
@@ -996,7 +996,7 @@ def test_shared_variables_and_runtimes_are_not_copied_without_end() -> None:
     stacks = {"servingEngineSpec": {"env": env, "modelSpec": [{"modelURL": "a/b"}] * 40}}
     for document in (stacks, [runtime, *[predictor(runtime="r")] * 40]):
         assert [fault.message for fault in taken(document)[1]] == [
-            f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"
+            f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
         ]
 
 
