@@ -350,7 +350,7 @@ class _CommandLineParser:
         self.unknown_words.append((word, place))
 
     def warn_of_expansions(self, patterns: set[int], words: Sequence[str], places: Sequence[str]) -> None:
-        """Record the words that may expand to several arguments, although each is parsed as one."""
+        """Warn of words that may expand to several arguments, and record them; each is parsed as one."""
         found = set(self.unknown_words)
         is_secret_flag = False
         for index, (word, place) in enumerate(zip(words, places, strict=True)):
@@ -468,7 +468,7 @@ class _CommandLineParser:
     # dotted options
 
     def read_dotted(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
-        """Collect `--option.key value`; `set_dotted` sets them all at the end."""
+        """Collect `--option.key value`, for `set_dotted` to set at the end."""
         word, place = words[at], places[at]
         name, equals, text = word.partition("=")
         following = at + 1
@@ -626,7 +626,7 @@ class _CommandLineParser:
         return at
 
     def report_unknown(self, key: str, shown: str, place: str) -> Flag | None:
-        """Report a flag that the release does not have, and return it as the nearest release with it defines it."""
+        """Report a flag that the release does not have, and return it from the nearest release that has it."""
         release = self.table.release
         other = in_other_release(key, release)
         if len(self.launch_errors) >= MAX_WARNINGS and other is not None:

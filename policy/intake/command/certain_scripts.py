@@ -1,7 +1,7 @@
 """Find constructs in a script that shells may interpret differently from our parser.
 
-A second pass over a script, which only names its first construct outside of a certain subset of the shell language. The
-subset is an allowlist, so an unforeseen construct is never certain. Not here: what a script does (`shell`).
+A second pass over a script, which only names its first construct that is not on an allowlist, so that an unforeseen
+construct is never considered certain. Not here: what a script does (`shell`).
 """
 
 from __future__ import annotations

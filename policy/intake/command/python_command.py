@@ -22,7 +22,7 @@ PYTHON_VALUES: Final = frozenset("cmWX")
 def python_command(
     words: list[str], places: list[str], own: dict[str, str | None], at: int, depth: int
 ) -> ServerCommand | UnreadableCommand | None:
-    """The server that Python, at ``at``, starts, or why that is not known; None if it starts another program.
+    """The server that the Python at ``at`` starts, or why that is not known; None if it starts another program.
 
     Without a file, Python reads its program from standard input, which only a script may provide (``depth`` above 0).
     """
@@ -64,7 +64,7 @@ def _python_option(word: str) -> tuple[str, str]:
 def _python_module(
     words: list[str], places: list[str], own: dict[str, str | None], start: int, at: int
 ) -> ServerCommand | UnreadableCommand | None:
-    """The server that the module of `-m`, at ``at``, starts."""
+    """The server that the module of the `-m` at ``at`` starts."""
     _, attached = _python_option(words[at])
     named = at if attached else at + 1
     if named == len(words):

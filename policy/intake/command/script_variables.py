@@ -180,22 +180,22 @@ class ScriptVariables(Struct):
             self.environment[name] = value if is_passed_on else None
 
     def forget(self, names: Iterable[str]) -> None:
-        """Make variables unknown."""
+        """Mark variables as unknown."""
         for name in names:
             self.assign(name, None)
 
     def forget_assigned(self, text: str) -> None:
-        """Make the variables unknown that arithmetic in ``text`` assigns."""
+        """Mark the variables that arithmetic in ``text`` assigns as unknown."""
         for found in ARITHMETIC_ASSIGNMENT.finditer(text):
             self.assign(found.group(1) or found.group(2), None)
 
     def forget_ending(self, text: str) -> None:
-        """Make the variables unknown whose names end ``text``, such as an option with its value: `-aNAME`."""
+        """Mark the variables whose names end ``text`` as unknown, as in an option with its value: `-aNAME`."""
         self.budget.copy(len(self.values) + len(self.outer))
         self.forget([name for name in {*self.values, *self.outer} if text.endswith(name)])
 
     def forget_doubtful(self) -> None:
-        """Make the variables unknown that conditional commands of the chain set."""
+        """Mark the variables that conditional commands of the chain set as unknown."""
         if not self.chain.doubtful:
             return
         names, self.chain.doubtful = self.chain.doubtful, []
@@ -203,7 +203,7 @@ class ScriptVariables(Struct):
         self.forget(names)
 
     def forget_set_in_functions(self) -> None:
-        """Make the variables unknown that functions set."""
+        """Mark the variables that functions set as unknown."""
         self.budget.copy(len(self.set_in_functions))
         self.forget(sorted(self.set_in_functions))
 
@@ -227,7 +227,7 @@ class ScriptVariables(Struct):
         self.not_exported.add(name)
 
     def unset(self, name: str) -> None:
-        """Make a variable unknown, and no longer certain to be exported."""
+        """Mark a variable as unknown, and as no longer certain to be exported."""
         self.assign(name, None)
         self.not_exported.add(name)
 
@@ -271,7 +271,7 @@ class ScriptVariables(Struct):
         ]
 
     def doubt_exports_since(self, before: VariablesSnapshot) -> None:
-        """Make the exports since then uncertain."""
+        """Mark the exports since ``before`` as uncertain."""
         self.perhaps_exported |= self.exported - before.exported
 
     def _copy_environment(self) -> None:

@@ -50,7 +50,7 @@ class ShellBuiltins(Struct):
     def read_effects(
         self, words: Sequence[str], assignments: Mapping[str, str | None], *, is_in_subshell: bool
     ) -> None:
-        """Make what a command or loop sets unknown, and doubt the script if it may change more.
+        """Mark what a command or loop sets as unknown, and doubt the script if it may change more.
 
         A command that ``is_in_subshell`` runs in a subshell.
         """
@@ -95,7 +95,7 @@ class ShellBuiltins(Struct):
         return words[0] in SUCCESSFUL_COMMANDS or (words[0] in DECLARATIONS and words[0] != "local" and is_declared)
 
     def _forget_set(self, words: Sequence[str]) -> None:
-        """Make the variables unknown that a command or a loop sets."""
+        """Mark the variables that a command or a loop sets as unknown."""
         self.variables.forget(IMPLICIT_VARIABLES.get(words[0], ()))
         has_options = words[1:2] and words[1].startswith("-")
         if words[0] == "let":

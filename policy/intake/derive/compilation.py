@@ -74,7 +74,7 @@ class Compilation(Struct):
                 self.mode_from,
             )
 
-    def show(self, derived: Provenance) -> None:
+    def set_facts(self, derived: Provenance) -> None:
         """Set the three facts to the current values, or to vLLM's defaults."""
         derived.facts[MODE] = self.mode or "VLLM_COMPILE", self.mode_from
         derived.facts[GRAPH] = self.graph or "FULL_AND_PIECEWISE", self.graph_from
@@ -145,10 +145,10 @@ def derive_compilation(
     _apply_platform(compilation, options, env, platform, series)
     if series >= (0, 30):
         compilation.fit_graph(series)
-    compilation.show(derived)
+    compilation.set_facts(derived)
     if series >= (0, 32) and compilation.mode == "STOCK_TORCH_COMPILE" and compilation.graph != "NONE" and runs_on_v2():
         compilation.set_graph("NONE", compilation.mode_from)
-        compilation.show(derived)
+        compilation.set_facts(derived)
 
 
 def split_graph(

@@ -116,7 +116,7 @@ def derive(
     compilation = read_compilation(options)
 
     def runs_on_v2() -> bool:
-        compilation.show(derived)
+        compilation.set_facts(derived)
         return rules(derived)[0] == "v2"
 
     derived.refusal = refusal(derived, target, bool(options.get("enable_expert_parallel")), tables)
@@ -125,7 +125,7 @@ def derive(
             bool(options.get("async_scheduling")),
             options.place("async_scheduling"),
         )
-        compilation.show(derived)
+        compilation.set_facts(derived)
         return derived
     if platform == "cpu":
         derive_on_cpu(derived, env, series)
