@@ -33,7 +33,7 @@ from policy.errors import RequestFault, RequestInvalid
 from policy.facts.facts import defaults
 from policy.facts.vocabulary import VARIABLE, VARIABLE_INDEX
 from policy.fastpath.response_encoder import ResponseEncoder
-from policy.intake.assumptions import assumed_of
+from policy.intake.assumptions import find_assumptions
 from policy.intake.command.expansion import EXHAUSTED, current_expansion
 from policy.intake.intake import derive_facts, facts_with_origin, no_models
 from policy.rules.catalogue import no_pause
@@ -386,7 +386,7 @@ class Policy:
                 found = self._evaluate_other(replace(request, deployment=other), result.today)
                 return (None, False) if found is None else (found.evaluation.ruling.runner, found.starts)
 
-            assumed = assumed_of(request.deployment, actual, decide)
+            assumed = find_assumptions(request.deployment, actual, decide)
         lifted = self._lifted_in(result)
         return replace(
             decision,

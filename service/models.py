@@ -41,7 +41,7 @@ class HubModels:
 
     def find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
         """A model's ``config.json`` and files, if they were fetched recently."""
-        found = self._hub.kept(name) if self._hub is not None else None
+        found = self._hub.cached_files(name) if self._hub is not None else None
         return (found.config, found.files) if found is not None else None
 
     async def fetch(self, names: Sequence[str], ends: float | None, caller: str) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""Derive facts from deployments as users write them, and from tables of models, without running vLLM."""
+"""Derive facts from deployments and model tables, without running vLLM."""

@@ -1,7 +1,7 @@
-"""The values that a deployment does not state: the platform, Triton, plugins, variables.
+"""The assumptions about what a deployment does not state: the platform, Triton, plugins, variables.
 
-Each is listed as assumed, with the other values that would change the decision. To find those, the deployment is
-decided again with each other value stated.
+Each assumed value is listed with the other values that would change the decision. To find them, the deployment is
+decided again with each other value.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SOME_PLUGIN: Final = "another"
 RUNNER_VARIABLE: Final = VARIABLES[0]
 
 
-def assumed_of(
+def find_assumptions(
     deployment: Deployment, answer: tuple[str | None, bool], decide: Callable[[Deployment], tuple[str | None, bool]]
 ) -> list[Assumption]:
-    """The assumptions of a deployment; ``decide`` decides another deployment. Both results are (runner, starts)."""
+    """The assumptions about a deployment. ``answer`` is its decision, ``decide`` decides variants: (runner, starts)."""
     found = []
-    for fact, assumed, why, others in _open(deployment):
+    for fact, assumed, why, others in _assumed_values(deployment):
         answers = {label: decide(other) for label, other in others.items()}
         found.append(
             Assumption(
@@ -40,8 +40,8 @@ def assumed_of(
     return found
 
 
-def _open(deployment: Deployment) -> Iterator[tuple[str, Any, str, dict[str, Deployment]]]:
-    """The open values, as (fact, assumed value, why, the deployments that state another value)."""
+def _assumed_values(deployment: Deployment) -> Iterator[tuple[str, Any, str, dict[str, Deployment]]]:
+    """The assumed values, as (fact, value, why it is assumed, deployments with another value)."""
     environment = deployment.environment
     if "platform" not in environment.stated:
         others = {

@@ -1,6 +1,6 @@
-"""The types of a deployment before its facts: a container of a manifest, a command line, the options it sets.
+"""The types of a deployment before its facts: a manifest's container, a command line, the options it sets.
 
-``launcher`` and ``arguments`` make them from what users write, ``manifests`` from what controllers write.
+``launcher`` and ``arguments`` create them from command lines, ``manifests`` from manifests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from policy.intake.provenance import DEFAULT
 
 
 class Installation(Struct, frozen=True, gc=False):
-    """Another vLLM than that of the image: its version, None if that is not known, and what makes it run.
+    """A vLLM that runs instead of the image's: its version, None if unknown, and why it runs.
 
     ``cause`` is a clause for messages, such as "`pip install` installs vLLM 0.33.0 before the start".
     """
@@ -26,14 +26,13 @@ class Container(Struct, frozen=True):
     """One vLLM engine that a manifest would start, as the manifest states it.
 
     ``words`` is the whole command, with the entry point if the manifest states one. ``places`` has the place of each
-    word, or who added it: ``args[3]``, ``vllmConfig.tensorParallelSize``, ``added by KServe``. A variable whose value
-    is not in the manifest is ``None``. ``models`` maps a path that the controller mounts a model at (``/mnt/models``)
-    to the model's own name. ``files`` has the text of files in the manifest itself, by the path at which the engine
-    would read them. ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, and
-    ``unversioned`` why the image does not have a version. ``installation`` is another vLLM than the image's that
-    something before the command installs. ``has_hidden_variables`` says that there may be variables whose names the
-    manifest does not show. ``notes`` are warnings for the user. ``problem`` says why the engine cannot be decided; such
-    an engine may have no words.
+    word, or what added it: ``args[3]``, ``vllmConfig.tensorParallelSize``, ``added by KServe``. A variable whose value
+    is not in the manifest is ``None``. ``models`` maps the path at which the controller mounts a model
+    (``/mnt/models``) to the model's name. ``files`` maps the paths of files that the manifest contains to their texts.
+    ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, and ``unversioned`` why the
+    image has no version. ``installation`` is the vLLM that is installed before the command runs, if it is not the
+    image's. ``has_hidden_variables``: whether there may be variables whose names the manifest does not show. ``notes``
+    are warnings for the user. ``problem`` says why no decision is possible; such an engine may have no words.
     """
 
     path: str
@@ -53,12 +52,12 @@ class Container(Struct, frozen=True):
 
 
 class CommandLine(Struct, frozen=True):
-    """The words that vLLM's own parser gets, each with its place, and the variables that the command sets for it.
+    """The words that vLLM's own parser gets, with their places, and the variables that the command sets for it.
 
     ``env`` has only what the command line itself sets (``A=b vllm serve …``, ``export A=b``). A value of ``None`` is
-    unknown. ``serve`` says that the words follow ``vllm serve``, so that the first positional word may be the model.
-    ``doubts`` says why vLLM may get other words or variables, or may be started again with others.
-    ``installation`` is another vLLM that they are for than that of the image.
+    unknown. ``serve``: whether the words follow ``vllm serve``, so that the first positional word may be the model.
+    ``doubts`` says why vLLM may get other words or variables, or may be started again with others. ``installation`` is
+    the vLLM that runs instead of the image's, if any.
     """
 
     words: list[str] = []
@@ -71,14 +70,14 @@ class CommandLine(Struct, frozen=True):
 
 
 class ParsedOptions(Struct, frozen=True):
-    """The options that a command line sets, by their names in vLLM's ``EngineArgs``, with the place of each.
+    """The options that a command line sets, by their names in vLLM's ``EngineArgs``, with their places.
 
     ``values`` has only the given options (the last one wins, as in vLLM), typed: a flag's ``bool``, ``int``, ``float``,
     text, list, or the object of a JSON option, with its dotted options merged as the release does. ``places`` has the
     place of each option, and that of a dotted one under ``option.key``. ``ignored`` has the arguments that no fact
-    depends on, as written. ``unknown_words`` has each argument that may be any flag, with its place: a whole argument
-    whose value is not known, which is ignored, and one that may be several, which is read as one.
-    ``launch_errors`` says why the release's parser refuses the command line.
+    depends on, as written. ``unknown_words`` has each argument that may be any flag, with its place: one whose whole
+    text is unknown, which is ignored, and one that may be several, which is parsed as one. ``launch_errors`` says why
+    the release's parser rejects the command line.
     """
 
     values: dict[str, Any] = {}

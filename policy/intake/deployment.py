@@ -1,6 +1,6 @@
-"""A deployment as users write it: arguments, variables, models' configurations, files, and what no manifest shows.
+"""A deployment as a request states it: arguments, variables, model configurations, files and environment.
 
-Reads the fields of ``deployment`` and ``environment``, and reports every fault in their shape with its JSON pointer.
+Reads the fields of ``deployment`` and ``environment``, and reports every invalid one with its JSON pointer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_PLUGINS: Final = 256
 
 
 class Platform(StrEnum):
-    """The platform that an engine runs on, as vLLM names it."""
+    """The platform of an engine, by vLLM's name."""
 
     CUDA = "cuda"
     ROCM = "rocm"
@@ -42,9 +42,9 @@ PLATFORMS: Final = tuple(map(str, Platform))
 
 
 class Environment(Struct, frozen=True):
-    """The engine's environment, which no manifest shows; ``stated`` names the values given, the rest is assumed.
+    """The engine's environment, which no manifest states. ``stated`` names the given values; the rest is assumed.
 
-    With ``by_image`` the platform is that of the container's image.
+    ``by_image``: whether the platform is that of the container's image.
     """
 
     platform: str = "cuda"
@@ -54,31 +54,31 @@ class Environment(Struct, frozen=True):
     by_image: bool = False
 
     def origin(self, name: str) -> str:
-        """Where a value came from."""
+        """The origin of a value."""
         if self.by_image and name == "platform":
             return IMAGE
         return f"environment.{name}" if name in self.stated else ASSUMED
 
 
 def on_platform(environment: Environment, platform: str) -> Environment:
-    """The environment on another platform, with that platform's default for Triton."""
+    """The environment with another platform, and that platform's default for Triton."""
     triton = environment.has_triton if "has_triton" in environment.stated else platform != "cpu"
     return replace(environment, platform=platform, has_triton=triton)
 
 
-def by_image(environment: Environment, platform: str) -> Environment:
-    """The environment on the platform of the container's image."""
+def with_image_platform(environment: Environment, platform: str) -> Environment:
+    """The environment with the platform of the container's image."""
     return replace(on_platform(environment, platform), stated=environment.stated | {"platform"}, by_image=True)
 
 
 class Deployment(Struct, frozen=True):
     """One engine to be started.
 
-    ``args`` are words, or one text as typed in a shell. ``places`` has the place of each word if it is not its index. A
-    variable of ``None`` has an unknown value. ``names`` maps a path that a model is mounted at to the model's own name.
+    ``args`` are words, or one text as typed in a shell. ``places`` has the place of each word, if it is not its index.
+    A variable of ``None`` has an unknown value. ``names`` maps the path where a model is mounted to the model's name.
     ``models_at`` is the pointer of the request's configurations, ``None`` if it cannot have any. ``notes`` are warnings
-    that came with it. ``installation`` is a vLLM that something before the command installs. With
-    ``has_hidden_variables`` there may be variables whose names are not shown.
+    from the manifest. ``installation`` is the vLLM that is installed before the command runs, if any.
+    ``has_hidden_variables``: whether there may be variables with unknown names.
     """
 
     args: list[str] | str
@@ -95,7 +95,7 @@ class Deployment(Struct, frozen=True):
 
 
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:
-    """Read a deployment's document; its faults are added to ``faults``."""
+    """Parse a deployment, and append its faults to ``faults``."""
     if type(document) is not dict:
         faults.append(
             RequestFault(
@@ -118,7 +118,7 @@ def read_deployment(document: object, pointer: str, faults: list[RequestFault]) 
 
 
 def unknown_fields(document: dict[str, Any], fields: tuple[str, ...], pointer: str) -> list[RequestFault]:
-    """A fault for each field that the object does not have."""
+    """A fault for each key that is not a field of the object."""
     unknown = [key for key in document if key not in fields]
     return [
         RequestFault(at(pointer, key), f"unknown field {quoted(key)}; legal: {listed(fields)}{nearest(key, fields)}")
@@ -170,12 +170,12 @@ def _read_texts(
 
 
 def _shown(value: object, name: object) -> str:
-    """A value for a message, unless its name is a secret's."""
+    """A value as a message shows it, unless its name is a secret's."""
     return "a value that is not shown" if isinstance(name, str) and is_secret(name) else quoted(value)
 
 
 def read_model_configs(document: object, pointer: str, faults: list[RequestFault]) -> dict[str, dict[str, Any]]:
-    """The ``config.json`` of each model, by the name that the arguments give it."""
+    """The ``config.json`` of each model, by its name in the arguments."""
     if document is None:
         return {}
     if type(document) is not dict:
@@ -202,7 +202,7 @@ def read_model_configs(document: object, pointer: str, faults: list[RequestFault
 
 
 def read_environment(document: object, pointer: str, faults: list[RequestFault]) -> Environment:
-    """Read a deployment's ``environment``, which no manifest shows; missing values are assumed."""
+    """Parse a deployment's ``environment``; missing values are assumed."""
     if document is None:
         return Environment()
     if type(document) is not dict:

@@ -1,7 +1,7 @@
-"""Derive the facts of a deployment, each with its origin: the entry point for what users and controllers write.
+"""Derive the facts of a deployment, each with its origin: the entry point of this package.
 
-Runs the steps in order: arguments, models' configurations, derivation, facts. Raises the error for a model without a
-``config.json``.
+Runs the steps in order: arguments, model configurations, derivation, facts. Raises the error for a model whose
+``config.json`` is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from policy.decision.decision import DerivedFact
 from policy.errors import MAX_FAULTS, Remedy, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, to_json
 from policy.facts.vocabulary import INDEX, ancestors
-from policy.intake.command.arguments import below, read_options
+from policy.intake.command.arguments import read_options, word_pointer
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
@@ -26,10 +26,10 @@ from policy.intake.derive.speculation import (
     SPECULATORS,
     Speculation,
     draft_model,
-    fault_of,
     needs_draft,
     read_speculation,
-    speculators_of,
+    read_speculators,
+    speculation_fault,
 )
 from policy.intake.model.pooling import PoolingUnreadable
 from policy.intake.model.redirection import redirections
@@ -50,20 +50,20 @@ if TYPE_CHECKING:
     from policy.intake.model.target import Target
 
 MODEL_CONFIG_NEEDED: Final = "model-config-needed"
-BELOW: Final = tuple((name, index, ancestors(name)) for name, index in INDEX.items())
+FACT_ANCESTORS: Final = tuple((name, index, ancestors(name)) for name, index in INDEX.items())
 """Each fact's name, its index in the row, and the objects that contain it."""
 PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
 MODELS: Final = "model_configs/"
 MAX_NAME: Final = 1024
 MAX_SHOWN: Final = 8
-"""The maximum number of given models in a message."""
+"""The most given models that a message lists."""
 DEFAULT_MODEL: Final = "Qwen/Qwen3-0.6B"
-"""The model that every release serves if none is named."""
+"""The model that every release serves by default."""
 
 
 Find: TypeAlias = "Callable[[str], tuple[Mapping[str, Any], Mapping[str, str]] | None]"
-"""Returns a model's ``config.json`` and its other files by their names in its folder, or ``None``."""
+"""Returns a model's ``config.json`` and its other files by name, or ``None`` if it is not found."""
 
 
 def no_models(_: str) -> None:
@@ -71,15 +71,15 @@ def no_models(_: str) -> None:
 
 
 class IntakeResult(Struct, frozen=True):
-    """The facts of a deployment, their origins, the arguments that decide nothing, and warnings for the user.
+    """The facts of a deployment with their origins, the arguments that no fact depends on, and warnings for the user.
 
-    ``launch_errors`` says why vLLM's parser or its configuration classes end the start. ``installation`` is another
-    vLLM than that of the image.
+    ``launch_errors`` says why vLLM's parser or its configuration classes abort the start. ``installation`` is the vLLM
+    that runs instead of the image's, if any.
 
-    ``found`` has the models that ``Find`` returned; each may be a different one next time. ``unknown_words`` has the
-    arguments that may be any flag, each with its place: those that are unknown as a whole are ignored.
-    ``unknown_variables`` has the variables of unknown value that facts depend on: the facts are derived as if they were
-    not there. ``doubts`` says why vLLM may get other arguments or variables than those that are read.
+    ``found`` has the models that ``Find`` returned; it may return others next time. ``unknown_words`` has the arguments
+    that may be any flag, with their places: those whose whole text is unknown are ignored. ``unknown_variables`` has
+    the variables with unknown values that facts depend on, which are treated as unset. ``doubts`` says why vLLM may get
+    other arguments or variables than those parsed.
     """
 
     facts: Facts
@@ -95,7 +95,7 @@ class IntakeResult(Struct, frozen=True):
 
 
 class ModelConfigNeeded(RequestInvalid):
-    """The ``config.json`` of some models is not given; ``names`` are the models."""
+    """The ``config.json`` of some models is missing; ``names`` are the models."""
 
     def __init__(self, names: list[str], faults: list[RequestFault]) -> None:
         self.names = names
@@ -109,14 +109,14 @@ def derive_facts(
     rules: Callable[[Facts], tuple[str | None, bool]],
     find: Find = no_models,
 ) -> IntakeResult:
-    """The facts of a deployment in a release.
+    """Derive the facts of a deployment in a release.
 
-    ``rules`` returns the release's own decision for facts: the runner, and whether it starts. ``find`` looks for a
-    model that the deployment does not include.
+    ``rules`` returns the release's own decision for facts: the runner, and whether it starts. ``find`` finds a model
+    that the deployment does not include.
 
     Raises:
-        ModelConfigNeeded: a model's ``config.json`` is not given.
-        RequestInvalid: with every other fault.
+        ModelConfigNeeded: a model's ``config.json`` is missing.
+        RequestInvalid: the deployment has other faults.
     """
     faults: list[RequestFault] = []
     command = _command(deployment, faults, f"{pointer}/args")
@@ -143,7 +143,7 @@ def _derive(
     find: Find,
     faults: list[RequestFault],
 ) -> IntakeResult:
-    """``derive_facts`` for a command line that was read with ``faults``; messages may have values of variables."""
+    """Derive the facts for a parsed command line and its ``faults``; messages may contain values of variables."""
     known = tables(release)
     options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
     if faults:
@@ -169,7 +169,7 @@ def _derive(
     unknown_variables: list[str] = [name for name in VARIABLES if name in variables and name not in env]
     launch_errors = options.launch_errors
     if derived.refusal is not None:
-        # an argument that is not known may set other sizes
+        # an unknown argument may set other sizes
         is_certain = not (options.unknown_words or command.doubts)
         (launch_errors if is_certain else warnings).append(f"vLLM refuses this configuration: {derived.refusal}")
     return IntakeResult(
@@ -187,15 +187,15 @@ def _derive(
 
 
 def require_known_values(result: IntakeResult, pointer: str) -> None:
-    """Check that every argument and every variable that facts depend on is known; ``pointer`` is the deployment's.
+    """Check that all arguments and variables that facts depend on are known; ``pointer`` is the deployment's.
 
     Raises:
-        RequestInvalid: the value of a whole argument is not known, so it may be any flag, or that of a variable, or
-            vLLM may get other arguments or variables for another reason.
+        RequestInvalid: an argument may be any flag, a variable's value is unknown, or vLLM may get other arguments or
+            variables for another reason.
     """
     faults = [
         RequestFault(
-            below(f"{pointer}/args", place),
+            word_pointer(f"{pointer}/args", place),
             f"the value of the argument {quoted(word)} ({place}) is not known, and it may be any flag; write the "
             "argument itself, or set the variable",
         )
@@ -219,10 +219,10 @@ def require_known_values(result: IntakeResult, pointer: str) -> None:
 def _read_models(
     deployment: Deployment, options: ParsedOptions, models: _ModelLookup, known: Tables, pointer: str
 ) -> tuple[Target, Speculation | None]:
-    """The served model, which a *speculators* repository may replace, and the requested speculative decoding."""
+    """The served model, which a *speculators* repository may replace, and the speculative decoding."""
     name = str(options.get("model") or DEFAULT_MODEL).rstrip("/")
     speculation = read_speculation(options)
-    if speculation is not None and (message := fault_of(speculation)):
+    if speculation is not None and (message := speculation_fault(speculation)):
         raise RequestInvalid(
             [
                 RequestFault(
@@ -231,23 +231,23 @@ def _read_models(
             ]
         )
     config = models.config(name)
-    found = speculators_of(config, known)
+    found = read_speculators(config, known)
     if found is not None:
         speculation = _merge_speculators(found[1], name, speculation, known)
         name = found[0]
         config = models.config(name)
-    described = str(options.get("hf_config_path") or name).rstrip("/")
-    if described != name:
-        config = models.config(described)
+    config_name = str(options.get("hf_config_path") or name).rstrip("/")
+    if config_name != name:
+        config = models.config(config_name)
     _require_draft(speculation, name, known, models)
     models.check()
     try:
         return read_target(
-            name, described, config, options, models.files, known, deployment.environment.platform
+            name, config_name, config, options, models.files, known, deployment.environment.platform
         ), speculation
     except Unsupported as error:
         fault = RequestFault(
-            _pointer_of_model(described, deployment, pointer), f"vLLM {known.release} refuses this model: {error}"
+            _pointer_of_model(config_name, deployment, pointer), f"vLLM {known.release} refuses this model: {error}"
         )
         raise RequestInvalid([fault], UNSUPPORTED_MODEL) from error
     except PoolingUnreadable as error:
@@ -255,19 +255,19 @@ def _read_models(
 
 
 def _pointer_of(origin: str, deployment: Deployment, pointer: str) -> str:
-    """The JSON pointer of a fact's origin: a word, a variable, a model's configuration."""
+    """The JSON pointer of a fact's origin: a word, a variable or a model's configuration."""
     of_model = origin.removeprefix(MODELS)
     if of_model != origin:
         names = [name for name in deployment.model_configs if f"{of_model}/".startswith(f"{name}/")]
         return _pointer_of_model(max(names, key=len), deployment, pointer) if names else pointer
     variable = origin.removeprefix("env.")
-    return below(f"{pointer}/args", origin) if variable == origin else at(f"{pointer}/env", variable)
+    return word_pointer(f"{pointer}/args", origin) if variable == origin else at(f"{pointer}/env", variable)
 
 
 def _pointer_of_model(name: str, deployment: Deployment, pointer: str) -> str:
-    """The JSON pointer of a model's configuration, or of the deployment if it cannot have configurations.
+    """The JSON pointer of a model's configuration, or of the deployment if it cannot have any.
 
-    A name with a password in it is left out.
+    A name that contains a password is left out.
     """
     if deployment.models_at is None:
         return pointer
@@ -285,17 +285,17 @@ def _command(deployment: Deployment, faults: list[RequestFault], pointer: str) -
 
 
 def facts_with_origin(result: IntakeResult) -> dict[str, DerivedFact]:
-    """Every fact with its origin, as the answer shows it, except facts below an object that is absent."""
+    """Every fact with its origin, as the answer shows it, except facts below an absent object."""
     row, facts, later = result.facts.row, result.derived.facts, result.derived.later
     return {
         name: DerivedFact(*later[name]) if name in later else DerivedFact(to_json(row[index]), facts[name][1])
-        for name, index, above in BELOW
+        for name, index, above in FACT_ANCESTORS
         if all(facts[each][0] for each in above)
     }
 
 
 class _ModelLookup:
-    """The models' configurations, given or found, and the names of those that are missing."""
+    """The given and found configurations of models, and the names of missing ones."""
 
     def __init__(self, deployment: Deployment, find: Find, pointer: str) -> None:
         self.files: Mapping[str, str] = deployment.files
@@ -308,7 +308,7 @@ class _ModelLookup:
         self._missing: list[str] = []
 
     def config(self, name: str) -> Mapping[str, Any]:
-        """A model's configuration; if it is missing, this is noted and the result is empty.
+        """A model's configuration; if it is missing, records its name and returns an empty one.
 
         Raises:
             RequestInvalid: the name is too long; it is repeated in the origin of every fact.
@@ -331,7 +331,7 @@ class _ModelLookup:
         return found
 
     def known(self, name: str) -> Mapping[str, Any] | None:
-        """The configuration of a model, or ``None`` if it is missing."""
+        """A model's configuration, or ``None`` if it is missing."""
         name = name.rstrip("/")
         own = self._names.get(name, name)
         for known in (self._configs, self._found):
@@ -347,10 +347,10 @@ class _ModelLookup:
         return self._found[own]
 
     def check(self) -> None:
-        """Check that no needed configuration is missing.
+        """Check that no configuration is missing.
 
         Raises:
-            ModelConfigNeeded: with the names of the models whose configuration is missing.
+            ModelConfigNeeded: configurations are missing.
         """
         if self._missing:
             raise ModelConfigNeeded(self._missing, [self._needed(name) for name in self._missing])
@@ -369,7 +369,7 @@ class _ModelLookup:
 def _merge_speculators(
     settings: dict[str, Any], model: str, speculation: Speculation | None, known: Tables
 ) -> Speculation:
-    """The speculative decoding of a *speculators* repository; from 0.29 on, the command line's is merged into it."""
+    """The speculative decoding of a *speculators* repository, merged with the command line's from 0.29 on."""
     stated = speculation.keys if speculation is not None and known.series >= (0, 29) else {}
     return Speculation(
         {**settings, **stated, "method": settings["method"], "model": model}, f"model_configs/{model}/{SPECULATORS}"

@@ -1,6 +1,6 @@
-"""Find a model that a deployment does not include, for the command line only.
+"""Find the models that a deployment does not include, for the command line only.
 
-It is looked for in the files that flags name, then in a local folder, then on the hub.
+Looks in the files that flags name, then in a local folder, then on the hub.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HUB_SECONDS: Final = 10.0
 
 
 class ModelFinder:
-    """The models that can be found; each is read once."""
+    """Finds models and caches them."""
 
     def __init__(self, named: Mapping[str, Path], *, hub: bool) -> None:
         """``named`` maps a model's name to the file or folder of its configuration.
@@ -39,7 +39,7 @@ class ModelFinder:
         """A model's ``config.json`` and its other files; ``None`` if it is not found.
 
         Raises:
-            RequestInvalid: of the kind ``model-config-needed``, if it cannot be read or the hub refuses it.
+            RequestInvalid: it cannot be read or fetched; the kind is ``model-config-needed``.
         """
         if name not in self._found:
             self._found[name] = self._find(name)

@@ -1,6 +1,6 @@
-"""The derived facts of a deployment: the value of each, and its origin.
+"""The derived facts of a deployment, each with its value and its origin.
 
-The modules of the derivation fill it in, in the order in which vLLM sets the values.
+The modules in `derive` fill it in the order in which vLLM sets the values.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ IMAGE: Final = "image"
 class Provenance(Struct):
     """Facts by name, each with its origin.
 
-    An origin is an argument's place, a variable, a config's field, ``default``, ``image`` or ``assumed``.
+    An origin is an argument's place, a variable, a field of a configuration, ``default``, ``image`` or ``assumed``.
 
-    ``later`` has the values that vLLM sets after the runner is chosen, with their origins. The engine runs with them,
-    and the rules never see them. ``refusal`` says why vLLM's configuration classes end the start.
+    ``later`` has the values that vLLM sets after it has chosen the runner, with their origins. The engine runs with
+    them; the rules never see them. ``refusal`` says why vLLM's configuration classes abort the start.
     """
 
     facts: dict[str, tuple[Any, str]] = {}

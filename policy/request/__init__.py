@@ -1,1 +1,1 @@
-"""A request, and a manifest as one request for each engine in it."""
+"""Requests for a decision, and the conversion of a manifest to a request for each of its engines."""

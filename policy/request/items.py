@@ -1,4 +1,4 @@
-"""The answer to a manifest: for each engine in it the object it belongs to, and its decision or the problem with it."""
+"""The answer to a manifest: the decision for each of its engines, or the problem with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from policy.request.request import Manifest
 
 MAX_NAME: Final = 253
-"""Characters of a name in Kubernetes (RFC 1123); a longer one is left out, as each engine repeats it."""
+"""The maximum length of a name in Kubernetes (RFC 1123); longer ones are left out, as each engine repeats them."""
 
 
 class ManifestDecision(Struct, frozen=True):
@@ -32,7 +32,7 @@ class ManifestDecision(Struct, frozen=True):
 
     @property
     def outcome(self) -> Decision | Problem:
-        """The decision or the problem: exactly one of the two is set."""
+        """The decision or the problem, exactly one of which is set."""
         return self.problem if isinstance(self.decision, UnsetType) else self.decision  # type: ignore[return-value]  # see above
 
 
@@ -43,7 +43,7 @@ class ManifestDecisions(Struct, frozen=True):
 
 
 def item_of(manifest: Manifest, path: str, answer: Decision | Problem) -> ManifestDecision:
-    """The item for an engine at a path such as ``items[3].spec``."""
+    """The item of the answer for the engine at a path such as ``items[3].spec``."""
     kind = namespace = name = None
     for value in values_along(manifest.document, path):
         if isinstance(value, dict) and isinstance(value.get("kind"), str):

@@ -1,7 +1,7 @@
-"""A manifest → a request for each vLLM container in it.
+"""Convert a manifest to a request for each of its vLLM containers.
 
-Owns the choice of the release for a container: one that overrides, its image's, else the request's, else the default
-with a warning. Owns the choice of its platform: the request's, else its image's, else the default.
+Chooses each container's release: one that overrides, else its image's, else the request's, else the default with a
+warning. Chooses its platform: the request's, else its image's, else the default.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from policy.errors import INVALID_REQUEST, Remedy, RequestFault, RequestInvalid
-from policy.intake.deployment import Deployment, by_image
+from policy.intake.deployment import Deployment, with_image_platform
 from policy.intake.manifests import images, read_manifest
 from policy.messages import quoted
 from policy.pointer import at, walk_path
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 MAX_SHARED: Final = 32 << 20
-"""Bytes of configurations times containers of a manifest: each container is decided with all configurations."""
+"""The maximum size of a manifest's configurations in bytes, times its containers, as each is decided with all."""
 
 
 def requests_of(
     manifest: Manifest, releases: Releases, remedies: Remedies = REMEDIES
 ) -> list[tuple[str, Request | RequestInvalid]]:
-    """Each container's path in the manifest, with its request or with the error that prevents one.
+    """Each container's path in the manifest, with its request or an error.
 
-    Notes on it have the ``remedies`` of the interface.
+    Notes contain the ``remedies`` of the interface.
 
     Raises:
         RequestInvalid: the manifest itself cannot be read.
@@ -61,8 +61,8 @@ def containers_of(manifest: Manifest) -> list[Container]:
         faults.append(
             RequestFault(
                 manifest.models_at or manifest.request.pointer,
-                f"{len(containers)} vLLM containers with {size} characters of models' configurations are more than is "
-                "read at a time; give fewer containers, or only the models that they serve",
+                f"{len(containers)} vLLM containers with {size} characters of model configurations exceed the limit; "
+                "give fewer containers, or only the models that they serve",
             )
         )
     if faults:
@@ -89,7 +89,7 @@ def request_of(
         version = container.vllm_version
         if manifest.stated and version != base.vllm_version:
             why = f": {container.version_cause}" if container.version_cause else ", which the image has"
-            notes.append(f"decided for vLLM {version}{why}; the request says {base.vllm_version}")
+            notes.append(f"decided for vLLM {version}{why}; the request states {base.vllm_version}")
         try:
             release = releases.resolve(version, nearest=manifest.nearest)
         except (UnknownRelease, InvalidVersion) as error:
@@ -119,27 +119,27 @@ def request_of(
 
 
 def _environment_of(container: Container, environment: Environment, notes: list[str]) -> Environment:
-    """The environment of a container: the request's, on the platform of the image unless the request states one."""
+    """The environment of a container: the request's, with the platform of the image if the request states none."""
     platform = images.platform(container.image)
     if platform is None:
         return environment
     if "platform" not in environment.stated:
-        return by_image(environment, platform)
+        return with_image_platform(environment, platform)
     if platform != environment.platform:
-        stated = f"`{environment.platform}`, which the request says"
+        stated = f"`{environment.platform}`, which the request states"
         notes.append(f"the image {quoted(container.image)} is for the platform `{platform}`; decided for {stated}")
     return environment
 
 
 def values_along(document: Any, path: str) -> list[Any]:
-    """The values along a path such as ``items[3].spec``, the document first, up to the last step that exists."""
+    """The values along a path such as ``items[3].spec``, from the document to the last existing step."""
     return walk_path(document, _steps(path))
 
 
 def named_steps(path: str, values: list[Any]) -> tuple[str, ...]:
-    """The steps of a path whose values are given, the document first.
+    """The steps of a path with list elements named by their `name`, if they have one, instead of their index.
 
-    An element of a list is named by its `name` instead of its position, if it has one.
+    ``values`` are those along the path, the document first.
     """
     steps = _steps(path)
     for place, (parent, value) in enumerate(pairwise(values)):
@@ -149,7 +149,7 @@ def named_steps(path: str, values: list[Any]) -> tuple[str, ...]:
 
 
 def name_of(document: object, path: str) -> str:
-    """A container's name, ``namespace/kind/name/container`` with those of its object; the path if it has no name."""
+    """A container's name, ``namespace/kind/name/container`` with its object's names; the path if it has none."""
     values = values_along(document, path)
     names: list[str] = []
     for value in values:
@@ -167,9 +167,9 @@ def name_of(document: object, path: str) -> str:
 
 
 def pointer_of(pointer: str, path: str, document: object) -> str:
-    """The JSON pointer of a path such as ``items[3].spec`` in a document, below ``pointer``.
+    """The JSON pointer, below ``pointer``, of a path such as ``items[3].spec`` in a document.
 
-    It ends at a text if the path continues inside that text.
+    If the path continues inside a string, the pointer ends at the string.
     """
     values, steps = values_along(document, path), _steps(path)
     if isinstance(values[-1], str):

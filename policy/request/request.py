@@ -1,6 +1,6 @@
-"""A request's document → a typed request: release, layers, and facts or the deployment from which to derive them.
+"""Parse a request: its release, its layers, and its facts or the deployment from which to derive them.
 
-Owns the fields of a request and every fault in them, all at once, with JSON pointers.
+Reports all faults at once, with their JSON pointers.
 """
 
 from __future__ import annotations
@@ -44,11 +44,10 @@ UNKNOWN_RELEASE: Final = "unknown-release"
 
 
 class Request(Struct, frozen=True, gc=False):
-    """One deployment to decide; ``vllm_version`` is the requested text, or the default release.
+    """A deployment to decide. ``vllm_version`` is the version as requested, or the default release.
 
-    The facts of a ``deployment`` are still to be derived; ``pointer`` is its JSON pointer in the body. For a container
-    of a manifest, ``manifest`` is the manifest's pointer and document.
-    ``common`` requests are those that ``fastpath`` decoded.
+    The facts of a ``deployment`` are not yet derived; ``pointer`` is its JSON pointer in the body. For a container of a
+    manifest, ``manifest`` has the manifest's pointer and document. ``common``: whether ``fastpath`` decoded it.
     """
 
     facts: Facts
@@ -64,12 +63,12 @@ class Request(Struct, frozen=True, gc=False):
 
 
 class Manifest(Struct, frozen=True):
-    """A manifest to be decided container by container.
+    """A manifest whose containers are decided one by one.
 
     ``models_at`` is the pointer of the request's configurations, ``None`` for a bare manifest, which cannot have any.
     ``request`` is the request for each container, ``stated`` is whether it states a version, and ``nearest`` whether
-    an unknown version may be decided by the nearest known release. With ``overrides``, the stated version decides also
-    for containers whose image has one.
+    an unknown version may be decided by the nearest known release. With ``overrides``, the stated version also applies
+    to containers whose image has one.
     """
 
     document: Any
@@ -83,10 +82,10 @@ class Manifest(Struct, frozen=True):
 
 
 def read_request(document: object, releases: Releases, pointer: str = "") -> Request:
-    """Read a request for one deployment; ``pointer`` is the document's JSON pointer in the body.
+    """Parse a request for one deployment; ``pointer`` is the document's JSON pointer in the body.
 
     Raises:
-        RequestInvalid: with every fault; its problem is ``unknown-release`` if the version is unknown.
+        RequestInvalid: the document has faults; the problem is ``unknown-release`` if the version is unknown.
     """
     request = read_request_or_manifest(document, releases, pointer)
     if isinstance(request, Manifest):
@@ -95,10 +94,10 @@ def read_request(document: object, releases: Releases, pointer: str = "") -> Req
 
 
 def read_request_or_manifest(document: object, releases: Releases, pointer: str = "") -> Request | Manifest:
-    """Read a request, for one deployment or for those of a manifest; a bare manifest is accepted too.
+    """Parse a request for one deployment or for those of a manifest; a bare manifest is accepted too.
 
     Raises:
-        RequestInvalid: with every fault; its problem is ``unknown-release`` if the version is unknown.
+        RequestInvalid: the document has faults; the problem is ``unknown-release`` if the version is unknown.
     """
     if is_manifest(document):
         document, at_manifest, models_at = {"manifest": document}, pointer, None
@@ -159,7 +158,7 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
 
 
 def with_explanation(request: Request | Manifest) -> Request | Manifest:
-    """The same request, with an explanation."""
+    """The request with an explanation."""
     return (
         replace(request, explain=True)
         if isinstance(request, Request)
@@ -168,13 +167,13 @@ def with_explanation(request: Request | Manifest) -> Request | Manifest:
 
 
 def _read_input(document: Mapping[str, Any], pointer: str, faults: list[RequestFault]) -> str:
-    """The name of the field that describes the deployment; after a fault, the first of several."""
+    """The name of the field that describes the deployment; the first one if there are several, which is a fault."""
     names = [name for name in INPUTS if name in document]
     if not names:
         faults.append(
             RequestFault(
                 pointer,
-                f'none of {listed(INPUTS)}; add one, or write `"facts": {{}}` for the defaults',
+                f'expected one of {listed(INPUTS)}; add one, or write `"facts": {{}}` for the defaults',
             )
         )
         return ""
@@ -203,7 +202,7 @@ def _unknown_fields(document: Mapping[str, Any], pointer: str) -> list[RequestFa
 def _read_release(
     document: Mapping[str, Any], releases: Releases, pointer: str, faults: list[RequestFault]
 ) -> tuple[Resolution, str]:
-    """The release that decides, and the problem that a fault would be; after a fault, the default release."""
+    """The release to decide by, or the default release after a fault, and the problem to report for a fault."""
     version, beyond = document.get("vllm_version"), document.get("beyond_verified")
     if beyond is not None and beyond != NEAREST:
         faults.append(

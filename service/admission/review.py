@@ -152,7 +152,7 @@ def _read_texts(parent: ManifestNode, member: str) -> None:
         else None
     )
     if place is not None:
-        ManifestNode(parent.reading, value[place], pointer=at(at(parent.pointer, member), place)).text()
+        ManifestNode(parent.reader, value[place], pointer=at(at(parent.pointer, member), place)).text()
     elif not isinstance(value, list | None):
         parent.get(member).items()
 

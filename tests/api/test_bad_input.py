@@ -537,7 +537,7 @@ MEMBERS = (
         (
             {},
             "",
-            'none of `facts`, `deployment`, `manifest`; add one, or write `"facts": {}` for the defaults',
+            'expected one of `facts`, `deployment`, `manifest`; add one, or write `"facts": {}` for the defaults',
             "defaults",
         ),
     ],

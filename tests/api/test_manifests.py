@@ -135,7 +135,7 @@ def test_one_container_s_fault_spoils_only_that_container(client: httpx.Client) 
             "vllm/vllm-openai:v0.24.0",
             "0.25.0",
             "0.24.0",
-            ["decided for vLLM 0.24.0, which the image has; the request says 0.25.0"],
+            ["decided for vLLM 0.24.0, which the image has; the request states 0.25.0"],
         ),
         ("vllm/vllm-openai:latest", "0.25.0", "0.25.0", []),
         ("vllm/vllm-openai:latest", None, "0.23.0", [UNVERSIONED]),

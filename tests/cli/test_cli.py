@@ -372,7 +372,7 @@ SMALLER = "write the file as JSON, which has no such limit, or in parts"
         ("null", 'expected an object, got `null`; write a request such as `{"facts": {"model_config": {}}}`'),
         (
             "{}",
-            'none of `facts`, `deployment`, `manifest`; add one, or write `"facts": {}` for the defaults',
+            'expected one of `facts`, `deployment`, `manifest`; add one, or write `"facts": {}` for the defaults',
         ),
         (
             '{"facts": {"model_config": {"is_moe": 1}}}',

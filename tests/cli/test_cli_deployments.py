@@ -352,7 +352,7 @@ HTTP_TERMS = re.compile(
         ("dry-run --remove nothing", '{"facts": {}}', "--remove: unknown rule `nothing`"),
         ("decide", "", "empty; expected a document"),
         ("decide", "\ufeff{}", ""),
-        ("decide", "{}", "none of `facts`, `deployment`, `manifest`; add one, "),
+        ("decide", "{}", "expected one of `facts`, `deployment`, `manifest`; add one, "),
         ("rules diff ./rules ./rules --fleet", OTHER_MODEL, f"; {GIVE}"),
         ("rules diff ./rules ./rules --fleet", UNKNOWN, "; name one of them in the file"),
     ],

@@ -326,7 +326,7 @@ def test_arguments_of_another_image_are_not_those_of_vllm(
 def test_an_unreadable_command_is_undecided_only_if_it_may_start_vllm(ask: Callable[..., tuple[str, Document]]) -> None:
     words = ["x"] * 5000
     assert ask(pod({"image": "nginx:1.29", "args": words}), STRICT) == ("ignored", NOTHING)
-    message = "more than 4096 words or 1000000 characters in one command; no such command is read"
+    message = "expected a command of at most 4096 words and 1000000 characters; write a shorter one"
     assert ask(pod({"args": words}), STRICT) == (
         "denied",
         denied(f"not decided: {message} ({DENIED_UNDECIDED})", runner="object=undecided"),

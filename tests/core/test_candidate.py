@@ -312,7 +312,7 @@ def test_a_candidate_that_was_refused_cannot_be_compared(sources: Sources, polic
     decision = current(policy)
     with pytest.raises(RulesInvalid, match=r"^house/new-rule\.yaml:"):
         compare(decision, run_job(job(sources, "id: new-rule")))
-    with pytest.raises(RequestInvalid, match=r"none of `facts`, `deployment`, `manifest`"):
+    with pytest.raises(RequestInvalid, match=r"expected one of `facts`, `deployment`, `manifest`"):
         compare(decision, run_job(job(sources, request={})))
     with pytest.raises(RulesInvalid, match=r"^rules:1:1: it broke$"):
         compare(decision, SandboxResult(failed="it broke"))

@@ -81,7 +81,10 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
             [
                 (
                     "",
-                    'none of `facts`, `deployment`, `manifest`; add one, or write `"facts": {}` for the defaults',
+                    (
+                        "expected one of `facts`, `deployment`, `manifest`; add one, or write "
+                        '`"facts": {}` for the defaults'
+                    ),
                 )
             ],
         ),
@@ -178,7 +181,8 @@ def test_the_number_of_faults_of_a_request_is_limited(policy: Policy) -> None:
 def test_the_text_of_a_problem_has_all_faults_in_one_line(policy: Policy) -> None:
     with pytest.raises(
         RequestInvalid,
-        match=r"^/explain: expected `true` or `false`, got `1`; /: none of `facts`, `deployment`, `manifest`; add one",
+        match=r"^/explain: expected `true` or `false`, got `1`; "
+        r"/: expected one of `facts`, `deployment`, `manifest`; add one",
     ):
         read_request({"explain": 1}, policy.releases)
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policy.errors import MAX_FAULTS
-from policy.intake.command.arguments import MATTER, MAX_WARNINGS, below, read_options
+from policy.intake.command.arguments import MAX_WARNINGS, RELEVANT, read_options, word_pointer
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags, in_other_release
@@ -530,7 +530,7 @@ def test_a_model_without_its_flag_is_read_after_vllm_serve_only() -> None:
     assert (options.values, faults) == ({}, [])
     assert options.warnings == [
         (
-            "`m` (args[0]) is not read: only `vllm serve` takes the model without `--model`, so vLLM's default model "
+            "`m` (args[0]) is ignored: only `vllm serve` takes the model without `--model`, so vLLM's default model "
             "would be served; write `--model`"
         )
     ]
@@ -582,9 +582,7 @@ def test_a_file_s_lines_are_options_below_those_of_the_command_line() -> None:
     assert (options.values, faults) == (FROM_FILE | {"tensor_parallel_size": 4, "model": "n"}, [])
     assert options.places["distributed_executor_backend"] == "files/s.yaml/distributed-executor-backend"
     assert options.places["tensor_parallel_size"] == "args[2]"
-    assert options.warnings == [
-        "`enforce-eager: false` in `files/s.yaml` is not read by vLLM; write `no-enforce-eager: true`"
-    ]
+    assert options.warnings == ["vLLM ignores `enforce-eager: false` in `files/s.yaml`; write `no-enforce-eager: true`"]
     assert values(["n", "--config", "s.yaml"], files=FILE) == FROM_FILE | {"model": "n"}
     assert values(["--config", "s.yaml"], files=FILE) == FROM_FILE
 
@@ -719,7 +717,7 @@ def test_a_merge_key_in_quotes_is_a_key_like_any_other() -> None:
         (
             "model: m\nlogits-processors: [" + "a," * 5000 + "]",
             "args/1",
-            f"the command line and `d/s.yaml` have more than {MAX_WORDS} words together, the limit",
+            f"the command line and `d/s.yaml` have more than {MAX_WORDS} words in total, which is the limit",
         ),
     ],
 )
@@ -741,7 +739,7 @@ def test_a_file_s_faults_point_into_it(text: str, pointer: str, said: str | None
     ],
 )
 def test_a_place_has_a_pointer(pointer: str, place: str, found: str) -> None:
-    assert below(pointer, place) == found
+    assert word_pointer(pointer, place) == found
 
 
 def test_more_than_is_read_is_a_fault() -> None:
@@ -777,7 +775,7 @@ def test_every_release_has_what_matters_most(release: str) -> None:
 
 
 def test_what_matters_is_a_flag_somewhere() -> None:
-    assert {name for release in releases() for name in flags(release).by_name} >= MATTER
+    assert {name for release in releases() for name in flags(release).by_name} >= RELEVANT
 
 
 # laws
@@ -847,7 +845,7 @@ def test_abbreviations_values_and_positions_are_read_as_python_reads_them(words:
     assert refused == (expected is None)
     if expected is not None:
         model = expected.pop("model_tag")
-        given_options = {name: value for name, value in expected.items() if value is not None and name in MATTER}
+        given_options = {name: value for name, value in expected.items() if value is not None and name in RELEVANT}
         assert options.values == given_options | ({} if model is None else {"model": model})
 
 
@@ -864,7 +862,7 @@ WORD = st.sampled_from(
 )
 def test_any_words_give_options_or_faults(words: list[str], release: str, serve: bool, text: str) -> None:  # noqa: FBT001 hypothesis gives it by position
     options, faults = read(words, release, {"s.yaml": text}, serve=serve)
-    assert options.values.keys() <= MATTER
+    assert options.values.keys() <= RELEVANT
     assert all(fault.pointer.startswith("/deployment/") for fault in faults)
 
 

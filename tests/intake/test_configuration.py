@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.intake.model.configuration import Configuration, architectures_stated, as_draft, overridden
+from policy.intake.model.configuration import Configuration, architectures_stated, as_draft, evaluate_rows
 from policy.intake.model.formula import compute
 from policy.intake.model.tables import releases, tables
 
@@ -338,7 +338,7 @@ def test_a_draft_decides_the_method_and_gets_its_names(
         "parallel_drafting": False,
     }
     known["method"] = compute(constants["draft_method"], known.get)
-    known |= overridden(constants["draft_overrides"], known.get)
+    known |= evaluate_rows(constants["draft_overrides"], known.get)
     assert (known["method"], known["draft_model_config.architectures"], known["parallel_drafting"]) == (
         found,
         names,
@@ -353,7 +353,7 @@ def test_the_second_of_two_rows_sees_what_the_first_wrote() -> None:
         {"c": ["%", 1, 0]},
         {"when": False, "d": 1},
     ]
-    assert overridden(rows, {"a": 1}.get) == {"a": 2, "b": 2}
+    assert evaluate_rows(rows, {"a": 1}.get) == {"a": 2, "b": 2}
 
 
 JUNK = st.recursive(

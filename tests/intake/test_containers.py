@@ -60,7 +60,7 @@ RELEASES: list[tuple[str | None, dict[str, Any], tuple[str, str, bool], list[str
         "vllm/vllm-openai:v0.33.0",
         {"vllm_version": "0.24.0"},
         ("0.33.0", "0.33.0", True),
-        ["decided for vLLM 0.33.0, which the image has; the request says 0.24.0"],
+        ["decided for vLLM 0.33.0, which the image has; the request states 0.24.0"],
     ),
     (None, {"vllm_version": "0.24.0"}, ("0.24.0", "0.24.0", True), []),
     (None, {}, ("0.23.0", "0.23.0", True), [NO_VERSION]),
@@ -168,7 +168,7 @@ def test_the_platform_of_the_request_is_kept_with_a_warning_if_the_image_has_ano
     environment, notes = environment_of(ask, image, environment={"platform": stated, "has_triton": True})
     assert (environment.platform, environment.has_triton) == (stated, True)
     assert environment.origin("platform") == "environment.platform"
-    expected = f"the image `{image}` is for the platform `{platform}`; decided for `{stated}`, which the request says"
+    expected = f"the image `{image}` is for the platform `{platform}`; decided for `{stated}`, which the request states"
     assert [note for note in notes if "for the platform" in note][:1] == [expected] * (platform not in {None, stated})
 
 
@@ -190,7 +190,7 @@ def environment_of(ask: Asking, image: str | None, **members: Any) -> tuple[Envi
     return request.deployment.environment, request.deployment.notes
 
 
-BUILT = f"`build` makes an image of its own, which may have another vLLM; {DECIDED}"
+BUILT = f"`build` makes its own image, which may have another vLLM; {DECIDED}"
 COMPOSE: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     ({}, {}, []),
     ({"build": None, "post_start": []}, {"include": []}, []),
@@ -280,7 +280,7 @@ CAUSES: list[tuple[str, str | None, dict[str, Any], list[str]]] = [
         "vllm/vllm-openai:v0.24.0",
         {"vllm_version": "0.24.0"},
         [
-            "decided for vLLM 0.33.0: `pip install` installs vLLM 0.33.0 before the start; the request says 0.24.0",
+            "decided for vLLM 0.33.0: `pip install` installs vLLM 0.33.0 before the start; the request states 0.24.0",
         ],
     ),
     ("pip install vllm==0.33.0+cu129 && vllm serve dense", None, {}, []),
@@ -413,7 +413,7 @@ UNCERTAIN: list[tuple[str, str, str, str]] = [
         "pip install vllm==0.33.0",
         "conda run vllm serve dense",
         "0.33.0",
-        "`conda` may run another vLLM than the image's",
+        "`conda` may run a different vLLM from the image's",
     ),
 ]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.intake.model.formula import LONGEST, MOST_PREPARED, Incomputable, compute
+from policy.intake.model.formula import MAX_COMPILED, MAX_ITEMS, Incomputable, compute
 from policy.intake.model.tables import releases, tables
 
 if TYPE_CHECKING:
@@ -139,9 +139,9 @@ def test_whatever_the_values_a_formula_of_the_tables_has_a_value_or_none(value: 
         )
     except Incomputable:
         return
-    assert not isinstance(found, list) or len(found) <= LONGEST
+    assert not isinstance(found, list) or len(found) <= MAX_ITEMS
 
 
 def test_any_number_of_formulas_can_be_computed() -> None:
-    formulas = [["items", number] for number in range(MOST_PREPARED + 2)]
-    assert [compute(formula, VALUES.get) for formula in formulas] == [[number] for number in range(MOST_PREPARED + 2)]
+    formulas = [["items", number] for number in range(MAX_COMPILED + 2)]
+    assert [compute(formula, VALUES.get) for formula in formulas] == [[number] for number in range(MAX_COMPILED + 2)]

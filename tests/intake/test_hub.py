@@ -133,16 +133,19 @@ def test_companions_come_from_the_same_commit_and_those_that_are_not_there_are_l
     server.give(Reply(b'{"a": 1}'), "1_Pooling/config.json", revision=COMMIT)
     also = ["modules.json", "joint_head_config.json", "1_Pooling/config.json"]
     files = {"modules.json": "[]", "1_Pooling/config.json": '{"a": 1}'}
-    assert asks().config(NAME, also=also) == ModelFiles(CONFIG, files, COMMIT, size=len(TEXT) + 10)
+    assert asks().config(NAME, companions=also) == ModelFiles(CONFIG, files, COMMIT, size=len(TEXT) + 10)
     assert {path.split("/")[4] for _, path in server.asked[2:]} == {COMMIT}
     server.asked.clear()
-    assert asks().config(NAME, also=also).files == files
+    assert asks().config(NAME, companions=also).files == files
     assert server.asked == [("HEAD", f"/{NAME}/resolve/main/config.json")]
 
 
 def test_no_other_file_is_fetched(server: HubServer, asks: Asks) -> None:
-    with pytest.raises(ValueError, match=r"only `modules\.json`, `1_Pooling/config\.json`, `joint_head_config\.json`"):
-        asks().config(NAME, also=["model.safetensors"])
+    with pytest.raises(
+        ValueError,
+        match=r"expected companions from `modules\.json`, `1_Pooling/config\.json`, `joint_head_config\.json`",
+    ):
+        asks().config(NAME, companions=["model.safetensors"])
     assert server.asked == []
 
 
@@ -162,17 +165,17 @@ def test_a_file_in_other_storage_comes_as_any_other(server: HubServer, asks: Ask
 def test_offline_the_cache_answers(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     server.give(Reply(b"[]"), "modules.json")
-    asks().config(NAME, also=["modules.json", "joint_head_config.json"])
+    asks().config(NAME, companions=["modules.json", "joint_head_config.json"])
     server.asked.clear()
     also = ["modules.json", "joint_head_config.json", "1_Pooling/config.json"]
-    assert asks(offline=True).config(NAME, also=also) == ModelFiles(
+    assert asks(offline=True).config(NAME, companions=also) == ModelFiles(
         CONFIG, {"modules.json": "[]"}, COMMIT, ("1_Pooling/config.json",), True, len(TEXT) + 2
     )
     assert server.asked == []
 
 
 def test_offline_without_a_copy_is_told(server: HubServer, asks: Asks) -> None:
-    told = f"the hub is not asked (`HF_HUB_OFFLINE`), and its cache does not have `{NAME}`; give its `config.json`"
+    told = f"the hub is offline (`HF_HUB_OFFLINE`), and its cache does not have `{NAME}`; give its `config.json`"
     assert refusal(asks(offline=True)) == ("HubOffline", told)
     assert server.asked == []
 
@@ -224,7 +227,7 @@ def test_a_slow_fetch_makes_room_for_the_next(server: HubServer, asks: Asks, rep
     reply.hold = None if reply.drip else server.release
     server.give(reply)
     server.give(Reply(), name="gpt2")
-    hub = asks(0.3, at_once=1)
+    hub = asks(0.3, max_fetches=1)
     assert refusal(hub)[0] == "HubTimeout"
     hub.timeout = 20
     assert hub.config("gpt2").config == CONFIG
@@ -337,7 +340,7 @@ def test_a_refusal_says_what_to_do(
 
 def test_a_server_that_is_no_hub_is_told(server: HubServer, asks: Asks) -> None:
     server.give(Reply(headers={"X-Repo-Commit": None}))
-    assert refusal(asks()) == ("HubUnreachable", f"HUB does not answer as a hub does; check `HF_ENDPOINT`, {GIVE}")
+    assert refusal(asks()) == ("HubUnreachable", f"HUB does not answer like a hub; check `HF_ENDPOINT`, {GIVE}")
 
 
 FILE_NAMES = (
@@ -382,7 +385,7 @@ def test_any_etag_that_is_a_file_name_is_accepted(server: HubServer, asks: Asks,
 
 TOO_LARGE = (
     "HubTooLarge",
-    f"the hub's file has more than {MAX_BYTES} bytes, the limit; give the model's `config.json`",
+    f"the hub's file has more than {MAX_BYTES} bytes, which is the limit; give the model's `config.json`",
 )
 
 
@@ -412,7 +415,7 @@ def test_a_file_that_comes_packed_is_not_unpacked(server: HubServer, asks: Asks)
     server.give(Reply(headers={"Content-Encoding": "gzip"}))
     assert refusal(asks()) == (
         "HubUnreachable",
-        f"the hub compresses files although it is asked not to; check `HF_ENDPOINT`, {GIVE}",
+        f"the hub compresses files although the request forbids it; check `HF_ENDPOINT`, {GIVE}",
     )
 
 
@@ -437,14 +440,14 @@ def test_a_companion_that_is_no_text_is_told(server: HubServer, asks: Asks) -> N
     server.give(Reply())
     server.give(Reply(b"\xff"), "modules.json")
     with pytest.raises(HubUnreadable, match=r"`modules\.json` of `Qwen/Qwen3-8B` is not UTF-8; give"):
-        asks().config(NAME, also=["modules.json"])
+        asks().config(NAME, companions=["modules.json"])
 
 
 def test_a_copy_in_the_cache_that_is_too_large_is_told(server: HubServer, asks: Asks, tmp_path: Path) -> None:
     server.give(Reply())
     asks().config(NAME)
     next((tmp_path / "cache").rglob("snapshots/*/config.json")).resolve().write_bytes(b" " * (MAX_BYTES + 1))
-    told = f"`config.json` of `{NAME}` has more than {MAX_BYTES} bytes, the limit"
+    told = f"`config.json` of `{NAME}` has more than {MAX_BYTES} bytes, which is the limit"
     assert refusal(asks()) == ("HubTooLarge", told)
 
 
@@ -583,7 +586,7 @@ def test_a_model_that_many_ask_for_is_fetched_once(server: HubServer, asks: Asks
 
 def test_no_more_are_fetched_at_once_than_may_be(server: HubServer, asks: Asks) -> None:
     server.give(Reply(hold=server.release))
-    hub = asks(0.5, at_once=1)
+    hub = asks(0.5, max_fetches=1)
     hub.timeout = 20
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(hub.config, NAME)

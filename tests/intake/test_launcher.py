@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PLACES = [f"args[{index}]" for index in range(40)]
 ENV = {"MODEL": "org/m", "TP": "4", "HIDDEN": None}
 SERVER = "vllm.entrypoints.openai.api_server"
-BY_UV = Installation(None, "`uv` may run another vLLM than the image's")
+BY_UV = Installation(None, "`uv` may run a different vLLM from the image's")
 LOGIN = "`bash` reads start-up files before its script, and they may set any variable"
 
 
@@ -811,7 +811,7 @@ def test_an_engine_without_a_server_is_a_fault_that_says_so(words: list[str], co
     line, (fault,) = read(words)
     assert (line.words, fault.message.partition(";")[0]) == (
         [],
-        f"`{command}` starts an engine without a server, and only servers are decided",
+        f"`{command}` starts an engine without a server, but only servers can be decided",
     )
     found = starts_vllm(words, {})
     assert isinstance(found, UnreadableCommand)

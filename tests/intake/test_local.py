@@ -92,7 +92,7 @@ def test_all_reasons_are_told_at_once(tmp_path: Path) -> None:
     folder = saved(tmp_path, config_json="[1]", modules_json=b" " * (MAX_BYTES + 1), joint_head_config_json=b"\xff{}")
     assert faults(folder) == [
         "`config.json` must be an object, got `[1]`",
-        "`modules.json` has more than 1048576 bytes, the limit",
+        "`modules.json` has more than 1048576 bytes, which is the limit",
         "`joint_head_config.json` is not UTF-8: byte 0 is not part of a character",
     ]
 

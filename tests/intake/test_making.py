@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.intake.model.tables import MODELS, TRANSFORMERS_TABLES, VLLM_TABLES, provenance, releases, tables
+from policy.intake.model.tables import TABLES_FOLDER, TRANSFORMERS_TABLES, VLLM_TABLES, provenance, releases, tables
 from policy.vllm.tablegen import make as maketables
 from policy.vllm.tablegen.history import read_history, write_history
 from policy.vllm.tablegen.values import SourceUnreadable
@@ -864,7 +864,7 @@ def test_wheels_are_downloaded_once_and_read_without_unpacking(sources: Path, mo
 
 
 def test_the_tables_are_as_the_generator_writes_them(tmp_path: Path) -> None:
-    for path in (MODELS / f"{name}.jsonl" for name in (*VLLM_TABLES, *TRANSFORMERS_TABLES)):
+    for path in (TABLES_FOLDER / f"{name}.jsonl" for name in (*VLLM_TABLES, *TRANSFORMERS_TABLES)):
         known = provenance()["transformers" if path.stem in TRANSFORMERS_TABLES else "vllm"]
         write_history(tmp_path / path.name, read_history(path, known))
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()

@@ -1,4 +1,4 @@
-"""The variables by which vLLM may load another model than its arguments name."""
+"""The variables that may make vLLM load a different model from the one in its arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deployments import TODAY, Asking
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 
-REDIRECT = "`VLLM_MODEL_REDIRECT_PATH` is set, so vLLM may load another model than the arguments name; "
+REDIRECT = "`VLLM_MODEL_REDIRECT_PATH` is set, so vLLM may load a different model from the one in its arguments; "
 MODELSCOPE = "`VLLM_USE_MODELSCOPE` is set, so vLLM loads models from ModelScope, not from the hub; "
 CHECK = "check that the given `config.json` is the one that vLLM loads"
 CASES: list[tuple[str, str | None, list[str]]] = [

@@ -18,7 +18,7 @@ from policy.intake.model.registry import (
     is_encoder_decoder,
     is_hybrid,
     is_moe,
-    resolved,
+    select_class,
     use_mla,
 )
 from policy.intake.model.tables import releases, tables
@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 def resolve(release: str, document: Document, asked: ModelQuery | None = None) -> ResolvedModel:
     configuration = Configuration(document, tables(release))
-    return resolved(configuration.tables, configuration, architectures_of(configuration), asked or ModelQuery())
+    return select_class(configuration.tables, configuration, architectures_of(configuration), asked or ModelQuery())
 
 
 QWEN: Document = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
@@ -187,7 +187,7 @@ def test_a_class_that_no_release_registers_is_refused() -> None:
         | {"models": {}, "other_platforms": {}, "resolutions": {}}
     )
     with pytest.raises(Unsupported, match="are not supported for now"):
-        resolved(bare, Configuration(QWEN, bare), ["Qwen3ForCausalLM"], ModelQuery(model_impl="terratorch"))
+        select_class(bare, Configuration(QWEN, bare), ["Qwen3ForCausalLM"], ModelQuery(model_impl="terratorch"))
 
 
 def test_the_same_question_has_the_same_answer() -> None:
@@ -403,7 +403,7 @@ def test_whatever_a_document_holds_it_is_resolved_or_refused(
     is_moe(configuration)
     is_encoder_decoder(configuration)
     try:
-        found = resolved(configuration.tables, configuration, architectures_of(configuration), asked)
+        found = select_class(configuration.tables, configuration, architectures_of(configuration), asked)
     except Unsupported:
         return
     is_hybrid(found.model, configuration)

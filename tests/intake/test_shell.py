@@ -316,7 +316,7 @@ def test_two_subshells_are_not_a_calculation(text: str) -> None:
 
 
 def test_calculations_count_as_words() -> None:
-    with pytest.raises(ShellSyntaxError, match="words, the limit"):
+    with pytest.raises(ShellSyntaxError, match="words, which is the limit"):
         split("((a));" * (MAX_WORDS + 1), {})
 
 
@@ -434,19 +434,19 @@ def test_a_substitution_that_may_start_vllm_is_a_command_that_is_not_known(text:
         ("a ${b", "the bracket `{` at character 4 is not closed; close it"),
         ("a `b", "the backtick at character 3 is not closed; close it"),
         ("a <<EOF\nb\nEOF", "the here-document at character 3 is not supported; write the command without it"),
-        ("a " * (MAX_WORDS + 1), f"more than {MAX_WORDS} words, the limit"),
-        ("a" * (MAX_TEXT + 1), f"the text has {MAX_TEXT + 1} characters, and at most {MAX_TEXT} are read"),
+        ("a " * (MAX_WORDS + 1), f"more than {MAX_WORDS} words, which is the limit"),
+        ("a" * (MAX_TEXT + 1), f"expected a text of at most {MAX_TEXT} characters, got {MAX_TEXT + 1}"),
         (
             "$A" * 11,
-            f"the values of its variables have more than {MAX_FILLED} characters, the limit",
+            f"the values of its variables have more than {MAX_FILLED} characters, which is the limit",
         ),
         (
             "$@" * 11,
-            f"the values of its variables have more than {MAX_FILLED} characters, the limit",
+            f"the values of its variables have more than {MAX_FILLED} characters, which is the limit",
         ),
         (
             "set -a;" + "".join(f"A{n}=1;b;" for n in range(1000)),
-            f"its commands have more than {MAX_COPIED} variables in total, the limit",
+            f"its commands have more than {MAX_COPIED} variables in total, which is the limit",
         ),
     ],
 )

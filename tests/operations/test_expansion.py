@@ -28,7 +28,7 @@ SIZE: Final = 200_000
 """Characters of a review's object."""
 CALLS: Final = 25
 """Function calls for each byte of a review: scripts without any expansion take up to 15."""
-EXHAUSTED: Final = "the scripts of this request expand to more than is read for its size; split it"
+EXHAUSTED: Final = "the scripts of this request expand to more text than its size allows; split the request"
 
 FORMS: Final = {
     "doubled arguments": DOUBLING,
@@ -119,7 +119,7 @@ def test_all_containers_of_a_review_share_the_limit_and_none_goes_unnoticed() ->
 def test_all_items_of_a_batch_and_engines_of_a_manifest_share_the_limit() -> None:
     items = [{"deployment": {"args": ["sh", "-c", DOUBLING], "model_configs": {}}}] * 100
     details = [item["errors"][0]["message"] for item in run(JobKind.BATCH, {"items": items})[1]["items"]]
-    assert details[0] == "the script cannot be read: more than 4096 words, the limit"
+    assert details[0] == "the script cannot be read: more than 4096 words, which is the limit"
     assert details[-1] == f"the script cannot be read: {EXHAUSTED}"
     manifest = {"manifest": pod(*[container(DOUBLING)] * 100), "model_configs": CONFIGS}
     engines = run(JobKind.DECISION, manifest)[1]["items"]

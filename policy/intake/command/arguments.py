@@ -1,8 +1,8 @@
 """Parse a command line into options, as the release's own parser does.
 
 Follows `FlexibleArgumentParser` of `vllm/utils/argparse_utils.py` and Python's argparse: abbreviations, values, dotted
-options and how they replace JSON, the positional model. Not here: how a flag's text becomes its value (`flag_values`),
-and what the file of `--config` contains (`config_file`).
+options and how they replace JSON, the positional model. Not here: converting a flag's text to its value
+(`flag_values`), and reading the `--config` file (`config_file`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, RequestFault, RulesInvalid
-from policy.intake.command.config_file import NotInFiles, read_file, words_of
+from policy.intake.command.config_file import NotInFiles, file_words, read_file
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
-from policy.intake.command.flag_values import InvalidValue, convert_fields, human, parse_value
+from policy.intake.command.flag_values import InvalidValue, convert_fields, parse_human_int, parse_value
 from policy.intake.command.flags import dashed, flags, in_other_release
 from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command.flags import Flag, Flags
 
-MATTER: Final = frozenset(
+RELEVANT: Final = frozenset(
     {
         *(
             "all2all_backend",
@@ -95,18 +95,18 @@ MATTER: Final = frozenset(
         ),
     }
 )
-"""The options that facts depend on, by their names in `EngineArgs`; all others are in `ParsedOptions.ignored`."""
+"""The options that facts depend on, by their names in `EngineArgs`; all others go to `ParsedOptions.ignored`."""
 
-SPEC: Final = {"spec_method": "method", "spec_model": "model", "spec_tokens": "num_speculative_tokens"}
+SPECULATIVE_FLAGS: Final = {"spec_method": "method", "spec_model": "model", "spec_tokens": "num_speculative_tokens"}
 LEVELS: Final = frozenset("0123")
-_BAD: Final = object()
-_OTHERS: Final = "other compile options as `-cc.mode=0`"
+_INVALID: Final = object()
+_COMPILE_ADVICE: Final = "other compile options as `-cc.mode=0`"
 _JSON_STARTS: Final = frozenset('{["-0123456789tfn+')
 MAX_KEYS: Final = 64
-NEAR: Final = 0.75
+MIN_SIMILARITY: Final = 0.75
 MAX_WARNINGS: Final = 32
-FILES: Final = "files/"
-"""The prefix of the place of a word from the file of `--config`."""
+FILE_PREFIX: Final = "files/"
+"""The prefix of the place of a word that comes from the `--config` file."""
 
 
 def read_options(
@@ -116,10 +116,10 @@ def read_options(
     faults: list[RequestFault],
     pointer: str = "/deployment/args",
 ) -> ParsedOptions:
-    """Parse the command line as `release` does, and add what the release would refuse to `faults`.
+    """Parse the command line as `release` does, and append what the release would reject to `faults`.
 
-    Each fault points to the place of its word below `pointer`. A flag that the release does not have is a launch error,
-    and is left out. `files` contains the texts of the files that `--config` may name.
+    Each fault points to its word, below `pointer`. A flag that the release does not have is a launch error, and is left
+    out. `files` maps the names that `--config` may have to the texts of the files.
 
     Raises:
         KeyError: `release` is not in `policy.intake.model.tables.releases()`.
@@ -129,45 +129,45 @@ def read_options(
         faults.append(
             RequestFault(
                 pointer,
-                f"the command has {len(words)} words; at most {MAX_WORDS} words with {MAX_TEXT} characters are read",
+                f"expected a command of at most {MAX_WORDS} words and {MAX_TEXT} characters, got {len(words)} words",
             )
         )
         return ParsedOptions()
-    reading = _CommandLineParser(flags(release), command, faults, pointer)
+    parser = _CommandLineParser(flags(release), command, faults, pointer)
     if "--config" in words:
-        words, places = reading.with_file(words, places, files)
+        words, places = parser.insert_file(words, places, files)
     patterns = {index for index, word in enumerate(words) if type(word) is Pattern}
     if patterns:
         words = [str(word) if type(word) is Pattern else word for word in words]
-    reading.read(words, places)
-    reading.doubt_several(patterns, words, places)
-    if reading.dotted:
-        reading.put_dotted()
-    if reading.positional:
-        reading.put_model()
-    if reading.unknown_positional and command.serve and "model" not in reading.values:
-        word, place = reading.unknown_positional[0]
-        reading.fault(
+    parser.read(words, places)
+    parser.warn_of_expansions(patterns, words, places)
+    if parser.dotted:
+        parser.set_dotted()
+    if parser.positional:
+        parser.set_model()
+    if parser.unknown_positional and command.serve and "model" not in parser.values:
+        word, place = parser.unknown_positional[0]
+        parser.fault(
             place,
             f"no model is given, unless it is {quoted(word)}, whose value is not known; write the model, "
             "or set the variable",
         )
-    if "speculative_config" in reading.values or not SPEC.keys().isdisjoint(reading.values):
-        reading.put_speculative()
-    if reading.omitted:
-        reading.warnings.append(f"{reading.omitted} more messages about the arguments are left out")
+    if "speculative_config" in parser.values or not SPECULATIVE_FLAGS.keys().isdisjoint(parser.values):
+        parser.set_speculative()
+    if parser.omitted:
+        parser.warnings.append(f"{parser.omitted} more messages about the arguments are left out")
     return ParsedOptions(
-        reading.values,
-        reading.places(),
-        reading.ignored,
-        reading.warnings,
-        reading.unknown_words,
-        reading.launch_errors,
+        parser.values,
+        parser.places(),
+        parser.ignored,
+        parser.warnings,
+        parser.unknown_words,
+        parser.launch_errors,
     )
 
 
 class _CommandLineParser:
-    """Turns the words of one command line into options."""
+    """Parses the words of one command line into options."""
 
     __slots__ = (
         *(
@@ -210,9 +210,9 @@ class _CommandLineParser:
         self.unknown_words: list[tuple[str, str]] = []
 
     def read(self, words: Sequence[str], places: Sequence[str]) -> None:
-        """Read all words in one pass, and stop at the maximum number of faults.
+        """Parse all words in one pass, and stop at the maximum number of faults.
 
-        A word that begins with a dash is never the value of the word before it, unless it cannot be an option.
+        A word that begins with a dash is never the value of the preceding word, unless it cannot be an option.
         """
         exact, values, found_at = self.table.exact, self.values, self.found_at
         self.names_model = "--model" in words
@@ -221,58 +221,58 @@ class _CommandLineParser:
             word = words[at]
             flag = exact.get(word)
             if flag is None:
-                at = self.other(words, places, at)
+                at = self.read_other(words, places, at)
                 continue
             start = at
             at += 1
             if flag.constant is not None:
                 value: Any = flag.constant
             elif flag.nargs is not None:
-                at, value = self.several(flag, words, places, at)
-            elif at < end and ((text := words[at])[:1] != "-" or self.table.stands_alone(text)):
+                at, value = self.read_values(flag, words, places, at)
+            elif at < end and ((text := words[at])[:1] != "-" or self.table.is_argument(text)):
                 at += 1
                 value = (
-                    self.value(flag, text, places[at - 1])
+                    self.read_value(flag, text, places[at - 1])
                     if flag.kind != "text" or flag.choices or flag.optional or type(text) is not str
                     else text
                 )
             else:
-                at = self.missing(flag, words, places, at)
+                at = self.report_missing(flag, words, places, at)
                 continue
             dest = flag.dest
-            if dest not in MATTER:
+            if dest not in RELEVANT:
                 self.ignore(flag, words[start:at])
-            elif value is not _BAD:
+            elif value is not _INVALID:
                 if dest in values:
-                    self.again(flag, value, places[start], word)
+                    self.store(flag, value, places[start], word)
                 else:
                     values[dest] = value
                     found_at[dest] = places[start]
 
-    def other(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
-        """Read a word that is not the exact spelling of a flag, and return the position of the next word."""
+    def read_other(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
+        """Parse a word that is not the exact spelling of a flag, and return the position of the next word."""
         word, place = words[at], places[at]
-        if word[:1] != "-" or self.table.stands_alone(word):
+        if word[:1] != "-" or self.table.is_argument(word):
             if type(word) is Unknown:
                 self.ignore_unknown(word, place)
                 self.unknown_positional.append((word, place))
             else:
-                self.positional.append((word, place, self.shown(words, at)))
+                self.positional.append((word, place, self.masked_word(words, at)))
             return at + 1
         if word == "--":
             self.positional.extend(
-                (words[index], places[index], self.shown(words, index)) for index in range(at + 1, len(words))
+                (words[index], places[index], self.masked_word(words, index)) for index in range(at + 1, len(words))
             )
             return len(words)
         if type(word) is Unknown and _names_unknown_flag(word):
             self.ignore_unknown(word, place)
             return at + 1
         if "." in word and "." in word.partition("=")[0] and not word.startswith("-O"):
-            return self.dot(words, places, at)
+            return self.read_dotted(words, places, at)
         if word.startswith("-O"):
-            return self.level(words, places, at)
+            return self.read_level(words, places, at)
         if word == "-h" or word.startswith(("--help", "-h=")):
-            self.refuse(f"{quoted(word)} ({place}) shows vLLM's help and starts nothing")
+            self.add_launch_error(f"{quoted(word)} ({place}) shows vLLM's help and starts nothing")
             return at + 1
         flag, given, short = self.table.find(word)
         if flag is None and short:
@@ -283,50 +283,51 @@ class _CommandLineParser:
             )
             return at + 1
         if flag is None:
-            return self.unknown(words, places, at)
+            return self.skip_unknown(words, places, at)
         if given is None:
-            return self.written_out(flag, words, places, at)
+            return self.read_inexact(flag, words, places, at)
         if flag.constant is not None:
             self.fault(
-                place, f"`{flag.name}` takes no value, so {quoted(word)} is refused; write {_pair(flag, self.table)}"
+                place,
+                f"`{flag.name}` takes no value, so {quoted(word)} is refused; write {_boolean_forms(flag, self.table)}",
             )
         else:
-            value = self.value(flag, given, place)
-            self.put(
+            value = self.read_value(flag, given, place)
+            self.set_option(
                 flag,
-                [value] if isinstance(flag.nargs, str) and flag.nargs == "+" and value is not _BAD else value,
+                [value] if isinstance(flag.nargs, str) and flag.nargs == "+" and value is not _INVALID else value,
                 place,
                 [word],
             )
         return at + 1
 
-    def written_out(self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int) -> int:
-        """Read an abbreviation or a mixed spelling as the flag that it is."""
+    def read_inexact(self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int) -> int:
+        """Parse a flag that is abbreviated or mixes dashes and underscores."""
         start, word = at, words[at]
         at += 1
         if flag.constant is not None:
             value: Any = flag.constant
         elif flag.nargs is not None:
-            at, value = self.several(flag, words, places, at)
+            at, value = self.read_values(flag, words, places, at)
         elif at < len(words) and self.is_value(words[at]):
-            value = self.value(flag, words[at], places[at])
+            value = self.read_value(flag, words[at], places[at])
             at += 1
         else:
-            return self.missing(flag, words, places, at)
-        self.put(flag, value, places[start], [word, *words[start + 1 : at]])
+            return self.report_missing(flag, words, places, at)
+        self.set_option(flag, value, places[start], [word, *words[start + 1 : at]])
         return at
 
-    def put(self, flag: Flag, value: Any, place: str, written: Sequence[str]) -> None:
-        if flag.dest not in MATTER:
+    def set_option(self, flag: Flag, value: Any, place: str, written: Sequence[str]) -> None:
+        if flag.dest not in RELEVANT:
             self.ignore(flag, written)
-        elif value is not _BAD:
-            self.again(flag, value, place, written[0])
+        elif value is not _INVALID:
+            self.store(flag, value, place, written[0])
 
-    def again(self, flag: Flag, value: Any, place: str, word: str) -> None:
-        """Set an option that may already be set: the last one wins, except for the model after `vllm serve`."""
+    def store(self, flag: Flag, value: Any, place: str, word: str) -> None:
+        """Set an option that may already be set: the last value wins, except for the model after `vllm serve`."""
         dest = flag.dest
         before = self.found_at.get(dest)
-        if before is not None and not before.startswith(FILES):
+        if before is not None and not before.startswith(FILE_PREFIX):
             if dest == "model" and self.command.serve and word.startswith("--model"):
                 self.warn(
                     f"`--model` is given twice; after `vllm serve` the first wins ({before}), and {quoted(value)} "
@@ -344,12 +345,12 @@ class _CommandLineParser:
         self.ignored.append(written[0].partition("=")[0] if flag.secret else masked(" ".join(written)))
 
     def ignore_unknown(self, word: str, place: str) -> None:
-        """Skip a whole argument whose value is not known: it may be empty, a value, or any flag."""
+        """Skip an argument whose whole text is unknown: it may be empty, a value, or any flag."""
         self.warn(f"the value of {quoted(word)} ({place}) is not known, so it is ignored; set the variable")
         self.unknown_words.append((word, place))
 
-    def doubt_several(self, patterns: set[int], words: Sequence[str], places: Sequence[str]) -> None:
-        """Count the words that may be several arguments, although each is read as one."""
+    def warn_of_expansions(self, patterns: set[int], words: Sequence[str], places: Sequence[str]) -> None:
+        """Warn of words that may expand to several arguments, and record them; each is parsed as one."""
         found = set(self.unknown_words)
         is_secret_flag = False
         for index, (word, place) in enumerate(zip(words, places, strict=True)):
@@ -371,30 +372,30 @@ class _CommandLineParser:
     # values
 
     def is_value(self, word: str) -> bool:
-        return word[:1] != "-" or self.table.stands_alone(word)
+        return word[:1] != "-" or self.table.is_argument(word)
 
-    def value(self, flag: Flag, text: str, place: str) -> Any:
-        """The value that a flag's text has; `_BAD` after a fault."""
-        if type(text) is Unknown and (flag.dest in MATTER or flag.choices):
-            if flag.dest in MATTER:
+    def read_value(self, flag: Flag, text: str, place: str) -> Any:
+        """The value of a flag's text; `_INVALID` after a fault."""
+        if type(text) is Unknown and (flag.dest in RELEVANT or flag.choices):
+            if flag.dest in RELEVANT:
                 self.fault(
                     place,
                     f"`{flag.name}` is set to {quoted(text)}, whose value is not known; write the value, "
                     "or set the variable",
                 )
-            return _BAD
+            return _INVALID
         if len(self.faults) >= MAX_FAULTS:
-            return _BAD
+            return _INVALID
         try:
             return parse_value(flag, str(text))
         except InvalidValue as error:
             if type(text) is not Unknown:
                 shown = "its value is not shown" if flag.secret else str(error)
                 self.fault(place, f"`{flag.name}`: {shown}")
-            return _BAD
+            return _INVALID
 
-    def several(self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int) -> tuple[int, Any]:
-        """The value of a flag with `nargs`: a list, or the single value of an optional one."""
+    def read_values(self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int) -> tuple[int, Any]:
+        """The value of a flag with `nargs`: a list, or a single value for `?`."""
         start = at
         most = {"+": len(words), "?": 1}.get(flag.nargs, flag.nargs) if isinstance(flag.nargs, str) else flag.nargs
         assert isinstance(most, int)
@@ -406,13 +407,13 @@ class _CommandLineParser:
             if type(words[index]) is Unknown:
                 self.ignore_unknown(words[index], places[index])
         if flag.nargs == "?":
-            return at, self.value(flag, words[start], places[start]) if at > start else True
-        found = [self.value(flag, words[index], places[index]) for index in range(start, at)]
+            return at, self.read_value(flag, words[start], places[start]) if at > start else True
+        found = [self.read_value(flag, words[index], places[index]) for index in range(start, at)]
         if at == start or (flag.nargs != "+" and at - start < most):
-            return self.missing(flag, words, places, at, start - 1), _BAD
-        return at, _BAD if any(item is _BAD for item in found) else found
+            return self.report_missing(flag, words, places, at, start - 1), _INVALID
+        return at, _INVALID if any(item is _INVALID for item in found) else found
 
-    def missing(
+    def report_missing(
         self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int, flag_at: int | None = None
     ) -> int:
         """Report a flag without a value, and return the position of the next word.
@@ -430,8 +431,8 @@ class _CommandLineParser:
         )
         return at + self.may_be_secret(words, at) if flag.secret else at
 
-    def shown(self, words: Sequence[str], at: int) -> str:
-        """An unexpected word for a message: masked if it may be part of a secret that a shell split at a space."""
+    def masked_word(self, words: Sequence[str], at: int) -> str:
+        """An unexpected word as a message shows it, masked if it may be part of a secret that a shell split."""
         if len(self.positional) > MAX_FAULTS:
             return ""
         if self.after_secret:
@@ -441,31 +442,33 @@ class _CommandLineParser:
         return HIDDEN if is_part else words[at]
 
     def may_be_secret(self, words: Sequence[str], at: int) -> bool:
-        """Whether the word after a secret's flag is not a flag."""
+        """Whether the word after a secret's flag may be the secret, because it is not a flag."""
         word = words[at] if at < len(words) else "--"
         return word != "--" and word not in self.table.exact and self.table.find(word)[0] is None
 
-    def level(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
-        """`-O3`, `-O=3` and `-O 3`."""
+    def read_level(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
+        """Parse `-O3`, `-O=3` or `-O 3`."""
         word = words[at]
         flag = self.table.by_name["optimization_level"]
         if word == "-O":
             if at + 1 < len(words) and words[at + 1] in LEVELS:
-                self.put(flag, int(words[at + 1]), places[at], ["-O", words[at + 1]])
+                self.set_option(flag, int(words[at + 1]), places[at], ["-O", words[at + 1]])
                 return at + 2
-            self.fault(places[at], f"`-O` takes a level from 0 to 3; write one such as `-O2`, and {_OTHERS}")
+            self.fault(places[at], f"`-O` takes a level from 0 to 3; write one such as `-O2`, and {_COMPILE_ADVICE}")
             return at + 1 + (at + 1 < len(words) and self.is_value(words[at + 1]))
         text = word[3:] if word[2] == "=" else word[2:]
         if text in LEVELS:
-            self.put(flag, int(text), places[at], [word])
+            self.set_option(flag, int(text), places[at], [word])
         else:
-            self.fault(places[at], f"invalid level {quoted(word)}; write `-O0`, `-O1`, `-O2` or `-O3`, and {_OTHERS}")
+            self.fault(
+                places[at], f"invalid level {quoted(word)}; write `-O0`, `-O1`, `-O2` or `-O3`, and {_COMPILE_ADVICE}"
+            )
         return at + 1
 
     # dotted options
 
-    def dot(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
-        """Collect `--option.key value`; all of them are set at the end."""
+    def read_dotted(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
+        """Collect `--option.key value`, for `set_dotted` to set at the end."""
         word, place = words[at], places[at]
         name, equals, text = word.partition("=")
         following = at + 1
@@ -496,8 +499,8 @@ class _CommandLineParser:
         where[".".join(keys)] = place
         return following
 
-    def put_dotted(self) -> None:
-        """Set each option's dotted keys as one JSON value at the end, where it replaces what was given before."""
+    def set_dotted(self) -> None:
+        """Set each option's dotted keys as one JSON value, which replaces any value given before."""
         for option, (tree, where) in self.dotted.items():
             first = next(iter(where.values()))
             flag, _, short = self.table.find(option)
@@ -508,17 +511,17 @@ class _CommandLineParser:
                     f"{quoted(shown[0])} is ambiguous: it could be {listed(short[:8])}; write one of them in full",
                 )
             elif flag is None:
-                self.refuse_unknown(option, shown[0], first)
-            elif flag.dest not in MATTER:
+                self.report_unknown(option, shown[0], first)
+            elif flag.dest not in RELEVANT:
                 self.ignored.extend([f"{option}.{HIDDEN}"] if flag.secret else map(masked, shown))
             elif flag.kind not in {"json", "object", "json-or-text"}:
                 self.fault(
                     first, f"`{flag.name}` has no fields, so {quoted(shown[0])} is refused; write `{flag.name} VALUE`"
                 )
             else:
-                self.put_tree(flag, option, tree, where)
+                self.set_tree(flag, option, tree, where)
 
-    def put_tree(self, flag: Flag, option: str, tree: dict[str, Any], where: dict[str, str]) -> None:
+    def set_tree(self, flag: Flag, option: str, tree: dict[str, Any], where: dict[str, str]) -> None:
         first = next(iter(where.values()))
         try:
             value = tree if flag.members is None else convert_fields(flag.members, tree)
@@ -528,7 +531,7 @@ class _CommandLineParser:
             return
         dest = flag.dest
         before = self.found_at.get(dest)
-        if before is not None and not before.startswith(FILES):
+        if before is not None and not before.startswith(FILE_PREFIX):
             self.warn(
                 f"`{option}.…` replaces the whole `{flag.name}` at {before}; vLLM does not merge them, "
                 "so use one form for all keys"
@@ -537,7 +540,7 @@ class _CommandLineParser:
         self.found_at[dest] = first
         self.members[dest] = where
 
-    def put_speculative(self) -> None:
+    def set_speculative(self) -> None:
         """Merge `--spec-method`, `--spec-model` and `--spec-tokens` into the speculative option.
 
         Where the release allows it, the option's keys may have dashes in place of underscores.
@@ -552,7 +555,7 @@ class _CommandLineParser:
         merged = {} if given is None else given
         if self.table.by_name["speculative_config"].dashes:
             merged = {key.replace("-", "_"): value for key, value in merged.items()}
-        for dest, key in SPEC.items():
+        for dest, key in SPECULATIVE_FLAGS.items():
             value = self.values.pop(dest, None)
             place = self.found_at.pop(dest, "")
             if value is None:
@@ -571,16 +574,16 @@ class _CommandLineParser:
 
     # the model
 
-    def put_model(self) -> None:
-        """Set the model from the positional words: after `vllm serve` the first is the model."""
+    def set_model(self) -> None:
+        """Set the model from the positional words: after `vllm serve` the first one is the model."""
         (model, place, _), *others = self.positional
         stated = self.found_at.get("model")
         if not self.command.serve:
             self.warn(
-                f"{quoted(model)} ({place}) is not read: only `vllm serve` takes the model without `--model`"
+                f"{quoted(model)} ({place}) is ignored: only `vllm serve` takes the model without `--model`"
                 + ("" if stated else ", so vLLM's default model would be served; write `--model`")
             )
-        elif stated is not None and not stated.startswith(FILES):
+        elif stated is not None and not stated.startswith(FILE_PREFIX):
             others = self.positional
         else:
             self.values["model"] = str(model)
@@ -594,11 +597,11 @@ class _CommandLineParser:
 
     # unknown flags
 
-    def unknown(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
-        """Skip a flag that the release does not have, and its values: as many as in another release, or one."""
+    def skip_unknown(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
+        """Skip a flag that the release does not have, with as many values as it takes in other releases, or one."""
         word = words[at]
         key, equals, _ = word.partition("=")
-        flag = self.refuse_unknown(dashed(key) if key.startswith("--") else key, key, places[at])
+        flag = self.report_unknown(dashed(key) if key.startswith("--") else key, key, places[at])
         self.ignored.append(masked(key))
         at += 1
         if equals or (flag is not None and flag.constant is not None):
@@ -606,7 +609,7 @@ class _CommandLineParser:
         most = len(words) if flag is not None and flag.nargs == "+" else 1
         hidden = self.after_secret = is_secret(key)
         if hidden and words[at : at + 1] == ["--"]:
-            return len(words)  # one of them may be the secret, and none is the model
+            return len(words)  # any of them may be the secret, so none is used as the model
         if hidden and at < len(words) and not self.is_value(words[at]):
             return at + self.may_be_secret(words, at)
         needs_model = (
@@ -622,8 +625,8 @@ class _CommandLineParser:
             at += 1
         return at
 
-    def refuse_unknown(self, key: str, shown: str, place: str) -> Flag | None:
-        """Report a flag that the release does not have, and return the flag as other releases have it."""
+    def report_unknown(self, key: str, shown: str, place: str) -> Flag | None:
+        """Report a flag that the release does not have, and return it from the nearest release that has it."""
         release = self.table.release
         other = in_other_release(key, release)
         if len(self.launch_errors) >= MAX_WARNINGS and other is not None:
@@ -632,20 +635,20 @@ class _CommandLineParser:
         if other is not None:
             flag, first, last = other
             span = f"only {first} has it" if first == last else f"{first} to {last} have it"
-            self.refuse(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}")
+            self.add_launch_error(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}")
             return flag
         if key[2:] and key[0] == "-" != key[1] and key[:3].rstrip("0123456789") in self.table.exact:
             short = key.rstrip("0123456789")
             self.fault(place, f"unknown flag {quoted(shown)}; write `{short} {key[len(short) :]}`")
             return None
-        near = nearest(key, self.table.spellings, NEAR) if len(self.launch_errors) < MAX_WARNINGS else ""
-        self.refuse(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
+        near = nearest(key, self.table.spellings, MIN_SIMILARITY) if len(self.launch_errors) < MAX_WARNINGS else ""
+        self.add_launch_error(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
         return None
 
-    # the file of --config
+    # the --config file
 
-    def with_file(self, words: list[str], places: list[str], files: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """The words with those of the file inserted before them, so that the command line wins."""
+    def insert_file(self, words: list[str], places: list[str], files: Mapping[str, str]) -> tuple[list[str], list[str]]:
+        """The words with those of the file inserted before the flags, so that the command line wins."""
         if words.count("--config") > 1:
             second = [index for index, word in enumerate(words) if word == "--config"][1]
             self.fault(places[second], "a second `--config`; vLLM takes one, so put both files into one")
@@ -668,7 +671,9 @@ class _CommandLineParser:
                 for fault in error.faults
             )
             return rest, rest_places
-        added, added_places = words_of(document, f"{FILES}{name}", self.table, serve=self.command.serve, warn=self.warn)
+        added, added_places = file_words(
+            document, f"{FILE_PREFIX}{name}", self.table, serve=self.command.serve, warn=self.warn
+        )
         serve = self.command.serve
         model = serve and bool(rest) and not rest[0].startswith("-")
         if (
@@ -685,7 +690,7 @@ class _CommandLineParser:
         if len(added) + len(rest) > MAX_WORDS:
             self.fault(
                 place,
-                f"the command line and {quoted(name)} have more than {MAX_WORDS} words together, the limit",
+                f"the command line and {quoted(name)} have more than {MAX_WORDS} words in total, which is the limit",
             )
             return rest, rest_places
         return [*rest[:model], *added, *rest[model:]], [*rest_places[:model], *added_places, *rest_places[model:]]
@@ -696,14 +701,14 @@ class _CommandLineParser:
         return keys | self.found_at
 
     def warn(self, message: str) -> None:
-        """Add a warning; beyond the maximum they are only counted."""
-        self.add(self.warnings, message)
+        """Add a warning; beyond the maximum, warnings are only counted."""
+        self.add_message(self.warnings, message)
 
-    def refuse(self, message: str) -> None:
-        """Add a reason why vLLM's parser ends the start; beyond the maximum they are only counted."""
-        self.add(self.launch_errors, message)
+    def add_launch_error(self, message: str) -> None:
+        """Add a reason why vLLM's parser aborts the start; beyond the maximum, reasons are only counted."""
+        self.add_message(self.launch_errors, message)
 
-    def add(self, messages: list[str], message: str) -> None:
+    def add_message(self, messages: list[str], message: str) -> None:
         if len(messages) < MAX_WARNINGS:
             messages.append(message)
         else:
@@ -711,14 +716,14 @@ class _CommandLineParser:
 
     def fault(self, place: str, message: str) -> None:
         if len(self.faults) < MAX_FAULTS:
-            self.faults.append(RequestFault(below(self.pointer, place), message))
+            self.faults.append(RequestFault(word_pointer(self.pointer, place), message))
 
 
-def below(pointer: str, place: str) -> str:
-    """The JSON pointer of a word's place: for `args[3]` below `/deployment/args` it is `/deployment/args/3`."""
+def word_pointer(pointer: str, place: str) -> str:
+    """The JSON pointer of a word's place: `args[3]` below `/deployment/args` gives `/deployment/args/3`."""
     base = pointer.removesuffix("/args")
-    if place.startswith(FILES):
-        name, _, key = place.removeprefix(FILES).rpartition("/")
+    if place.startswith(FILE_PREFIX):
+        name, _, key = place.removeprefix(FILE_PREFIX).rpartition("/")
         return at(f"{base}/files", name) if key else base
     name, bracket, index = place.partition("[")
     index = index.removesuffix("]")
@@ -727,33 +732,33 @@ def below(pointer: str, place: str) -> str:
     return pointer
 
 
-def _pair(flag: Flag, table: Flags) -> str:
+def _boolean_forms(flag: Flag, table: Flags) -> str:
     off = f"--no-{flag.name[2:]}"
     return f"`{flag.name}` or `{off}`" if off in table.exact else f"`{flag.name}` or leave it out"
 
 
 def _names_unknown_flag(word: str) -> bool:
-    """Whether the name of the flag in a word is not known; `-O` and the name of a dotted option are."""
+    """Whether the flag name in a word is unknown; `-O` and the option of a dotted key are known."""
     name = word.partition("=")[0].partition(".")[0]
     return not word.startswith("-O") and ("$" in name or "`" in name or "{" in name)
 
 
 def _dotted_value(text: str) -> Any:
-    """The text as JSON if it is JSON, else as a number such as `80g`, else unchanged."""
+    """The text parsed as JSON if possible, else as a number such as `80g`, else unchanged."""
     if text[:1] in _JSON_STARTS or text[:1].isspace():
         try:
             return read_json(text.encode())
         except (NotJson, UnicodeEncodeError):
             pass
         try:
-            return human(text)
+            return parse_human_int(text)
         except InvalidValue:
             pass
     return str(text)
 
 
 def _merge(tree: dict[str, Any], update: dict[str, Any]) -> None:
-    """Merge maps, join lists, and replace anything else."""
+    """Merge `update` into `tree`: maps are merged, lists joined, anything else is replaced."""
     for key, value in update.items():
         before = tree.get(key)
         if type(value) is dict and type(before) is dict:

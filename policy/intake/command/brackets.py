@@ -1,6 +1,6 @@
-"""Find where an expansion of a shell ends: `$(…)`, `${…}`, `$((…))` or backticks, with the quotes within it.
+"""Find the end of a shell expansion: `$(…)`, `${…}`, `$((…))` or backticks, with nested quotes.
 
-Where the end depends on more than quotes and brackets, such as the patterns of `case`, the text is refused.
+If the end depends on more than quotes and brackets, as with the patterns of `case`, the text is rejected.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ INSIDE: Final = re.compile(
     r"""\\.|\$'(?:[^'\\]|\\[^'])*'|\$'|'[^']*'|`(?:[^`\\]|\\.)*`|\$[({]|["()]|(?<![^\s;&|()])(?:#|case(?=\s))|<<""",
     re.DOTALL,
 )
-"""Matches the next text in `$(…)` that is quoted, opens or closes something, or makes the end uncertain."""
+"""Matches the next quoted text, opening or closing mark in `$(…)`, or one that makes the end uncertain."""
 QUOTED: Final = re.compile(r"""\\.|`(?:[^`\\]|\\.)*`|\$[({]|["'}]""", re.DOTALL)
-"""The same between double quotes and in `${…}`, where a single quote may be a character."""
+"""Like `INSIDE`, but within double quotes or `${…}`, where a single quote may be literal."""
 BACKTICKS: Final = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL)
 UNCERTAIN: Final = re.compile(r"""[}"\\$`]""")
 CLOSES: Final = {"$(": ")", "(": ")", "${": "}", '"': '"'}
@@ -24,7 +24,7 @@ MAX_OPEN: Final = 64
 
 
 def bracket_end(text: str, start: int) -> int:
-    """The end of the expansion at ``start``, which begins with `$(` or `${`.
+    """The end of the expansion that begins at ``start`` with `$(` or `${`.
 
     Raises:
         ShellSyntaxError: it is not closed, or its end is not certain.
@@ -55,13 +55,13 @@ def bracket_end(text: str, start: int) -> int:
 
 
 def _is_plain(text: str, at: int) -> bool:
-    """Whether the text up to the next single quote ends no expansion, so that it does not matter if it is quoted."""
+    """Whether the text up to the next single quote contains no mark, so that it does not matter if it is quoted."""
     end = text.find("'", at)
     return end >= 0 and UNCERTAIN.search(text, at, end) is None
 
 
 def backtick_end(text: str, start: int) -> int:
-    """The end of the expansion in backticks at ``start``.
+    """The end of the backtick expansion that begins at ``start``.
 
     Raises:
         ShellSyntaxError: it is not closed.

@@ -1,37 +1,53 @@
-"""The commands of a shell by their effect on the rest of a script, and the options that change nothing here."""
+"""Shell commands by their effect on the rest of a script, and the options that do not affect how it is parsed."""
 
 from __future__ import annotations
 
 from typing import Final
 
-SETTING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "for", "select"})
-"""Commands and loops that set or unset the variables that they name to a value that is not known here."""
-IMPLIED: Final = {
+SETTERS: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "for", "select"})
+"""Commands and loops that unset the variables they name, or set them to an unknown value."""
+IMPLICIT_VARIABLES: Final = {
     **dict.fromkeys(["read", "select"], ("REPLY",)),
     **dict.fromkeys(["mapfile", "readarray"], ("MAPFILE",)),
     **dict.fromkeys(["cd", "pushd", "popd"], ("PWD", "OLDPWD", "DIRSTACK")),
     "getopts": ("OPTARG", "OPTIND"),
 }
-"""The variables that commands set without naming them."""
-DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
-SUCCEEDING: Final = frozenset({"true", ":", "echo"})
-"""Commands that succeed, so that what follows after `&&` runs, unless a redirection fails."""
+"""The variables that commands set implicitly."""
+DECLARATIONS: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
+SUCCESSFUL_COMMANDS: Final = frozenset({"true", ":", "echo"})
+"""Commands that succeed unless a redirection fails, so that a command after `&&` runs."""
 SPECIAL_BUILTINS: Final = frozenset(
     {":", ".", "source", "eval", "exec", "export", "readonly", "set", "shift", "times", "trap", "unset"}
 )
-"""Commands of a shell after which an assignment before them may stay."""
-INTERPRETED: Final = frozenset(
-    {*SETTING, *DECLARING, *SUCCEEDING, *SPECIAL_BUILTINS, "let", "printf", "command", "builtin", "alias", "shopt", "["}
+"""Builtins for which a preceding assignment may stay in effect after they have run."""
+INTERPRETED_COMMANDS: Final = frozenset(
+    {
+        *SETTERS,
+        *DECLARATIONS,
+        *SUCCESSFUL_COMMANDS,
+        *SPECIAL_BUILTINS,
+        "let",
+        "printf",
+        "command",
+        "builtin",
+        "alias",
+        "shopt",
+        "[",
+    }
 )
-"""Commands whose effect is read, so that a function of that name changes it."""
-EFFECTIVE: Final = DECLARING | SETTING | {"eval", ".", "source", "set", "shift", "alias", "let", "printf", "trap"}
-"""Commands that change how the rest of a script is read."""
-FORGETTING: Final = frozenset({*IMPLIED, *SETTING, "let", "printf", "wait"})
-"""Commands and loops after which variables are unknown."""
-AFFECTING: Final = frozenset({*SPECIAL_BUILTINS, "alias", "builtin", "command", "coproc", "enable", "hash", "shopt"})
-"""Commands that may change the running shell, and with it what follows."""
-CONVERTING: Final = frozenset("nilucIA")
-"""The options of `declare` that change what an assignment means."""
+"""Commands that are interpreted, so that a function of the same name changes their effect."""
+STATE_CHANGES: Final = (
+    DECLARATIONS | SETTERS | {"eval", ".", "source", "set", "shift", "alias", "let", "printf", "trap"}
+)
+"""Commands that change the meaning of the rest of a script."""
+VARIABLE_CHANGES: Final = frozenset({*IMPLICIT_VARIABLES, *SETTERS, "let", "printf", "wait"})
+"""Commands and loops that make variables unknown."""
+SHELL_CHANGES: Final = frozenset(
+    {*SPECIAL_BUILTINS, "alias", "builtin", "command", "coproc", "enable", "hash", "shopt"}
+)
+"""Commands that may change the running shell, and so the commands after them."""
+CONVERTING_OPTIONS: Final = frozenset("nilucIA")
+"""The options of `declare` that change the assigned values."""
 SAFE_LETTERS: Final = frozenset("abBCeEfghHmouvxPT")
 SAFE_OPTIONS: Final = frozenset(
     {
@@ -40,8 +56,10 @@ SAFE_OPTIONS: Final = frozenset(
         *("xtrace", "braceexpand", "hashall"),
     }
 )
-"""Options of `set` and `shopt` that do not change what is read here."""
-TRAPS: Final = frozenset({"EXIT", "0", "HUP", "1", "INT", "2", "QUIT", "3", "TERM", "15", "PIPE", "USR1", "USR2"})
-"""Signals that only end a script, as far as what it starts is concerned."""
-HARMLESS: Final = frozenset({"kill", "wait", "exit", "echo", "rm", "true", ":", "-", "pkill", "killall"})
-"""Commands that a `trap` may run: they set no variable and start no program."""
+"""Options of `set` and `shopt` that do not affect how a script is parsed."""
+TRAP_SIGNALS: Final = frozenset(
+    {"EXIT", "0", "HUP", "1", "INT", "2", "QUIT", "3", "TERM", "15", "PIPE", "USR1", "USR2"}
+)
+"""Signals whose traps do not affect which programs the script starts before it ends."""
+TRAP_COMMANDS: Final = frozenset({"kill", "wait", "exit", "echo", "rm", "true", ":", "-", "pkill", "killall"})
+"""Commands that are harmless in a `trap`: they set no variable and start no program."""

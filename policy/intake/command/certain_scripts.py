@@ -1,7 +1,7 @@
-"""The subset of the shell's language that is certainly read as shells run it.
+"""Find constructs in a script that shells may interpret differently from our parser.
 
-A second pass over a script, which only names the first construct outside of that subset. The subset is an allowlist, so
-an unforeseen construct is never certain. Not here: what a script does (`shell`).
+A second pass over a script, which only names its first construct that is not on an allowlist, so that an unforeseen
+construct is never considered certain. Not here: what a script does (`shell`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-SPLICED: Final = re.compile(r"[^ \t\n](?:\\\n)++[^ \t\n]")
-"""Matches a line continuation without a blank beside it, where a shell joins a word or an operator."""
+JOINED_LINES: Final = re.compile(r"[^ \t\n](?:\\\n)++[^ \t\n]")
+"""Matches a line continuation without adjacent blanks, at which a shell joins a word or an operator."""
 BLANKS: Final = re.compile(r"(?:[ \t]|\\\n)++|#[^\n]*+")
-"""Matches blanks, with line continuations beside them, or a comment where a word may begin."""
+"""Matches blanks with adjacent line continuations, or a comment where a word may begin."""
 OPERATOR: Final = re.compile(r"&&|\|\||;;|[;\n]|\|(?!&)|&(?![>&])")
 REDIRECTION: Final = re.compile(r"(?:[012]?(?:>>|>|<)|&>>?)(?![<>|&(])|[012]?>&[012](?![^ \t\n;|&)])")
 DUPLICATION: Final = re.compile(r"[012]?>&[012]")
@@ -31,8 +31,10 @@ SIMPLE: Final = re.compile(
         |"(?:[^"\\$`\x00-\x08\x0b-\x1f\x7f]|\\[\x20-\x7e\n])*+")++""",
     re.VERBOSE,
 )
-"""Matches the pieces of a word before its first expansion: bare characters, quotes, escaped characters."""
-IN_DOUBLE: Final = re.compile(r'(?:[^"\\$`\x00-\x08\x0b-\x1f\x7f]|\\[\x20-\x7e\n]|\$(?![A-Za-z0-9_({?$#@*!\'"-]))++')
+"""Matches pieces of a word without expansions: bare characters, quotes, escaped characters."""
+IN_DOUBLE_QUOTES: Final = re.compile(
+    r'(?:[^"\\$`\x00-\x08\x0b-\x1f\x7f]|\\[\x20-\x7e\n]|\$(?![A-Za-z0-9_({?$#@*!\'"-]))++'
+)
 PARAMETER: Final = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*+|[?$#@*!0-9-])")
 BRACES: Final = re.compile(
     r"""\$\{(?:\#?[A-Za-z_][A-Za-z0-9_]*+(?P<element>\[(?:[@*]|[0-9]{1,4})\])?
@@ -43,21 +45,21 @@ BRACES: Final = re.compile(
         )?|[0-9@*\#])\}""",
     re.VERBOSE,
 )
-"""Matches `${A}` and what only selects from its value or replaces it: no assignment, no arithmetic with variables."""
+"""Matches `${A}` and forms that select from or replace its value, without assignments or arithmetic with variables."""
 ARITHMETIC: Final = re.compile(r"\$\(\((?:[0-9 +*/%-]++|\([0-9 +*/%-]*+\))*+\)\)")
 ANSI_C: Final = re.compile(r"\$'(?:[^'\\\x00-\x08\x0b-\x1f\x7f]|\\[abfnrtv\\'\"?])*+'")
-"""Matches `$'…'` with the escapes of C."""
+"""Matches `$'…'` with ANSI C escapes."""
 SHELL_VARIABLE: Final = re.compile(
     r"BASH\w*|COMP_\w+|DIRSTACK|EPOCH\w+|E?UID|FUNCNAME|GLOBIGNORE|GROUPS|HIST\w+|IFS|LINENO|OLDPWD"
     r"|OPT(?:ARG|ERR|IND)|PIPESTATUS|POSIXLY_CORRECT|PPID|PROMPT_COMMAND|PS[0-4]|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL"
     r"|SRANDOM|TIMEFORMAT|_"
 )
-"""Matches the variables that mean something to a shell, or that it sets itself."""
+"""Matches the variables that a shell sets or interprets."""
 CONDITIONS: Final = frozenset({"if", "elif", "while", "until"})
 BEFORE_COMMANDS: Final = CONDITIONS | {"then", "else", "do", "{"}
 CLOSING: Final = frozenset({"fi", "done", "}"})
-UNREAD: Final = frozenset({"!", "[[", "case", "coproc", "esac", "function", "select", "time"})
-"""Reserved words whose commands are not certain; `!` is in a condition, where what it runs may not run anyway."""
+UNSUPPORTED: Final = frozenset({"!", "[[", "case", "coproc", "esac", "function", "select", "time"})
+"""Reserved words whose commands are not certain; `!` is allowed in a condition, whose branches are conditional."""
 BUILTINS: Final = frozenset(
     {
         *(".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete"),
@@ -68,15 +70,15 @@ BUILTINS: Final = frozenset(
         *("unalias", "unset", "wait"),
     }
 )
-"""The builtin commands of bash, among them those of every shell."""
-INERT: Final = frozenset(
+"""The builtin commands of bash, which include those of every shell."""
+HARMLESS_BUILTINS: Final = frozenset(
     {
         *(".", ":", "break", "cd", "continue", "echo", "eval", "exec", "exit", "false", "kill", "pwd", "set", "shift"),
         *("shopt", "source", "trap", "true", "type", "ulimit", "umask"),
     }
 )
-"""Those that set no variable, or whose effect is read with its doubts by `shell_builtins`."""
-RESERVED: Final = BUILTINS | BEFORE_COMMANDS | CLOSING | UNREAD | {"for"}
+"""Builtins that set no variable, or whose effects and doubts `shell_builtins` handles."""
+RESERVED: Final = BUILTINS | BEFORE_COMMANDS | CLOSING | UNSUPPORTED | {"for"}
 """The first words of commands that are not programs."""
 COMMANDS: Final = re.compile(
     rf"""(?:[ \t\n]*+(?!(?:{"|".join(map(re.escape, sorted(RESERVED)))})(?![A-Za-z0-9_./-]))
@@ -85,48 +87,48 @@ COMMANDS: Final = re.compile(
 )
 """Matches complete commands without quotes, expansions and reserved words.
 
-It needs a fifth of the calls for a script of short commands.
+Saves four of five calls for a script of short commands.
 """
 UNARY: Final = frozenset(f"-{letter}" for letter in "bcdefhLnprsStwxz")
 BINARY: Final = frozenset(
     {"=", "==", "!=", *(f"-{word}" for word in ("eq", "ge", "gt", "le", "lt", "ne", "ef", "nt", "ot"))}
 )
-"""The operators of tests that do not calculate."""
+"""The test operators that do not evaluate arithmetic on names."""
 FORMAT: Final = re.compile(r"[\"']?[A-Za-z0-9%\\ .,:;=_/\[{(<>*#+]")
 PROCESS: Final = re.compile(r"\$!|%?[0-9]+")
 QUOTED: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+(?:"|\Z)|'[^']*+(?:'|\Z)|\$[?#$!]""", re.DOTALL)
-"""Matches the parts of a word that are certainly one word: in quotes, and parameters that are numbers.
+"""Matches parts of a word that a shell does not split: quoted text, and parameters that are numbers.
 
-A quote that is not closed matches to the end, so that nothing is scanned twice.
+An unclosed quote matches to the end, so that nothing is scanned twice.
 """
-SETTING: Final = frozenset({"cd", "export", "set", "shift", "unset"})
-"""Those that change the shell, unless a redirection fails."""
+SHELL_SETTERS: Final = frozenset({"cd", "export", "set", "shift", "unset"})
+"""Builtins that change the shell, unless a redirection fails."""
 
 
 def uncertain_construct(text: str, *, is_bash: bool) -> str:
-    """The first construct of a script that is not certainly read as shells run it; empty if there is none.
+    """The first construct of a script that a shell may interpret differently; empty if there is none.
 
-    Without `is_bash` the shell may be any.
+    Without `is_bash` it may be any shell.
 
     Raises:
-        ShellSyntaxError: a quote or a bracket does not end.
+        ShellSyntaxError: a quote or a bracket is not closed.
     """
     if type(text) is Unknown:
         return "a value that is not known and replaces a part of it before the shell reads it"
-    if SPLICED.search(text) is not None:
+    if JOINED_LINES.search(text) is not None:
         return "a line continuation without a blank beside it"
     return _Scanner(text, is_bash=is_bash).construct()
 
 
 class _Scanner:
-    """Reads the text in one pass, from the character `at`, up to the first construct that is not certain."""
+    """Scans a script in one pass, up to the first uncertain construct; `at` is the current position."""
 
     def __init__(self, text: str, *, is_bash: bool) -> None:
         self.text = text
         self.is_bash = is_bash
         self.at = 0
         self.words: list[str] = []
-        """The words of the current command as they are written, without the assignments before them."""
+        """The words of the current command as written, without the assignments before them."""
         self.assigns = False
         self.arrays: set[str] = set()
         self.is_redirected = False
@@ -136,7 +138,7 @@ class _Scanner:
         """Whether the current command ends with `fi`, `done` or `}`."""
 
     def construct(self) -> str:
-        """The first construct that is not certain."""
+        """The first uncertain construct; empty if there is none."""
         text = self.text
         while self.at < len(text):
             is_between = not (self.words or self.assigns or self.is_redirected or self.is_closed)
@@ -149,52 +151,52 @@ class _Scanner:
                     return found
                 self.at = match.end()
             elif (match := REDIRECTION.match(text, self.at)) is not None:
-                if found := self._redirection(match):
+                if found := self._read_redirection(match):
                     return found
-            elif found := self._word():
+            elif found := self._read_word():
                 return found
         return self._end_command()
 
-    def _word(self) -> str:
-        """Read a word, and what is not certain about it where it is."""
+    def _read_word(self) -> str:
+        """Read a word; returns the uncertain construct in it, if any."""
         start, text = self.at, self.text
         first = BARE.match(text, start)
-        if found := self._pieces():
+        if found := self._skip_pieces():
             return found
         word = text[start : self.at]
         if text.startswith(("<", ">"), self.at) and (word.isdecimal() or word.endswith("}")):
             return f"a redirection right after {quoted(word)}"
         if text.startswith("(", self.at):
-            return self._array(word)
+            return self._read_array(word)
         if self.is_closed:
             return f"{quoted(word)} after the end of a compound command"
         if not self.words:
-            return self._first_word(word, is_bare=first is not None and first.end() == self.at)
+            return self._read_first_word(word, is_bare=first is not None and first.end() == self.at)
         self.words.append(word)
         return ""
 
-    def _first_word(self, word: str, *, is_bare: bool) -> str:
-        """Read a word where a command may begin."""
+    def _read_first_word(self, word: str, *, is_bare: bool) -> str:
+        """Read the first word of a command; returns what is uncertain about it, if anything."""
         if (assignment := ASSIGNED.match(word)) is not None:
             self.assigns = True
             if assignment.group(2) and not self.is_bash:
                 return "`+=`, which only bash has"
-            return _of_variable(assignment.group(1))
+            return _special_variable(assignment.group(1))
         if is_bare and not self.assigns and (word in BEFORE_COMMANDS or (word == "!" and self.opener in CONDITIONS)):
             self.opener = word
             return ""
         if is_bare and word in CLOSING and not self.assigns:
             self.is_closed = True
             return ""
-        if word in UNREAD:
+        if word in UNSUPPORTED:
             return f"`{word}`"
         if "=" in word or (not is_bare and "/" not in word):
             return f"the command {quoted(word)}, whose name depends on quotes or values"
         self.words.append(word)
         return ""
 
-    def _pieces(self) -> str:
-        """Move behind the pieces of a word."""
+    def _skip_pieces(self) -> str:
+        """Skip the pieces of a word; returns the uncertain construct among them, if any."""
         text, start = self.text, self.at
         while self.at < len(text):
             character = text[self.at]
@@ -203,30 +205,30 @@ class _Scanner:
             elif character == "#" and self.at > start:
                 self.at += 1
             elif character == '"':
-                if found := self._double_quotes():
+                if found := self._read_double_quotes():
                     return found
             elif character in "$`":
-                if found := self._expansion():
+                if found := self._read_expansion():
                     return found
             else:
                 break
         return "" if self.at > start else f"the character {quoted(text[start])} at character {start + 1}"
 
-    def _double_quotes(self) -> str:
+    def _read_double_quotes(self) -> str:
         text, start = self.text, self.at
         self.at += 1
         while not text.startswith('"', self.at):
-            if (match := IN_DOUBLE.match(text, self.at)) is not None:
+            if (match := IN_DOUBLE_QUOTES.match(text, self.at)) is not None:
                 self.at = match.end()
             elif text.startswith(("$", "`"), self.at):
-                if found := self._expansion():
+                if found := self._read_expansion():
                     return found
             else:
                 return f"the text in double quotes at character {start + 1}"
         self.at += 1
         return ""
 
-    def _expansion(self) -> str:
+    def _read_expansion(self) -> str:
         text, start = self.text, self.at
         for pattern in (PARAMETER, BRACES, ARITHMETIC):
             if (match := pattern.match(text, start)) is not None:
@@ -244,12 +246,12 @@ class _Scanner:
         return ""
 
     def _is_of_array(self, expansion: str) -> bool:
-        """Whether an expansion is of an array but does not select its elements."""
+        """Whether an expansion names an array without selecting its elements."""
         name = NAME.search(expansion)
         return name is not None and name.group() in self.arrays and not expansion.startswith("[", name.end())
 
-    def _array(self, word: str) -> str:
-        """Read `A=(…)`, whose elements have no index and no command."""
+    def _read_array(self, word: str) -> str:
+        """Read `A=(…)`; returns what is uncertain about it, such as an element with an index or a command."""
         text, assignment = self.text, ASSIGNED.fullmatch(word)
         if assignment is None or self.words:
             return f"the bracket after {quoted(word)}"
@@ -265,16 +267,16 @@ class _Scanner:
                 self.at += 1
             else:
                 start = self.at
-                if found := self._pieces() if self.at < len(text) else "an array that is not closed":
+                if found := self._skip_pieces() if self.at < len(text) else "an array that is not closed":
                     return found
                 element = text[start : self.at]
                 if element.startswith("[") or "$(" in element or "`" in element:
                     return f"the element {quoted(element)} of an array"
         self.at += 1
-        return _of_variable(assignment.group(1))
+        return _special_variable(assignment.group(1))
 
-    def _redirection(self, match: re.Match[str]) -> str:
-        """Read a redirection with its file."""
+    def _read_redirection(self, match: re.Match[str]) -> str:
+        """Read a redirection with its file; returns what is uncertain about it, if anything."""
         if self.is_closed:
             return "a redirection of a compound command"
         if match.group().startswith("&") and not self.is_bash:
@@ -285,10 +287,10 @@ class _Scanner:
             return ""
         if (blanks := BLANKS.match(self.text, self.at)) is not None:
             self.at = blanks.end()
-        return self._pieces() if self.at < len(self.text) else "a redirection without a file"
+        return self._skip_pieces() if self.at < len(self.text) else "a redirection without a file"
 
     def _end_command(self) -> str:
-        """What is not certain about the current command."""
+        """End the current command; returns what is uncertain about it, if anything."""
         words, assigns, is_redirected = self.words, self.assigns, self.is_redirected
         self.words, self.assigns, self.is_redirected = [], False, False
         self.opener, self.is_closed = "", False
@@ -296,38 +298,40 @@ class _Scanner:
             return "a redirection without a command" if is_redirected else ""
         name = words[0]
         if name == "for":
-            return _of_variable(words[1]) if len(words) > 1 and NAME.fullmatch(words[1]) else "`for` without a name"
+            return (
+                _special_variable(words[1]) if len(words) > 1 and NAME.fullmatch(words[1]) else "`for` without a name"
+            )
         if name not in BUILTINS:
             return ""
         if assigns and name != "exec":
             return f"a variable before `{name}`"
-        if is_redirected and name in SETTING:
+        if is_redirected and name in SHELL_SETTERS:
             return f"a redirection of `{name}`"
-        check = CHECKED.get(name)
-        is_certain = name in INERT if check is None else check(words)
+        check = CHECKS.get(name)
+        is_certain = name in HARMLESS_BUILTINS if check is None else check(words)
         return "" if is_certain else f"the command {quoted(' '.join(words))}"
 
 
-def _of_variable(name: str) -> str:
+def _special_variable(name: str) -> str:
     return f"the shell's own variable `{name}`" if SHELL_VARIABLE.fullmatch(name) else ""
 
 
 def _is_export(words: Sequence[str]) -> bool:
-    """`export A=b C`, each name as it is."""
+    """Whether `export` has only literal names that are not the shell's own."""
     for word in words[1:]:
         match = ASSIGNED.match(word)
         name = match.group(1) if match is not None else word
-        if (match is None and NAME.fullmatch(word) is None) or _of_variable(name):
+        if (match is None and NAME.fullmatch(word) is None) or _special_variable(name):
             return False
     return len(words) > 1
 
 
-def _names_only(words: Sequence[str]) -> bool:
-    return all(NAME.fullmatch(word) is not None and not _of_variable(word) for word in words[1:])
+def _is_unset(words: Sequence[str]) -> bool:
+    return all(NAME.fullmatch(word) is not None and not _special_variable(word) for word in words[1:])
 
 
 def _is_test(words: Sequence[str]) -> bool:
-    """A test whose operator is written out: one from a value may be `-v`, which calculates in its operand."""
+    """Whether a test has literal operators: one from a value may be `-v`, which evaluates arithmetic in its operand."""
     operands = list(words[1:-1] if words[0] == "[" else words[1:])
     while operands[:1] == ["!"]:
         del operands[0]
@@ -344,7 +348,7 @@ def _is_test(words: Sequence[str]) -> bool:
 
 
 def _is_print(words: Sequence[str]) -> bool:
-    """`printf` with a format that is certainly no option: `-v` calculates in its operand."""
+    """Whether `printf` has a format that cannot be an option: `-v` evaluates arithmetic in its operand."""
     return len(words) == 1 or FORMAT.match(words[1]) is not None
 
 
@@ -353,23 +357,23 @@ def _is_lookup(words: Sequence[str]) -> bool:
 
 
 def _is_wait(words: Sequence[str]) -> bool:
-    """`wait` for processes: `-p` calculates in its operand."""
+    """Whether `wait` names only processes: `-p` evaluates arithmetic in its operand."""
     return all(PROCESS.fullmatch(word) is not None for word in words[1:])
 
 
 def _may_be_several(word: str) -> bool:
-    """Whether a shell may make several words of this one, as it has an expansion outside quotes."""
+    """Whether a shell may split a word, because it has an expansion outside quotes."""
     bare = QUOTED.sub("", word)
     return "$" in bare or "`" in bare
 
 
-CHECKED: Final[dict[str, Callable[[Sequence[str]], bool]]] = {
+CHECKS: Final[dict[str, Callable[[Sequence[str]], bool]]] = {
     "export": _is_export,
-    "unset": _names_only,
+    "unset": _is_unset,
     "[": _is_test,
     "test": _is_test,
     "printf": _is_print,
     "command": _is_lookup,
     "wait": _is_wait,
 }
-"""Builtin commands of which some forms are certain."""
+"""Checks for builtins of which only some forms are certain."""

@@ -1,7 +1,7 @@
-"""Put together the words of the current command from the pieces that a script has for them.
+"""Build the words of the current command from their pieces.
 
-A word ends as an assignment before the command, or as one of its words. Not here: what a piece is (`shell`), and the
-values of `$A` and `${A}` (`parameter_expansion`).
+A finished word is an assignment before the command, or one of its words. Not here: splitting a script into pieces
+(`shell`), and the values of `$A` and `${A}` (`parameter_expansion`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.builtin_tables import DECLARING
+from policy.intake.command.builtin_tables import DECLARATIONS
 from policy.intake.command.programs import QUOTES, STARTS_VLLM
-from policy.intake.command.words import Array, Pattern, Unknown, has_braces, has_class
+from policy.intake.command.words import Array, Pattern, Unknown, has_braces, has_bracket_expression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,17 +26,17 @@ APPENDING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+=")
 ELEMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\[[^]]*\]\+?=")
 """Matches the assignment of one element of an array."""
 ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
-"""Matches the begin of a word that assigns or appends to a variable."""
+"""Matches the beginning of a word that assigns or appends to a variable."""
 SPLIT: Final = re.compile(r"[^ \t\n]+")
-"""Matches a word of an expanded value, as the default `IFS` separates them."""
+"""Matches a word of an expanded value that is split by the default `IFS`."""
 NAME_PARTS: Final = 8
-"""In how many parts of a word the name of an assignment may be, such as `A` and `=` on two lines."""
+"""The most pieces over which the name of an assignment may extend, such as `A` and `=` on two lines."""
 QUOTED_PART: Final = "\0"
-"""A quoted part of a word, where only its bare parts matter."""
+"""Replaces a quoted piece where only the bare pieces of a word matter."""
 
 
 class CommandBuilder:
-    """The current command with its current word; `parts` are the pieces of that word, None between words."""
+    """Builds the current command; `parts` are the pieces of the current word, None between words."""
 
     def __init__(
         self, variables: ScriptVariables, flow: ControlFlow, script: ScriptCommands, budget: ExpansionBudget
@@ -48,17 +48,17 @@ class CommandBuilder:
         self.command = variables.command
         self.parts: list[str] | None = None
         self.bare_parts: list[str] = []
-        """The pieces with each quoted one replaced by a character that no shell expands."""
+        """The pieces, with a character that no shell expands in place of each quoted one."""
         self.begins_bare = True
-        """Whether the first piece is not quoted, so that it may be a name."""
+        """Whether the first piece is bare, so that it may be a name."""
         self.is_unknown = False
         self.is_several = False
-        """Whether an unknown word may be any number of words."""
+        """Whether an unknown word may expand to any number of words."""
         self.has_pattern = False
         self.has_name = False
-        """Whether the word begins as an assignment does, as far as that was asked."""
+        """Whether the word is known to begin like an assignment."""
         self.may_vanish = False
-        """Whether the word is none if it is empty: `"$@"` without arguments."""
+        """Whether the word is dropped if it is empty: `"$@"` without arguments."""
 
     def put(self, piece: str, *, bare: bool = True) -> None:
         """Add a piece to the current word, or begin a word with it."""
@@ -68,14 +68,14 @@ class CommandBuilder:
         self.bare_parts.append(piece if bare else QUOTED_PART)
         self.parts.append(piece)
 
-    def fill(self, written: str, value: str | None, *, inside: bool) -> None:
+    def fill(self, written: str, value: str | None, *, in_quotes: bool) -> None:
         """Insert a variable's value; outside quotes it is split at blanks."""
-        inside = inside or self.is_assigning()
-        if value is None or (not inside and value and self.variables.sets_separators):
-            self._put_unknown(written, inside=inside)
+        in_quotes = in_quotes or self.is_assigning()
+        if value is None or (not in_quotes and value and self.variables.sets_separators):
+            self._put_unknown(written, in_quotes=in_quotes)
             return
         self.budget.fill(len(value))
-        if inside:
+        if in_quotes:
             self.put(value, bare=False)
             return
         pieces = SPLIT.findall(value)
@@ -84,20 +84,20 @@ class CommandBuilder:
             if index or value[0] in " \t\n":
                 self.end_word()
             self.put(piece, bare=False)
-            self.has_pattern = self.has_pattern or "*" in piece or "?" in piece or has_class(piece)
+            self.has_pattern = self.has_pattern or "*" in piece or "?" in piece or has_bracket_expression(piece)
         if value[-1:] in {" ", "\t", "\n"}:
             self.end_word()
 
-    def _put_unknown(self, written: str, *, inside: bool) -> None:
-        """Add an expansion as written. One that may start vLLM is a command too: the shell runs it."""
+    def _put_unknown(self, written: str, *, in_quotes: bool) -> None:
+        """Add an expansion as written. If it may start vLLM, it is also added as a command, since the shell runs it."""
         self.put(written, bare=False)
         self.is_unknown = True
-        self.is_several = self.is_several or not inside or "@" in written or written.startswith("${!")
+        self.is_several = self.is_several or not in_quotes or "@" in written or written.startswith("${!")
         is_quoted = any(mark in written for mark in "'\"\\")
         if STARTS_VLLM.search(written) or (is_quoted and STARTS_VLLM.search(QUOTES.sub("", written))):
             self.script.add([Unknown(written)], self.variables.share_environment())
 
-    def fill_words(self, words: Sequence[str], *, inside: bool) -> None:
+    def fill_words(self, words: Sequence[str], *, in_quotes: bool) -> None:
         """Insert several words; outside quotes each of them is split at blanks."""
         self.may_vanish = not words
         self.budget.expand_words(len(words))
@@ -105,13 +105,13 @@ class CommandBuilder:
             if index:
                 self.end_word()
             if type(word) is Unknown:
-                self.fill(word, None, inside=inside and not word.is_several)
+                self.fill(word, None, in_quotes=in_quotes and not word.is_several)
             else:
-                self.fill(word, word, inside=inside)
+                self.fill(word, word, in_quotes=in_quotes)
                 self.has_pattern = self.has_pattern or type(word) is Pattern
 
     def is_assigning(self) -> bool:
-        """Whether the current word is an assignment: what is expanded in it is not split."""
+        """Whether the current word is an assignment, in which values are not split."""
         if not self._may_assign() or self.parts is None:
             return False
         if not self.has_name and len(self.parts) <= NAME_PARTS:
@@ -119,7 +119,7 @@ class CommandBuilder:
         return self.has_name
 
     def array_name(self) -> tuple[str, bool] | None:
-        """The name before `=(` or `+=(`, and whether the elements are appended; None if no array is assigned."""
+        """The array to which `=(` or `+=(` assigns, and whether it appends; None if no array is assigned."""
         if not self._may_assign() or self.parts is None:
             return None
         found = ASSIGNED.fullmatch("".join(self.parts))
@@ -127,14 +127,14 @@ class CommandBuilder:
 
     def _may_assign(self) -> bool:
         words = self.command.words
-        return self.begins_bare and (not words or words[0] in DECLARING)
+        return self.begins_bare and (not words or words[0] in DECLARATIONS)
 
     def end_word(self) -> None:
-        """End the current word, if there is one: an assignment before a command, or one of its words."""
+        """End the current word, if any, and add it to the command as a word or an assignment."""
         if self.parts is None:
             return
         parts = self.parts
-        word = "".join(parts) if parts[1:] else parts[0]  # most words are one piece, and need no call
+        word = "".join(parts) if parts[1:] else parts[0]  # most words have one piece
         self.parts = None
         vanishes, self.may_vanish = self.may_vanish and not word, False
         if vanishes:
@@ -142,15 +142,15 @@ class CommandBuilder:
         self.budget.add_word()
         words = self.command.words
         bare = "".join(self.bare_parts) if parts[1:] else self.bare_parts[0]
-        is_assignment = self.begins_bare and "=" in word  # most words are none, and are matched with no pattern
-        if is_assignment and ASSIGNED.match(word) and (not words or words[0] in DECLARING):
+        is_assignment = self.begins_bare and "=" in word  # spares most words the patterns
+        if is_assignment and ASSIGNED.match(word) and (not words or words[0] in DECLARATIONS):
             has_brace = bool(words) and has_braces(bare)
             is_late = len(parts) > NAME_PARTS and ASSIGNED.match("".join(parts[:NAME_PARTS])) is None
             self.is_unknown = self.is_unknown or has_brace or is_late or "=~" in bare or ":~" in bare
             self.has_pattern = False
         else:
             has_brace = "{" in bare and has_braces(bare)
-            has_glob = "*" in bare or "?" in bare or ("[" in bare and has_class(bare))
+            has_glob = "*" in bare or "?" in bare or ("[" in bare and has_bracket_expression(bare))
             self.has_pattern = self.has_pattern or has_brace or bare[:1] == "~" or has_glob
             if has_brace and self.script.is_bash:
                 self.is_unknown = self.is_several = True
@@ -162,7 +162,7 @@ class CommandBuilder:
             self._add_word(Pattern(word) if self.has_pattern else word)
 
     def _assign(self, word: str) -> bool:
-        """Read an assignment before a command; false if the word is none."""
+        """Read an assignment before a command; false if the word is not an assignment."""
         assignments = self.command.assignments
         if (element := ELEMENT.match(word)) is not None:
             assignments[element.group(1)] = None
@@ -180,7 +180,7 @@ class CommandBuilder:
         return True
 
     def _add_word(self, word: str) -> None:
-        """Add a word of a command."""
+        """Add a word to the command, unless it is a keyword."""
         command = self.command
         if word == "{" and command.words[:1] == ["function"] and len(command.words) == 2:  # noqa: PLR2004  # `function` and its name
             self.define_function(command.words[1])
@@ -189,7 +189,7 @@ class CommandBuilder:
             command.words.append(word)
 
     def names_function(self, operator: str) -> bool:
-        """Whether the words before an operator name a function, whose body follows: `f()`, `function f`."""
+        """Whether the words before an operator begin the definition of a function: `f()`, `function f`."""
         words = self.command.words
         count = len(words) + (self.parts is not None)
         if words[:1] == ["function"]:
@@ -197,7 +197,7 @@ class CommandBuilder:
         return count == 1 and operator[:2] == "()"
 
     def define_function(self, name: str | None = None) -> None:
-        """Count a function that is defined from here on; without a name, the last word is its name."""
+        """Record the definition of a function; by default its name is the last word."""
         if name is None:
             name = "".join(self.parts) if self.parts is not None else self.command.words[-1]
         if self.command.words[:1] == ["function"]:

@@ -1,8 +1,8 @@
-"""Convert the file of `vllm serve --config` to words of the command line.
+"""Convert the file of `vllm serve --config` to command-line words.
 
-Follows `load_config_file` of `vllm/utils/argparse_utils.py` (0.20 to 0.33), which reads the file with PyYAML's
-`safe_load`: a false boolean is dropped, a map becomes JSON, a list becomes several words. Not here: where the words are
-inserted (`arguments`).
+Follows `load_config_file` of `vllm/utils/argparse_utils.py` (0.20 to 0.33), which parses the file with PyYAML's
+`safe_load`: a false boolean is dropped, a map becomes JSON, a list becomes several words. Not here: inserting the words
+into the command line (`arguments`).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 MAX_FILE: Final = 256 * 1024
 MAX_NAME: Final = 1024
 FALSE_SINCE: Final = (0, 28)
-"""The first series that reads a false boolean, but only in the server's module.
+"""The first series that handles a false boolean, but only in the server's module.
 
-`vllm serve` asks its outer parser, which has none of the flags.
+`vllm serve` looks the flag up in its outer parser, which has none of the engine's flags.
 """
 
 
 class NotInFiles(PolicyError):
-    """The named file is not given, or vLLM does not accept its name; the message says what to do."""
+    """The file is not in `files`, or vLLM does not accept its name; the message says what to do."""
 
 
 def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
-    """The map in a file; its keys are strings, and the maps in it can be written as JSON.
+    """The map in a file. Its keys are strings, and nested maps can be converted to JSON.
 
     Raises:
-        NotInFiles: there is no such file.
+        NotInFiles: the file is not given, or its name is invalid.
         RulesInvalid: its text is not such a map; the fault has the position.
     """
     if not name.endswith((".yaml", ".yml")):
@@ -61,7 +61,7 @@ def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _unusable(key: Any, value: Any) -> str | None:
-    """Why vLLM stops with a traceback at an option, if it does."""
+    """Why vLLM fails with a traceback at an option; None if it does not."""
     if type(key) is not str:
         return f"expected a string as key, got {quoted(str(key))}; put it in quotes"
     if type(value) is dict:
@@ -72,10 +72,10 @@ def _unusable(key: Any, value: Any) -> str | None:
     return None
 
 
-def words_of(
+def file_words(
     document: Mapping[str, Any], place: str, table: Flags, *, serve: bool, warn: Callable[[str], None]
 ) -> tuple[list[str], list[str]]:
-    """The words of a file, and each word's place: `place`, a slash and the key. `warn` gets what vLLM drops."""
+    """The words of a file, and the place of each: ``place/key``. ``warn`` is called for what vLLM drops."""
     words: list[str] = []
     places: list[str] = []
     for key, value in document.items():
@@ -87,7 +87,7 @@ def words_of(
             else:
                 instead = f"--no-{dashed('--' + key)[2:]}"
                 advice = f"; write `{instead[2:]}: true`" if instead in table.exact else ""
-                warn(f"{quoted(f'{key}: false')} in {quoted(place)} is not read by vLLM{advice}")
+                warn(f"vLLM ignores {quoted(f'{key}: false')} in {quoted(place)}{advice}")
         words += found
         places += [f"{place}/{masked(f'--{key}')[2:]}"] * len(found)
     return words, places

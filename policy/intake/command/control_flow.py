@@ -1,6 +1,6 @@
-"""Which parts of a script run certainly, once, and in the running shell: branches, loops, functions, subshells, chains.
+"""Track branches, loops, functions, subshells and chains, to know which commands certainly run once in this shell.
 
-Acts on the variables: what a part sets that may not run, or runs elsewhere, is unknown or dropped after it.
+What a block sets becomes unknown after it if the block may not run, and is discarded if it runs in a subshell.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from policy.intake.command.script_commands import ScriptCommands
 
 PIPES: Final = frozenset({"|", "|&"})
-APART: Final = PIPES | {"&"}
-"""The operators after a command that runs in a shell of its own."""
+SUBSHELL_OPERATORS: Final = PIPES | {"&"}
+"""The operators after a command that runs in a subshell."""
 BEGIN: Final = {"if": "if", "while": "do", "until": "do", "for": "do", "case": "case"}
 END: Final = {"fi": "if", "done": "do", "esac": "case", "}": "{"}
-"""The words between which a part of a script runs conditionally, repeatedly, or not at all."""
-FUNCTIONS: Final = frozenset({"{", "f("})
-"""The kinds of parts that are the body of a function: in braces, or in a subshell."""
+"""The words that begin and end a block, which may run once, repeatedly, or not at all."""
+FUNCTION_BLOCKS: Final = frozenset({"{", "f("})
+"""The kinds of blocks that are the body of a function: in braces, or in a subshell."""
 OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while", "until", "elif"})
-"""Words after which a command begins."""
-FUNCTION_DOUBT: Final = "a function runs later than it is read, and variables change in between"
-LOOP_DOUBT: Final = "a loop sets variables, which may change the next time"
+"""The words after which a command begins."""
+FUNCTION_DOUBT: Final = "a function runs after its definition, and variables change in between"
+LOOP_DOUBT: Final = "a loop sets variables, which may have other values in the next iteration"
 
 
-class _Part(Struct, gc=False):
-    """A part of the script that is open, with the state before it; ``start`` is the index of its first command."""
+class _Block(Struct, gc=False):
+    """An open block of the script, with the state before it; ``start`` is the index of its first command."""
 
     kind: str
     before: VariablesSnapshot
@@ -40,12 +40,12 @@ class _Part(Struct, gc=False):
 
 
 class ControlFlow(Struct):
-    """The place of the current command in the parts, chains and pipelines of a script."""
+    """The blocks, the chain and the pipeline that the current command is in."""
 
     variables: ScriptVariables
     script: ScriptCommands
     budget: ExpansionBudget
-    parts: list[_Part] = []
+    blocks: list[_Block] = []
     is_piped: bool = False
     """Whether the current command reads from a pipe."""
     succeeds: bool = False
@@ -53,35 +53,35 @@ class ControlFlow(Struct):
     defines: bool = False
     """Whether the body of a function comes next."""
     bodies: list[tuple[int, int]] = []
-    """The commands of each function, by their positions."""
+    """The positions of the first command of each function, and of the first one after it."""
     changed_in_group: list[str] = []
-    """The variables that the braces before set, in case they run in a shell of their own: `{ A=b; } &`."""
+    """The variables set by the preceding braces, which may turn out to run in a subshell: `{ A=b; } &`."""
 
     @property
     def is_conditional(self) -> bool:
-        """Whether the current command may not run, or run again."""
-        return bool(self.parts) or self.variables.chain.is_conditional
+        """Whether the current command may not run, or may run repeatedly."""
+        return bool(self.blocks) or self.variables.chain.is_conditional
 
     @property
     def condition(self) -> object:
-        """On what it depends that the current command runs: None if it certainly runs.
+        """The condition on which the current command runs; None if it certainly runs.
 
-        Commands that `&&` joins have the same object: a later one runs only if the earlier ones have run. So have those
-        before `||`, after whose failure the script goes on. A command after `||`, or in a branch, a loop, a function or
-        any other part, has an object of its own, which says only that it may not run.
+        Commands joined by `&&` share a condition: a later one runs only if the earlier ones have run. So do those
+        before `||`, after whose failure the script continues. A command after `||`, or in a block, has its own
+        condition, which only means that it may not run.
         """
         chain = self.variables.chain
-        if self.parts or chain.joiner == "||":
+        if self.blocks or chain.joiner == "||":
             return object()
         return chain.group if chain.is_conditional else None
 
     @property
     def is_in_case(self) -> bool:
-        """Whether the current words may be the pattern of a branch of `case`."""
-        return bool(self.parts) and self.parts[-1].kind == "case"
+        """Whether the current words may be a pattern of `case`."""
+        return bool(self.blocks) and self.blocks[-1].kind == "case"
 
     def read_keyword(self, word: str) -> bool:
-        """Read the first word of a command, which may begin or end a part; false if a command begins after it."""
+        """Read the first word of a command, which may begin or end a block; false if the command begins after it."""
         if self.defines and word in BEGIN:
             self.doubt_body()
         if word in BEGIN or word == "{":
@@ -96,64 +96,64 @@ class ControlFlow(Struct):
         return False
 
     def doubt_body(self) -> None:
-        """Doubt a script with a function whose body is another command than braces or a subshell."""
+        """Doubt a script with a function whose body is neither in braces nor a subshell."""
         self.script.doubt_all("the body of a function has no braces")
 
     def enter(self, kind: str) -> None:
-        """Begin a subshell, or a part that runs conditionally."""
+        """Begin a block."""
         variables = self.variables
-        before, start = variables.snapshot(), len(self.script.found)
-        self.parts.append(_Part(kind, before, variables.chain, start, self.is_piped))
+        before, start = variables.snapshot(), len(self.script.commands)
+        self.blocks.append(_Block(kind, before, variables.chain, start, self.is_piped))
         variables.chain = Chain()
-        variables.function_depth += kind in FUNCTIONS
+        variables.function_depth += kind in FUNCTION_BLOCKS
 
     def leave(self, kind: str) -> None:
-        """End it: what a subshell set is dropped, and what a branch, a loop or a function set becomes unknown."""
-        if not self.parts:
+        """End a block: what a subshell set is discarded; what a branch, a loop or a function set becomes unknown."""
+        if not self.blocks:
             return
-        opened = self.parts[-1].kind
+        opened = self.blocks[-1].kind
         if opened != kind and (opened, kind) not in {("group", "{"), ("f(", "(")}:
             return
-        variables, part, stop = self.variables, self.parts.pop(), len(self.script.found)
-        variables.function_depth -= opened in FUNCTIONS
-        variables.chain = part.chain
+        variables, block, stop = self.variables, self.blocks.pop(), len(self.script.commands)
+        variables.function_depth -= opened in FUNCTION_BLOCKS
+        variables.chain = block.chain
         variables.chain.is_waiting = False
-        if opened == "do" and variables.changes != part.before.changes:
-            self.budget.copy(stop - part.start)
-            self.script.doubt_range(part.start, stop, LOOP_DOUBT)
+        if opened == "do" and variables.changes != block.before.changes:
+            self.budget.copy(stop - block.start)
+            self.script.doubt_range(block.start, stop, LOOP_DOUBT)
         if kind == "(":
-            variables.restore(part.before)
+            variables.restore(block.before)
         else:
-            changed = variables.changed_since(part.before)
+            changed = variables.changed_since(block.before)
             self.changed_in_group = changed
-            if opened != "group" or part.is_piped:
-                variables.doubt_exports_since(part.before)
+            if opened != "group" or block.is_piped:
+                variables.doubt_exports_since(block.before)
                 variables.forget(changed)
             elif variables.chain.is_conditional:
                 variables.chain.doubtful.extend(changed)
-        if opened in FUNCTIONS:
-            self.bodies.append((part.start, stop))
+        if opened in FUNCTION_BLOCKS:
+            self.bodies.append((block.start, stop))
             variables.follows_function = True
 
     def end_command(self, operator: str) -> bool:
-        """Whether a command runs in a shell of its own: before that operator, or after a pipe."""
+        """End a command at ``operator``; returns whether it runs in a subshell."""
         self.variables.chain.is_waiting = False
-        is_apart = operator in APART or self.is_piped
-        if is_apart:
+        is_in_subshell = operator in SUBSHELL_OPERATORS or self.is_piped
+        if is_in_subshell:
             self.variables.forget(self.changed_in_group)
         self.changed_in_group = []
         self.is_piped = operator in PIPES
-        return is_apart
+        return is_in_subshell
 
     def join(self, operator: str) -> None:
-        """End one command of a chain: its success decides whether the next one runs."""
+        """Continue the chain after a command, whose success decides whether the next one runs."""
         chain = self.variables.chain
         if operator == "&":
             self.end_chain()
             return
-        if operator == "||" and not self.parts:  # the commands in a part have a condition already
+        if operator == "||" and not self.blocks:  # commands in a block already have a condition
             self.script.may_fail(chain.start, chain.group)
-            chain.start = len(self.script.found)
+            chain.start = len(self.script.commands)
         if operator == "||" or chain.joiner == "||":
             self.variables.forget_doubtful()
             chain.group = object()
@@ -162,13 +162,13 @@ class ControlFlow(Struct):
         self.succeeds = False
 
     def end_chain(self) -> None:
-        """End the chain: what a part of it set that may not have run becomes unknown."""
+        """End the chain: what its conditional commands set becomes unknown."""
         self.variables.forget_doubtful()
-        self.variables.chain = Chain(start=len(self.script.found))
+        self.variables.chain = Chain(start=len(self.script.commands))
         self.succeeds = False
 
     def doubt_functions(self) -> None:
-        """Doubt the commands of functions if variables change after them."""
+        """Doubt the commands of functions if variables change after the definitions."""
         if self.variables.changed_after_function:
             for start, stop in self.bodies:
                 self.script.doubt_range(start, stop, FUNCTION_DOUBT)

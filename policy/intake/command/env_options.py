@@ -1,7 +1,7 @@
-"""The words of the program `env` before the command that it starts: options, `NAME=VALUE`, and the text of `-S`.
+"""Parse the words of `env` before the command that it starts: options, `NAME=VALUE`, and the text of `-S`.
 
-Options are read as GNU env reads them, with abbreviations. It splits the text of `-S` by its own rules, which are not a
-shell's: https://www.gnu.org/software/coreutils/manual/html_node/env-invocation.html. Not here: the command itself.
+Follows GNU env, with abbreviations. It splits the text of `-S` by its own rules, which are not a shell's:
+https://www.gnu.org/software/coreutils/manual/html_node/env-invocation.html. Not here: the command itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policy.intake.command.expansion import ExpansionBudget
 
 ASSIGNMENT: Final = re.compile(r"([^=-][^=]*)=")
-"""Matches the name of a variable, which may have any character."""
+"""Matches the name of a variable, which may contain any character except `=`."""
 SHORT: Final = {"a": "argv0", "C": "chdir", "S": "split-string", "u": "unset"}
 """The short options that take a value, with their long names."""
 IGNORE: Final = "--ignore-environment"
@@ -36,14 +36,14 @@ PIECE: Final = re.compile(
 QUOTED_PIECE: Final = re.compile(
     r"""\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|\\(?P<escape>.)|(?P<quote>")|(?P<plain>[^"\\$]+)""", re.DOTALL
 )
-"""The same between double quotes."""
+"""Like `PIECE`, but between double quotes."""
 ESCAPES: Final = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 LITERAL: Final = frozenset("#$\\\"'")
 IN_SINGLE: Final = re.compile(r"\\([\\'])")
 
 
 class EnvWords:
-    """The words of a command that starts with `env`; ``at`` is the first one that is not read."""
+    """The words of a command that begins with `env`; ``at`` is the position of the next one to parse."""
 
     def __init__(self, words: list[str], places: list[str], at: int) -> None:
         self.words = words
@@ -52,10 +52,10 @@ class EnvWords:
         self.splits = 0
 
     def read(self, own: dict[str, str | None], env: Mapping[str, str | None], budget: ExpansionBudget) -> None:
-        """Read up to the command. Variables that are set are added to ``own``; ``env`` has those around the command.
+        """Parse up to the command, and add the variables that are set to ``own``; ``env`` is the environment.
 
         Raises:
-            ShellSyntaxError: the text of `-S` cannot be split, or is not known.
+            ShellSyntaxError: the text of `-S` cannot be split, or is unknown.
         """
         while self.at < len(self.words):
             word = self.words[self.at]
@@ -72,7 +72,7 @@ class EnvWords:
                 value, width = "".join(self.words[self.at + 1 : self.at + 2]), 2
             if option == "unset" and value and (value in own or value in env):
                 own[value] = None
-            elif _clears(word):
+            elif _clears_environment(word):
                 budget.copy(len(env) + len(own))
                 own.update(dict.fromkeys([*env, *own]))
             if option == "split-string":
@@ -95,8 +95,8 @@ class EnvWords:
         self.places = [*self.places[: self.at], *places, *self.places[self.at + width :]]
 
 
-def _clears(word: str) -> bool:
-    """Whether a word is `-`, `-i`, or `--ignore-environment`, also combined or abbreviated."""
+def _clears_environment(word: str) -> bool:
+    """Whether a word is `-`, `-i` or `--ignore-environment`, possibly combined or abbreviated."""
     if word.startswith("--i"):
         return IGNORE.startswith(word)
     return word == "-" or (word[1:2] != "-" and "i" in _letters(word))
@@ -108,7 +108,7 @@ def _letters(word: str) -> str:
 
 
 def _option(word: str) -> tuple[str, str | None]:
-    """The long name of an option that takes a value, and the value if it is attached; an empty name for the others."""
+    """The long name of an option that takes a value, and its attached value; an empty name for other options."""
     if word.startswith("--"):
         name, equals, value = word[2:].partition("=")
         option = next((each for each in SHORT.values() if name and each.startswith(name)), "")
@@ -120,9 +120,9 @@ def _option(word: str) -> tuple[str, str | None]:
 
 
 def split_string(text: str, env: Mapping[str, str | None], budget: ExpansionBudget) -> list[str]:
-    r"""The words of a text that `env -S` splits: at blanks, with quotes, `\_`, `\c`, `#` and `${NAME}`.
+    r"""Split a text as `env -S` does: at blanks, with quotes, `\_`, `\c`, `#` and `${NAME}`.
 
-    A name that is not set here may be set by the image, so its word is an `Unknown`.
+    A variable that is not in ``env`` may be set by the image, so a word with it is an `Unknown`.
 
     Raises:
         ShellSyntaxError: a quote is not closed, an escape or a variable is invalid, or there are too many words.
@@ -133,7 +133,7 @@ def split_string(text: str, env: Mapping[str, str | None], budget: ExpansionBudg
 
 
 class _StringReader:
-    """Reads the text in one pass; ``parts`` is the current word, None between words."""
+    """Splits a text in one pass; ``parts`` has the pieces of the current word, None between words."""
 
     def __init__(self, env: Mapping[str, str | None], budget: ExpansionBudget) -> None:
         self.env = env
@@ -175,11 +175,11 @@ class _StringReader:
             self.is_quoted = not self.is_quoted
             self.put("")
         elif piece["name"]:
-            self.variable(piece["name"])
+            self.add_variable(piece["name"])
         else:
-            self.put(self.escaped(piece["escape"]) if piece["escape"] else piece["plain"])
+            self.put(self.unescape(piece["escape"]) if piece["escape"] else piece["plain"])
 
-    def escaped(self, escape: str) -> str:
+    def unescape(self, escape: str) -> str:
         if escape == "_":
             return " "
         if escape in LITERAL:
@@ -188,7 +188,7 @@ class _StringReader:
             return ESCAPES[escape]
         raise ShellSyntaxError(f"the escape {quoted(chr(92) + escape)} in the text of `env -S` is not valid")
 
-    def variable(self, name: str) -> None:
+    def add_variable(self, name: str) -> None:
         value = self.env.get(name)
         self.is_known = self.is_known and value is not None
         self.budget.fill(len(value or ""))

@@ -1,6 +1,6 @@
-"""What the programs before vLLM do to its environment: keep it, clear it, or change it in a way that is not known.
+"""The effect of the programs before vLLM on its environment: they keep it, clear it, or may change it.
 
-Not here: `env` and shells, whose options are read (`env_options`, `shell_options`).
+Not here: `env` and shells, whose options are parsed (`env_options`, `shell_options`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Effect(Enum):
-    """What a program does to the variables of the one that it starts."""
+    """The effect of a program on the variables of the program that it starts."""
 
     KEEPS = "keeps"
     CLEARS = "clears"
@@ -23,9 +23,9 @@ class Effect(Enum):
 
 
 class Starter(Struct, frozen=True, gc=False):
-    """What a program that starts another does to the variables.
+    """A program that starts another one, with its effect on the variables.
 
-    One that keeps them may change them with one of its ``options``, or if one of ``variables`` is set.
+    If it keeps them, it may still change them with one of its ``options``, or if one of ``variables`` is set.
     """
 
     effect: Effect = Effect.KEEPS
@@ -41,33 +41,33 @@ STARTERS: Final[Mapping[str, Starter]] = {
     **dict.fromkeys(("taskset", "timeout", "stdbuf", "setsid", "gosu", "su-exec", "command", "builtin"), KEEPS),
     **dict.fromkeys(("chrt", "time", "catchsegv", "prlimit", "busybox", "toybox", "ncu", "rocprofv3"), KEEPS),
     **dict.fromkeys(("accelerate", "torchrun", "opentelemetry-instrument", "ddtrace-run", "poetry", "pipx"), KEEPS),
-    # The policy of sudo resets variables. The others activate an environment, which has variables of its own, or
-    # start programs on other machines.
+    # sudo's policy resets variables. The others activate an environment with its own variables, or start programs on
+    # other machines.
     **dict.fromkeys(("sudo", "conda", "mamba", "micromamba", "pixi", "mpirun"), MAY_CHANGE),
     "uv": UV,
     "uvx": UV,
     "nsys": Starter(options=("-e", "-n", "--env-var", "--inherit-environment")),
 }
-"""The programs that start the one in their arguments. Shells, Python, `env`, `eval` and `xargs` are not listed."""
+"""The programs that start the program in their arguments, except shells, Python, `env`, `eval` and `xargs`."""
 
-OTHERS: Final = frozenset(
+UNPARSED_STARTERS: Final = frozenset(
     {
         *("su", "runuser", "doas", "chroot", "unshare", "nsenter", "systemd-run", "start-stop-daemon", "strace"),
         *("ltrace", "chpst", "envdir", "s6-envdir", "with-contenv", "pipenv", "dotenv", "dotenvx", "doppler", "srun"),
         *("mpiexec", "setpriv", "bwrap", "firejail"),
     }
 )
-"""Programs that may change the environment, and whose arguments are not read."""
+"""Programs that may change the environment, and whose arguments are not parsed."""
 
 
 def effect_of(
     program: str, arguments: Sequence[str], env: Mapping[str, str | None], own: Mapping[str, str | None]
 ) -> Effect:
-    """What a program does to the environment; ``arguments`` are its own, before the program that it starts.
+    """The effect of a program on the environment; ``arguments`` are those before the program that it starts.
 
-    ``own`` has the variables that take precedence over those of ``env``.
+    The variables in ``own`` take precedence over those in ``env``.
     """
-    if any(word.rpartition("/")[2] in OTHERS for word in arguments):
+    if any(word.rpartition("/")[2] in UNPARSED_STARTERS for word in arguments):
         return Effect.MAY_CHANGE
     if program == "exec":
         return Effect.CLEARS if "c" in exec_letters(arguments) else Effect.KEEPS
@@ -80,7 +80,7 @@ def effect_of(
 
 
 def exec_letters(arguments: Sequence[str]) -> str:
-    """The options of `exec` of one letter, with those that are combined: `-cl`, `-ca NAME`."""
+    """The single-letter options of `exec`, including combined ones: `-cl`, `-ca NAME`."""
     letters, at = "", 0
     while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "--":
         flags, name, attached = arguments[at][1:].partition("a")
@@ -90,7 +90,7 @@ def exec_letters(arguments: Sequence[str]) -> str:
 
 
 def _is_option(word: str, option: str) -> bool:
-    """Whether a word is an option, with a value attached, or a long one that is abbreviated."""
+    """Whether a word is the option, possibly abbreviated or with an attached value."""
     if option.startswith("--"):
         name = word.partition("=")[0]
         return len(name) > len("--") and option.startswith(name)

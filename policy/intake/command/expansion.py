@@ -1,14 +1,14 @@
-"""The bounds on what scripts expand to: one command with all scripts nested in it, and all commands of a request.
+"""Limits on script expansion: for one command with all nested scripts, and for all commands of a request.
 
-A request can have many commands, and reads a command several times. Without a common bound, its work would be the
-product of all of these.
+A request can have many commands, and a command may be parsed several times. Without a common limit, these factors would
+multiply.
 
-Which bound is where:
+Where each limit is enforced:
 
 ==========================================  ==================================================
 one command with its nested scripts         ``ExpansionBudget``
-all commands of a request, by its bytes     ``RequestExpansion``
-decisions, bytes of the answer              ``service.limits.budget``
+all commands of a request, by its size      ``RequestExpansion``
+decisions, size of the answer               ``service.limits.budget``
 time and memory of a worker process         ``service.jobs.pool``, ``service.jobs.worker``
 worker processes, shared among callers      ``service.limits.slots``
 decisions and processor time of a caller    ``service.auth.access``
@@ -29,59 +29,59 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_TEXT: Final = 1_000_000
-"""Characters of one command or script."""
+"""The most characters of one command or script."""
 MAX_WORDS: Final = 4096
 MAX_FILLED: Final = 1 << 16
 MAX_COPIED: Final = 1 << 16
-TOO_LONG: Final = f"the values of its variables have more than {MAX_FILLED} characters, the limit"
-TOO_MANY: Final = f"its commands have more than {MAX_COPIED} variables in total, the limit"
-BASE: Final = 1_000_000
-"""Characters that the scripts of any request may expand to."""
-PER_BYTE: Final = 4
-"""Further characters for each byte of the request."""
-PER_WORD: Final = 8
-"""The characters that an expanded word counts as besides its own (measured: time for a word and for a character)."""
-PER_REREAD: Final = 5
-"""The characters that each character counts as when a script reads it as another script."""
-EXHAUSTED: Final = "the scripts of this request expand to more than is read for its size; split it"
+TOO_LONG: Final = f"the values of its variables have more than {MAX_FILLED} characters, which is the limit"
+TOO_MANY_VARIABLES: Final = f"its commands have more than {MAX_COPIED} variables in total, which is the limit"
+BASE_CHARACTERS: Final = 1_000_000
+"""Characters that the scripts of a request of any size may expand to."""
+CHARACTERS_PER_BYTE: Final = 4
+"""Additional characters for each byte of the request."""
+CHARACTERS_PER_WORD: Final = 8
+"""Characters that each expanded word costs in addition to its own (measured: time per word over time per character)."""
+CHARACTERS_PER_NESTED: Final = 5
+"""Characters that each character of a nested script costs."""
+EXHAUSTED: Final = "the scripts of this request expand to more text than its size allows; split the request"
 
 
 class ShellSyntaxError(PolicyError):
-    """The text is not a valid shell command; the message says at which character."""
+    """The text is not a valid shell command; the message says where."""
 
 
 class ExpansionExhausted(ShellSyntaxError):
-    """The scripts of the request expand to too much, in this command or in those before it."""
+    """The scripts of the request expand to too much text, in this command and those before it."""
 
 
 class RequestExpansion(Struct, gc=False):
-    """What the scripts of one request may still expand to, in characters."""
+    """How many characters the scripts of one request may still expand to."""
 
-    left: int
+    remaining: int
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the bound was exceeded."""
-        return self.left < 0
+        """Whether the limit was exceeded."""
+        return self.remaining < 0
 
     def spend(self, characters: int) -> None:
-        """Count expanded characters. Once the bound is exceeded, it stays so."""
-        if self.left >= 0:
-            self.left -= characters
+        """Count expanded characters. Once the limit is exceeded, it remains exceeded."""
+        if self.remaining >= 0:
+            self.remaining -= characters
 
 
 _current: Final[ContextVar[RequestExpansion | None]] = ContextVar("request_expansion", default=None)
 
 
 def current_expansion() -> RequestExpansion | None:
-    """The bound of the request that is being read; ``None`` if only the limits of each command apply."""
+    """The limit of the current request; ``None`` if only the limits of each command apply."""
     return _current.get()
 
 
 @contextmanager
 def request_expansion(size: int) -> Iterator[RequestExpansion]:
-    """Bound all scripts that are read within the block by the ``size`` of their request in bytes."""
-    expansion = RequestExpansion(BASE + PER_BYTE * size)
+    """Limit what scripts may expand to within the block by the ``size`` of their request in bytes."""
+    expansion = RequestExpansion(BASE_CHARACTERS + CHARACTERS_PER_BYTE * size)
     token = _current.set(expansion)
     try:
         yield expansion
@@ -90,10 +90,10 @@ def request_expansion(size: int) -> Iterator[RequestExpansion]:
 
 
 class ExpansionBudget(Struct, gc=False):
-    """The remaining limits for reading one command, with all scripts nested in it.
+    """What remains of the limits of one command with all nested scripts.
 
-    A variable can be used often and scripts can run scripts, so limits on each single text would multiply. What is
-    expanded also counts towards the limit of the whole request, if there is one.
+    A variable can be used repeatedly and scripts can run scripts, so limits on each text would multiply. Expansions
+    also count towards the limit of the whole request, if there is one.
     """
 
     words: int = MAX_WORDS
@@ -105,7 +105,7 @@ class ExpansionBudget(Struct, gc=False):
         """Count one word. Raises ShellSyntaxError beyond the limit."""
         self.words -= 1
         if self.words < 0:
-            raise ShellSyntaxError(f"more than {MAX_WORDS} words, the limit")
+            raise ShellSyntaxError(f"more than {MAX_WORDS} words, which is the limit")
 
     def fill(self, size: int) -> None:
         """Count the characters of a variable's value. Raises ShellSyntaxError beyond the limit."""
@@ -115,22 +115,22 @@ class ExpansionBudget(Struct, gc=False):
         self._spend(size)
 
     def expand_words(self, count: int) -> None:
-        """Count the words that an expansion produces; their characters are counted separately.
+        """Count the words that an expansion yields; their characters are counted separately.
 
         Raises:
             ExpansionExhausted: the limit is exceeded.
         """
-        self._spend(count * PER_WORD)
+        self._spend(count * CHARACTERS_PER_WORD)
 
     def reread(self, size: int) -> None:
-        """Count the characters that a script reads as another script. Raises ExpansionExhausted beyond the limit."""
-        self._spend(size * PER_REREAD)
+        """Count the characters of a nested script. Raises ExpansionExhausted beyond the limit."""
+        self._spend(size * CHARACTERS_PER_NESTED)
 
     def copy(self, count: int) -> None:
-        """Count variables that are copied for a command. Raises ShellSyntaxError beyond the limit."""
+        """Count the variables copied for a command. Raises ShellSyntaxError beyond the limit."""
         self.copied -= count
         if self.copied < 0:
-            raise ShellSyntaxError(TOO_MANY)
+            raise ShellSyntaxError(TOO_MANY_VARIABLES)
         self._spend(count)
 
     def _spend(self, characters: int) -> None:

@@ -1,7 +1,7 @@
 """Convert a flag's text to its value.
 
-Handles the kinds of `flags.Flag`: numbers with suffixes, JSON, choices, and the fields of an object with the types that
-the release gives them.
+Handles the kinds of `flags.Flag`: numbers with suffixes, JSON, choices, and the fields of an object with their types in
+the release.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 HUMAN: Final = re.compile(r"(\d+)(\.\d+)?([kKmMgGtT])", re.ASCII)
 SUFFIXED: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|\b\d++(?:\.\d++)?[kKmMgGtT]\b', re.ASCII | re.DOTALL)
-"""Matches a JSON string, which is left as it is, or a number with a suffix.
+"""Matches a JSON string, which is left unchanged, or a number with a suffix.
 
-A string that is not closed matches to the end, so that nothing is scanned twice.
+An unclosed string matches to the end, so that nothing is scanned twice.
 """
 POWERS: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 TRUE: Final = frozenset({"1", "on", "t", "true", "y", "yes"})
 FALSE: Final = frozenset({"0", "off", "f", "false", "n", "no"})
 MAX_SHOWN: Final = 24
-"""How many choices or fields a message lists, and the maximum digits of a number with a suffix."""
+"""The most fields that a message lists, and the most digits of a number with a suffix."""
 
 
 class InvalidValue(PolicyError):
-    """A text that a flag does not accept; the message says what it accepts."""
+    """The flag does not accept the text; the message says what it accepts."""
 
 
 def parse_value(flag: Flag, text: str) -> Any:
-    """The value that a flag's text has.
+    """The value of a flag's text.
 
     Raises:
         InvalidValue: the flag does not accept the text.
@@ -55,10 +55,10 @@ def parse_value(flag: Flag, text: str) -> Any:
 
 
 def convert_fields(members: Mapping[str, Any], value: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """An object with its fields converted as the release does: `"true"` and 1 are true for a boolean.
+    """An object with its fields converted as the release does: a boolean field accepts `"true"` and 1.
 
     Raises:
-        InvalidValue: a field that the object does not have, or a value that the field does not accept.
+        InvalidValue: a field is unknown, or does not accept its value.
     """
     found = {}
     for name, item in value.items():
@@ -126,8 +126,8 @@ def _float(text: str) -> float:
         raise InvalidValue(f"expected a number such as `0.9`, got {quoted(text)}") from None
 
 
-def human(text: str) -> int:
-    """A whole number in vLLM's human-readable form, as `human_readable_int` reads it (0.20 to 0.33).
+def parse_human_int(text: str) -> int:
+    """A whole number in vLLM's human-readable form, as `human_readable_int` parses it (0.20 to 0.33).
 
     `1k` is 1000, `1K` is 1024, `2.5m` is 2500000.
     """
@@ -144,11 +144,11 @@ def human(text: str) -> int:
 
 
 def _human_or_auto(text: str) -> int:
-    return -1 if text.strip().lower() in {"-1", "auto"} else human(text)
+    return -1 if text.strip().lower() in {"-1", "auto"} else parse_human_int(text)
 
 
 def _device(text: str) -> int | str:
-    """A device's number, or its name."""
+    """A device's number, or its name if it is not a number."""
     name = text.strip()
     return int(name) if name.isdecimal() and len(name) <= MAX_SHOWN else name
 
@@ -167,7 +167,7 @@ def _object(text: str) -> dict[str, Any]:
         value = _json(text)
     except InvalidValue:
         expanded = SUFFIXED.sub(
-            lambda match: match.group() if match.group().startswith('"') else str(human(match.group())), text
+            lambda match: match.group() if match.group().startswith('"') else str(parse_human_int(match.group())), text
         )
         if expanded == text:
             raise
@@ -190,7 +190,7 @@ READERS: Final[Mapping[str, Callable[[str], Any] | None]] = {
     "text": None,
     "int": _int,
     "float": _float,
-    "human": human,
+    "human": parse_human_int,
     "human-or-auto": _human_or_auto,
     "text-none-unsets": lambda text: "" if text.lower() == "none" else text,
     "dashed": lambda text: text.lower().replace("-", "_"),

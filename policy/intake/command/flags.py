@@ -1,17 +1,17 @@
 """The flags of each vLLM release.
 
-Reads `data/arguments.jsonl` and finds the flag that a word spells. Not here: how its text becomes a value
-(`flag_values`). A row of that file is keyed by the flag's name in `EngineArgs` (or in the frontend's arguments):
+Reads `data/arguments.jsonl` and finds the flag that a word spells. Not here: converting its text to a value
+(`flag_values`). Each row of that file is keyed by the flag's name in `EngineArgs` (or in the frontend's arguments):
 
 - `flags`: its spellings. `off`: the spellings that set it to false.
-- `kind`: `bool` (takes no value), `int`, `human` (`1k`, `2M`), `human-or-auto` (`auto` too), `float`, `text`,
-  `text-none-unsets` (`none` unsets it), `dashed` (text in lower case, dashes as underscores), `json`, `object` (JSON
-  too, with `80g` for a number), `json-or-text`, `devices` (`0,1`).
-- `nargs`: `+` one word or more, `?` one or none (true then), or a number.
+- `kind`: `bool` (takes no value), `int`, `human` (`1k`, `2M`), `human-or-auto` (also `auto`), `float`, `text`,
+  `text-none-unsets` (`none` unsets it), `dashed` (text in lower case, dashes as underscores), `json`, `object` (a JSON
+  object, in which `80g` is a number), `json-or-text`, `devices` (`0,1`).
+- `nargs`: `+` for one or more words, `?` for at most one (true without a word), or a number.
 - `optional`: `None` and the empty text mean null. `choices`: the legal values.
 - `members`: the legal fields of an object, each with its kind (`bool`, `int`, `float`, with `?` if null is legal), its
   choices, its own fields, or null if any value is legal. Without `members` any field is legal. `dashes`: the fields'
-  names may have dashes in place of underscores.
+  names may have dashes instead of underscores.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.intake.model.tables import MODELS, releases
+from policy.intake.model.tables import TABLES_FOLDER, releases
 from policy.masking import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OPEN: Final = frozenset({"additional_config", "model_loader_extra_config", "otlp_traces_endpoint"})
-"""Options that accept anything, credentials too: an address with a password, settings of a plugin or a loader."""
+FREE_FORM: Final = frozenset({"additional_config", "model_loader_extra_config", "otlp_traces_endpoint"})
+"""Options that may contain credentials: an address with a password, settings of a plugin or a loader."""
 SECRET_KINDS: Final = frozenset({"text", "json", "json-or-text", "object"})
 NEGATIVE: Final = re.compile(r"-\d+")
 
 
 class Flag(Struct, frozen=True, gc=False):
-    """One spelling of a flag in one release. ``constant`` is the bare flag's value; None if it takes a value."""
+    """A flag of one release, or its negation. ``constant`` is its value if it takes no argument, else None."""
 
     dest: str
     name: str
@@ -52,7 +52,7 @@ class Flag(Struct, frozen=True, gc=False):
 
 
 class Flags:
-    """The flags of one release by every spelling that it accepts, those with underscores too."""
+    """The flags of one release by every accepted spelling, including those with underscores."""
 
     def __init__(self, release: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
         self.release = release
@@ -70,7 +70,7 @@ class Flags:
         }
 
     def find(self, word: str) -> tuple[Flag | None, str | None, list[str]]:
-        """The flag that a word spells by argparse's rules, the value inside the word, and all possible long forms."""
+        """The flag that a word spells by argparse's rules, its attached value, and the spellings it abbreviates."""
         key, equals, given = word.partition("=")
         explicit = given if equals else None
         if word.startswith("--"):
@@ -94,10 +94,10 @@ class Flags:
             at += 1
         return found
 
-    def stands_alone(self, word: str) -> bool:
-        """Whether argparse does not read a word that begins with a dash as an option.
+    def is_argument(self, word: str) -> bool:
+        """Whether argparse reads a word that begins with a dash as an argument, not as an option.
 
-        Such words are a dash, a negative number, or a text with blanks that names no flag.
+        Such words are a single dash, a negative number, or a text with blanks that names no flag.
         """
         if word == "-" or NEGATIVE.fullmatch(word):
             return True
@@ -109,7 +109,7 @@ class Flags:
 
 @cache
 def flags(release: str) -> Flags:
-    """The flags of a release. Raises KeyError if there are no tables of it."""
+    """The flags of a release. Raises KeyError for a release without tables."""
     order = releases()
     known = order[: order.index(release) + 1] if release in order else ()
     if not known:
@@ -124,7 +124,7 @@ def flags(release: str) -> Flags:
 
 @lru_cache(maxsize=1024)
 def in_other_release(word: str, release: str) -> tuple[Flag, str, str] | None:
-    """A flag of the nearest other release that has this spelling, with the first and last release of that span."""
+    """The flag with this spelling in the nearest release that has it, and the first and last release of that span."""
     order = releases()
     having = _spellings().get(word, ())
     if not having:
@@ -141,7 +141,7 @@ def in_other_release(word: str, release: str) -> tuple[Flag, str, str] | None:
 
 
 def dashed(key: str) -> str:
-    """A long option's name as vLLM's parser reads it: underscores are dashes."""
+    """A long option's name as vLLM's parser normalizes it: underscores become dashes."""
     return "--" + key[2:].replace("_", "-") if "_" in key else key
 
 
@@ -158,7 +158,7 @@ def _flag(dest: str, row: Mapping[str, Any], *, value: bool = True) -> Flag:
         choices=tuple(row["choices"]) if "choices" in row else None,
         members=_members(row),
         dashes=row.get("dashes", False),
-        secret=dest in OPEN or (row["kind"] in SECRET_KINDS and is_secret(dest)),
+        secret=dest in FREE_FORM or (row["kind"] in SECRET_KINDS and is_secret(dest)),
     )
 
 
@@ -171,7 +171,7 @@ def _members(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 @cache
 def _history() -> dict[str, dict[str, Any]]:
-    text = (MODELS / "arguments.jsonl").read_text(encoding="utf-8")
+    text = (TABLES_FOLDER / "arguments.jsonl").read_text(encoding="utf-8")
     return dict(map(json.loads, text.splitlines()))
 
 

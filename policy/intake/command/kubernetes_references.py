@@ -1,6 +1,6 @@
-"""References to variables in a container's `command` and `args`: `$(NAME)`, which Kubernetes expands before a start.
+"""Expand `$(NAME)` in a container's `command` and `args`, as Kubernetes does before it starts the container.
 
-Not here: variables of shells (`parameter_expansion`).
+Not here: shell variables (`parameter_expansion`).
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from policy.intake.command.expansion import ExpansionBudget
 
 REFERENCE: Final = re.compile(r"\$\$|\$\(([^()$]+)\)")
-"""Matches ``$(NAME)``, or ``$$``, its escape."""
+"""Matches ``$(NAME)``, or ``$$``, which escapes it."""
 NAME: Final = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
-"""Matches the usual names of variables; what a shell runs as ``$(cat file)`` is none."""
+"""Matches the usual names of variables, but not a shell's command substitution such as ``$(cat file)``."""
 
 SET_BY_KUBERNETES: Final = re.compile(
     r"KUBERNETES_\w+|[A-Za-z]\w*_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)?)"
 )
-"""Matches the variables that Kubernetes sets for each Service of the namespace."""
+"""Matches the variables that Kubernetes sets for each Service in the namespace."""
 
 
 def references(text: str) -> list[str]:
-    """The names to which a text refers as `$(NAME)`."""
+    """The names that a text references as `$(NAME)`."""
     return [name for name in REFERENCE.findall(text) if name] if "$(" in text else []
 
 
 def _may_be_set(name: str, *, has_hidden_variables: bool) -> bool:
-    """Whether Kubernetes, or a source that is not shown, may set a variable that is not set here."""
+    """Whether Kubernetes or a hidden source may set a variable that the manifest does not set."""
     if has_hidden_variables:
         return NAME.fullmatch(name) is not None
     return SET_BY_KUBERNETES.fullmatch(name) is not None
@@ -45,10 +45,10 @@ def expand_references(
     *,
     has_hidden_variables: bool = False,
 ) -> str:
-    """A text with Kubernetes' `$(NAME)` expanded; `$$` escapes it. Without a budget, the caller bounds the values.
+    """Expand Kubernetes' `$(NAME)`, which `$$` escapes. Without a budget, the caller limits the values.
 
-    A name that is not set stays as written. One whose value is not known makes the text an Unknown, and so does one
-    that is not set here and that Kubernetes may set; with ``has_hidden_variables`` any name may be set.
+    A reference to an unset variable stays as written. The result is an Unknown if a value is unknown, or if Kubernetes
+    may set a variable that is not in ``env``; with ``has_hidden_variables`` any variable may be set.
 
     Raises:
         ShellSyntaxError: the values have too many characters.

@@ -1,7 +1,7 @@
 """Find vLLM's own arguments in the command that starts a process.
 
-Handles what may come before them: `vllm serve`, `python -m`, `env`, a shell with its script, and programs that start
-another. `arguments` parses the arguments as vLLM does; `shell` reads scripts as a shell does.
+Handles whatever may come before them: `vllm serve`, `python -m`, `env`, a shell with its script, and programs that
+start another program. `arguments` parses the arguments as vLLM does; `shell` parses scripts as a shell does.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec.structs import replace
 
 from policy.errors import RequestFault
-from policy.intake.command.arguments import below
+from policy.intake.command.arguments import word_pointer
 from policy.intake.command.command_builder import ASSIGNMENT
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.environment import STARTERS, Effect, effect_of, exec_letters
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
-from policy.intake.command.installation import INSTALLS, found_by, installed_by, run_by, uncertain
+from policy.intake.command.installation import INSTALLS, as_uncertain, installed_vllm, vllm_of_runner, vllm_of_variables
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import (
-    COPYING,
+    COPY_PROGRAMS,
     OTHER_SCRIPTS,
     PACKAGE,
     PYTHON,
-    RENAMING,
+    RENAMING_COMMANDS,
     SHELLS,
     STARTS_VLLM,
     VLLM,
@@ -40,8 +40,8 @@ from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
-    hides_vllm,
-    is_model,
+    begins_with_model,
+    may_expand_to_vllm,
     offline_engine,
     only_shows_help,
     other_program,
@@ -61,12 +61,12 @@ if TYPE_CHECKING:
 
 DEPTH: Final = 4
 EVAL_ARGUMENTS: Final = ("eval", Unknown("$@", is_several=True))
-"""The arguments of the script around `eval`."""
+"""The arguments of the script that contains `eval`, which are not known."""
 FOLDER_CHANGING: Final = frozenset({"cd", "chdir", "pushd"})
-"""Programs of a shell that change the working folder to their last argument."""
+"""Shell commands that change the working folder to their last argument."""
 OTHER_SHELLS: Final = frozenset({"zsh", "ksh"})
 XARGS_INPUT: Final = "$(xargs)"
-"""What is read in place of the arguments that `xargs` reads from its input."""
+"""Stands in for the arguments that `xargs` reads from its input."""
 Variables: TypeAlias = "Mapping[str, str | None]"
 
 
@@ -79,9 +79,9 @@ def read_command(
     *,
     has_hidden_variables: bool = False,
 ) -> CommandLine:
-    """The words of a command that are vLLM's own, and the variables that the command sets.
+    """The words of a command that are vLLM's own arguments, and the variables that the command sets.
 
-    `env` has the variables around it; with ``has_hidden_variables`` there may be others, whose names are not shown.
+    `env` is the environment that it gets; with ``has_hidden_variables`` it may have variables whose names are unknown.
     Kubernetes' `$(NAME)` is expanded first. The command may begin with flags, with a model, with `serve`, or with any
     program that starts vLLM. If nothing in it starts vLLM, that is a fault, and the result has no words.
     """
@@ -100,29 +100,29 @@ def read_command(
             expand_references(word, env, context.budget, has_hidden_variables=has_hidden_variables) for word in words
         ]
         if not read or read[0].startswith("-"):
-            return CommandLine(read, list(places), installation=found_by(env))
-        found = _vllm(read, list(places), env, {}, context)
+            return CommandLine(read, list(places), installation=vllm_of_variables(env))
+        found = _server_of(read, list(places), env, {}, context)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
-    if (found is None or (isinstance(found, UnreadableCommand) and is_unknown(read[0]))) and is_model(read):
-        return CommandLine(read, list(places), installation=found_by(env))
+    if (found is None or (isinstance(found, UnreadableCommand) and is_unknown(read[0]))) and begins_with_model(read):
+        return CommandLine(read, list(places), installation=vllm_of_variables(env))
     return _command_line(found, " ".join(read[:8]), env, faults, pointer)
 
 
 def read_text(
     text: str, env: Mapping[str, str | None], faults: list[RequestFault], pointer: str, place: str = "args"
 ) -> CommandLine:
-    """Read a command given as one text, as typed in a shell; every word has the same place."""
+    """Parse a command given as one text, as typed in a shell; all its words have the same place."""
     budget = ExpansionBudget()
     try:
         commands = split(text, env, budget=budget)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"invalid shell command: {error}"))
         return CommandLine()
-    if len(commands) == 1 and (commands[0].words[0].startswith("-") or is_model(commands[0].words)):
+    if len(commands) == 1 and (commands[0].words[0].startswith("-") or begins_with_model(commands[0].words)):
         command = commands[0]
-        installation = found_by(env, command.env)
+        installation = vllm_of_variables(env, command.env)
         return CommandLine(command.words, [place] * len(command.words), command.env, installation=installation)
     try:
         found = _in_script(commands, place, env, ScriptContext(budget))
@@ -143,7 +143,7 @@ def _command_line(
     *,
     is_text: bool = False,
 ) -> CommandLine:
-    """The command line that was found, or a fault and no words; with ``is_text`` all words are at ``pointer``."""
+    """The command line of ``found``, or a fault and no words; with ``is_text`` the fault is at ``pointer``."""
     if isinstance(found, ServerCommand):
         installation = installation_of(found, env)
         return CommandLine(
@@ -153,36 +153,38 @@ def _command_line(
         message = f"{quoted(shown)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"
         faults.append(RequestFault(pointer, message))
     else:
-        faults.append(RequestFault(pointer if is_text else below(pointer, found.place), f"{found.why}, {found.remedy}"))
+        faults.append(
+            RequestFault(pointer if is_text else word_pointer(pointer, found.place), f"{found.why}, {found.remedy}")
+        )
     return CommandLine()
 
 
 def installation_of(server: ServerCommand, env: Variables) -> Installation | None:
-    """Another vLLM than the image's that a command or its variables make run, if any; `env` are those around it."""
-    return found_by(env, server.env) or server.installation
+    """The vLLM that runs instead of the image's, if a command, its variables or its environment replace it."""
+    return vllm_of_variables(env, server.env) or server.installation
 
 
-def installed_in(script: str, env: Variables) -> list[Installation]:
-    """What a script of bash installs that runs before the command, in order.
+def installations_in(script: str, env: Variables) -> list[Installation]:
+    """The installations of vLLM by a bash script that runs before the command, in order.
 
-    The version of an installation that may not happen is None.
+    An installation that may not happen has no version.
     """
     try:
         commands = split(script, env, is_bash=True)
     except ShellSyntaxError as error:
         cause = f"a script before the start cannot be read, and it may install another vLLM: {error}"
         return [Installation(None, cause)] if INSTALLS.search(script) is not None else []
-    found = [(installed_by(command.words), command.condition is None) for command in commands]
-    return [other if is_certain else uncertain(other) for other, is_certain in found if other is not None]
+    found = [(installed_vllm(command.words), command.condition is None) for command in commands]
+    return [other if is_certain else as_uncertain(other) for other, is_certain in found if other is not None]
 
 
 def find_server(
     words: Sequence[str], env: Variables, *, has_hidden_variables: bool = False
 ) -> ServerCommand | UnreadableCommand | None:
-    """The server that a whole command starts, or why it is not known whether it starts one; None if it starts none.
+    """The server that a whole command starts, or why that is not known; None if it starts no server.
 
-    `env` has the variables around it; with ``has_hidden_variables`` there may be others, whose names are not shown.
-    Flags alone, or a model before them, do not count: they could be another program's.
+    `env` is the environment that it gets; with ``has_hidden_variables`` it may have variables whose names are unknown.
+    Flags alone, or a model with flags, do not count: they could be another program's.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         return None
@@ -191,9 +193,9 @@ def find_server(
         read = [
             expand_references(word, env, context.budget, has_hidden_variables=has_hidden_variables) for word in words
         ]
-        found = _vllm(read, [""] * len(words), env, {}, context)
+        found = _server_of(read, [""] * len(words), env, {}, context)
     except ShellSyntaxError as error:
-        # If the request is exhausted, another command is the reason: this one may start vLLM in any way.
+        # The request's budget may be exhausted because of another command, so this one may start vLLM all the same.
         names_vllm = isinstance(error, ExpansionExhausted) or STARTS_VLLM.search(" ".join(words)) is not None
         return UnreadableCommand(str(error), "", names_vllm)
     if isinstance(found, UnreadableCommand):
@@ -201,22 +203,22 @@ def find_server(
     return found
 
 
-def _vllm(
+def _server_of(
     words: list[str],
     places: list[str],
     env: Variables,
     given: dict[str, str | None],
     context: ScriptContext,
 ) -> ServerCommand | UnreadableCommand | None:
-    """The words of a command that are vLLM's; None if it starts another program.
+    """The server that a command starts, or why that is not known; None if it starts another program.
 
-    `given` is what the command before it has set; it is not changed.
+    `given` has the variables set by what precedes the command; it is not modified.
     """
     doubts: list[UnreadableCommand] = []
     changes: list[str] = []
     runs: list[Installation] = []
     used: list[str] = []
-    found = _program(words, places, env, given, context, doubts, changes, runs, used)
+    found = _server_after_programs(words, places, env, given, context, doubts, changes, runs, used)
     if found is None:
         return doubts[0] if doubts else offline_engine(words, places)
     if isinstance(found, ServerCommand):
@@ -228,7 +230,7 @@ def _vllm(
     return found
 
 
-def _program(
+def _server_after_programs(
     words: list[str],
     places: list[str],
     env: Variables,
@@ -239,10 +241,10 @@ def _program(
     runs: list[Installation],
     used: list[str],
 ) -> ServerCommand | UnreadableCommand | None:
-    """Like ``_vllm``, but unknown words after a program that starts another are its arguments, added to `doubts`.
+    """Like ``_server_of``, but takes unknown words after a starter as its arguments, and appends them to `doubts`.
 
-    What may change the variables in a way that is not known is added to `changes`; the variables are unknown then.
-    Another vLLM than the image's that a program runs is added to `runs`, and each program to `used`.
+    Appends to `changes` what may change variables in an unknown way, which makes them unknown; to `runs` the vLLM that
+    a program runs instead of the image's; and to `used` each program.
     """
     own = given
     at, end = 0, len(words)
@@ -251,7 +253,7 @@ def _program(
         used.append(words[at])
         if is_unknown(words[at]) or (type(words[at]) is Pattern and not (at and PACKAGE.fullmatch(words[at]))):
             why = f"the value of {quoted(words[at])}, which names the program, is not known"
-            is_named = hides_vllm(words, at) or STARTS_VLLM.search(words[at]) is not None
+            is_named = may_expand_to_vllm(words, at) or STARTS_VLLM.search(words[at]) is not None
             return UnreadableCommand(why, places[at], is_named)
         is_vllm = program == "vllm" or (at > 0 and is_package(words[at]))
         if is_vllm or (at == 0 and program == "serve"):
@@ -276,7 +278,7 @@ def _program(
             words, places, at, end = options.words, options.places, options.at, len(options.words)
         elif program in OTHER_SCRIPTS:
             return None
-        elif program in RENAMING and any(VLLM.search(word) for word in words[at + 1 :]):
+        elif program in RENAMING_COMMANDS and any(VLLM.search(word) for word in words[at + 1 :]):
             return UnreadableCommand(f"`{program}` gives `vllm` another name", places[at], names_vllm=True)
         elif is_script or program in STARTERS:
             later = next_start(words, at + 1)
@@ -295,7 +297,7 @@ def _program(
             )
             if unknown is not None:
                 why = f"the value of {quoted(words[unknown])}, which may name a program, is not known"
-                doubts.append(UnreadableCommand(why, places[unknown], hides_vllm(words, unknown)))
+                doubts.append(UnreadableCommand(why, places[unknown], may_expand_to_vllm(words, unknown)))
             elif later == end and is_script:
                 return sourced_file(words, places, at if program.endswith(".sh") else at + 1)
             if later == end and program in STARTERS and unknown is None and at + 1 < end:
@@ -308,7 +310,7 @@ def _program(
                 changes.append(f"{quoted(program)} may change the variables of what it starts")
             elif program == "exec" and "l" in exec_letters(words[at + 1 : later]):
                 changes.append("`exec -l` starts a shell that reads start-up files, and they may set any variable")
-            runs += run_by(program, words[at + 1 : later], words[later] if later < end else "")
+            runs += vllm_of_runner(program, words[at + 1 : later], words[later] if later < end else "")
             at = later
         else:
             return other_program(words, places, at)
@@ -323,7 +325,7 @@ def _python(
     context: ScriptContext,
     used: list[str],
 ) -> ServerCommand | UnreadableCommand | None:
-    """Python with its options and its file, which are added to `used`."""
+    """The server that Python starts; its options and its file are appended to `used`."""
     found = python_command(words, places, own, at, context.depth)
     if isinstance(found, ServerCommand):
         used += words[at + 1 : len(words) - len(found.words)]
@@ -333,7 +335,7 @@ def _python(
 def _read_variables(
     words: list[str], places: list[str], at: int, own: dict[str, str | None], env: Variables, budget: ExpansionBudget
 ) -> EnvWords:
-    """Read `env`, or assignments before a command, of which names are as in a shell; they are added to ``own``."""
+    """Parse `env`, or the assignments before a command, and add the variables to ``own``."""
     options = EnvWords(words, places, at)
     if words[at].rpartition("/")[2] == "env":
         options.at += 1
@@ -354,7 +356,7 @@ def _eval(
     at: int,
     context: ScriptContext,
 ) -> ServerCommand | UnreadableCommand | None:
-    """`eval`: its arguments are another script. Unexported variables of the outer script have no value here."""
+    """The server that `eval` starts: its arguments are a script, in which unexported variables are unknown."""
     text = " ".join(words[at + 1 :])
     names_vllm = STARTS_VLLM.search(text) is not None
     if context.depth == DEPTH or any(type(word) is Unknown for word in words[at + 1 :]):
@@ -367,7 +369,7 @@ def _eval(
 def _with_outer(
     found: ServerCommand | UnreadableCommand | None, own: dict[str, str | None], budget: ExpansionBudget
 ) -> ServerCommand | UnreadableCommand | None:
-    """The result of a script, with the variables of the command that runs it; those that the script sets win."""
+    """The result of a script, with the variables of the command that runs it; the script's own take precedence."""
     if not isinstance(found, ServerCommand):
         return found
     budget.copy(len(own) + len(found.env))
@@ -382,7 +384,7 @@ def _xargs(
     at: int,
     context: ScriptContext,
 ) -> UnreadableCommand | None:
-    """`xargs`: a program gets more arguments that only a running shell knows, at the end or in place of a text."""
+    """Why it is not known what `xargs` starts: it appends or inserts arguments that only a running shell knows."""
     start, replaced = xargs_options(words, at + 1)
     if start >= len(words):
         return None
@@ -395,7 +397,7 @@ def _xargs(
         started, places = [*started, Unknown(XARGS_INPUT)], [*places, places[0]]
     is_named = program.rpartition("/")[2] == "vllm"
     if context.depth < DEPTH:
-        found = _vllm(started, places, env, own, context.inner())
+        found = _server_of(started, places, env, own, context.inner())
         if found is None and not is_named:
             return None
         is_named = is_named or isinstance(found, ServerCommand) or (found is not None and found.names_vllm)
@@ -410,9 +412,9 @@ def _shell(
     at: int,
     context: ScriptContext,
 ) -> ServerCommand | UnreadableCommand | None:
-    """The script of `sh -c`, with the words after it as its arguments.
+    """The server that a shell starts: by the script of `-c`, with the words after it as its arguments, or by a file.
 
-    A script in a file may start the program that it is given.
+    A script in a file may start the program among its arguments.
     """
     start = at
     program = words[start].rpartition("/")[2]
@@ -434,7 +436,7 @@ def _shell(
         found = _with_outer(_in_script(commands, places[at], env, context), own, context.budget)
         if isinstance(found, ServerCommand) and program in OTHER_SHELLS:
             found.doubts.append(f"the script is read as bash reads it, and {quoted(program)} may read it differently")
-        return _doubtful(found, doubt, env, context.budget)
+        return _with_doubt(found, doubt, env, context.budget)
     if at >= len(words):
         return (
             UnreadableCommand(f"{quoted(words[start])} reads its commands from standard input", places[start])
@@ -446,13 +448,13 @@ def _shell(
     later = next_start(words, at + 1)
     if later is None or context.depth == DEPTH:
         return script_file(words, places, at)
-    return _doubtful(_vllm(words[later:], places[later:], env, own, context.inner()), doubt, env, context.budget)
+    return _with_doubt(_server_of(words[later:], places[later:], env, own, context.inner()), doubt, env, context.budget)
 
 
-def _doubtful(
+def _with_doubt(
     found: ServerCommand | UnreadableCommand | None, doubt: str, env: Variables, budget: ExpansionBudget
 ) -> ServerCommand | UnreadableCommand | None:
-    """The result of a shell that may change variables before its script, which then has them unless it sets them."""
+    """The result of a shell that may change variables before its script: those that the script does not set."""
     if not doubt or not isinstance(found, ServerCommand):
         return found
     budget.copy(len(env) + len(found.env))
@@ -462,7 +464,7 @@ def _doubtful(
 
 
 def _doubt_variables(found: ServerCommand, why: str) -> None:
-    """Add a doubt about the variables of a command with its warning, once if several programs around it give it."""
+    """Add a doubt about the variables of a command, and its warning, unless it already has this doubt."""
     if why not in found.doubts:
         found.doubts.append(why)
         found.warnings.append(f"{why}; variables are not certain")
@@ -471,9 +473,9 @@ def _doubt_variables(found: ServerCommand, why: str) -> None:
 def _in_script(
     commands: list[Command], place: str, env: Variables, context: ScriptContext
 ) -> ServerCommand | UnreadableCommand | None:
-    """The first command of a script that starts vLLM; if there is none, the first that cannot be read.
+    """The first command of a script that starts vLLM; if there is none, the first unreadable one.
 
-    It is in doubt if the script starts vLLM in another way too, or may do so with a command that cannot be read.
+    It has a doubt if the script also starts vLLM in another way, or may do so with an unreadable command.
     """
     started: list[ServerCommand] = []
     doubts: list[str] = []
@@ -484,19 +486,19 @@ def _in_script(
     inner = context.inner()
     folders: list[str] = []
     for command in commands:
-        found = _vllm(command.words, [place] * len(command.words), env, command.env, inner)
+        found = _server_of(command.words, [place] * len(command.words), env, command.env, inner)
         program = command.words[0].rpartition("/")[2]
         if found is None and command.writes and STARTS_VLLM.search(" ".join(command.words)) is not None:
             why = f"{quoted(program)} writes vLLM's server into a file, which may be run"
             found = UnreadableCommand(why, place, names_vllm=True)
         elif found is None and copied is not None and "serve" in command.words:
             found = UnreadableCommand(f"{quoted(copied)} may give `vllm` another name", place, names_vllm=True)
-        elif program in COPYING and any(VLLM.search(word) for word in command.words):
+        elif program in COPY_PROGRAMS and any(VLLM.search(word) for word in command.words):
             copied = program
         if isinstance(found, ServerCommand):
             if installation is not None and found.installation is None:
                 is_certain = condition is None or condition is command.condition
-                found = replace(found, installation=installation if is_certain else uncertain(installation))
+                found = replace(found, installation=installation if is_certain else as_uncertain(installation))
             found = replace(found, folders=(*folders, *found.folders))
             started.append(found)
             if command.doubt:
@@ -506,7 +508,7 @@ def _in_script(
             folders.append(command.words[-1])
         if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
-        if (other := installed_by(command.words)) is not None:
+        if (other := installed_vllm(command.words)) is not None:
             installation, condition = other, command.condition
     others = [found for found in started if not only_shows_help(found)]
     started = others or started[:1]
@@ -516,7 +518,7 @@ def _in_script(
     first.doubts.extend(doubts[:1])
     if len(started) > 1:
         first.warnings.append(f"the script starts vLLM {len(started)} times; the first is read")
-    if any(_start(found) != _start(first) for found in started[1:]):
+    if any(_invocation(found) != _invocation(first) for found in started[1:]):
         first.doubts.append(f"the script starts vLLM {len(started)} times with different arguments or variables")
     if unread is not None:
         first.doubts.append(f"{unread.why}, and the script runs it as well")
@@ -525,5 +527,5 @@ def _in_script(
     return first
 
 
-def _start(found: ServerCommand) -> tuple[list[str], dict[str, str | None], bool]:
+def _invocation(found: ServerCommand) -> tuple[list[str], dict[str, str | None], bool]:
     return found.words, found.env, found.serve

@@ -1,6 +1,6 @@
-"""Expand what a script has after `$`, or in backticks: variables, arguments, arrays, defaults.
+"""Expand what follows `$` in a script: variables, arguments, arrays, defaults; also backticks.
 
-What only a running shell knows stays as written, as `$(…)` does. The values go into the words of the current command.
+An expansion whose value only a running shell knows, such as `$(…)`, stays as written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.brackets import backtick_end, bracket_end
 from policy.intake.command.script_variables import NAME
-from policy.intake.command.words import is_open
+from policy.intake.command.words import is_uncertain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from policy.intake.command.script_variables import ScriptVariables
 
 SPECIAL: Final = frozenset("#?$!-0123456789")
-"""The characters that are parameters after a dollar, besides `@` and `*`."""
+"""The special parameters other than `@` and `*`, and the digits."""
 SELECTION: Final = re.compile(r"\[([@*]|[0-9]{1,4})\](?::([0-9]{1,4}))?")
 """Matches what follows the name in `${A[@]}`, `${A[0]}` and `${A[@]:1}`."""
 OPERATOR: Final = re.compile(r"(?P<colon>:?)(?P<operator>[-=+?])")
 """Matches the operator after the name in `${A:-word}`."""
 DEFAULT: Final = re.compile(r"(?P<plain>[^'\"\\$`]*)|\"(?P<double>[^\"\\$`]*)\"|'(?P<single>[^']*)'")
-"""Matches the word of `${A:-word}` if it is certain."""
+"""Matches the word of `${A:-word}` if it is literal."""
 DEFAULT_IN_QUOTES: Final = re.compile(r"(?P<plain>[^\"\\$`]*)|\"(?P<double>[^\"\\$`]*)\"(?P<single>(?!))?")
-"""The same in `"${A:-word}"`, where a single quote is a character."""
+"""Like `DEFAULT`, but for `"${A:-word}"`, where a single quote is literal."""
 ASSIGNED_INSIDE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?:\[[^]]{0,256}\])?:?=")
 """Matches `${A:=` within another expansion."""
 SET_BY_OTHERS: Final = re.compile(
@@ -41,9 +41,9 @@ SET_BY_OTHERS: Final = re.compile(
     r"|MAPFILE|OLDPWD|OPTARG|OPTERR|OPTIND|OSTYPE|PATH|PIPESTATUS|PPID|PS[0-4]|PWD|RANDOM|REPLY|SECONDS|SHELL|SHELLOPTS"
     r"|SHLVL|SRANDOM|TERM|TMOUT|TMPDIR|TZ|UID|USER|_"
 )
-"""Matches the variables that a shell, Kubernetes or common images set, so that a default for them may not count."""
+"""Matches the variables that a shell, Kubernetes or common images set, so that their defaults may not be used."""
 ANSI_C: Final = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
-"""Matches `$'…'`, in which bash reads escapes as C does."""
+"""Matches `$'…'`, in which bash interprets ANSI C escapes."""
 ANSI_C_ESCAPE: Final = re.compile(
     r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(.))", re.DOTALL
 )
@@ -54,7 +54,7 @@ ANSI_C_LETTERS: Final = {
 
 
 class ParameterExpansion:
-    """Expands the text of a script. ``has_hidden_variables`` says that what is not shown may set any variable."""
+    """Expands the text of a script. With ``has_hidden_variables`` a hidden source may set any variable."""
 
     def __init__(
         self,
@@ -72,123 +72,123 @@ class ParameterExpansion:
         self.parameters = parameters
         self.has_hidden_variables = has_hidden_variables
 
-    def read(self, start: int, *, inside: bool) -> int:
-        """Read the expansion at ``start``, a dollar or a backtick, and return where it ends.
+    def read(self, start: int, *, in_quotes: bool) -> int:
+        """Expand at ``start``, a dollar or a backtick, and return where the expansion ends.
 
-        ``inside`` says that it is in double quotes.
+        ``in_quotes``: whether it is in double quotes.
 
         Raises:
-            ShellSyntaxError: it does not end, or its end is not certain.
+            ShellSyntaxError: it is not closed, or its end is not certain.
         """
         text = self.text
         if text[start] == "`":
             end = backtick_end(text, start)
-            self.builder.fill(text[start:end], None, inside=inside)
+            self.builder.fill(text[start:end], None, in_quotes=in_quotes)
             return end
         if text.startswith("$(", start):
-            return self._read_substitution(start, inside=inside)
+            return self._read_substitution(start, in_quotes=in_quotes)
         if text.startswith("${", start):
             end = bracket_end(text, start)
-            self._read_braces(text[start:end], inside=inside)
+            self._read_braces(text[start:end], in_quotes=in_quotes)
             return end
         if (name := NAME.match(text, start + 1)) is not None:
-            inside = inside or self._is_one_word(name.group())
-            self.builder.fill(text[start : name.end()], self.variables.value(name.group()), inside=inside)
+            in_quotes = in_quotes or self._is_one_word(name.group())
+            self.builder.fill(text[start : name.end()], self.variables.value(name.group()), in_quotes=in_quotes)
             return name.end()
         character = text[start + 1 : start + 2]
         if character in {"@", "*"}:
-            self._read_arguments(text[start : start + 2], inside=inside)
+            self._read_arguments(text[start : start + 2], in_quotes=in_quotes)
             return start + 2
         if character in SPECIAL or (self.variables.function_depth and character.isdecimal()):
-            self.builder.fill(text[start : start + 2], self._special(character), inside=inside)
+            self.builder.fill(text[start : start + 2], self._special(character), in_quotes=in_quotes)
             return start + 2
         if character == "[" and (end := text.find("]", start)) > 0:
-            self.variables.forget_calculated(text[start:end])
-            self.builder.fill(text[start : end + 1], None, inside=inside)
+            self.variables.forget_assigned(text[start:end])
+            self.builder.fill(text[start : end + 1], None, in_quotes=in_quotes)
             return end + 1
-        return self._read_dollar(start, inside=inside)
+        return self._read_dollar(start, in_quotes=in_quotes)
 
-    def _read_substitution(self, start: int, *, inside: bool) -> int:
-        """Read `$(…)`, whose output is not known, or `$((…))`, which is one word but for `IFS`."""
+    def _read_substitution(self, start: int, *, in_quotes: bool) -> int:
+        """Read `$(…)`, whose output is unknown, or `$((…))`, which is one word unless the script sets `IFS`."""
         text, end = self.text, bracket_end(self.text, start)
         is_number = False
         if text.startswith("$((", start):
-            self.variables.forget_calculated(text[start:end])
+            self.variables.forget_assigned(text[start:end])
             is_number = text.endswith("))", start, end) and not self.variables.sets_separators
-        self.builder.fill(text[start:end], None, inside=inside or is_number)
+        self.builder.fill(text[start:end], None, in_quotes=in_quotes or is_number)
         return end
 
-    def _read_dollar(self, start: int, *, inside: bool) -> int:
-        """Read `$'…'` or the dollar of `$"…"`; any other dollar is a character."""
+    def _read_dollar(self, start: int, *, in_quotes: bool) -> int:
+        """Read `$'…'` or the dollar of `$"…"`; any other dollar is literal."""
         text = self.text
-        if not inside and (ansi_c := ANSI_C.match(text, start)) is not None:
+        if not in_quotes and (ansi_c := ANSI_C.match(text, start)) is not None:
             self.script.require_bash("`$'…'`")
             self.budget.fill(ansi_c.end() - start)
             self.builder.put(ANSI_C_ESCAPE.sub(_ansi_c, ansi_c.group(1)).partition("\0")[0], bare=False)
             return ansi_c.end()
-        if text[start + 1 : start + 2] in {"'", '"'} and not inside:
-            self.script.require_bash('`$"…"`')  # it is translated to the language of the user: here as written
+        if text[start + 1 : start + 2] in {"'", '"'} and not in_quotes:
+            self.script.require_bash('`$"…"`')  # bash translates it to the user's language; it is left as written
         else:
             self.builder.put("$", bare=False)
         return start + 1
 
     def _special(self, character: str) -> str | None:
-        """The value of `$1`, `$#` and the like; only arguments are known, and those of a function are not."""
+        """The value of `$1`, `$#` and the like; None for all but the script's arguments."""
         if not character.isdecimal() or (self.variables.function_depth and character != "0"):
             return None
         return self.parameters.value(int(character))
 
-    def _read_arguments(self, written: str, *, inside: bool) -> None:
-        """Expand `$@` or `$*`: each argument after `$0` is a word of its own, except in `"$*"`."""
+    def _read_arguments(self, written: str, *, in_quotes: bool) -> None:
+        """Expand `$@` or `$*`: each argument after `$0` is a separate word, except in `"$*"`."""
         words = self.parameters.words[1:]
-        is_joined = inside and written == "$*"
+        is_joined = in_quotes and written == "$*"
         self.budget.copy(len(words) if is_joined else 0)
-        is_unknown = is_joined and (any(map(is_open, words)) or self.variables.sets_separators)
+        is_unknown = is_joined and (any(map(is_uncertain, words)) or self.variables.sets_separators)
         if self.variables.function_depth or is_unknown:
-            self.builder.fill(written, None, inside=inside)
+            self.builder.fill(written, None, in_quotes=in_quotes)
         elif is_joined:
-            self.builder.fill(written, " ".join(words), inside=True)
+            self.builder.fill(written, " ".join(words), in_quotes=True)
         else:
-            self.builder.fill_words(words, inside=inside)
+            self.builder.fill_words(words, in_quotes=in_quotes)
 
-    def _read_braces(self, written: str, *, inside: bool) -> None:
-        """Expand `${…}`; what it may set within is unknown."""
+    def _read_braces(self, written: str, *, in_quotes: bool) -> None:
+        """Expand `${…}`; variables that it may set become unknown."""
         inner = written[2:-1]
-        elements = self._selected(inner, inside=inside)
+        elements = self._selected(inner, in_quotes=in_quotes)
         if elements is not None:
-            self.builder.fill_words(elements, inside=inside)
+            self.builder.fill_words(elements, in_quotes=in_quotes)
             return
-        value, is_quoted = self._braced(inner, inside=inside)
-        self.builder.fill(written, value, inside=inside or is_quoted or self._is_one_word(inner))
+        value, is_quoted = self._braced(inner, in_quotes=in_quotes)
+        self.builder.fill(written, value, in_quotes=in_quotes or is_quoted or self._is_one_word(inner))
         if value is None:
-            self.variables.forget_calculated(inner)
+            self.variables.forget_assigned(inner)
             self.variables.forget(found.group(1) for found in ASSIGNED_INSIDE.finditer(inner))
 
-    def _selected(self, inner: str, *, inside: bool) -> Sequence[str] | None:
-        """The elements that `${A[@]}`, `${A[0]}` or `${A[@]:1}` selects; None if it is none of these, or not known."""
+    def _selected(self, inner: str, *, in_quotes: bool) -> Sequence[str] | None:
+        """The elements that `${A[@]}`, `${A[0]}` or `${A[@]:1}` selects; None if unknown, or for any other form."""
         name, variables = NAME.match(inner), self.variables
         selection = SELECTION.fullmatch(inner, name.end()) if name is not None else None
         if name is None or selection is None:
             return None
-        if name.group() not in variables.values and name.group() not in variables.around:
+        if name.group() not in variables.values and name.group() not in variables.outer:
             return None
         elements = variables.elements(name.group(), {})
         if elements is None:
             return None
         which, first = selection.groups()
-        if (first or which not in {"@", "*"}) and any(map(is_open, elements)):
+        if (first or which not in {"@", "*"}) and any(map(is_uncertain, elements)):
             return None
         if which not in {"@", "*"}:
             return elements[int(which) : int(which) + 1] if first is None else None
         chosen = elements[int(first or 0) :]
-        if which == "@" or not inside:
+        if which == "@" or not in_quotes:
             return chosen
-        return None if any(map(is_open, chosen)) or variables.sets_separators else [" ".join(chosen)]
+        return None if any(map(is_uncertain, chosen)) or variables.sets_separators else [" ".join(chosen)]
 
-    def _braced(self, inner: str, *, inside: bool) -> tuple[str | None, bool]:
-        """The value of `${…}`: a name, with or without a default, and whether the value is quoted.
+    def _braced(self, inner: str, *, in_quotes: bool) -> tuple[str | None, bool]:
+        """The value of `${A}` or `${A:-word}`, and whether the value is quoted.
 
-        The value is None if it is not known.
+        The value is None if it is unknown.
         """
         found = NAME.match(inner)
         if found is None:
@@ -198,7 +198,7 @@ class ParameterExpansion:
         if expansion is None:
             return (value if found.end() == len(inner) else None), False
         is_stated = self.variables.is_stated(name)
-        other, is_quoted = _default(inner[expansion.end() :], inside=inside)
+        other, is_quoted = _default(inner[expansion.end() :], in_quotes=in_quotes)
         operator = expansion["operator"]
         is_given = is_stated and (value != "" or not expansion["colon"])
         if operator == "=" and not is_given:
@@ -216,17 +216,17 @@ class ParameterExpansion:
         return other, is_quoted
 
     def _is_one_word(self, name: str) -> bool:
-        """Whether the value of a variable that the text does not set is one word."""
+        """Whether the value of a variable that the script does not set is one word."""
         return self.variables.is_one_word(name, is_hidden=self.has_hidden_variables)
 
     def _may_be_set(self, name: str) -> bool:
-        """Whether a variable that is not stated may be set by a shell, an image, or what is not shown."""
+        """Whether a variable that is not stated may be set by a shell, an image, or a hidden source."""
         return self.has_hidden_variables or SET_BY_OTHERS.fullmatch(name) is not None
 
 
-def _default(word: str, *, inside: bool) -> tuple[str | None, bool]:
-    """The value of the word in `${A:-word}`, None if it is not certain, and whether it is quoted."""
-    found = (DEFAULT_IN_QUOTES if inside else DEFAULT).fullmatch(word)
+def _default(word: str, *, in_quotes: bool) -> tuple[str | None, bool]:
+    """The value of the word in `${A:-word}`, None if it is not literal, and whether it is quoted."""
+    found = (DEFAULT_IN_QUOTES if in_quotes else DEFAULT).fullmatch(word)
     if found is None or word[:1] == "~":
         return None, False
     quoted = found["double"] if found["double"] is not None else found["single"]

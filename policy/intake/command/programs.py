@@ -1,4 +1,4 @@
-"""How a command names vLLM's server and the programs that may come before it."""
+"""The names of vLLM's server in a command, and of the programs that may come before it."""
 
 from __future__ import annotations
 
@@ -21,53 +21,53 @@ SERVERS: Final = frozenset(
         "dynamo.vllm.main",
     }
 )
-"""Modules whose arguments are vLLM's own."""
+"""Modules that take vLLM's own arguments."""
 
 CLIS: Final = frozenset({"vllm", "vllm.entrypoints.cli", "vllm.entrypoints.cli.main"})
-"""Modules that are the command `vllm`."""
+"""Modules that implement the program `vllm`."""
 
 SUBCOMMANDS: Final = frozenset({"serve", "chat", "complete", "launch", "bench", "collect-env", "run-batch"})
-"""The commands of the program `vllm`."""
+"""The subcommands of the program `vllm`."""
 
 PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*")
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
-SEARCHING: Final = frozenset(
+TEXT_PROGRAMS: Final = frozenset(
     {"echo", "printf", "logger", "grep", "egrep", "fgrep", "pgrep", "pkill", "test", "[", "[["}
 )
-"""Programs that print or search a text and never run it."""
+"""Programs that print or search text and never run it."""
 
-RENAMING: Final = frozenset({"alias", "hash"})
-"""Programs of a shell that give a program another name."""
+RENAMING_COMMANDS: Final = frozenset({"alias", "hash"})
+"""Shell commands that give a program another name."""
 
-COPYING: Final = frozenset({"ln", "cp", "mv", "install"})
-"""Programs that may give a program's file another name."""
+COPY_PROGRAMS: Final = frozenset({"ln", "cp", "mv", "install"})
+"""Programs that may give an executable another name."""
 
 OFFLINE_MODULES: Final = frozenset({"vllm.entrypoints.openai.run_batch"})
 """Modules that start an engine without a server."""
 
 OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
-"""Scripts in vLLM's images that start something else: this one starts Ray."""
+"""Scripts in vLLM's images that do not start the server: this one starts Ray."""
 
 STARTS_VLLM: Final = re.compile(
     r"""(?<![\w.-])vllm["']?[^\S\n]{1,64}(?:\\\n[^\S\n]{0,64})?["']?(?:serve(?![\w.-])|\$)"""
     r"""|vllm\.entrypoints\.|dynamo\.vllm(?!\w)"""
 )
-"""Matches a text that may start vLLM's server, whichever program reads the text."""
+"""Matches a text that may start vLLM's server, whichever program interprets it."""
 QUOTES: Final = re.compile(r"""['"]|\\(?!\n)""")
-"""Matches the quotes of a script, which separate the letters of a name: `v""llm`."""
+"""Matches quotes and escapes of a script, which may be within a name: `v""llm`."""
 VLLM: Final = re.compile(r"(?<![\w.-])vllm(?![\w-])")
 SERVE: Final = re.compile(r"(?<![\w./-])serve(?![\w./-])")
 FILE_NAME: Final = re.compile(r"[\w.+-]+")
 EXTRAS: Final = r"(?:\s{0,9}\[[\w\s,.-]{0,100}\])?"
-"""Matches the extras of a requirement, if any."""
+"""Matches the optional extras of a requirement."""
 PACKAGE: Final = re.compile(rf"vllm(?:\.git)?{EXTRAS}(?:\s{{0,9}}[@=<>!~;].{{0,1000}})?", re.DOTALL)
-"""Matches the package vLLM as a requirement: `vllm[audio]`, `vllm==0.23.0`, `vllm@latest`."""
+"""Matches a requirement of the package vLLM: `vllm[audio]`, `vllm==0.23.0`, `vllm@latest`."""
 PLACEHOLDER: Final = re.compile(r"\$[({]|\{\{")
-"""Matches a word with something still to be replaced: a variable that is not set here, or a template."""
+"""Matches an unexpanded variable, or a placeholder of a template."""
 
 
 def is_program(word: str) -> bool:
-    """Whether a word names a program that may come before vLLM, or vLLM itself."""
+    """Whether a word names vLLM, or a program that may start it."""
     program = word.rpartition("/")[2]
     is_named = program in {"vllm", "env", "eval", "xargs"} or program in SHELLS or program in STARTERS
     return is_named or program.endswith(".sh") or PYTHON.fullmatch(program) is not None
@@ -80,7 +80,7 @@ def is_package(word: str) -> bool:
 
 
 def mentions_vllm(text: str) -> bool:
-    """Whether a text names vLLM's server, with its words next to each other or apart: `$(which vllm) serve`."""
+    """Whether a text names vLLM's server, even with other words in between: `$(which vllm) serve`."""
     if STARTS_VLLM.search(text) is not None:
         return True
     plain = QUOTES.sub("", text)
@@ -90,8 +90,8 @@ def mentions_vllm(text: str) -> bool:
 def next_start(words: Sequence[str], start: int) -> int | None:
     """The position of the next program, from ``start`` on.
 
-    A `vllm` counts only before one of its commands, or before a word that is not known. Elsewhere it is the value of an
-    option: `sudo -u vllm`, `conda run -n vllm`.
+    A `vllm` counts only before one of its subcommands or an unknown word. Elsewhere it is the value of an option:
+    `sudo -u vllm`, `conda run -n vllm`.
     """
     for index in range(start, len(words)):
         is_vllm = words[index].rpartition("/")[2] == "vllm" or is_package(words[index])
@@ -104,6 +104,6 @@ def next_start(words: Sequence[str], start: int) -> int | None:
 
 
 def is_unknown(word: str) -> bool:
-    """Whether the program or command that a word names is unknown; a path before the name is ignored."""
-    is_open = type(word) is Unknown or PLACEHOLDER.search(word) is not None
-    return is_open and FILE_NAME.fullmatch(word.rpartition("/")[2]) is None
+    """Whether the name of the program or subcommand in a word is unknown; its folder does not matter."""
+    is_uncertain = type(word) is Unknown or PLACEHOLDER.search(word) is not None
+    return is_uncertain and FILE_NAME.fullmatch(word.rpartition("/")[2]) is None

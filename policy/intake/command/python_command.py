@@ -1,4 +1,4 @@
-"""Find vLLM's own words in a command of Python: `python -m vllm.entrypoints…`, a file, or code."""
+"""Find vLLM's own arguments in a Python command: `python -m vllm.entrypoints…`, a file, or code."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PYTHON_VALUES: Final = frozenset("cmWX")
 def python_command(
     words: list[str], places: list[str], own: dict[str, str | None], at: int, depth: int
 ) -> ServerCommand | UnreadableCommand | None:
-    """The words after Python, which is at ``at``; None if it starts another program.
+    """The server that the Python at ``at`` starts, or why that is not known; None if it starts another program.
 
-    Python without a program reads it from standard input; ``depth`` is 0 for a whole command, which has none.
+    Without a file, Python reads its program from standard input, which only a script may provide (``depth`` above 0).
     """
     start = at
     at += 1
@@ -39,8 +39,8 @@ def python_command(
             return _python_module(words, places, own, start, at)
         if letter == "c":
             code = at + (not value)
-            is_open = is_unknown(word) or any(type(each) is Unknown for each in words[code : code + 1])
-            if not is_open and not any("vllm" in each for each in words[at:]):
+            is_uncertain = is_unknown(word) or any(type(each) is Unknown for each in words[code : code + 1])
+            if not is_uncertain and not any("vllm" in each for each in words[at:]):
                 return None
             why = f"{quoted(words[start])} runs code that is not read"
             return UnreadableCommand(why, places[min(code, len(words) - 1)])
@@ -53,7 +53,7 @@ def python_command(
 
 
 def _python_option(word: str) -> tuple[str, str]:
-    """The short option of a word that takes a value, and the value if it is attached: `-um`, `-Xdev`."""
+    """The first short option in a word that takes a value, and its attached value, if any: `-um`, `-Xdev`."""
     if not word.startswith("--"):
         for index, letter in enumerate(word):
             if letter in PYTHON_VALUES:
@@ -64,7 +64,7 @@ def _python_option(word: str) -> tuple[str, str]:
 def _python_module(
     words: list[str], places: list[str], own: dict[str, str | None], start: int, at: int
 ) -> ServerCommand | UnreadableCommand | None:
-    """The module that the option `-m` at ``at`` names."""
+    """The server that the module of the `-m` at ``at`` starts."""
     _, attached = _python_option(words[at])
     named = at if attached else at + 1
     if named == len(words):
@@ -82,7 +82,7 @@ def _python_module(
 def _python_file(
     words: list[str], places: list[str], own: dict[str, str | None], at: int
 ) -> ServerCommand | UnreadableCommand | None:
-    """The file at ``at``: `vllm` itself, a module of vLLM's server by its path, or a program that is not read."""
+    """The server that the file at ``at`` starts: `vllm`, a module of vLLM's server, or an unknown program."""
     word = words[at]
     if word.rpartition("/")[2] == "vllm":
         return subcommand(words, places, own, at + 1)

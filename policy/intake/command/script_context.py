@@ -1,4 +1,4 @@
-"""What the reading of a command knows of the scripts and of the sources of variables around it."""
+"""The context in which a command is parsed: the enclosing scripts, and hidden sources of variables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from policy.intake.command.expansion import ExpansionBudget  # noqa: TC001  # ms
 
 
 class ScriptContext(Struct, frozen=True, gc=False):
-    """The surroundings of a command. All scripts around it share the ``budget``; ``depth`` is how many there are.
+    """The context of a command. ``depth`` counts the enclosing scripts, which share the ``budget``.
 
-    ``has_hidden_variables`` says that the command may get variables whose names are not shown, as from a Secret.
+    ``has_hidden_variables``: whether the command may get variables whose names are unknown, as from a Secret.
     """
 
     budget: ExpansionBudget
@@ -18,5 +18,5 @@ class ScriptContext(Struct, frozen=True, gc=False):
     depth: int = 0
 
     def inner(self) -> ScriptContext:
-        """The surroundings of the commands in a script that such a command runs."""
+        """The context of the commands in a script that this command runs."""
         return ScriptContext(self.budget, self.has_hidden_variables, self.depth + 1)

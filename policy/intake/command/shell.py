@@ -1,9 +1,9 @@
-"""Split a shell's text into commands and words, with the variables that the text itself sets. Nothing is run.
+"""Split a shell script into commands and words, with the variables that the script sets. Nothing is run.
 
-Handles the characters: quotes, line continuations, comments, redirections and the separators of commands. Not here:
-the words that they make (`command_builder`), expansions (`parameter_expansion`), the effects of commands
-(`shell_builtins`) and of branches and loops (`control_flow`), and which command starts vLLM (`launcher`). A word whose
-value only a running shell knows stays as written and is an `Unknown`.
+Handles quotes, line continuations, comments, redirections and separators. Not here: building words
+(`command_builder`), expansions (`parameter_expansion`), the effects of commands (`shell_builtins`) and of branches and
+loops (`control_flow`), and which command starts vLLM (`launcher`). A word whose value only a running shell knows stays
+as written and is an `Unknown`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 PLAIN: Final = re.compile(r"(?:[^ \t\r\n'\"\\$`;&|<>()#]|\r(?!\n))++")
 OPERATORS: Final = re.compile(r"[;\n()]+|&&|\|\||\|&|[&|]")
 BLANKS: Final = re.compile(r"(?:[ \t]|\r(?=\n))++")
-"""Matches what separates words in a line; a shell would keep the `\\r` of a line that ends with `\\r\\n`."""
-CALCULATION: Final = re.compile(r"\(\((?:[^()\n]++|\([^()\n]*+\))*+\)\)")
-STORED: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""Matches `{A}` before a redirection, which sets the variable to the number of the file."""
+"""Matches what separates words in a line. A shell would keep the `\\r` of a line that ends with `\\r\\n`."""
+ARITHMETIC: Final = re.compile(r"\(\((?:[^()\n]++|\([^()\n]*+\))*+\)\)")
+DESCRIPTOR_VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""Matches `{A}` before a redirection, which sets the variable to the file descriptor."""
 REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 QUOTED: Final = re.compile(r'[^"\\$`]+')
-"""Matches what a shell reads as it is between double quotes."""
+"""Matches literal characters between double quotes."""
 
 
 def split(
@@ -47,33 +47,32 @@ def split(
     is_bash: bool = False,
     has_hidden_variables: bool = False,
 ) -> list[Command]:
-    """The commands of a text, in order.
+    """The commands of a script, in order.
 
-    `env` has the variables around the text; one that is set to an unknown value is None. `arguments` are `$0`, `$1` ….
-    A text that is part of a larger one shares its `budget`. If the text is an Unknown, what is around it replaces a
-    part of it before any shell reads it, within single quotes too. `is_bash` says that the shell is bash, which expands
-    `{a,b}`; otherwise it may be bash or another one. With `has_hidden_variables` any variable may be set by what is not
-    shown: by another script around the text, as for `eval`, or by a Secret.
+    `env` is its environment, with None for unknown values, and `arguments` are `$0`, `$1` …. A nested script shares the
+    `budget` of the outer one. If the text is an Unknown, a part of it is replaced before any shell reads it, even
+    within single quotes. With `is_bash` the shell is bash, which expands `{a,b}`; otherwise it may be any shell. With
+    `has_hidden_variables` any variable may be set by a source that is not shown: a Secret, or the script around `eval`.
 
-    `A=b` sets a variable for the rest of the text, `export A=b` for its commands too, and `A=b command` for that
-    command alone. A Command's `env` has only the variables that the text itself sets for it.
+    `A=b` sets a variable for the rest of the script, `export A=b` also for its commands, and `A=b command` only for
+    that command. A Command's `env` has only the variables that the script itself sets for it.
 
     `$A`, `${A}`, `${A:-b}`, `${A-b}`, `${A:=b}`, `${A:+b}` and `${A+b}` are expanded, and split at blanks outside
-    quotes, as in a shell. A name that is not set, `$(…)`, `` `…` `` and any other `${…}` give an Unknown. The default
-    of a name that is not set counts, unless a shell, Kubernetes or an image usually sets it, or what is not shown may.
+    quotes, as in a shell. An unset variable, `$(…)`, `` `…` `` and any other `${…}` give an Unknown. The default of an
+    unset variable is used unless a shell, Kubernetes, an image or a hidden source may set it.
 
     Raises:
-        ShellSyntaxError: a quote, a bracket or a here-document does not end, or there are too many words or values.
+        ShellSyntaxError: a quote or a bracket is not closed, there is a here-document, or a limit is exceeded.
     """
     if len(text) > MAX_TEXT:
-        raise ShellSyntaxError(f"the text has {len(text)} characters, and at most {MAX_TEXT} are read")
+        raise ShellSyntaxError(f"expected a text of at most {MAX_TEXT} characters, got {len(text)}")
     budget = budget or ExpansionBudget()
     reader = _ShellReader(text, env, arguments, budget, is_bash=is_bash, has_hidden_variables=has_hidden_variables)
     return reader.commands()
 
 
 class _ShellReader:
-    """Reads the text in one pass, from the character `at`."""
+    """Parses a script in one pass; `at` is the current position."""
 
     def __init__(
         self,
@@ -102,49 +101,49 @@ class _ShellReader:
         """Whether the output of the current command goes to a file."""
 
     def commands(self) -> list[Command]:
-        """The commands of the whole text."""
+        """The commands of the whole script."""
         end = len(self.text)
         while self.at < end:
-            self.piece()
+            self.read_piece()
         self.end_command()
         self.flow.doubt_functions()
         if not self.script.doubt and (construct := uncertain_construct(self.text, is_bash=self.script.is_bash)):
             self.script.doubt_all(f"the script has {construct}; a shell may interpret it differently")
         return self.script.doubted()
 
-    def piece(self) -> None:
-        """Read the next characters that belong together."""
+    def read_piece(self) -> None:
+        """Read the next run of plain characters, or one special character with what belongs to it."""
         plain = PLAIN.match(self.text, self.at)
         if plain is not None:
             self.builder.put(plain.group())
             self.at = plain.end()
         else:
-            self.special(self.text[self.at])
+            self.read_special(self.text[self.at])
 
-    def special(self, character: str) -> None:
-        """Read what begins with a character that has a meaning for a shell."""
+    def read_special(self, character: str) -> None:
+        """Read what begins with a special character."""
         text = self.text
         if character == "\\":
-            self.escape()
+            self.read_escape()
         elif character == "'":
-            self.single_quotes()
+            self.read_single_quotes()
         elif character == '"':
-            self.double_quotes()
+            self.read_double_quotes()
         elif character in "$`":
-            self.at = self.expansion.read(self.at, inside=False)
+            self.at = self.expansion.read(self.at, in_quotes=False)
         elif character == "#":
-            self.comment()
+            self.skip_comment()
         elif (blanks := BLANKS.match(text, self.at)) is not None:
             if "\r" in blanks.group() and self.builder.parts is not None:
                 self.builder.has_pattern = True
             self.builder.end_word()
             self.at = blanks.end()
         elif (direction := REDIRECTION.match(text, self.at)) is not None:
-            self.redirection(direction.group(), direction.end())
-        elif character != "(" or not (self.array() or self.calculation()):
-            self.operator()
+            self.skip_redirection(direction.group(), direction.end())
+        elif character != "(" or not (self.read_array() or self.read_arithmetic()):
+            self.read_operator()
 
-    def escape(self) -> None:
+    def read_escape(self) -> None:
         """Read a backslash outside quotes: it quotes the next character, or continues the line."""
         text = self.text
         if text[self.at + 1 : self.at + 2] == "\n":
@@ -155,7 +154,7 @@ class _ShellReader:
             self.builder.put(text[self.at + 1 : self.at + 2] or "\\", bare=False)
             self.at += 2
 
-    def single_quotes(self) -> None:
+    def read_single_quotes(self) -> None:
         """Read `'…'`."""
         text = self.text
         end = text.find("'", self.at + 1)
@@ -164,10 +163,10 @@ class _ShellReader:
         quoted = text[self.at + 1 : end]
         self.builder.put(quoted, bare=False)
         if type(text) is Unknown and ("$" in quoted or "`" in quoted):
-            self.builder.is_unknown = True  # what is around the text replaces a reference in any quotes
+            self.builder.is_unknown = True  # references in an Unknown text are replaced even within quotes
         self.at = end + 1
 
-    def double_quotes(self) -> None:
+    def read_double_quotes(self) -> None:
         """Read `"…"`."""
         start, text, builder = self.at, self.text, self.builder
         builder.put("", bare=False)
@@ -187,11 +186,11 @@ class _ShellReader:
                 builder.put("" if escaped == "\n" else escaped if escaped in '"\\$`' else "\\" + escaped, bare=False)
                 self.at += 2
             else:
-                self.at = self.expansion.read(self.at, inside=True)
+                self.at = self.expansion.read(self.at, in_quotes=True)
         raise ShellSyntaxError(f'the quote `"` at character {start + 1} is not closed; close it')
 
-    def comment(self) -> None:
-        """Skip a comment; within a word, `#` is a character."""
+    def skip_comment(self) -> None:
+        """Skip a comment; within a word, `#` is literal."""
         if self.builder.parts is None:
             line = self.text.find("\n", self.at)
             self.at = line if line >= 0 else len(self.text)
@@ -199,7 +198,7 @@ class _ShellReader:
             self.builder.put("#")
             self.at += 1
 
-    def operator(self) -> None:
+    def read_operator(self) -> None:
         """Read an operator, which ends a command."""
         operator, flow = OPERATORS.match(self.text, self.at), self.flow
         found = operator.group() if operator else ""
@@ -224,9 +223,9 @@ class _ShellReader:
         self.at = operator.end() if operator else self.at + 1
 
     def end_command(self, operator: str = "") -> None:
-        """End a command before an operator.
+        """End the current command at an operator.
 
-        A command in a pipeline or in the background sets variables only in a shell of its own.
+        A command in a pipeline or in the background sets variables only in its subshell.
         """
         self.builder.end_word()
         words, assignments = self.command.words, self.command.assignments
@@ -236,46 +235,46 @@ class _ShellReader:
         self.command.words, self.command.assignments = [], {}
         if operator[:1] in {")", "|"} and self.flow.is_in_case and len(words) == 1 and type(words[0]) is Pattern:
             words = [str(words[0])]  # the pattern of a branch
-        is_apart = self.flow.end_command(operator)
+        is_in_subshell = self.flow.end_command(operator)
         if words:
-            self.builtins.read_effects(words, assignments, is_apart=is_apart)
+            self.builtins.read_effects(words, assignments, is_in_subshell=is_in_subshell)
         succeeds = self.builtins.succeeds(words) if words else None not in assignments.values()
-        self.flow.succeeds = succeeds and not is_apart and not self.is_redirected
+        self.flow.succeeds = succeeds and not is_in_subshell and not self.is_redirected
         self.is_redirected = False
         if not words:
-            for name, value in () if is_apart else assignments.items():
+            for name, value in () if is_in_subshell else assignments.items():
                 self.variables.assign(name, value)
-        elif not self.builtins.read_builtin(words, is_apart=is_apart):
+        elif not self.builtins.read_builtin(words, is_in_subshell=is_in_subshell):
             env = self.variables.environment_with(assignments) if assignments else self.variables.share_environment()
             self.script.add(words, env, writes=writes, condition=self.flow.condition)
 
-    def calculation(self) -> bool:
-        """Read `((…))` at a bracket; false if it opens a subshell or a function, or may start vLLM."""
+    def read_arithmetic(self) -> bool:
+        """Read `((…))`; false if the bracket opens a subshell or a function, or the text may start vLLM."""
         words = self.command.words
         is_first = self.builder.parts is None and words in ([], ["for"])
-        calculation = CALCULATION.match(self.text, self.at) if is_first else None
-        if calculation is None or STARTS_VLLM.search(calculation.group()) is not None:
+        arithmetic = ARITHMETIC.match(self.text, self.at) if is_first else None
+        if arithmetic is None or STARTS_VLLM.search(arithmetic.group()) is not None:
             return False
         if self.flow.defines:
             self.flow.doubt_body()
-        self.variables.forget_calculated(calculation.group())
+        self.variables.forget_assigned(arithmetic.group())
         self.budget.add_word()
         words.append("((")
-        self.at = calculation.end()
+        self.at = arithmetic.end()
         return True
 
-    def array(self) -> bool:
-        """Read the elements of an array at a bracket, and set it; false if no array is assigned.
+    def read_array(self) -> bool:
+        """Read an array from its bracket on and assign it; false if no array is assigned.
 
-        Elements with an index of their own make it unknown. One that starts vLLM counts as a command that cannot be
-        read, in case its use cannot be read.
+        Elements with an index make it unknown. An array that may start vLLM is also added as an unknown command, in
+        case its use is not recognized.
         """
         target = self.builder.array_name()
         if target is None:
             return False
         (name, is_appending), command, variables = target, self.command, self.variables
         words, assignments = command.words, command.assignments
-        elements = self.elements()
+        elements = self.read_elements()
         before = variables.elements(name, assignments) if is_appending else ()
         is_indexed = "-A" in words or any(element.startswith("[") and "]=" in element for element in elements)
         if before is not None:
@@ -290,8 +289,8 @@ class _ShellReader:
             assignments[name] = value
         return True
 
-    def elements(self) -> list[str]:
-        """Read the elements of an array from its bracket on: words, as those of a command."""
+    def read_elements(self) -> list[str]:
+        """Read the elements of an array from its bracket on, as words of a command."""
         start, text, command = self.at, self.text, self.command
         words, assignments = command.words, command.assignments
         command.words, command.assignments, self.builder.parts = [""], {}, None
@@ -303,17 +302,17 @@ class _ShellReader:
             elif self.at == len(text) or text[self.at] in ";&|<>(":
                 raise ShellSyntaxError(f"the array at character {start + 1} is not closed; close it with `)`")
             else:
-                self.piece()
+                self.read_piece()
         self.builder.end_word()
         self.at += 1
         elements = command.words[1:]
         command.words, command.assignments = words, assignments
         return elements
 
-    def redirection(self, operator: str, end: int) -> None:
+    def skip_redirection(self, operator: str, end: int) -> None:
         """Skip a redirection with its file; a here-document is an error.
 
-        A here-string that may start vLLM is a command `<<<`: the program that reads it may be a shell.
+        A here-string that may start vLLM is added as a command `<<<`: a shell may read it.
         """
         if operator.lstrip("0123456789").startswith("<<") and "<<<" not in operator:
             raise ShellSyntaxError(
@@ -324,11 +323,11 @@ class _ShellReader:
         if operator.startswith("&"):
             self.script.require_bash("`&>`")
         if operator in {"<", ">"} and self.text.startswith("(", end):
-            self.script.doubt_all(f"`{operator}(…)` is an argument that is not read")
+            self.script.doubt_all(f"`{operator}(…)` is not supported")
         builder = self.builder
         before = "".join(builder.parts or ())
-        if (stored := STORED.fullmatch(before)) is not None:
-            self.variables.assign(stored.group(1), None)
+        if (descriptor := DESCRIPTOR_VARIABLE.fullmatch(before)) is not None:
+            self.variables.assign(descriptor.group(1), None)
         if before.isdecimal() and builder.begins_bare:
             is_output = is_output and builder.parts == ["1"]
             builder.parts = None  # the 2 of 2>&1
@@ -336,19 +335,19 @@ class _ShellReader:
         self.at = end
         if operator[-1] in "-0123456789" and "&" in operator:
             return
-        file = self.file_name()
+        file = self.read_file_name()
         if operator.endswith("<<<") and STARTS_VLLM.search(file) is not None:
             self.script.add([operator, file], self.variables.share_environment())
         self.writes = self.writes or (is_output and not file.startswith(("/dev/", "/proc/")))
 
-    def file_name(self) -> str:
-        """Read the file of a redirection."""
+    def read_file_name(self) -> str:
+        """Read the file name of a redirection."""
         text, command = self.text, self.command
         words, command.words = command.words, [""]
         while self.at < len(text) and text[self.at] in " \t":
             self.at += 1
         while self.at < len(text) and not (text[self.at].isspace() or text[self.at] in ";&|()<>"):
-            self.piece()
+            self.read_piece()
         file = "".join(self.builder.parts or ())
         self.builder.parts, command.words = None, words
         return file

@@ -1,4 +1,4 @@
-"""The effects of a shell's builtin commands on the rest of a script: on its variables, arguments and doubts."""
+"""The effects of shell builtins on the rest of a script: on variables, arguments and doubts."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.intake.command.builtin_tables import (
-    AFFECTING,
-    CONVERTING,
-    DECLARING,
-    EFFECTIVE,
-    FORGETTING,
-    HARMLESS,
-    IMPLIED,
+    CONVERTING_OPTIONS,
+    DECLARATIONS,
+    IMPLICIT_VARIABLES,
     SAFE_LETTERS,
     SAFE_OPTIONS,
-    SETTING,
+    SETTERS,
+    SHELL_CHANGES,
     SPECIAL_BUILTINS,
-    SUCCEEDING,
-    TRAPS,
+    STATE_CHANGES,
+    SUCCESSFUL_COMMANDS,
+    TRAP_COMMANDS,
+    TRAP_SIGNALS,
+    VARIABLE_CHANGES,
 )
 from policy.intake.command.programs import STARTS_VLLM
 from policy.intake.command.script_variables import NAME, ScriptVariables
-from policy.intake.command.words import is_open
+from policy.intake.command.words import is_uncertain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from policy.intake.command.script_commands import ScriptCommands
 
 DECLARED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|)")
-"""Matches the begin of what `export` and similar commands declare: a name, with `=` or `+=` if it gets a value."""
+"""Matches the name in an argument of `export` and the like, and `=` or `+=` if a value follows."""
 
 
 class ShellBuiltins(Struct):
-    """Reads the commands of a script that change the running shell."""
+    """Interprets the commands of a script that change the running shell."""
 
     variables: ScriptVariables
     parameters: PositionalParameters
@@ -47,15 +47,17 @@ class ShellBuiltins(Struct):
     script: ScriptCommands
     budget: ExpansionBudget
 
-    def read_effects(self, words: Sequence[str], assignments: Mapping[str, str | None], *, is_apart: bool) -> None:
-        """Forget what any command or loop sets, or doubt the script if that is not known.
+    def read_effects(
+        self, words: Sequence[str], assignments: Mapping[str, str | None], *, is_in_subshell: bool
+    ) -> None:
+        """Mark what a command or loop sets as unknown, and doubt the script if it may change more.
 
-        One that ``is_apart`` runs in a shell of its own.
+        A command that ``is_in_subshell`` runs in a subshell.
         """
         name = words[0]
-        if name in FORGETTING:
+        if name in VARIABLE_CHANGES:
             self._forget_set(words)
-        if is_apart or not (name in AFFECTING or name in self.script.function_names):
+        if is_in_subshell or not (name in SHELL_CHANGES or name in self.script.function_names):
             return
         if name in self.script.function_names:
             self.variables.changed_after_function |= bool(assignments)
@@ -64,45 +66,45 @@ class ShellBuiltins(Struct):
             self.variables.forget(assignments)  # they stay set in some shells
         self.script.doubt_all(self._doubt(words))
 
-    def read_builtin(self, words: list[str], *, is_apart: bool) -> bool:
-        """Read a declaration, `set` or `shift`; false for all other commands."""
-        if words[0] in DECLARING:
-            if not is_apart:
+    def read_builtin(self, words: list[str], *, is_in_subshell: bool) -> bool:
+        """Apply a declaration, `set` or `shift`; false for any other command."""
+        if words[0] in DECLARATIONS:
+            if not is_in_subshell:
                 self._declare(words)
         elif words[0] == "shift":
-            if not is_apart:
+            if not is_in_subshell:
                 self.parameters.shift(words[1:], is_certain=not self.flow.is_conditional)
         elif words[0] == "set":
-            if not is_apart:
+            if not is_in_subshell:
                 self._set(words)
         else:
             return False
         return True
 
     def succeeds(self, words: Sequence[str]) -> bool:
-        """Whether a command certainly succeeds: also `set -e`, and `export` of what is certain."""
-        if words[0] != "set" and words[0] not in SUCCEEDING and words[0] not in DECLARING:
+        """Whether a command certainly succeeds, such as `true`, `set -e`, or `export` with known arguments."""
+        if words[0] != "set" and words[0] not in SUCCESSFUL_COMMANDS and words[0] not in DECLARATIONS:
             return False
         options = [word for word in words[1:] if word[:1] in {"-", "+"}]
-        if any(map(is_open, words)) or not set("".join(word[1:] for word in options)) <= SAFE_LETTERS:
+        if any(map(is_uncertain, words)) or not set("".join(word[1:] for word in options)) <= SAFE_LETTERS:
             return words[0] in {"true", ":"}
         if words[0] == "set":
             return len(options) + words.count("pipefail") == len(words) - 1
         names = [DECLARED.match(word) for word in words[1:] if word not in options]
         is_declared = all(found is not None and found.group(1) not in self.variables.readonly for found in names)
-        return words[0] in SUCCEEDING or (words[0] in DECLARING and words[0] != "local" and is_declared)
+        return words[0] in SUCCESSFUL_COMMANDS or (words[0] in DECLARATIONS and words[0] != "local" and is_declared)
 
     def _forget_set(self, words: Sequence[str]) -> None:
-        """Make the variables unknown that a command or a loop sets."""
-        self.variables.forget(IMPLIED.get(words[0], ()))
+        """Mark the variables that a command or a loop sets as unknown."""
+        self.variables.forget(IMPLICIT_VARIABLES.get(words[0], ()))
         has_options = words[1:2] and words[1].startswith("-")
         if words[0] == "let":
-            self.variables.forget_calculated(" ".join(words[1:]))
-            if any(map(is_open, words)):
-                self.script.doubt_all("`let` calculates what is not known")
-        elif words[0] in SETTING or (words[0] in {"printf", "wait"} and has_options):
+            self.variables.forget_assigned(" ".join(words[1:]))
+            if any(map(is_uncertain, words)):
+                self.script.doubt_all("`let` evaluates an unknown expression")
+        elif words[0] in SETTERS or (words[0] in {"printf", "wait"} and has_options):
             named = words[1:2] if words[0] in {"for", "select"} else words[1:]
-            if any(map(is_open, named[:2] if words[0] in {"printf", "wait"} else named)):
+            if any(map(is_uncertain, named[:2] if words[0] in {"printf", "wait"} else named)):
                 self.script.doubt_all(f"`{words[0]}` sets a variable whose name is not known")
             for word in named:
                 if NAME.fullmatch(word) is not None and words[0] == "unset":
@@ -113,11 +115,11 @@ class ShellBuiltins(Struct):
                     self.variables.forget_ending(word.partition("[")[0])
 
     def _doubt(self, words: Sequence[str]) -> str:
-        """Why it is not known how a command changes what follows; empty if it is known."""
+        """Why a command changes the rest of the script in an unknown way; empty if it does not."""
         name = words[0]
         if name == "eval":
             is_read = STARTS_VLLM.search(" ".join(words[1:])) is not None and not self.variables.sets_separators
-            return "" if is_read else "`eval` may change what follows"
+            return "" if is_read else "`eval` may change the rest of the script"
         if name in {".", "source"}:
             return f"the file that `{name}` reads may set any variable"
         if name == "trap":
@@ -127,26 +129,26 @@ class ShellBuiltins(Struct):
             return f"`{name}` may change which program a name runs"
         if name == "coproc":
             return "`coproc` sets variables"
-        if name in {"command", "builtin"} and not EFFECTIVE.isdisjoint(words[1:3]):
-            return f"what `{name}` runs may change what follows"
+        if name in {"command", "builtin"} and not STATE_CHANGES.isdisjoint(words[1:3]):
+            return f"the command that `{name}` runs may change the rest of the script"
         if name == "shopt" and not SAFE_OPTIONS.issuperset(words[1:]):
-            return "`shopt` changes how the script is read"
+            return "`shopt` changes how the shell parses the script"
         return ""
 
     def _is_harmless_trap(self, text: str, signals: Sequence[str]) -> bool:
-        """Whether a text that `trap` runs changes no variable and starts no program that is not known."""
-        if is_open(text) or not TRAPS.issuperset(signal.upper().removeprefix("SIG") for signal in signals):
+        """Whether a command that `trap` runs sets no variable and starts no unknown program."""
+        if is_uncertain(text) or not TRAP_SIGNALS.issuperset(signal.upper().removeprefix("SIG") for signal in signals):
             return False
         commands = [part.split() for part in re.split(r"[;&|\n]+", text.replace("$(jobs -p)", ""))]
         names = {words[0] for words in commands if words}
         return (
             "$(" not in text.replace("$(jobs -p)", "")
             and "`" not in text
-            and names <= (HARMLESS | (self.script.function_names if signals else set()))
+            and names <= (TRAP_COMMANDS | (self.script.function_names if signals else set()))
         )
 
     def _set(self, words: list[str]) -> None:
-        """Read `set`: its options, and the arguments that it sets."""
+        """Apply `set`: its options, and the arguments that it sets."""
         at = 1
         while at < len(words) and words[at][:1] in {"-", "+"} and words[at] not in {"-", "--"}:
             word, letters = words[at], set(words[at][1:])
@@ -155,21 +157,21 @@ class ShellBuiltins(Struct):
             if "o" in letters:
                 option = words[at] if at < len(words) else ""
                 at += 1
-            if is_open(word) or not letters <= SAFE_LETTERS or (option and option not in SAFE_OPTIONS):
-                self.script.doubt_all("`set` changes how the script is read")
+            if is_uncertain(word) or not letters <= SAFE_LETTERS or (option and option not in SAFE_OPTIONS):
+                self.script.doubt_all("`set` changes how the shell parses the script")
             if "a" in letters or option == "allexport":
                 if self.flow.is_conditional:
                     self.script.doubt_all("it is not known whether `set -a` runs")
                 self.variables.export_all(is_on=word[0] == "-")
         if at < len(words):
-            if is_open(words[at]):
+            if is_uncertain(words[at]):
                 self.script.doubt_all("`set` has options that are not known")
             others = words[at + 1 :] if words[at] in {"-", "--"} else words[at:]
             if others or words[at] != "-":
                 self.parameters.replace(others, is_certain=not self.flow.is_conditional)
 
     def _declare(self, words: list[str]) -> None:
-        """Read `export A=b` and similar commands."""
+        """Apply `export A=b` and similar commands."""
         command = words[0]
         options = [word for word in words[1:] if word[:1] in {"-", "+"}]
         letters = {letter for word in options for letter in word[1:]}
@@ -177,13 +179,13 @@ class ShellBuiltins(Struct):
             self.script.require_bash(f"`{command}`")
         if "f" in letters or "F" in letters:
             return
-        hides = (command == "export" and "n" in letters) or any(word[0] == "+" and "x" in word for word in options)
-        exports = not hides and (command == "export" or "x" in letters)
-        if letters & CONVERTING and not (command == "export" and "n" in letters):
+        unexports = (command == "export" and "n" in letters) or any(word[0] == "+" and "x" in word for word in options)
+        exports = not unexports and (command == "export" or "x" in letters)
+        if letters & CONVERTING_OPTIONS and not (command == "export" and "n" in letters):
             self.script.doubt_all(f"the options of `{command}` change the values of variables")
         for word in words[1:]:
             if word[:1] not in {"-", "+"}:
-                self._declare_one(word, command, exports=exports, hides=hides)
+                self._declare_one(word, command, exports=exports, unexports=unexports)
                 if "a" in letters and command in {"declare", "typeset", "local"} and (found := NAME.match(word)):
                     self.variables.make_array(found.group())
                 if (command == "readonly" or "r" in letters) and (found := NAME.match(word)) is not None:
@@ -192,11 +194,11 @@ class ShellBuiltins(Struct):
                 if is_outside and (found := NAME.match(word)) is not None:
                     self.variables.assign(found.group(), None)  # an error, which sets nothing
 
-    def _declare_one(self, word: str, command: str, *, exports: bool, hides: bool) -> None:
-        """Read one word after `export` and the like: a name, or an assignment."""
+    def _declare_one(self, word: str, command: str, *, exports: bool, unexports: bool) -> None:
+        """Apply one argument of `export` and the like: a name, or an assignment."""
         variables, found = self.variables, DECLARED.match(word)
         if found is None:
-            if is_open(word):
+            if is_uncertain(word):
                 self.script.doubt_all(f"`{command}` sets variables that are not known")
             return
         name, operator = found.groups()
@@ -209,7 +211,7 @@ class ShellBuiltins(Struct):
         if operator == "":
             if exports and name in variables.values:
                 variables.assign(name, variables.values[name])
-        elif is_open(word) or value.startswith("("):
+        elif is_uncertain(word) or value.startswith("("):
             variables.assign(name, None)
         elif operator == "=":
             variables.assign(name, value)
@@ -218,5 +220,5 @@ class ShellBuiltins(Struct):
             self.script.require_bash("`+=`")
             self.budget.fill(len(before or ""))
             variables.assign(name, None if before is None else f"{before}{value}")
-        if hides:
-            variables.hide(name)
+        if unexports:
+            variables.unexport(name)

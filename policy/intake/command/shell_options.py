@@ -1,4 +1,4 @@
-"""The options of a shell before its script: whether it runs the script, and what it reads before it.
+"""The options of a shell: whether it runs a script, and what it reads first.
 
 Not here: the script itself (`shell`).
 """
@@ -21,30 +21,30 @@ LONG: Final = frozenset(
         "wordexp",
     }
 )
-"""The long options of bash, which it reads before the others, with one dash or two."""
+"""The long options of bash, which precede the others, with one dash or two."""
 WITH_FILE: Final = frozenset({"rcfile", "init-file"})
-ENDING: Final = frozenset({"dump-po-strings", "dump-strings", "help", "version"})
-"""The options with which a shell prints something and runs no script."""
+PRINT_ONLY: Final = frozenset({"dump-po-strings", "dump-strings", "help", "version"})
+"""The options with which a shell only prints something."""
 STARTUP: Final = frozenset({"login", *WITH_FILE})
-"""The options with which a shell reads files before its script."""
+"""The options with which a shell reads start-up files."""
 CERTAIN_LETTERS: Final = frozenset("cefhilnouvxB")
-"""The options that do not change what a script means, with those that have an effect read here."""
+"""The short options that do not change what a script means, or that are handled here."""
 CERTAIN_OPTIONS: Final = frozenset(
     {"errexit", "hashall", "noexec", "noglob", "nounset", "pipefail", "verbose", "xtrace"}
 )
-"""The same as names after `-o`."""
+"""The same for names after `-o`."""
 CERTAIN_LONG: Final = STARTUP | {"noediting", "noprofile", "norc", "verbose"}
-"""The same as long options."""
+"""The same for long options."""
 STARTUP_VARIABLES: Final = ("BASH_ENV", "BASHOPTS", "POSIXLY_CORRECT", "PS4", "SHELLOPTS")
-"""The variables that make bash read a file, change its options or calculate, before or while it runs a script."""
-FUNCTION: Final = "BASH_FUNC_"
-"""Begins the variables of exported functions."""
+"""The variables that make bash read a file, change its options, or expand text while it runs a script."""
+FUNCTION_PREFIX: Final = "BASH_FUNC_"
+"""The prefix of the variables with exported functions."""
 
 
 class ShellOptions(Struct, frozen=True, gc=False):
-    """The options of a shell. ``end`` is the position after them; if ``has_script``, the script is there.
+    """The options of a shell. ``end`` is the position after them, which is the script's if ``has_script``.
 
-    ``changes_meaning`` says that one of them may change what the script means.
+    ``changes_meaning``: whether one of them may change what the script means.
     """
 
     end: int
@@ -55,10 +55,10 @@ class ShellOptions(Struct, frozen=True, gc=False):
 
 
 def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
-    """Read the options from ``at`` on.
+    """Parse the options from ``at`` on.
 
-    `-o` and `-O` take a value even if they are combined with others: `-ceo pipefail`. Without `-i`, `-n` and
-    `-o noexec` run nothing.
+    `-o` and `-O` take a value even when combined with others: `-ceo pipefail`. With `-n` or `-o noexec` a shell runs
+    nothing, unless it has `-i`.
     """
     found: set[str] = set()
     while at < len(words) and (option := _long(program, words[at])):
@@ -84,21 +84,21 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
     return ShellOptions(
         at,
         "c" in letters,
-        found.isdisjoint(ENDING) and "D" not in letters and (not is_off or "i" in letters),
+        found.isdisjoint(PRINT_ONLY) and "D" not in letters and (not is_off or "i" in letters),
         not found.isdisjoint(STARTUP) or "l" in letters or "i" in letters,
         not (CERTAIN_LETTERS.issuperset(letters) and CERTAIN_OPTIONS.issuperset(values_of_o) and found <= CERTAIN_LONG),
     )
 
 
 def _long(program: str, word: str) -> str:
-    """The name of a long option, empty if the word is none."""
+    """The name of a long option; empty if the word is not one."""
     name = word.removeprefix("-").removeprefix("-")
     is_long = word.startswith("--") or (program == "bash" and word.startswith("-"))
     return name if is_long and name in LONG else ""
 
 
 def startup_doubt(program: str, options: ShellOptions, env: Mapping[str, str | None]) -> str:
-    """Why a shell may run something else than its script, empty if it does not."""
+    """Why a shell may not run its script as written; empty if there is no such reason."""
     if options.reads_files:
         return f"{quoted(program)} reads start-up files before its script, and they may set any variable"
     if options.changes_meaning:
@@ -106,7 +106,7 @@ def startup_doubt(program: str, options: ShellOptions, env: Mapping[str, str | N
     if program == "bash":
         found = next((name for name in STARTUP_VARIABLES if env.get(name, "") != ""), None)
         if found is not None:
-            return f"the variable `{found}` may change what {quoted(program)} makes of its script"
-    if any(name.startswith(FUNCTION) for name in env):
-        return f"variables `{FUNCTION}…` are functions that {quoted(program)} may run in place of programs"
+            return f"the variable `{found}` may change how {quoted(program)} interprets its script"
+    if any(name.startswith(FUNCTION_PREFIX) for name in env):
+        return f"variables `{FUNCTION_PREFIX}…` are functions that {quoted(program)} may run in place of programs"
     return ""

@@ -1,4 +1,4 @@
-"""What a command starts, from the word on that names vLLM or another program.
+"""What a command starts, from the word that names vLLM or another program on.
 
 Not here: the programs that may come before that word (`launcher`, `python_command`).
 """
@@ -15,9 +15,9 @@ from policy.intake.command.programs import (
     CLIS,
     OFFLINE_MODULES,
     OTHER_SCRIPTS,
-    SEARCHING,
     STARTS_VLLM,
     SUBCOMMANDS,
+    TEXT_PROGRAMS,
     is_unknown,
 )
 from policy.intake.command.words import Pattern, Unknown
@@ -26,15 +26,15 @@ from policy.messages import quoted
 
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
-ONLY_SERVERS: Final = "and only servers are decided; decide `vllm serve MODEL …` with its flags"
+ONLY_SERVERS: Final = "but only servers can be decided; send `vllm serve MODEL …` with the same flags"
 
 
 class ServerCommand(Struct, frozen=True, gc=False):
-    """The words of a command that are vLLM's own, with their places, and the variables that the command sets.
+    """A vLLM server: its arguments with their places, and the variables that the command sets.
 
-    ``serve`` says that they follow `vllm serve`, which takes a model; the modules of vLLM take only flags.
-    ``installation`` is another vLLM than the image's that they are for. ``programs`` has the programs of the command as
-    they are written, outer ones first, and ``folders`` the working folders that it changes to.
+    ``serve``: whether the words follow `vllm serve`, which takes a model; vLLM's modules take only flags.
+    ``installation`` is the vLLM that runs instead of the image's, if any. ``programs`` has the programs of the command
+    as written, outermost first, and ``folders`` the working folders that it changes to.
     """
 
     words: list[str]
@@ -49,9 +49,9 @@ class ServerCommand(Struct, frozen=True, gc=False):
 
 
 class UnreadableCommand(Struct, frozen=True, gc=False):
-    """Why it is not known whether a command starts vLLM.
+    """A command that may or may not start vLLM; ``why`` says why that is not known.
 
-    `names_vllm` says that the command names vLLM's server, so that it may start it with any image.
+    ``names_vllm``: whether it names vLLM's server, so that it may start it even in an image without vLLM.
     """
 
     why: str
@@ -63,14 +63,14 @@ class UnreadableCommand(Struct, frozen=True, gc=False):
 def server_command(
     words: list[str], places: list[str], own: dict[str, str | None], at: int, *, serve: bool = True
 ) -> ServerCommand:
-    """The words from ``at`` on as vLLM's own; ``own`` are the variables that the command sets."""
+    """The server with the words from ``at`` on as its arguments; ``own`` has the variables that the command sets."""
     return ServerCommand(words[at:], places[at:], own, serve, [], [])
 
 
 def subcommand(
     words: list[str], places: list[str], own: dict[str, str | None], at: int
 ) -> ServerCommand | UnreadableCommand | None:
-    """The words after `vllm`, of which the first is its command; None if this is not `serve`."""
+    """The server that `vllm` starts with the subcommand at ``at``; None if that is not `serve`."""
     if at == len(words):
         return None
     command = words[at]
@@ -87,7 +87,7 @@ def subcommand(
     return UnreadableCommand(why, places[at], names_vllm=True)
 
 
-def hides_vllm(words: list[str], at: int) -> bool:
+def may_expand_to_vllm(words: list[str], at: int) -> bool:
     """Whether a shell may expand a word to `vllm`: a glob or braces before `serve`."""
     has_braces = type(words[at]) is Unknown and "{" in words[at] and "$" not in words[at]
     is_expanded = has_braces or type(words[at]) is Pattern
@@ -95,9 +95,9 @@ def hides_vllm(words: list[str], at: int) -> bool:
 
 
 def sourced_file(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
-    """A file that is run or sourced; without `.sh`, such as `. activate`, it is taken to set variables only.
+    """A file that is run or sourced; a name without `.sh`, as in `. activate`, is assumed to only set variables.
 
-    Standard input is not a file of variables. The result of `source <(…)` has no word.
+    Standard input may contain anything. There is no word for the file of `source <(…)`.
     """
     if at >= len(words):
         why = f"{quoted(words[at - 1])} runs a script that is not read"
@@ -107,19 +107,19 @@ def sourced_file(words: list[str], places: list[str], at: int) -> UnreadableComm
 
 
 def script_file(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
-    """A shell script in a file, which may start anything."""
+    """A script file, which may start anything."""
     if words[at].rpartition("/")[2] in OTHER_SCRIPTS:
         return None
     return UnreadableCommand(f"the file {quoted(words[at])} is a script that is not read", places[at])
 
 
 def other_program(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
-    """Another program, which may start vLLM if that is among its arguments."""
+    """Another program, which may start vLLM if its arguments name vLLM's server."""
     arguments = words[at + 1 :]
     if not arguments:
         return None
     program = words[at].rpartition("/")[2]
-    if program in SEARCHING or STARTS_VLLM.search(" ".join(arguments)) is None:
+    if program in TEXT_PROGRAMS or STARTS_VLLM.search(" ".join(arguments)) is None:
         return None
     return UnreadableCommand(
         f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True
@@ -127,8 +127,8 @@ def other_program(words: list[str], places: list[str], at: int) -> UnreadableCom
 
 
 def offline_engine(words: list[str], places: list[str]) -> UnreadableCommand | None:
-    """A command of vLLM that starts an engine without a server, also after other programs."""
-    if not words[1:] or words[0].rpartition("/")[2] in SEARCHING:
+    """A vLLM command, possibly after other programs, that starts an engine without a server."""
+    if not words[1:] or words[0].rpartition("/")[2] in TEXT_PROGRAMS:
         return None
     for index, (word, after) in enumerate(pairwise(words)):
         command = ""
@@ -146,7 +146,7 @@ def offline_engine(words: list[str], places: list[str]) -> UnreadableCommand | N
 
 
 def only_shows_help(found: ServerCommand) -> bool:
-    """Whether vLLM certainly prints its help and starts nothing."""
+    """Whether vLLM certainly only prints its help."""
     for word in found.words:
         if word == "--" or type(word) is not str:
             return False
@@ -155,8 +155,8 @@ def only_shows_help(found: ServerCommand) -> bool:
     return False
 
 
-def is_model(words: list[str]) -> bool:
-    """Whether words without a program before them begin with a model.
+def begins_with_model(words: list[str]) -> bool:
+    """Whether a command without a program begins with a model.
 
     A model is a repository, a folder, or a name with a capital or a digit before flags.
     """

@@ -1,6 +1,6 @@
-"""The types of a script's words and values: certain, unknown, a pattern, an array.
+"""The types of a script's words and values: known text, unknown, pattern, array.
 
-A certain word is a plain `str`. The others keep the text as written, so that messages can show it.
+A known word is a plain `str`. The others keep the text as written, for messages.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class Unknown(str):
-    """A word as written whose value only a running shell knows.
+    """A word whose value only a running shell knows; its text is the word as written.
 
-    ``is_several`` says that it may be any number of words, also none: an unknown value outside quotes, `"$@"`.
+    ``is_several``: whether it may expand to any number of words, including none, as `"$@"` or an unquoted `$A` may.
     """
 
     __slots__ = ("is_several",)
@@ -22,34 +22,34 @@ class Unknown(str):
     is_several: bool
 
     def __new__(cls, text: str, *, is_several: bool = False) -> Self:
-        """The word as written."""
+        """Create the word from its text as written."""
         found = super().__new__(cls, text)
         found.is_several = is_several
         return found
 
 
 class Array(str):
-    """A variable that is an array: the text identifies its elements, which are words."""
+    """The value of an array variable: its elements are words, and the text only identifies them."""
 
     __slots__ = ("elements",)
 
     elements: tuple[str, ...]
 
     def __new__(cls, elements: Sequence[str]) -> Self:
-        """The array of these words."""
+        """Create the array from its elements."""
         found = super().__new__(cls, "\0".join(elements))
         found.elements = tuple(elements)
         return found
 
 
 class Pattern(str):
-    """A word that a shell may expand, as written: it has a glob, braces or a tilde outside quotes."""
+    """A word, as written, that a shell may expand: it has an unquoted glob, brace or tilde."""
 
     __slots__ = ()
 
 
-def is_open(word: str) -> bool:
-    """Whether a word may have another value than its text."""
+def is_uncertain(word: str) -> bool:
+    """Whether the value of a word may differ from its text."""
     return type(word) is Unknown or type(word) is Pattern
 
 
@@ -62,6 +62,6 @@ def has_braces(bare: str) -> bool:
     return "," in inner or ".." in inner
 
 
-def has_class(bare: str) -> bool:
-    """Whether a shell may read brackets in the unquoted parts of a word as a class of characters: `[ab].txt`."""
+def has_bracket_expression(bare: str) -> bool:
+    """Whether the unquoted parts of a word may have a bracket expression: `[ab].txt`."""
     return "[" in bare and "]" in bare and "]=" not in bare

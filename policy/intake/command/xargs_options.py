@@ -1,6 +1,6 @@
-"""The options of the program `xargs`, before the command that it starts.
+"""Parse the options of `xargs` before the command that it starts.
 
-Options are read as GNU xargs reads them: https://www.gnu.org/software/findutils/manual/html_node/find_html/xargs-options.html.
+Follows GNU xargs: https://www.gnu.org/software/findutils/manual/html_node/find_html/xargs-options.html.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Final
 VALUES: Final = frozenset("adEILnPsJR")
 """The short options that take a value."""
 OPTIONAL: Final = frozenset("eil")
-"""The short options whose value has to be attached."""
+"""The short options whose optional value must be attached."""
 LONG: Final = ("arg-file", "delimiter", "max-args", "max-procs", "max-chars", "process-slot-var")
-"""The long options that take a value; that of `--replace`, `--eof` and `--max-lines` has to be attached."""
+"""The long options that take a value, except `--replace`, `--eof` and `--max-lines`, whose value must be attached."""
 REPLACING: Final = frozenset("IiJ")
 INPUT: Final = "{}"
 
 
 def xargs_options(words: list[str], at: int) -> tuple[int, str]:
-    """The position of the command, and the text in it that is replaced: empty if the input follows the command."""
+    """The position of the command, and the text in it that the input replaces; empty if the input is appended."""
     replaced = ""
     while at < len(words) and words[at].startswith("-") and words[at] != "-":
         word = words[at]
@@ -42,7 +42,7 @@ def xargs_options(words: list[str], at: int) -> tuple[int, str]:
 
 
 def _short(word: str) -> tuple[str, str]:
-    """The short option of a word that takes a value, and the value if it is attached: `-0I%`."""
+    """The first short option in a word that takes a value, and its attached value, if any: `-0I%`."""
     for index, letter in enumerate(word[1:], 2):
         if letter in VALUES or letter in OPTIONAL:
             return letter, word[index:]

@@ -1,1 +1,1 @@
-"""From options and models to facts, one topic a module."""
+"""Derive facts from options and models, one module per topic."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.model.configuration import overridden
+from policy.intake.model.configuration import evaluate_rows
 from policy.intake.provenance import DEFAULT
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ HYBRID_HOOK: Final = "HybridAttentionMambaModelConfig"
 
 
 def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, tables: Tables) -> None:
-    """The fact of the Mamba cache's mode."""
+    """Set the fact of the Mamba cache's mode."""
     stated = "none" if tables.series >= (0, 33) and not target.is_hybrid else options.get("mamba_cache_mode") or "none"
     derived.facts[MODE] = stated, options.place("mamba_cache_mode")
-    if not target.is_hybrid and target.found.model.architecture not in tables.hooks:
+    if not target.is_hybrid and target.resolved.model.architecture not in tables.hooks:
         return
-    hooks = [tables.hooks.get(target.found.model.architecture), HYBRID_HOOK if target.is_hybrid else None]
+    hooks = [tables.hooks.get(target.resolved.model.architecture), HYBRID_HOOK if target.is_hybrid else None]
     changes = [tables.constants["hook_changes"].get(hook, {}).get(MODE) for hook in hooks]
     if not any(changes):
         return
@@ -36,12 +36,12 @@ def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, ta
     known = {
         MODE: stated,
         CACHING: caching,
-        "model_config.supports_mamba_prefix_caching": target.found.model.supports_mamba_prefix_caching,
+        "model_config.supports_mamba_prefix_caching": target.resolved.model.supports_mamba_prefix_caching,
         "speculative_config": derived.facts["speculative_config"][0] or None,
     }
     for formula in changes:
         if formula is not None:
-            known |= overridden([{MODE: formula}], known.get)
+            known |= evaluate_rows([{MODE: formula}], known.get)
     if known[MODE] != stated:
         derived.facts[MODE] = known[MODE], cached_by
 
@@ -60,12 +60,12 @@ def _prefix_caching(derived: Provenance, target: Target, options: ParsedOptions,
         "pooler_config.seq_pooling_type": target.seq_pooling_type,
         "pooler_config.tok_pooling_type": target.tok_pooling_type,
     }
-    return bool(overridden([{CACHING: tables.constants["prefix_caching"]}], known.get).get(CACHING)), DEFAULT
+    return bool(evaluate_rows([{CACHING: tables.constants["prefix_caching"]}], known.get).get(CACHING)), DEFAULT
 
 
 def _attention(target: Target) -> str:
     """``ModelConfig.attn_type``, the same in every release."""
-    model = target.found.model
+    model = target.resolved.model
     if target.is_pooling:
         bidirectional = model.seq_pooling_type == "CLS" or target.configuration.get("is_causal") is False
         return "encoder_only" if bidirectional else model.attn_type

@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 MODES: Final = ("NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE", "VLLM_COMPILE")
 GRAPHS: Final = ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")
-FULL: Final = frozenset(GRAPHS[2:])
-PIECES: Final = frozenset({"PIECEWISE", "FULL_AND_PIECEWISE"})
+FULL_GRAPHS: Final = frozenset(GRAPHS[2:])
+PIECEWISE_GRAPHS: Final = frozenset({"PIECEWISE", "FULL_AND_PIECEWISE"})
 _NUMBERS: Final = ("0", "1", "2", "3", "4")
-GRAPHS_OF_LEVEL: Final = ("NONE", "PIECEWISE", "FULL_AND_PIECEWISE", "FULL_AND_PIECEWISE")
-WITH_GRAPHS: Final = frozenset({"cuda", "rocm", "xpu", "out-of-tree"})
+GRAPHS_BY_LEVEL: Final = ("NONE", "PIECEWISE", "FULL_AND_PIECEWISE", "FULL_AND_PIECEWISE")
+PLATFORMS_WITH_GRAPHS: Final = frozenset({"cuda", "rocm", "xpu", "out-of-tree"})
 DEFAULT_LEVEL: Final = 2
-LEAST_HIDDEN_SIZE: Final = 8192
-"""From this hidden size on, an H100 or a Blackwell device runs sequence parallelism by default."""
+MIN_HIDDEN_SIZE: Final = 8192
+"""The least hidden size with which H100 and Blackwell devices use sequence parallelism by default."""
 MODE: Final = "compilation_config.mode"
 GRAPH: Final = "compilation_config.cudagraph_mode"
-SP: Final = "compilation_config.pass_config.enable_sp"
+SEQUENCE_PARALLELISM: Final = "compilation_config.pass_config.enable_sp"
 BREAKABLE: Final = "VLLM_USE_BREAKABLE_CUDAGRAPH"
 SCHEDULE: Final = "speculative_config.num_speculative_tokens_per_batch_size"
 DYNAMIC_ON_V1: Final = frozenset({"ngram", "eagle", "eagle3", "mtp", "draft_model", "dflash"})
 MAX_CONNECTORS: Final = 4
-"""The maximum nesting of connectors within connectors."""
+"""The maximum nesting of connectors."""
 HIGH_THROUGHPUT: Final = "deepep_high_throughput"
 
 
 class Compilation(Struct):
-    """The compile mode, the CUDA-graph mode and sequence parallelism during the derivation, with their origins.
+    """The compilation mode, CUDA-graph mode and sequence parallelism derived so far, with their origins.
 
-    A value is ``None`` until it is set.
+    A mode is ``None`` until it is set.
     """
 
     mode: str | None
@@ -57,28 +57,28 @@ class Compilation(Struct):
     breakable: bool = False
 
     def set_mode(self, mode: str, origin: str) -> None:
-        """Set the compile mode, unless it has that value already."""
+        """Set the compilation mode; an unchanged value keeps its origin."""
         if self.mode != mode:
             self.mode, self.mode_from = mode, origin
 
     def set_graph(self, graph: str, origin: str) -> None:
-        """Set the CUDA-graph mode, unless it has that value already."""
+        """Set the CUDA-graph mode; an unchanged value keeps its origin."""
         if self.graph != graph:
             self.graph, self.graph_from = graph, origin
 
     def fit_graph(self, series: tuple[int, int]) -> None:
-        """Remove piecewise graphs, which need vLLM's own compilation; from 0.30 on, the full ones stay."""
-        if self.graph in PIECES and self.mode != "VLLM_COMPILE" and not self.breakable:
+        """Remove piecewise graphs without vLLM's own compilation, which they need; from 0.30 on, full ones stay."""
+        if self.graph in PIECEWISE_GRAPHS and self.mode != "VLLM_COMPILE" and not self.breakable:
             self.set_graph(
                 "FULL_DECODE_ONLY" if self.graph == "FULL_AND_PIECEWISE" and series >= (0, 30) else "NONE",
                 self.mode_from,
             )
 
-    def show(self, derived: Provenance) -> None:
-        """Store the three current values as facts; one that is not set has vLLM's default."""
+    def set_facts(self, derived: Provenance) -> None:
+        """Set the three facts to the current values, or to vLLM's defaults."""
         derived.facts[MODE] = self.mode or "VLLM_COMPILE", self.mode_from
         derived.facts[GRAPH] = self.graph or "FULL_AND_PIECEWISE", self.graph_from
-        derived.facts[SP] = self.sp, self.sp_from
+        derived.facts[SEQUENCE_PARALLELISM] = self.sp, self.sp_from
 
 
 def read_compilation(options: ParsedOptions) -> Compilation:
@@ -99,9 +99,9 @@ def read_compilation(options: ParsedOptions) -> Compilation:
 
 
 def _named(value: object, names: tuple[str, ...]) -> str | None:
-    """A mode by its name in any case, or by its number.
+    """A mode's name, given in any case or as a number.
 
-    Anything else is returned unchanged, and becomes a fault like every fact that is not legal.
+    Anything else is returned unchanged, and later becomes a fault.
     """
     if value is None:
         return None
@@ -113,7 +113,7 @@ def _named(value: object, names: tuple[str, ...]) -> str | None:
 
 def derive_compilation(
     derived: Provenance,
-    made: Compilation,
+    compilation: Compilation,
     target: Target,
     options: ParsedOptions,
     env: Mapping[str, str],
@@ -121,83 +121,87 @@ def derive_compilation(
     tables: Tables,
     runs_on_v2: Callable[[], bool],
 ) -> None:
-    """The facts ``compilation_config.*``, and those of speculative decoding that depend on the runner.
+    """Set the facts ``compilation_config.*``, and those of speculative decoding that depend on the runner.
 
     ``runs_on_v2`` evaluates the rules with the facts derived so far.
     """
     series = tables.series
     if options.get("enforce_eager"):
-        made.set_mode("NONE", options.place("enforce_eager"))
-        made.set_graph("NONE", options.place("enforce_eager"))
+        compilation.set_mode("NONE", options.place("enforce_eager"))
+        compilation.set_graph("NONE", options.place("enforce_eager"))
     if env.get("TORCH_COMPILE_DISABLE") == "1":
-        made.set_mode("NONE", "env.TORCH_COMPILE_DISABLE")
-    _set_breakable(made, target, env, platform, tables)
+        compilation.set_mode("NONE", "env.TORCH_COMPILE_DISABLE")
+    _set_breakable(compilation, target, env, platform, tables)
     level = options.get("optimization_level", DEFAULT_LEVEL)
     by_level = options.place("optimization_level")
-    if made.mode is None:
-        made.mode, made.mode_from = ("VLLM_COMPILE" if level else "NONE"), by_level
-    if made.graph is None:
-        made.graph, made.graph_from = GRAPHS_OF_LEVEL[level], by_level
-    _schedule_drafts(derived, made, options, series, runs_on_v2)
-    made.fit_graph(series)
-    _parallelise_sequences(made, target, options, platform)
-    _limit_graphs(made, target, options, platform, derived.facts["model_config.runner_type"][1])
-    _on_platform(made, options, env, platform, series)
+    if compilation.mode is None:
+        compilation.mode, compilation.mode_from = ("VLLM_COMPILE" if level else "NONE"), by_level
+    if compilation.graph is None:
+        compilation.graph, compilation.graph_from = GRAPHS_BY_LEVEL[level], by_level
+    _schedule_drafts(derived, compilation, options, series, runs_on_v2)
+    compilation.fit_graph(series)
+    _parallelise_sequences(compilation, target, options, platform)
+    _limit_graphs(compilation, target, options, platform, derived.facts["model_config.runner_type"][1])
+    _apply_platform(compilation, options, env, platform, series)
     if series >= (0, 30):
-        made.fit_graph(series)
-    made.show(derived)
-    if series >= (0, 32) and made.mode == "STOCK_TORCH_COMPILE" and made.graph != "NONE" and runs_on_v2():
-        made.set_graph("NONE", made.mode_from)
-        made.show(derived)
+        compilation.fit_graph(series)
+    compilation.set_facts(derived)
+    if series >= (0, 32) and compilation.mode == "STOCK_TORCH_COMPILE" and compilation.graph != "NONE" and runs_on_v2():
+        compilation.set_graph("NONE", compilation.mode_from)
+        compilation.set_facts(derived)
 
 
 def split_graph(
-    derived: Provenance, made: Compilation, target: Target, options: ParsedOptions, starts: Callable[[], bool]
+    derived: Provenance, compilation: Compilation, target: Target, options: ParsedOptions, starts: Callable[[], bool]
 ) -> None:
-    """Set the CUDA-graph mode after the graph is split, which vLLM does once the runner is chosen, if it starts."""
+    """Set the CUDA-graph mode after splitting the graph, which vLLM does after it has chosen the runner."""
     given = options.get("compilation_config")
     config: dict[str, Any] = given if isinstance(given, dict) else {}
-    before = made.graph
-    if made.mode != "VLLM_COMPILE":
+    before = compilation.graph
+    if compilation.mode != "VLLM_COMPILE":
         return
-    if made.graph in PIECES and config.get("splitting_ops") == []:
-        made.set_graph("FULL" if made.graph in FULL else "NONE", options.place("compilation_config.splitting_ops"))
-    elif made.graph in PIECES and made.sp and not config.get("use_inductor_graph_partition"):
-        made.set_graph("FULL", made.sp_from)
+    if compilation.graph in PIECEWISE_GRAPHS and config.get("splitting_ops") == []:
+        compilation.set_graph(
+            "FULL" if compilation.graph in FULL_GRAPHS else "NONE", options.place("compilation_config.splitting_ops")
+        )
+    elif compilation.graph in PIECEWISE_GRAPHS and compilation.sp and not config.get("use_inductor_graph_partition"):
+        compilation.set_graph("FULL", compilation.sp_from)
     if (
         options.get("all2all_backend") == HIGH_THROUGHPUT
         and data_parallel_size(options) > 1
         and is_moe(target.configuration)
     ):
-        made.set_graph("NONE", options.place("all2all_backend"))
-    if made.graph != before and starts():
-        derived.later[GRAPH] = (made.graph, made.graph_from)
+        compilation.set_graph("NONE", options.place("all2all_backend"))
+    if compilation.graph != before and starts():
+        derived.later[GRAPH] = (compilation.graph, compilation.graph_from)
 
 
-def _set_breakable(made: Compilation, target: Target, env: Mapping[str, str], platform: str, tables: Tables) -> None:
-    """Set breakable CUDA graphs, the default of some architectures. They exclude compilation."""
+def _set_breakable(
+    compilation: Compilation, target: Target, env: Mapping[str, str], platform: str, tables: Tables
+) -> None:
+    """Set breakable CUDA graphs, which some architectures use by default and which exclude compilation."""
     setting = env.get(BREAKABLE)
     if setting is not None and tables.series >= (0, 22):
-        made.breakable = setting.strip() not in {"", "0"}
+        compilation.breakable = setting.strip() not in {"", "0"}
         origin = f"env.{BREAKABLE}"
     else:
         by_platform = tables.constants.get("breakable_cudagraph_architectures", {})
-        made.breakable = not by_platform.get(platform, by_platform.get("cuda", frozenset())).isdisjoint(
+        compilation.breakable = not by_platform.get(platform, by_platform.get("cuda", frozenset())).isdisjoint(
             target.architectures
         )
         origin = target.origin
-    if made.breakable:
-        made.set_mode("NONE", origin)
+    if compilation.breakable:
+        compilation.set_mode("NONE", origin)
 
 
 def _schedule_drafts(
     derived: Provenance,
-    made: Compilation,
+    compilation: Compilation,
     options: ParsedOptions,
     series: tuple[int, int],
     runs_on_v2: Callable[[], bool],
 ) -> None:
-    """Drafts by batch size: when vLLM drops them, and their effect on CUDA graphs."""
+    """Drop drafts by batch size where vLLM does, else apply their effect on CUDA graphs."""
     facts = derived.facts
     if facts[SCHEDULE][0] is None:
         return
@@ -205,40 +209,42 @@ def _schedule_drafts(
         derived.facts[SCHEDULE] = None, options.place("data_parallel_size")
     elif series >= (0, 33) and facts["speculative_config.method"][0] not in DYNAMIC_ON_V1 and not runs_on_v2():
         derived.facts[SCHEDULE] = None, derived.facts["speculative_config.method"][1]
-    elif series >= (0, 24) and made.graph in FULL and (series < (0, 25) or not runs_on_v2()):
-        made.set_graph("PIECEWISE", derived.facts[SCHEDULE][1])
+    elif series >= (0, 24) and compilation.graph in FULL_GRAPHS and (series < (0, 25) or not runs_on_v2()):
+        compilation.set_graph("PIECEWISE", derived.facts[SCHEDULE][1])
 
 
-def _parallelise_sequences(made: Compilation, target: Target, options: ParsedOptions, platform: str) -> None:
-    if not made.sp:
+def _parallelise_sequences(compilation: Compilation, target: Target, options: ParsedOptions, platform: str) -> None:
+    if not compilation.sp:
         return
     if options.get("tensor_parallel_size", 1) == 1:
-        made.sp, made.sp_from = False, options.place("tensor_parallel_size")
+        compilation.sp, compilation.sp_from = False, options.place("tensor_parallel_size")
         return
     given = options.get("compilation_config")
     passes = given.get("pass_config") if isinstance(given, dict) else None
     if isinstance(passes, dict) and passes.get("sp_min_token_num") is not None:
         return
     hidden = target.configuration.text().get("hidden_size")
-    if platform != "cuda" or not isinstance(hidden, int) or hidden < LEAST_HIDDEN_SIZE:
-        made.sp, made.sp_from = False, f"{target.origin}/hidden_size" if platform == "cuda" else PLATFORM
+    if platform != "cuda" or not isinstance(hidden, int) or hidden < MIN_HIDDEN_SIZE:
+        compilation.sp, compilation.sp_from = False, f"{target.origin}/hidden_size" if platform == "cuda" else PLATFORM
 
 
-def _limit_graphs(made: Compilation, target: Target, options: ParsedOptions, platform: str, by_runner: str) -> None:
-    """Limit CUDA graphs by the platform, pooling (from ``by_runner``), an encoder and a layer-wise connector."""
-    if platform not in WITH_GRAPHS:
-        made.set_graph("NONE", PLATFORM)
+def _limit_graphs(
+    compilation: Compilation, target: Target, options: ParsedOptions, platform: str, by_runner: str
+) -> None:
+    """Limit CUDA graphs on some platforms, for pooling (from ``by_runner``), encoder-decoders and some connectors."""
+    if platform not in PLATFORMS_WITH_GRAPHS:
+        compilation.set_graph("NONE", PLATFORM)
         return
-    if made.graph in FULL and target.is_pooling:
-        made.set_graph("PIECEWISE", by_runner)
-    elif target.is_encoder_decoder and made.graph not in {"NONE", "FULL_DECODE_ONLY"}:
-        made.set_graph("FULL_DECODE_ONLY", f"{target.origin}/is_encoder_decoder")
-    if made.graph in FULL and _is_layerwise(options.get("kv_transfer_config")):
-        made.set_graph("PIECEWISE", options.place("kv_transfer_config"))
+    if compilation.graph in FULL_GRAPHS and target.is_pooling:
+        compilation.set_graph("PIECEWISE", by_runner)
+    elif target.is_encoder_decoder and compilation.graph not in {"NONE", "FULL_DECODE_ONLY"}:
+        compilation.set_graph("FULL_DECODE_ONLY", f"{target.origin}/is_encoder_decoder")
+    if compilation.graph in FULL_GRAPHS and _is_layerwise(options.get("kv_transfer_config")):
+        compilation.set_graph("PIECEWISE", options.place("kv_transfer_config"))
 
 
 def _is_layerwise(config: object, depth: int = 0) -> bool:
-    """Whether a KV connector, or one of several, loads and saves layer by layer, which CUDA graphs do not support."""
+    """Whether any KV connector loads and saves layer by layer, which CUDA graphs do not support."""
     if not isinstance(config, dict):
         return False
     extra = config.get("kv_connector_extra_config")
@@ -252,19 +258,19 @@ def _is_layerwise(config: object, depth: int = 0) -> bool:
     return any(_is_layerwise(each, depth + 1) for each in several)
 
 
-def _on_platform(
-    made: Compilation, options: ParsedOptions, env: Mapping[str, str], platform: str, series: tuple[int, int]
+def _apply_platform(
+    compilation: Compilation, options: ParsedOptions, env: Mapping[str, str], platform: str, series: tuple[int, int]
 ) -> None:
-    """Apply the platform's own hook."""
+    """Apply the platform's hook."""
     if platform == "cpu":
         if options.get("enable_lora"):
-            made.set_mode("NONE", PLATFORM)
-        elif made.mode == "VLLM_COMPILE":
-            made.set_mode("DYNAMO_TRACE_ONCE", PLATFORM)
+            compilation.set_mode("NONE", PLATFORM)
+        elif compilation.mode == "VLLM_COMPILE":
+            compilation.set_mode("DYNAMO_TRACE_ONCE", PLATFORM)
     elif platform == "rocm":
         decode = options.get("decode_context_parallel_size", 1) > 1 and series < (0, 29)
-        if made.graph in FULL and (decode or options.get("prefill_context_parallel_size", 1) > 1):
-            made.set_graph("PIECEWISE", PLATFORM)
+        if compilation.graph in FULL_GRAPHS and (decode or options.get("prefill_context_parallel_size", 1) > 1):
+            compilation.set_graph("PIECEWISE", PLATFORM)
     elif platform == "xpu":
         without = (
             env.get("VLLM_XPU_ENABLE_XPU_GRAPH", "0").strip() in {"", "0"}
@@ -272,6 +278,6 @@ def _on_platform(
             else options.get("enable_sleep_mode")
         )
         if without:
-            made.set_graph("NONE", PLATFORM)
-        if made.sp and series < (0, 24):
-            made.sp, made.sp_from = False, PLATFORM
+            compilation.set_graph("NONE", PLATFORM)
+        if compilation.sp and series < (0, 24):
+            compilation.sp, compilation.sp_from = False, PLATFORM

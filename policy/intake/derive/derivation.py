@@ -1,6 +1,6 @@
 """Derive the facts of a deployment, in the order in which vLLM sets the values.
 
-Defines that order, and the facts that one argument sets alone. Each other group of facts has a module of its own.
+Defines that order, and the facts that each depend on one argument. Every other group of facts has its own module.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from policy.intake.derive.caching import derive_cache
 from policy.intake.derive.compilation import derive_compilation, read_compilation, split_graph
 from policy.intake.derive.parallelism import derive_on_cpu, derive_parallel
 from policy.intake.derive.refusal import refusal, ubatching_refusal
-from policy.intake.derive.row import unstated
+from policy.intake.derive.row import default_facts
 from policy.intake.derive.scheduling import derive_scheduling
 from policy.intake.derive.speculation import derive_speculation
 from policy.intake.derive.transfer import derive_transfer, has_connector, is_encode_only
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
 
-STATED: Final = {
+FACT_OF_OPTION: Final = {
     "enable_prompt_embeds": "model_config.enable_prompt_embeds",
     "return_sampling_mask": "model_config.return_sampling_mask",
     "enable_trace_replay": "model_config.enable_trace_replay",
@@ -45,8 +45,8 @@ STATED: Final = {
     "enable_lora": "lora_config",
     "kv_sharing_fast_prefill": "cache_config.kv_sharing_fast_prefill",
 }
-"""The options that set a fact alone."""
-RARE: Final = frozenset(
+"""The options that each determine one fact."""
+OTHER_OPTIONS: Final = frozenset(
     {
         *(
             "watermark_config",
@@ -58,7 +58,7 @@ RARE: Final = frozenset(
         *("reasoning_parser", "reasoning_config", "attention_config", "kv_transfer_config"),
     }
 )
-"""The options that set a fact together with others."""
+"""The options that determine facts together with others."""
 ROUTED_EXPERTS: Final = "enable_return_routed_experts"
 PLATFORMS: Final = {
     "rocm": "platform.is_rocm",
@@ -76,7 +76,7 @@ VARIABLES: Final = (
     "VLLM_XPU_ENABLE_XPU_GRAPH",
     "VLLM_ENABLE_V1_MULTIPROCESSING",
 )
-"""The variables of vLLM that facts are derived from; the first is a fact itself."""
+"""The variables of vLLM from which facts are derived; the first is a fact itself."""
 VARIABLE: Final = VARIABLES[0]
 HISPARSE: Final = "HiSparseConnector"
 HISPARSE_CONFIG: Final = "attention_config.hisparse_config"
@@ -93,19 +93,19 @@ def derive(
     tables: Tables,
     rules: Callable[[Provenance], tuple[str | None, bool]],
 ) -> Provenance:
-    """The facts of a deployment.
+    """Derive the facts of a deployment.
 
     ``rules`` returns the release's own decision for the facts so far: the runner, and whether it starts.
     """
     series = tables.series
-    derived = Provenance(unstated(series), [], {})
+    derived = Provenance(default_facts(series), [], {})
     platform = environment.platform
     facts = derived.facts
     if VARIABLE in env:
         facts[f"env.{VARIABLE}"] = env[VARIABLE], f"env.{VARIABLE}"
     else:
         facts[f"env.{VARIABLE}"] = facts[f"env.{VARIABLE}"][0], ASSUMED
-    facts.update(_of_platform(environment))
+    facts.update(_environment_facts(environment))
     derive_model(derived, target, options, env, series)
     _derive_stated(derived, target, options, series)
     derive_parallel(derived, options)
@@ -113,10 +113,10 @@ def derive(
         derive_speculation(derived, speculation, target, draft_config, tables)
     derive_cache(derived, target, options, tables)
     derive_transfer(derived, options, env, series)
-    made = read_compilation(options)
+    compilation = read_compilation(options)
 
     def runs_on_v2() -> bool:
-        made.show(derived)
+        compilation.set_facts(derived)
         return rules(derived)[0] == "v2"
 
     derived.refusal = refusal(derived, target, bool(options.get("enable_expert_parallel")), tables)
@@ -125,27 +125,27 @@ def derive(
             bool(options.get("async_scheduling")),
             options.place("async_scheduling"),
         )
-        made.show(derived)
+        compilation.set_facts(derived)
         return derived
     if platform == "cpu":
         derive_on_cpu(derived, env, series)
     derive_scheduling(derived, speculation, options, env, platform, tables, runs_on_v2)
-    derive_compilation(derived, made, target, options, env, platform, tables, runs_on_v2)
-    split_graph(derived, made, target, options, lambda: rules(derived)[1])
+    derive_compilation(derived, compilation, target, options, env, platform, tables, runs_on_v2)
+    split_graph(derived, compilation, target, options, lambda: rules(derived)[1])
     derived.refusal = ubatching_refusal(derived, options, platform)
     return derived
 
 
 def _is_refused(derived: Provenance, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> bool:
-    """Whether V1 refuses here what only V2 supports; the rules report that in the decision."""
+    """Whether V1 aborts at this point because of a feature of V2; the rules report that in the decision."""
     wanted = any(derived.facts[name][0] for name in V2_ONLY) and series >= (0, 28)
     sparse = derived.facts[HISPARSE_CONFIG][0] and series >= (0, 33)
     return (wanted or sparse) and not runs_on_v2()
 
 
 @lru_cache(maxsize=64)
-def _of_platform(environment: Environment) -> dict[str, tuple[Any, str]]:
-    """The facts of the environment, which no manifest shows."""
+def _environment_facts(environment: Environment) -> dict[str, tuple[Any, str]]:
+    """The facts of the environment."""
     return {
         **{
             name: (environment.platform == platform, environment.origin("platform"))
@@ -157,15 +157,15 @@ def _of_platform(environment: Environment) -> dict[str, tuple[Any, str]]:
 
 
 def _derive_stated(derived: Provenance, target: Target, options: ParsedOptions, series: tuple[int, int]) -> None:
-    """The facts that one argument sets alone."""
+    """Set the facts that each depend on one argument, and those that depend on a few."""
     facts, get, origin = derived.facts, options.values.get, options.places.get
     for option, value in options.values.items():
-        if option in STATED:
-            facts[STATED[option]] = value, options.places[option]
-    if RARE.isdisjoint(options.values):
+        if option in FACT_OF_OPTION:
+            facts[FACT_OF_OPTION[option]] = value, options.places[option]
+    if OTHER_OPTIONS.isdisjoint(options.values):
         return
     facts["watermark_config"] = get("watermark_config") is not None, origin("watermark_config", DEFAULT)
-    encoder_only = target.found.model.supports_multimodal and (
+    encoder_only = target.resolved.model.supports_multimodal and (
         bool(get("mm_encoder_only")) or (series >= (0, 29) and is_encode_only(options))
     )
     by_role = encoder_only and not get("mm_encoder_only")

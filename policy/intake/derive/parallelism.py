@@ -1,4 +1,4 @@
-"""How the engine is spread over devices: the executor, and what the CPU platform does not support.
+"""Parallelism: the executor, and what the CPU platform does not support.
 
 Follows ``ParallelConfig.__post_init__``, 0.20 to 0.33.
 """
@@ -20,7 +20,7 @@ MULTIPROCESSING: Final = "VLLM_ENABLE_V1_MULTIPROCESSING"
 
 
 def derive_parallel(derived: Provenance, options: ParsedOptions) -> None:
-    """Set the fact of the executor; the sizes come from the options themselves."""
+    """Set the fact of the executor; the sizes are set by their options."""
     backend, origin = options.get("distributed_executor_backend"), options.place("distributed_executor_backend")
     if backend is None:
         backend, origin = _backend(options)
@@ -28,7 +28,7 @@ def derive_parallel(derived: Provenance, options: ParsedOptions) -> None:
 
 
 def derive_on_cpu(derived: Provenance, env: Mapping[str, str], series: tuple[int, int]) -> None:
-    """Apply the CPU platform's own hook."""
+    """Apply the CPU platform's hook."""
     if derived.facts["parallel_config.enable_dbo"][0]:
         derived.facts["parallel_config.enable_dbo"] = False, PLATFORM
     if derived.facts[BACKEND][0] == "uni" and (series < (0, 23) or env.get(MULTIPROCESSING, "1") == "1"):

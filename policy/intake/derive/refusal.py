@@ -1,11 +1,11 @@
 """Configurations that vLLM refuses before it chooses the runner.
 
-These are parallel sizes that the model does not allow, sampling masks together with features that exclude them, and
-microbatches without a backend for them.
+These are parallel sizes that the model does not allow, sampling masks with features that exclude them, and
+microbatches with an unsuitable backend.
 
 Follows ``ModelConfig.verify_with_parallel_config``, ``VllmConfig._verify_sampling_replay_config`` and
-``VllmConfig.__post_init__``, 0.20 to 0.33, as far as the model's configuration allows. None of them decides the runner.
-But vLLM stops at the first two before it computes further values, so those are not derived.
+``VllmConfig.__post_init__``, 0.20 to 0.33, as far as the model's configuration allows. None of them affects the runner.
+But vLLM fails at the first two before it computes further values, so those are not derived.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ def refusal(
     experts: bool,  # noqa: FBT001  # vLLM's own switch
     tables: Tables,
 ) -> str | None:
-    """Why vLLM refuses the model with these sizes, or ``None``; ``experts`` is expert parallelism.
+    """Why vLLM refuses the model with these sizes, or ``None``; ``experts`` is whether expert parallelism is on.
 
-    A model whose heads the release counts in a special way is not refused for them.
+    Heads are not checked if the release computes their number differently for this model.
     """
     text = target.configuration.text()
     tensor = derived.facts["parallel_config.tensor_parallel_size"][0]
     decode = derived.facts["parallel_config.decode_context_parallel_size"][0]
     if tensor < 1:
-        return None  # no sizes at all, which is a separate fault
+        return None  # an invalid size, which is a separate fault
     heads = _count(text, ("num_attention_heads",), HEADS, tables) if tensor > 1 or decode > 1 else 0
     if heads and heads % tensor:
         return f"its {heads} attention heads cannot be divided by a tensor parallel size of {tensor}"
     if experts and not is_moe(target.configuration):
         return "expert parallelism is enabled, and it has no experts"
-    if derived.facts["parallel_config.pipeline_parallel_size"][0] > 1 and not target.found.model.supports_pp:
+    if derived.facts["parallel_config.pipeline_parallel_size"][0] > 1 and not target.resolved.model.supports_pp:
         return "it does not support pipeline parallelism"
     if decode > 1 and not derived.facts["model_config.use_mla"][0]:
-        return _by_decode_context(decode, tensor, heads, _count(text, KV_NAMES, KV_HEADS, tables) or heads)
+        return _decode_context_refusal(decode, tensor, heads, _count(text, KV_NAMES, KV_HEADS, tables) or heads)
     return (
-        _by_sampling_mask(derived.facts, tables.series)
+        _sampling_mask_refusal(derived.facts, tables.series)
         if derived.facts["model_config.return_sampling_mask"][0]
         else None
     )
@@ -66,7 +66,7 @@ def refusal(
 def ubatching_refusal(derived: Provenance, options: ParsedOptions, platform: str) -> str | None:
     """Why vLLM refuses microbatches with the configured all2all backend, or ``None``.
 
-    vLLM checks this after all facts are derived. On platforms other than CUDA, some releases allow other backends.
+    vLLM checks this last. On platforms other than CUDA, some releases allow other backends.
     """
     is_on = derived.facts["parallel_config.enable_dbo"][0] or (options.get("ubatch_size") or 0) > 1
     backend = options.get("all2all_backend") or DEFAULT_BACKEND
@@ -78,7 +78,7 @@ def ubatching_refusal(derived: Provenance, options: ParsedOptions, platform: str
     )
 
 
-def _by_sampling_mask(facts: Mapping[str, tuple[Any, str]], series: tuple[int, int]) -> str | None:
+def _sampling_mask_refusal(facts: Mapping[str, tuple[Any, str]], series: tuple[int, int]) -> str | None:
     fact = "speculative_config.enable_adaptive_verification" if series >= (0, 32) else "speculative_config"
     if facts[fact][0]:
         return "a sampling mask cannot be returned with this speculative decoding"
@@ -91,14 +91,11 @@ def _by_sampling_mask(facts: Mapping[str, tuple[Any, str]], series: tuple[int, i
     return None
 
 
-def _by_decode_context(decode: int, tensor: int, heads: int, kv_heads: int) -> str | None:
+def _decode_context_refusal(decode: int, tensor: int, heads: int, kv_heads: int) -> str | None:
     if not kv_heads:
         return None
     if tensor <= kv_heads:
-        return (
-            f"decode context parallelism needs a tensor parallel size above its {kv_heads} KV heads, "
-            f"and that is {tensor}"
-        )
+        return f"decode context parallelism needs a tensor parallel size above its {kv_heads} KV heads, got {tensor}"
     if decode > tensor // kv_heads:
         return (
             f"a decode context parallel size of {decode} is above {tensor // kv_heads}, the tensor parallel size "
@@ -106,14 +103,14 @@ def _by_decode_context(decode: int, tensor: int, heads: int, kv_heads: int) -> s
         )
     if (heads // kv_heads) % decode:
         return (
-            f"its {heads // kv_heads} query heads for a KV head cannot be divided by a decode context parallel size "
+            f"its {heads // kv_heads} query heads per KV head cannot be divided by a decode context parallel size "
             f"of {decode}"
         )
     return None
 
 
 def _count(text: Configuration, names: tuple[str, ...], method: str, tables: Tables) -> int:
-    """A number of heads; 0 if it is not stated, or if the release computes it differently for this model."""
+    """A number of heads; 0 if it is not stated or the release computes it differently for this model."""
     convertor = tables.convertors.get(text.model_type or "")
     if convertor is not None and method in convertor["changes"]:
         return 0

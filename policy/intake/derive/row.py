@@ -1,4 +1,4 @@
-"""Derived facts as the row that the rules read, each checked like a stated one."""
+"""Convert derived facts to the row that the rules read, with the checks for stated facts."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ CHECKS: Final = tuple(
     for name, member in _members(TREE).items()
     if FACTS[name].kind not in {FactKind.PRESENCE, FactKind.BOOLEAN}
 )
-"""The facts that may be as users write them: name, index in the row, type, further check, conversion."""
+"""The facts that may have a user's value: name, index in the row, type, further check, conversion."""
 LEGAL: Final = defaults((0, 0))
-"""A legal value of each fact, in the order of the row."""
+"""A legal value for each fact, in the order of the row."""
 NULLABLE: Final = frozenset(name for name, fact in FACTS.items() if fact.nullable)
 
 
@@ -38,17 +38,17 @@ _value: Final = itemgetter(0)
 
 
 @lru_cache(maxsize=64)
-def _unstated(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
+def _cached_default_facts(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
     return {name: (value, DEFAULT) for name, value in zip(FACTS, defaults(series), strict=True)}
 
 
-def unstated(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
-    """Every fact with its default and its origin, in the order of the row."""
-    return _unstated(series).copy()
+def default_facts(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
+    """Every fact with its default value and origin, in the order of the row."""
+    return _cached_default_facts(series).copy()
 
 
 def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[RequestFault]) -> Facts:
-    """The row of facts. A value that no release accepts is a fault at its origin, and a legal one replaces it."""
+    """The row of facts. An invalid value is a fault at its origin, and is replaced by a legal one."""
     row = list(map(_value, derived.values()))
     for name, index, kind, fits, take in CHECKS:
         value, origin = derived[name]

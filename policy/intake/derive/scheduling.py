@@ -1,6 +1,6 @@
 """Asynchronous scheduling: the fact ``scheduler_config.async_scheduling``.
 
-Supplies the inputs of the tables' formula of ``VllmConfig.__post_init__``, and evaluates the rules for the runner when
+Supplies the inputs of the tables' formula for ``VllmConfig.__post_init__``, and evaluates the rules for the runner when
 vLLM does.
 """
 
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 FACT: Final = "scheduler_config.async_scheduling"
 EXECUTORS: Final = frozenset({"uni", "mp", "external_launcher"})
 RAY_V2: Final = "VLLM_USE_RAY_V2_EXECUTOR_BACKEND"
-"""Decides which executor `ray` is.
+"""Selects the executor for `ray`.
 
-The older one, which schedules synchronously, is the default in 0.20, and up to 0.32 if this is 0; 0.33 has one only.
+The older one, which schedules synchronously, is the default in 0.20, and is used up to 0.32 if this is 0; 0.33 has only
+the newer one.
 """
 
 
-NAMES: Final = (
+INPUTS: Final = (
     "model_config.runner_type",
     "executor_class.supports_async_scheduling",
     "platform.is_rocm",
@@ -43,7 +44,7 @@ NAMES: Final = (
     "parallel_config.pipeline_parallel_size",
 )
 """The inputs of the formula other than the runner, by vLLM's names."""
-ORIGINS: Final = {NAMES[1]: BACKEND, NAMES[4]: "parallel_config.enable_dbo", NAMES[7]: "speculative_config"}
+ORIGINS: Final = {INPUTS[1]: BACKEND, INPUTS[4]: "parallel_config.enable_dbo", INPUTS[7]: "speculative_config"}
 
 
 def derive_scheduling(
@@ -55,7 +56,7 @@ def derive_scheduling(
     tables: Tables,
     runs_on_v2: Callable[[], bool],
 ) -> None:
-    """Set the fact, as stated or as vLLM chooses.
+    """Set the fact to the stated value, or to vLLM's choice.
 
     ``runs_on_v2`` evaluates the rules with the facts derived so far, as vLLM does at this point from 0.31 on.
     """
@@ -78,8 +79,8 @@ def derive_scheduling(
             speculation is not None and bool(speculation.keys.get("disable_padded_drafter_batch")),
             facts["parallel_config.pipeline_parallel_size"][0],
         )
-        chosen, decisive = _chosen(tables.release, known, v2=False)
-        other = _chosen(tables.release, known, v2=True)
+        chosen, decisive = _choose(tables.release, known, v2=False)
+        other = _choose(tables.release, known, v2=True)
         if other[0] != chosen and runs_on_v2():
             chosen, decisive = other
         facts[FACT] = chosen, DEFAULT if chosen else facts.get(ORIGINS.get(decisive, decisive), (None, DEFAULT))[1]
@@ -90,14 +91,14 @@ def _is_ray_v2(env: Mapping[str, str], series: tuple[int, int]) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _chosen(release: str, known: tuple[Any, ...], *, v2: bool) -> tuple[bool, str]:
-    """A release's choice on a runner, and the last name that its formula read: the reason for a synchronous one."""
-    values = dict(zip(NAMES, known, strict=True)) | {"model_config": True, "use_v2_model_runner": v2}
+def _choose(release: str, known: tuple[Any, ...], *, v2: bool) -> tuple[bool, str]:
+    """A release's choice with a runner, and the last name that its formula read: why it is synchronous, if it is."""
+    values = dict(zip(INPUTS, known, strict=True)) | {"model_config": True, "use_v2_model_runner": v2}
     last = ""
 
     def key(name: str) -> Any:
         nonlocal last
-        last = name if name in NAMES else last
+        last = name if name in INPUTS else last
         return values.get(name)
 
     try:

@@ -1,7 +1,7 @@
-"""Speculative decoding: the method that vLLM chooses, the draft's architectures, the facts ``speculative_config.*``.
+"""Speculative decoding: vLLM's method, the draft's architectures, and the facts ``speculative_config.*``.
 
-Follows ``SpeculativeConfig.__post_init__`` and ``maybe_override_with_speculators``, 0.20 to 0.33; code for changes
-between releases names the release.
+Follows ``SpeculativeConfig.__post_init__`` and ``maybe_override_with_speculators``, 0.20 to 0.33; differences between
+releases name the release.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.intake.model.configuration import Configuration, as_draft, overridden
+from policy.intake.model.configuration import Configuration, as_draft, evaluate_rows
 from policy.intake.model.registry import architectures_of
 from policy.messages import quoted
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from policy.intake.model.target import Target
     from policy.intake.provenance import Provenance
 
-OF_THE_TARGET: Final = frozenset({"ngram", "ngram_gpu", "custom_class"})
+DRAFT_FROM_TARGET: Final = frozenset({"ngram", "ngram_gpu", "custom_class"})
 WITHOUT_DRAFT: Final = frozenset({"suffix"})
 HIDDEN_STATES: Final = "extract_hidden_states"
 SPECULATORS: Final = "speculators_config"
-"""The field that identifies a repository in the format of *speculators*."""
+"""The field that identifies a *speculators* repository."""
 DRAFT: Final = "draft_model_config"
 CONFIG: Final = f"{DRAFT}.hf_config."
 DOCUMENT: Final = "config_dict."
 
 
 class Speculation(Struct, frozen=True):
-    """The requested speculative decoding; ``keys`` are the fields of ``--speculative-config``, ``place`` its origin."""
+    """Requested speculative decoding; ``keys`` has the fields of ``--speculative-config``, ``place`` is its origin."""
 
     keys: dict[str, Any]
     place: str
 
 
 class DraftModel(Struct, frozen=True):
-    """The draft: its configuration, and its architectures as vLLM rewrites them; ``parallel`` if it drafts so."""
+    """A draft: its architectures as vLLM rewrites them, and its layer types; ``parallel`` if it drafts in parallel."""
 
     architectures: list[str]
     layer_types: Any
@@ -48,8 +48,8 @@ class DraftModel(Struct, frozen=True):
     parallel: bool = False
 
 
-def speculators_of(config: Mapping[str, Any], tables: Tables) -> tuple[str, dict[str, Any]] | None:
-    """The verifier's name and the speculative configuration of a *speculators* repository; ``None`` for another."""
+def read_speculators(config: Mapping[str, Any], tables: Tables) -> tuple[str, dict[str, Any]] | None:
+    """The verifier's name and the speculative configuration of a *speculators* repository; ``None`` for any other."""
     inner = config.get(SPECULATORS)
     if not isinstance(inner, dict):
         return None
@@ -59,7 +59,7 @@ def speculators_of(config: Mapping[str, Any], tables: Tables) -> tuple[str, dict
     kind = config.get("speculators_model_type")
     if not isinstance(name, str) or not isinstance(first, dict) or not isinstance(kind, str):
         return None
-    settings = overridden([tables.constants["speculators"]["speculative_config"]], config.get)
+    settings = evaluate_rows([tables.constants["speculators"]["speculative_config"]], config.get)
     keys = {key: value for key, value in settings.items() if value is not None}
     return name, {"method": kind} | keys | {"num_speculative_tokens": first.get("speculative_tokens")}
 
@@ -70,8 +70,8 @@ def read_speculation(options: ParsedOptions) -> Speculation | None:
     return Speculation(given, options.place("speculative_config")) if isinstance(given, dict) else None
 
 
-def fault_of(speculation: Speculation) -> str | None:
-    """Why vLLM refuses a speculative configuration before it reads a draft; ``None`` if it does not."""
+def speculation_fault(speculation: Speculation) -> str | None:
+    """Why vLLM refuses a speculative configuration before it reads the draft; ``None`` if it does not."""
     method, model = speculation.keys.get("method"), speculation.keys.get("model")
     if model is not None and not isinstance(model, str):
         return f"`model`: expected a string, got {quoted(model)}"
@@ -81,7 +81,7 @@ def fault_of(speculation: Speculation) -> str | None:
 
 
 def draft_model(speculation: Speculation, target: str) -> str | None:
-    """The draft model's name; it defaults to the target's for MTP and DSpark. ``None`` if the method has no draft."""
+    """The draft model's name, which defaults to the target's for MTP and DSpark; ``None`` if there is no draft."""
     method, model = speculation.keys.get("method"), speculation.keys.get("model")
     if isinstance(model, str):
         return model
@@ -90,11 +90,11 @@ def draft_model(speculation: Speculation, target: str) -> str | None:
 
 def needs_draft(speculation: Speculation, tables: Tables) -> bool:
     """Whether the method has a draft whose configuration vLLM reads."""
-    return early_method(speculation, tables) not in {*OF_THE_TARGET, *WITHOUT_DRAFT, HIDDEN_STATES}
+    return method_before_draft(speculation, tables) not in {*DRAFT_FROM_TARGET, *WITHOUT_DRAFT, HIDDEN_STATES}
 
 
-def early_method(speculation: Speculation, tables: Tables) -> str:
-    """The method before the draft is read."""
+def method_before_draft(speculation: Speculation, tables: Tables) -> str:
+    """The method as vLLM determines it before it reads the draft."""
     method, model = speculation.keys.get("method"), speculation.keys.get("model")
     if (
         isinstance(model, str)
@@ -123,14 +123,14 @@ def derive_speculation(
 ) -> None:
     """Set the facts ``speculative_config.*``.
 
-    ``draft_config`` returns a model's ``config.json`` by its name, or ``None`` if it is not known.
+    ``draft_config`` returns a model's ``config.json`` by name, or ``None`` if it is missing.
     """
     keys, place, facts = speculation.keys, speculation.place, derived.facts
-    method = early_method(speculation, tables)
+    method = method_before_draft(speculation, tables)
     draft: DraftModel | None = None
     origin = place
     name = draft_model(speculation, target.name)
-    if method in OF_THE_TARGET:
+    if method in DRAFT_FROM_TARGET:
         draft = DraftModel(target.architectures, target.configuration.get("layer_types"), target.origin)
     elif method == HIDDEN_STATES:
         draft = DraftModel(["ExtractHiddenStatesModel"], target.configuration.get("layer_types"), target.origin)
@@ -163,9 +163,9 @@ def derive_speculation(
 def _read_draft(
     method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables
 ) -> tuple[str, DraftModel]:
-    """The method and the draft, from its configuration."""
-    made = Configuration(_from_speculators(config, tables) or config, tables)
-    configuration, architectures = as_draft(made, architectures_of(made))
+    """The method and the draft, from the draft's configuration."""
+    stated = Configuration(_from_speculators(config, tables) or config, tables)
+    configuration, architectures = as_draft(stated, architectures_of(stated))
     known: dict[str, Any] = {
         "method": method,
         f"{DRAFT}.model": name,
@@ -178,8 +178,8 @@ def _read_draft(
             return known[name]
         return configuration.at(name.removeprefix(CONFIG)) if name.startswith(CONFIG) else None
 
-    known["method"] = method = overridden([{"method": tables.constants["draft_method"]}], key).get("method", method)
-    written = overridden(tables.constants["draft_overrides"], key)
+    known["method"] = method = evaluate_rows([{"method": tables.constants["draft_method"]}], key).get("method", method)
+    written = evaluate_rows(tables.constants["draft_overrides"], key)
     names = written.get(f"{DRAFT}.architectures", architectures)
     return method, DraftModel(
         names,
@@ -190,7 +190,7 @@ def _read_draft(
 
 
 def _from_speculators(config: Mapping[str, Any], tables: Tables) -> dict[str, Any] | None:
-    """The draft's own configuration in a repository in the format of *speculators*, or ``None``."""
+    """The draft's configuration in a *speculators* repository; ``None`` for any other."""
     kind, inner = config.get("speculators_model_type"), config.get("transformer_layer_config")
     formats = tables.constants["speculators"]["formats"]
     if not isinstance(config.get(SPECULATORS), dict) or not isinstance(kind, str) or kind not in formats:
@@ -200,4 +200,4 @@ def _from_speculators(config: Mapping[str, Any], tables: Tables) -> dict[str, An
     def key(name: str) -> Any:
         return config.get(name.removeprefix(DOCUMENT)) if name.startswith(DOCUMENT) else stated.get(name)
 
-    return {**stated, **overridden([formats[kind]], key), "model_type": "speculators"}
+    return {**stated, **evaluate_rows([formats[kind]], key), "model_type": "speculators"}

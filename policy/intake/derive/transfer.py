@@ -23,7 +23,7 @@ OPTIONS: Final = frozenset({"kv_transfer_config", "kv_offloading_size", "ec_tran
 def derive_transfer(
     derived: Provenance, options: ParsedOptions, env: Mapping[str, str], series: tuple[int, int]
 ) -> None:
-    """Set the facts of connectors, stated or implied by ``--kv-offloading-size``."""
+    """Set the facts of connectors, which are stated or implied by ``--kv-offloading-size``."""
     if OPTIONS.isdisjoint(options.values):
         return
     given, place = options.values.get("kv_transfer_config"), options.places.get("kv_transfer_config", DEFAULT)
@@ -55,7 +55,7 @@ def derive_transfer(
 
 
 def is_encode_only(options: ParsedOptions) -> bool:
-    """Whether the engine only encodes for others: an encoder-cache producer that is not a consumer."""
+    """Whether the engine only encodes for others, as a producer of the encoder cache that does not consume it."""
     given = options.values.get("ec_transfer_config")
     return isinstance(given, dict) and given.get("ec_connector") is not None and given.get("ec_role") == "ec_producer"
 

@@ -1,7 +1,7 @@
-"""The vLLM engines that controllers' manifests would start.
+"""Find the vLLM engines that a controller's manifest would start.
 
-``registry`` finds the adapter of a document. ``reading``, ``draft``, ``images``, ``pods``, ``storage`` and
-``quantities`` are shared; each other module is one adapter.
+``registry`` chooses the adapter for a document. ``reading``, ``draft``, ``images``, ``mounts``, ``pods``, ``storage``
+and ``quantities`` are shared; the other modules are adapters and their helpers.
 """
 
 from policy.intake.manifests.registry import is_manifest, read_manifest

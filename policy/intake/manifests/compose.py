@@ -1,9 +1,8 @@
 """Docker Compose files (the Compose Specification).
 
-Reads a service's ``entrypoint`` and ``command`` as words (a text is split as by ``go_shellwords``; no shell runs), and
-``environment`` as a map or a list. Compose substitutes variables in each text before anything else
-(``interpolation``). A variable of the service is unknown if a part of its value is. A word of which a part is unknown
-is an ``Unknown``.
+Reads a service's ``entrypoint`` and ``command`` as words (``go_shellwords`` splits a text; no shell runs), and
+``environment`` as a map or a list. Compose first substitutes variables in every text (``interpolation``). A variable of
+the service is unknown if a part of its value is; a word with an unknown part is an ``Unknown``.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from policy.intake.command_line import Installation
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.go_shellwords import split
 from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate
-from policy.intake.manifests.mounts import Mounts, paths_of
+from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.messages import quoted
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_COMMAND: Final = 32 * 1024
-BUILT: Final = Installation(None, "`build` makes an image of its own, which may have another vLLM")
+BUILT: Final = Installation(None, "`build` makes its own image, which may have another vLLM")
 REMEDY: Final = (
     "write `$NAME`, `${NAME}`, or `${NAME:-default}` and the like with `-`, `?`, `+`, and `$$` for a dollar sign"
 )
 MIN_INTEGER: Final = -(2**63)
 MAX_INTEGER: Final = 2**64 - 1
-GO_PLAIN: Final = (-4, 5)
-"""The exponents of floats that Go writes without an exponent."""
+GO_EXPONENTS: Final = (-4, 5)
+"""The least and greatest exponent of floats that Go writes without an exponent."""
 
 
 def is_compose(document: ManifestNode) -> bool:
@@ -45,16 +44,16 @@ def read_compose(document: ManifestNode) -> None:
         if not service.is_object():
             continue
         draft = EngineDraft(service)
-        image = _interpolated(service.get("image"), draft)
+        image = _interpolate(service.get("image"), draft)
         draft.image = None if image is None else image.text
         _add_words(draft, service.get("entrypoint"), "entrypoint")
-        # An empty entry point removes the image's; an absent one, or null, leaves it.
+        # An empty entry point removes the image's; an absent or null one keeps it.
         draft.has_command = service.get("entrypoint").value is not None
         _add_words(draft, service.get("command"), "command")
         _read_environment(service.get("environment"), draft)
         draft.mounts = Mounts(_mount_paths(service))
         folder = service.get("working_dir").value
-        draft.folder = _assumed(folder) if isinstance(folder, str) else ""
+        draft.folder = _substitute(folder) if isinstance(folder, str) else ""
         draft.has_hidden_variables = bool(service.get("env_file").value or service.get("extends").value)
         if service.get("env_file").value:
             draft.note("`env_file` sets variables that the manifest does not show")
@@ -71,14 +70,14 @@ def read_compose(document: ManifestNode) -> None:
 def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
     if isinstance(node.value, list):
         for place, item in enumerate(node.items()):
-            word = _interpolated(item, draft)
+            word = _interpolate(item, draft)
             if word is not None:
                 draft.add(f"{name}[{place}]", Unknown(word.text) if word.unknown else word.text)
         return
     if isinstance(node.value, str) and len(node.value) > MAX_COMMAND:
-        node.fault(f"a command of more than {MAX_COMMAND} characters; no such command is read")
+        node.fault(f"expected a command of at most {MAX_COMMAND} characters, got {len(node.value)}")
         return
-    text = _interpolated(node, draft)
+    text = _interpolate(node, draft)
     if text is None:
         return
     try:
@@ -96,22 +95,22 @@ def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
 
 
 def _read_environment(node: ManifestNode, draft: EngineDraft) -> None:
-    """Add a service's variables. One without a value is unknown: Compose takes it from the shell that starts it."""
+    """Add a service's variables. One without a value is unknown, because Compose takes it from its own shell."""
     if isinstance(node.value, list):
         for item in node.items():
             _read_assignment(item, draft)
         return
     for name, item in node.fields():
         if isinstance(item.value, str):
-            value = _interpolated(item, draft)
+            value = _interpolate(item, draft)
             draft.env[name] = None if value is None or value.unknown else value.text
         else:
             draft.env[name] = _go_text(item)
 
 
 def _read_assignment(item: ManifestNode, draft: EngineDraft) -> None:
-    """Add the variable of an item ``NAME=value`` or ``NAME``, of which the name may come from a variable too."""
-    found = _interpolated(item, draft)
+    """Add the variable of an item ``NAME=value`` or ``NAME``; the name may also contain references."""
+    found = _interpolate(item, draft)
     if found is None:
         return
     name, equals, value = found.text.partition("=")
@@ -122,9 +121,9 @@ def _read_assignment(item: ManifestNode, draft: EngineDraft) -> None:
 
 
 def _go_text(node: ManifestNode) -> str | None:
-    """The text that Compose, a Go program, makes of a number or a boolean; None if the value is null.
+    """The text of a number or boolean in Compose, a Go program; None if the value is null.
 
-    An integer that fits neither 64 bits nor 64 unsigned ones is a float there, unless it is too large for that too.
+    An integer that does not fit 64 bits, signed or unsigned, is a float in Go, unless it is too large for that too.
     """
     value = node.value
     if type(value) is int and not MIN_INTEGER <= value <= MAX_INTEGER and abs(value) <= sys.float_info.max:
@@ -133,44 +132,44 @@ def _go_text(node: ManifestNode) -> str | None:
 
 
 def _go_float(value: float) -> str:
-    """A float as Go's ``%v`` writes it: with an exponent below -4 or above 5, and without the fraction ``.0``."""
+    """A float as Go's ``%v`` formats it: with an exponent if that is outside ``GO_EXPONENTS``, and without ``.0``."""
     decimal = Decimal(repr(value))
     exponent = decimal.adjusted()
-    if GO_PLAIN[0] <= exponent <= GO_PLAIN[1]:
+    if GO_EXPONENTS[0] <= exponent <= GO_EXPONENTS[1]:
         return repr(value).removesuffix(".0")
     digits = f"{decimal.normalize():e}".partition("e")[0]
     return f"{digits}e{exponent:+03d}"
 
 
 def _mount_paths(service: ManifestNode) -> list[str]:
-    """The paths in the container that volumes, configs, secrets and `tmpfs` are mounted at."""
+    """The mount points of volumes, configs, secrets and `tmpfs` in the container."""
     paths: list[str] = []
     for name in ("volumes", "tmpfs", "configs", "secrets"):
         value = service.get(name).value
         mounts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-        short = [_assumed(mount) for mount in mounts if isinstance(mount, str)]
+        short = [_substitute(mount) for mount in mounts if isinstance(mount, str)]
         if name in {"volumes", "tmpfs"}:
             paths += [_target(mount) for mount in short]
-        paths += map(_assumed, paths_of(mounts, "target"))
+        paths += map(_substitute, mount_paths(mounts, "target"))
     return [path for path in paths if path.startswith("/")]
 
 
 def _target(mount: str) -> str:
-    """The path in the container of a mount in the short form: `SOURCE:TARGET:MODE`, or `TARGET` alone."""
+    """The mount point of a mount in the short form: `SOURCE:TARGET:MODE`, or `TARGET` alone."""
     source, *others = mount.split(":")
     return next((part for part in others if part.startswith("/")), source)
 
 
-def _assumed(text: str) -> str:
-    """A path with its variables substituted, without a note: what they change is only whether there is a warning."""
+def _substitute(text: str) -> str:
+    """A path with its variables substituted, without notes, because the path only affects a warning."""
     try:
         return interpolate(text).text
     except InterpolationError:  # Compose refuses the file
         return text
 
 
-def _interpolated(node: ManifestNode, draft: EngineDraft) -> Interpolation | None:
-    """A text with its variables as Compose substitutes them; None if it is null. An invalid reference is a fault."""
+def _interpolate(node: ManifestNode, draft: EngineDraft) -> Interpolation | None:
+    """A text with its variables substituted; None if it is null. An invalid reference is a fault."""
     text = node.text()
     if text is None:
         return None

@@ -1,8 +1,8 @@
-"""The YAML of Compose files: plain scalars as Go's YAML reads them.
+"""Resolve plain scalars of Compose files as Go's YAML does.
 
-Kubernetes, Helm, Ray and SkyPilot read YAML 1.1, as ``yamltree`` does. Compose uses go-yaml (read at v3.0.4), which
-differs in some plain scalars: ``1e3`` and ``0o1`` are numbers there, ``yes`` and ``1:30`` are strings. Only the
-variables of services may be numbers or booleans at all.
+Kubernetes, Helm, Ray and SkyPilot use YAML 1.1, as ``yamltree`` does. Compose uses go-yaml (read at v3.0.4), which
+differs in some plain scalars: ``1e3`` and ``0o1`` are numbers there, ``yes`` and ``1:30`` are strings. Among the fields
+that are read, only services' variables may be numbers or booleans.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from policy.parser.yamltree import YamlNode
 
-WITHIN: Final = ("manifest", "request", "items")
-"""The fields of a request that a Compose file may be under."""
+REQUEST_FIELDS: Final = ("manifest", "request", "items")
+"""The fields of a request in which a Compose file may be nested."""
 CONSTANTS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -29,13 +29,13 @@ INTEGER: Final = re.compile(
 )
 BASES: Final = {"hexadecimal": 16, "binary": 2, "octal": 8, "decimal": 10}
 MAX_DIGITS: Final = 64
-"""Digits of the longest integer that fits 64 bits, which is binary."""
+"""The most digits of an integer that fits 64 bits, which are those of a binary one."""
 FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 NUMERIC: Final = frozenset("+-0123456789.")
 
 
 def resolve_variables(document: YamlNode) -> None:
-    """Give the variables of the Compose services in a document the values that Compose reads."""
+    """Set the variables of the Compose services in a document to the values that Compose reads."""
     for service in _services(document):
         environment = service.value.get("environment") if isinstance(service.value, dict) else None
         if environment is not None and isinstance(environment.value, dict):
@@ -54,7 +54,7 @@ def _services(document: YamlNode) -> Iterator[YamlNode]:
             services = value.get("services")
             if services is not None and isinstance(services.value, dict):
                 yield from services.value.values()
-            pending.extend(value[key] for key in WITHIN if key in value)
+            pending.extend(value[key] for key in REQUEST_FIELDS if key in value)
 
 
 def resolve(text: str) -> str | float | bool | None:
@@ -72,7 +72,7 @@ def resolve(text: str) -> str | float | bool | None:
 
 
 def _integer(text: str) -> int | None:
-    """The integer that fits 64 bits, or 64 unsigned ones if it has no sign."""
+    """The value of an integer that fits 64 bits, or unsigned 64 bits if it has no sign; None otherwise."""
     found = INTEGER.fullmatch(text)
     if found is None or found.lastgroup is None:
         return None

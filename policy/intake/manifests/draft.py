@@ -1,6 +1,6 @@
-"""One engine as it is read from a manifest: the words of its command with their places, its variables, its notes.
+"""Build an engine of a manifest: its command's words with their places, its variables and its notes.
 
-Defines the order of a controller's words and the user's, and the notes on words whose value is not final.
+Defines the order of a controller's and the user's words, and the notes on words whose values are not final.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_NOTES: Final = 32
-MORE: Final = "more notes on this engine are left out"
+MORE_NOTES: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
 COMMAND: Final = "vllm"
 ENTRY_POINT: Final = ("vllm", "serve")
 BY_IMAGE: Final = "the image's entry point"
 OTHER_SERVER: Final = (
-    "the image's entry point is KServe's server, which is read as an InferenceService's model only; write "
+    "the image's entry point is KServe's server, which is supported only as an InferenceService's model; write "
     "`vllm serve MODEL …` as the command"
 )
 
 
 class EngineDraft:
-    """An engine that is being read from a node of the manifest. ``finish`` adds it to the manifest's engines."""
+    """An engine under construction, from a node of the manifest; ``finish`` adds it to the manifest's engines."""
 
     def __init__(self, node: ManifestNode) -> None:
         self.node = node
@@ -50,28 +50,28 @@ class EngineDraft:
         self.files: dict[str, str] = {}
         self.mounts = Mounts()
         self.folder = ""
-        """The working folder, if the manifest states it."""
+        """The working folder; empty if the manifest does not state it."""
         self.problem = ""
         self.has_hidden_variables = False
         """Whether the container has variables whose names the manifest does not show."""
         self.server: ServerCommand | None = None
-        """What the words start, if they were read and start vLLM."""
+        """The server that the words start, once they have been parsed; None if they start none."""
         self.notes: dict[str, None] = {}
 
     def add(self, place: str, *words: str) -> None:
-        """Append words that have the same place, or that the same controller adds."""
+        """Append words with the same place."""
         self.words.extend(words)
         self.places.extend([place] * len(words))
 
     def add_list(self, node: ManifestNode, name: str) -> None:
-        """Append the texts of a list, each with its own place ``name[i]``."""
+        """Append the strings of a list, each with the place ``name[i]``."""
         for place, item in enumerate(node.items()):
             word = item.text()
             if word is not None:
                 self.add(f"{name}[{place}]", word)
 
     def add_shell(self, texts: Iterable[tuple[str, str]]) -> None:
-        """Append texts that a shell reads again: it splits them at blanks, removes quotes and expands variables."""
+        """Append the words of texts that a shell splits and expands."""
         budget = expansion.ExpansionBudget()
         size = sum(map(len, self.words))
         for place, text in texts:
@@ -84,7 +84,7 @@ class EngineDraft:
                     f"{COMMAND} {text}", self.env, budget=budget, has_hidden_variables=self.has_hidden_variables
                 )
             except expansion.ExpansionExhausted as error:
-                self.node.reading.fault_once(self.node, f"{place}: {error}")
+                self.node.reader.fault_once(self.node, f"{place}: {error}")
                 return
             except expansion.ShellSyntaxError as error:
                 self.note(f"{place}: a shell refuses {quoted(text)}: {error}")
@@ -101,36 +101,35 @@ class EngineDraft:
                 self.note(f"{place}: only a running shell knows all of {quoted(text)}")
 
     def note(self, message: str) -> None:
-        """Add a note for the user, once, up to the maximum."""
+        """Add a note for the user; repeated notes and those beyond the maximum are dropped."""
         if self.accepts_notes():
             self.notes[message] = None
         else:
-            self.notes[MORE] = None
+            self.notes[MORE_NOTES] = None
 
     def accepts_notes(self) -> bool:
         """Whether another note can be added."""
         return len(self.notes) < MAX_NOTES
 
     def starts_vllm(self, *, by_image: bool = True) -> bool:
-        """Whether the words so far start vLLM, or may start it in a way that cannot be read.
+        """Whether the words so far start vLLM, or may start it.
 
-        They do if the command starts vLLM. Without a command, the words are arguments of the image's entry point, which
-        is `vllm serve` in a known image; `by_image` is false if the controller replaces a missing command. A command
-        that cannot be read counts if the image is known or if the command names vLLM's server. Reading it again reports
-        the fault.
+        Without a command, the words are arguments of the image's entry point, which is `vllm serve` in a known image;
+        `by_image` is false if the controller replaces a missing command. An unreadable command may start vLLM if the
+        image is known or the command names vLLM's server; it becomes a fault later.
 
-        Other arguments of an image that is not known may be flags of its own program, or `serve` its own command.
+        In an unknown image, arguments may be flags of its own program, and `serve` its own subcommand.
         """
         if not self._is_within_limits():
             return False
         try:
             return self._names_vllm(by_image=by_image)
         except expansion.ExpansionExhausted:
-            return True  # its decision is the problem that says so
+            return True  # deciding the engine reports this as its problem
 
     def _names_vllm(self, *, by_image: bool) -> bool:
         is_known = images.starts_vllm(self.image)
-        if not self.has_command and by_image and not self._runs_its_words():
+        if not self.has_command and by_image and not self._runs_words():
             if is_known or (self.words and images.names_vllm(self.image)):
                 self._add_entry_point()
                 return True
@@ -140,7 +139,7 @@ class EngineDraft:
         if not self.words:
             return False
         if not (self.has_command or is_known):
-            filled = self._filled()
+            filled = self._expand()
             if filled[0].startswith("-"):
                 return STARTS_VLLM.search(" ".join(filled)) is not None
             if filled[0].rpartition("/")[2] == "serve" and not any("vllm" in word for word in filled):
@@ -149,36 +148,36 @@ class EngineDraft:
         return is_known or found.names_vllm if isinstance(found, UnreadableCommand) else found is not None
 
     def _find_server(self) -> ServerCommand | UnreadableCommand | None:
-        """Read the words as a command, and keep the server that they start."""
+        """Parse the words as a command, and store the server that they start."""
         found = launcher.find_server(self.words, self.env, has_hidden_variables=self.has_hidden_variables)
         self.server = found if isinstance(found, ServerCommand) else None
         return found
 
-    def _runs_its_words(self) -> bool:
-        """Whether the image's entry point may run the words as a command, and they begin with a program."""
+    def _runs_words(self) -> bool:
+        """Whether the words begin with a program and the image's entry point may run them as a command."""
         if not self.words or images.serves_its_arguments(self.image):
             return False
-        program = self._filled()[0]
+        program = self._expand()[0]
         return is_program(program) and ("/" not in program or "/bin/" in program)
 
     def _add_entry_point(self) -> None:
-        """Put the image's entry point before words that are its arguments.
+        """Prepend the image's entry point to its arguments.
 
-        Words that start vLLM themselves are its arguments too if it is `vllm serve`, which then refuses them. Another
+        If the entry point is `vllm serve`, even words that start vLLM are arguments, which it then rejects. Another
         entry point may run them.
         """
-        if self.words and self._filled()[0].startswith("-"):
+        if self.words and self._expand()[0].startswith("-"):
             return
         if self.words and not images.serves_its_arguments(self.image) and self._find_server() is not None:
             return
         self.words[:0] = ENTRY_POINT
         self.places[:0] = [BY_IMAGE] * len(ENTRY_POINT)
 
-    def _filled(self) -> list[str]:
-        """The words as Kubernetes expands them; as written if their values are too long to be read.
+    def _expand(self) -> list[str]:
+        """The words as Kubernetes expands them; as written if their values exceed the limits.
 
         Raises:
-            ExpansionExhausted: the scripts of the request expand to too much.
+            ExpansionExhausted: the scripts of the request expand to too much text.
         """
         budget = expansion.ExpansionBudget()
         try:
@@ -192,9 +191,9 @@ class EngineDraft:
             return self.words
 
     def finish(self, installed: Sequence[Installation] = ()) -> None:
-        """Add the finished engine to the manifest's; ``installed`` is what replaced the image's vLLM before, in order.
+        """Add the engine to the manifest's engines; ``installed`` has earlier installations of vLLM, in order.
 
-        The last certain version decides.
+        The last certain version is used.
         """
         if not self._is_within_limits():
             return
@@ -205,7 +204,7 @@ class EngineDraft:
             if other.version is not None:
                 version, version_cause, unversioned = other.version, other.cause, None
         mounted = self.mounts.other_vllm(self.server, self.folder)
-        is_hidden = False  # all words between a secret's flag and the next one, as a shell may have split it
+        is_hidden = False  # until the next flag after a secret's flag, because a shell may have split the secret
         for place, word in zip(self.places, self.words, strict=True):
             if TEMPLATE in word:
                 shown = "the value" if is_hidden else quoted(word)
@@ -230,14 +229,14 @@ class EngineDraft:
             notes=list(self.notes),
             problem=self.problem,
         )
-        self.node.reading.add(container, self.node)
+        self.node.reader.add(container, self.node)
 
     def _is_within_limits(self) -> bool:
-        """Whether the command is within the limits on its words and characters; a longer one is a fault."""
+        """Whether the command is within the limits on words and characters; a longer one is a fault."""
         if len(self.words) <= expansion.MAX_WORDS and sum(map(len, self.words)) <= expansion.MAX_TEXT:
             return True
         self.node.fault(
-            f"more than {expansion.MAX_WORDS} words or {expansion.MAX_TEXT} characters in one command; "
-            "no such command is read"
+            f"expected a command of at most {expansion.MAX_WORDS} words and {expansion.MAX_TEXT} characters; "
+            "write a shorter one"
         )
         return False

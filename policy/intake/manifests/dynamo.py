@@ -1,9 +1,9 @@
 """NVIDIA Dynamo's DynamoGraphDeployment and DynamoComponentDeployment.
 
-Both are ``nvidia.com`` v1alpha1 and v1beta1, read at the main branch, 2026. Finds a graph's containers, and applies
-what ``dynamo.vllm`` itself does to its arguments before vLLM reads them: its own flags are removed, prefix caching is
-on by default, and ``--connector`` (of older releases; newer ones refuse it) becomes a ``--kv-transfer-config``. What
-the operator adds for several nodes depends on its version and only gives a note.
+Both are ``nvidia.com`` v1alpha1 and v1beta1, read at the main branch, 2026. Finds a graph's containers, and changes
+their arguments as ``dynamo.vllm`` does before vLLM parses them: its own flags are removed, prefix caching is on by
+default, and ``--connector`` (in older releases; newer ones reject it) becomes a ``--kv-transfer-config``. What the
+operator adds for several nodes depends on its version, so there is only a note.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ VALUES: Final = frozenset(
 
 
 def read_graph(document: ManifestNode) -> None:
-    """Read every service (v1alpha1) and component (v1beta1) of a graph that runs vLLM."""
+    """Read the services (v1alpha1) and components (v1beta1) of a graph that run vLLM."""
     spec = document.get("spec")
     for _, service in spec.get("services").fields():
         _read_service(service, spec)
@@ -92,7 +92,7 @@ def read_graph(document: ManifestNode) -> None:
 
 
 def read_component(document: ManifestNode) -> None:
-    """Read a single component that is deployed alone."""
+    """Read a component that is deployed without a graph."""
     spec = document.get("spec")
     _read_service(spec, spec)
     _read_component(spec, spec)
@@ -144,14 +144,14 @@ def _finish(draft: EngineDraft, service: ManifestNode) -> None:
             draft.add(ADDED, "--enable-prefix-caching")
     elif any(MODULE in word for word in draft.words):
         draft.note(
-            "Dynamo turns prefix caching on by default, and makes a `--kv-transfer-config` of `--connector`; "
+            "Dynamo turns prefix caching on by default, and turns `--connector` into a `--kv-transfer-config`; "
             "in a script this is not known"
         )
     draft.finish()
 
 
 def _remove_own_flags(draft: EngineDraft) -> None:
-    """Remove Dynamo's own flags, which vLLM never sees, and replace ``--connector NAME …`` by its configuration."""
+    """Remove Dynamo's own flags, which vLLM never sees, and replace ``--connector NAME …`` with its configuration."""
     words, places, names = [], [], []
     connecting = value = False
     where = ADDED

@@ -1,8 +1,8 @@
-"""How Compose splits a command given as one text: as mattn/go-shellwords 1.0.12 does, with its default options.
+"""Split a command that is one text as Compose does, with mattn/go-shellwords 1.0.12 and its default options.
 
-No shell is involved, and the differences decide which flags vLLM gets: an unquoted ``;``, ``&``, ``|``, ``<`` or ``>``
-ends the command and drops the rest, and a backslash escapes every character outside single quotes. Backticks and
-``$(…)`` are kept as they are written and hold blanks together.
+No shell is involved, and the differences affect which flags vLLM gets: an unquoted ``;``, ``&``, ``|``, ``<`` or ``>``
+ends the command and drops the rest, and a backslash escapes any character outside single quotes. Backticks and
+``$(…)`` are kept as written, and blanks within them do not split words.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ PIECE: Final = re.compile(
     r"""|"(?P<double>(?:[^"\\]|\\.)*+)"|\\(?P<escaped>.)|(?P<backtick>`)|(?P<special>[();&|<>])""",
     re.DOTALL,
 )
-"""A part of a word, the blanks between two, or a character that may end the command."""
+"""Matches a piece of a word, the blanks between words, or a character that may end the command."""
 SUBSTITUTION: Final = re.compile(r"\(((?:[^()\\]|\\.)*+)\)", re.DOTALL)
-"""The rest of ``$(…)`` after its dollar sign. Quotes have no meaning in it, and it cannot contain another."""
+"""Matches ``$(…)`` after its dollar sign. Quotes have no meaning in it, and it cannot be nested."""
 ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
-CONTROL: Final = frozenset("nt")
-"""Letters that stand for themselves behind a backslash, but for a newline and a tab from go-shellwords 1.0.13 on."""
+CONTROL_LETTERS: Final = frozenset("nt")
+"""Letters that a backslash leaves unchanged, but turns into a newline and a tab from go-shellwords 1.0.13 on."""
 OPEN_QUOTE: Final = "a quote is not closed, or nothing follows the last backslash"
-BRACKET: Final = "a bracket is outside quotes; put it in quotes"
+UNQUOTED_BRACKET: Final = "a bracket is outside quotes; put it in quotes"
 
 
 class SplitCommand(Struct, frozen=True):
-    """The words of a command. ``end`` is the position of the character that ends it early, None if there is none."""
+    """The words of a command. ``end`` is the position of the character that ends it early, or None."""
 
     words: list[str]
     end: int | None = None
 
 
 def split(text: str, unknown: Sequence[int] = ()) -> SplitCommand:
-    """The words of a text. A word is an ``Unknown`` if one of the positions ``unknown`` is in it.
+    """Split a text. A word is an ``Unknown`` if it contains one of the positions ``unknown``.
 
     Raises:
-        ValueError: go-shellwords refuses the text.
+        ValueError: go-shellwords rejects the text.
     """
     splitter = _Splitter(text, unknown)
     return SplitCommand(splitter.words, splitter.read())
 
 
 class _Splitter:
-    """The words so far, and the parts of the current one, none of which is empty."""
+    """The words so far, and the pieces of the current one, none of which is empty."""
 
     def __init__(self, text: str, unknown: Sequence[int]) -> None:
         self.text = text
@@ -59,10 +59,10 @@ class _Splitter:
         self.parts: list[str] = []
         self.has_word = self.is_unknown = self.is_in_backticks = False
         self.passed = 0
-        """How many of the unknown positions are in the words before."""
+        """How many of the unknown positions precede the current word."""
 
     def read(self) -> int | None:
-        """Read the whole text; the position of the character that ends the command early, if there is one."""
+        """Split the text; returns the position of the character that ends the command early, if any."""
         at = 0
         while at < len(self.text):
             piece = PIECE.match(self.text, at)
@@ -74,7 +74,7 @@ class _Splitter:
             elif kind == "special" and not self.is_in_backticks:
                 if found not in "()":
                     if found == ">" and self.parts and "0" <= self.parts[0][0] <= "9":
-                        self.has_word = False  # taken for a file descriptor, whatever follows the digit
+                        self.has_word = False  # treated as a file descriptor, whatever follows the digit
                     self.end_word(at)
                     return at
                 at = self.add_substitution(at)
@@ -99,22 +99,22 @@ class _Splitter:
             self.parts.append(part)
 
     def add_escaped(self, part: str) -> None:
-        """Add a part without its backslashes."""
-        self.is_unknown = self.is_unknown or any(found in CONTROL for found in ESCAPED.findall(part))
+        """Add a piece without its backslashes."""
+        self.is_unknown = self.is_unknown or any(found in CONTROL_LETTERS for found in ESCAPED.findall(part))
         self.add(ESCAPED.sub(r"\1", part))
 
     def add_substitution(self, at: int) -> int:
-        """Add the rest of ``$(…)``, which begins at a bracket; the position after it."""
+        """Add the rest of ``$(…)``, from its bracket on; returns the position after it."""
         found = SUBSTITUTION.match(self.text, at)
         if found is None or not self.parts or not self.parts[-1].endswith("$"):
-            raise ValueError(BRACKET)
+            raise ValueError(UNQUOTED_BRACKET)
         self.add("(")
         self.add_escaped(found[1])
         self.add(")")
         return found.end()
 
     def end_word(self, end: int) -> None:
-        """End the current word, if there is one, before a position."""
+        """End the current word, if any, at a position."""
         before = self.passed
         while self.passed < len(self.unknown) and self.unknown[self.passed] < end:
             self.passed += 1

@@ -1,8 +1,8 @@
-"""A container image's name: whether the image starts vLLM by default, its release of vLLM, and its platform.
+"""What a container image's name shows: whether it starts vLLM by default, its vLLM release, and its platform.
 
-Knows the names of images that run vLLM, and the one family whose tags are vLLM's versions: ``vllm/vllm-openai`` and its
-builds for other hardware, from any registry or mirror. Tags of other images (llm-d, LMCache, Dynamo, ROCm, AIBrix …)
-are those projects' own versions.
+Has the names of images that run vLLM. Only the tags of ``vllm/vllm-openai`` and its builds for other hardware, from any
+registry or mirror, are vLLM's versions; those of other images (llm-d, LMCache, Dynamo, ROCm, AIBrix …) are versions of
+their projects.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ STARTS: Final = re.compile(
 )
 NAMES: Final = re.compile(r"(?<![a-z0-9])vllm(?![a-z0-9])")
 KSERVE_SERVER: Final = re.compile(r"huggingfaceserver(?:-[a-z0-9]+)*")
-"""KServe's own server, which takes its arguments and starts vLLM in its own process."""
+"""KServe's own server, which has its own arguments and runs vLLM in its process."""
 RELEASE: Final = re.compile(rf"v?({VERSION})(?:[-_.]([\w.-]*))?", re.ASCII)
 PLATFORM: Final = re.compile(r"(?<![a-z0-9])(cpu|rocm|xpu|tpu|hpu|gaudi|neuron|spyre|ascend)(?:\d[\d.]*)?(?![a-z0-9])")
 """Matches the hardware in an image's name or tag: `vllm-openai-rocm`, `rocm/vllm`, `v0.23.0-cpu`."""
 IN_TREE: Final = frozenset({"cpu", "rocm", "xpu", "tpu"})
-"""The hardware that is a platform of vLLM itself; the other comes from plugins."""
+"""The hardware that vLLM itself supports as a platform; other hardware needs plugins."""
 SEPARATORS: Final = re.compile(r"[-_.]+")
 MAX_SUFFIX: Final = 32
 MAX_NAME: Final = 1024
 
 
-def parts(image: str) -> tuple[str, str | None, str | None]:
-    """The repository, tag and digest of an image's name; a missing part is None."""
+def split_name(image: str) -> tuple[str, str | None, str | None]:
+    """The repository, tag and digest in an image's name; None for a missing tag or digest."""
     name, _, digest = image.partition("@")
     repository, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:
@@ -42,17 +42,17 @@ def parts(image: str) -> tuple[str, str | None, str | None]:
 
 
 def starts_vllm(image: str | None) -> bool:
-    """Whether a container of this image runs vLLM even if the manifest states no command."""
+    """Whether a container of this image runs vLLM by default, without a command in the manifest."""
     return STARTS.fullmatch(_name(image)) is not None
 
 
 def serves_its_arguments(image: str | None) -> bool:
-    """Whether the image's entry point is `vllm serve`; other images may run their arguments as a command."""
+    """Whether the image's entry point is `vllm serve`; other images may run the arguments as a command."""
     return SERVES.fullmatch(_name(image)) is not None
 
 
 def names_vllm(image: str | None) -> bool:
-    """Whether a container of this image may run vLLM with the arguments of the manifest: its name contains `vllm`."""
+    """Whether the image's name contains `vllm`, so that it may run vLLM with the manifest's arguments."""
     return NAMES.search(_name(image)) is not None
 
 
@@ -62,13 +62,13 @@ def is_kserve_server(image: str | None) -> bool:
 
 
 def platform(image: str | None) -> str | None:
-    """The platform of an image that runs vLLM, as vLLM names it; None if its name does not show one.
+    """The platform of an image that runs vLLM, by vLLM's name; None if the image's name does not show it.
 
-    Only the last two parts of the repository count: a registry may have any name.
+    Only the last two components of the repository count, because a registry may have any name.
     """
     if not (starts_vllm(image) or names_vllm(image)) or image is None:
         return None
-    repository, tag, _ = parts(image.lower())
+    repository, tag, _ = split_name(image.lower())
     found = PLATFORM.search("/".join(repository.split("/")[-2:])) or PLATFORM.search(tag or "")
     if found is None:
         return None
@@ -76,22 +76,22 @@ def platform(image: str | None) -> str | None:
 
 
 def _name(image: str | None) -> str:
-    """The last part of the repository of an image, in lower case; empty if the image is not known."""
+    """The last component of an image's repository, in lower case; empty if the image is unknown."""
     if image is None or len(image) > MAX_NAME:
         return ""
-    return parts(image)[0].rpartition("/")[2].lower()
+    return split_name(image)[0].rpartition("/")[2].lower()
 
 
 def release(image: str | None) -> tuple[str | None, str | None]:
-    """The version of vLLM in an image by its tag, or why the image's name does not have it.
+    """The version of vLLM in an image, from its tag, or why its name does not show it.
 
     A suffix that is not an official variant, such as ``-mypatch``, is the local version of a custom build.
     """
     if image is None or len(image) > MAX_NAME:
         return None, None
-    repository, tag, digest = parts(image)
+    repository, tag, digest = split_name(image)
     if digest is not None:
-        return None, f"the image `{image}` is named by its digest, which says nothing of vLLM's version"
+        return None, f"the image `{image}` is named by its digest, which does not show vLLM's version"
     if OFFICIAL.fullmatch(repository.lower()) is None:
         return None, f"the tag of the image `{image}` does not name vLLM's version"
     found = RELEASE.fullmatch(tag or "")

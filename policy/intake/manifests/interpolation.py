@@ -1,8 +1,8 @@
-"""Compose's variables in a text: ``$NAME``, ``${NAME}``, ``${NAME:-default}`` and the other forms.
+"""Interpolate variables as Compose does: ``$NAME``, ``${NAME}``, ``${NAME:-default}`` and the other forms.
 
-Follows ``template`` of compose-go v2 (read in July 2026), also in where a default ends. Only the shell or the ``.env``
-file that starts Compose has the variables. Each is assumed to be unset if its reference says what to use then, and is
-unknown otherwise.
+Follows ``template`` of compose-go v2 (read in July 2026), including where a default ends. The variables come from the
+shell that starts Compose or from its ``.env`` file, which are not known. A variable is assumed to be unset if its
+reference has a value for that case, and is unknown otherwise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REFERENCE: Final = re.compile(
     rf"\$(?:(?P<escaped>\$)|(?P<bare>{NAME})|\{{(?P<name>{NAME})(?:\}}|(?P<operator>:?[-+?]))|(?P<invalid>\{{))"
 )
 BRACE: Final = re.compile(r"\{.?|\}")
-"""Matches a brace as compose-go counts them to find a reference's end: it skips the character after an opening one."""
+"""Matches a brace as compose-go does to find the end of a reference: it skips the character after an opening brace."""
 
 DEFAULT: Final = "is assumed to be its default; the shell or `.env` that starts Compose may set another"
 UNSET: Final = "is assumed not to be set; the shell or `.env` that starts Compose may set it"
@@ -26,15 +26,15 @@ UNKNOWN: Final = "is set by the shell or `.env` that starts Compose; its value i
 
 
 class InterpolationError(ValueError):
-    """Compose refuses the text, or it has too many nested defaults."""
+    """Compose rejects the text, or its defaults are nested too deeply."""
 
 
 class Interpolation(Struct, frozen=True):
     """A text after interpolation.
 
-    A reference of unknown value is written as ``${NAME!}``, which a shell in the container cannot expand: it may have
+    A reference with an unknown value becomes ``${NAME!}``, which a shell in the container cannot expand, even if it has
     a variable of that name. ``unknown`` has the positions of these in ``text``. ``assumptions`` has each variable with
-    what is assumed of it.
+    the assumption about it.
     """
 
     text: str
@@ -43,22 +43,22 @@ class Interpolation(Struct, frozen=True):
 
 
 def interpolate(text: str) -> Interpolation:
-    """A text with its variables substituted as Compose would.
+    """Substitute the variables in a text as Compose does.
 
     Raises:
-        InterpolationError: Compose refuses the text, or its defaults are nested too deeply.
+        InterpolationError: Compose rejects the text, or its defaults are nested too deeply.
     """
     if "$" not in text:
         return Interpolation(text)
     interpolator = _Interpolator()
-    for number, line in enumerate(text.split("\n")):  # a reference ends in its line
+    for number, line in enumerate(text.split("\n")):  # a reference does not extend over lines
         interpolator.add("\n" if number else "")
         interpolator.substitute(line, 0, len(line), 0)
     return Interpolation("".join(interpolator.parts), tuple(interpolator.unknown), tuple(interpolator.assumptions))
 
 
 class _Interpolator:
-    """The text so far, the positions of unknown values in it, and what is assumed of variables."""
+    """The text so far, the positions of unknown values in it, and the assumptions about variables."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -71,7 +71,7 @@ class _Interpolator:
         self.size += len(text)
 
     def substitute(self, line: str, start: int, end: int, depth: int) -> None:
-        """Add a part of a line, with its references replaced."""
+        """Append a part of a line with its references replaced."""
         if depth > MAX_NESTED:
             raise InterpolationError(f"defaults are nested more than {MAX_NESTED} deep")
         last = line.rfind("}", start, end)
@@ -93,7 +93,7 @@ class _Interpolator:
         self.add(line[at:end])
 
     def replace(self, line: str, start: int, end: int, name: str, operator: str, depth: int) -> None:
-        """Add the value of a reference with an operator, whose operand is a part of the line."""
+        """Append the value of a reference with an operator; its operand is ``line[start:end]``."""
         if operator.endswith("?"):  # Compose refuses to start if it is not set
             self.add_unknown(name)
         elif operator.endswith("-"):
@@ -109,7 +109,7 @@ class _Interpolator:
 
 
 def _closing_brace(line: str, start: int, last: int) -> int:
-    """The position of the brace that ends the reference at ``start``; ``last`` if the braces are not balanced."""
+    """The position of the brace that closes the reference at ``start``; ``last`` if braces are unbalanced."""
     depth = 0
     for brace in BRACE.finditer(line, start, last + 1):
         depth += 1 if brace.group().startswith("{") else -1

@@ -1,10 +1,10 @@
 """KServe's InferenceService, ServingRuntime and ClusterServingRuntime.
 
 They are ``serving.kserve.io`` v1beta1 and v1alpha1, read at KServe 0.20, August 2026. Builds a predictor as KServe
-does: the runtime's command and arguments, then the predictor's (appended, never replaced), variables merged by name,
-the tag of the image from ``runtimeVersion``, the model mounted at ``/mnt/models``. With ``workerSpec`` KServe sets the
-parallel sizes as variables. A runtime comes from the same manifest, else from those that KServe ships for the
-model formats ``vLLM`` and ``huggingface``. Flags of a shipped runtime that only concern the web server are left out.
+does: the runtime's command and arguments, with the predictor's arguments appended, variables merged by name, the
+image's tag from ``runtimeVersion``, the model mounted at ``/mnt/models``. With ``workerSpec`` KServe sets the parallel
+sizes as variables. The runtime comes from the same manifest, else from those that KServe ships for the model formats
+``vLLM`` and ``huggingface``. A shipped runtime's flags for the web server are left out.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ SERVER_ENV: Final = {
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
 TAG: Final = re.compile(r":[\w.-]*\Z", re.ASCII)
-"""Matches what KServe replaces in an image with ``runtimeVersion``."""
+"""Matches the tag of an image, which KServe replaces with ``runtimeVersion``."""
 PIPELINE: Final = "PIPELINE_PARALLEL_SIZE"
 TENSOR: Final = "TENSOR_PARALLEL_SIZE"
-SIZES: Final = ((PIPELINE, "pipelineParallelSize"), (TENSOR, "tensorParallelSize"))
-"""The variables that KServe sets in a predictor with workers, with the field of ``workerSpec`` for each."""
-NODES: Final = ("RAY_NODE_COUNT", "REQUEST_GPU_COUNT")
+SIZE_VARIABLES: Final = ((PIPELINE, "pipelineParallelSize"), (TENSOR, "tensorParallelSize"))
+"""The variables that KServe sets in a predictor with workers, and their fields of ``workerSpec``."""
+NODE_VARIABLES: Final = ("RAY_NODE_COUNT", "REQUEST_GPU_COUNT")
 """The variables that KServe computes from the sizes and the requested GPUs."""
-MOUNTED: Final = frozenset({"pvc", "oci"})
-"""The schemes of storage for which KServe sets ``MODEL_DIR`` in a predictor with workers."""
+MOUNTED_SCHEMES: Final = frozenset({"pvc", "oci"})
+"""The storage schemes for which KServe sets ``MODEL_DIR`` in a predictor with workers."""
 OWN_FLAGS: Final = frozenset(
     {"--model_name", "--model_dir", "--model_id", "--backend", "--task", "--http_port", "--predictor_host", "--workers"}
 )
 
 
 def runtime_container(document: ManifestNode) -> ManifestNode | None:
-    """The container of a runtime that a predictor's model is merged into."""
+    """The container of a runtime into which KServe merges a predictor's model."""
     return next(
         (item for item in pod_containers(document.get("spec")) if item.get("name").value == "kserve-container"), None
     )
 
 
 def read_runtime(document: ManifestNode) -> None:
-    """The containers of a ServingRuntime that start vLLM on their own; KServe's server needs a predictor's model.
+    """Read the containers of a ServingRuntime that start vLLM themselves; KServe's server needs a predictor's model.
 
-    The variables of a runtime with workers are unknown: the predictor that uses it chooses the sizes.
+    The variables of a runtime with workers are unknown, because the predictor sets the sizes.
     """
     workers = document.get("spec", "workerSpec")
-    added = dict.fromkeys((PIPELINE, TENSOR, *NODES)) if workers.is_object() else {}
+    added = dict.fromkeys((PIPELINE, TENSOR, *NODE_VARIABLES)) if workers.is_object() else {}
     for pod in (document.get("spec"), workers):
         for container in pod_containers(pod):
             draft = read_container(container, pod)
@@ -67,14 +67,14 @@ def read_runtime(document: ManifestNode) -> None:
 
 
 def read_inference_service(document: ManifestNode) -> None:
-    """Read the predictor's model, its workers, and vLLM containers in any of the service's three parts.
+    """Read the predictor's model, its workers, and vLLM containers in any of the service's three components.
 
-    Beside a model, the runtime states the command of a worker that has none.
+    If there is a model, a worker without a command gets the runtime's.
     """
     for part in ("predictor", "transformer", "explainer"):
         read_pod(document.get("spec", part))
     model, workers = document.get("spec", "predictor", "model"), document.get("spec", "predictor", "workerSpec")
-    runtime = model.reading.runtimes.get(model.get("runtime").text() or "") if model.is_object() else None
+    runtime = model.reader.runtimes.get(model.get("runtime").text() or "") if model.is_object() else None
     added = _worker_variables(workers, runtime) if workers.is_object() else {}
     read_pod(workers, added, by_image=not model.is_object())
     if model.is_object():
@@ -82,9 +82,9 @@ def read_inference_service(document: ManifestNode) -> None:
 
 
 def _worker_variables(workers: ManifestNode, runtime: ServingRuntime | None) -> dict[str, str | None]:
-    """The variables that KServe sets in all pods of a predictor with workers; None for those that are not known."""
-    found: dict[str, str | None] = dict.fromkeys(NODES)
-    for name, field in SIZES:
+    """The variables that KServe sets in all pods of a predictor with workers; None for unknown values."""
+    found: dict[str, str | None] = dict.fromkeys(NODE_VARIABLES)
+    for name, field in SIZE_VARIABLES:
         value = workers.get(field).count()
         if value is None and runtime is not None:
             value = runtime.workers.get(field).count()
@@ -96,14 +96,14 @@ def _worker_variables(workers: ManifestNode, runtime: ServingRuntime | None) -> 
 def _read_model(
     document: ManifestNode, model: ManifestNode, runtime: ServingRuntime | None, added: dict[str, str | None]
 ) -> None:
-    """Read the model of a predictor; ``added`` are the variables that KServe sets, empty without workers."""
+    """Read the model of a predictor; ``added`` has the variables that KServe sets, empty without workers."""
     wanted = (model.get("modelFormat", "name").text() or "").lower()
     name = model.get("runtime").text()
     base = None if runtime is None else runtime.container
     draft = read_container(model)
     own = EngineDraft(model)
     if base is not None:
-        if not model.reading.affords_copy(model, base.value):
+        if not model.reader.may_copy_values(model, base.value):
             return
         own = read_container(base)
         own.node, own.places = model, [f"runtime.{place}" for place in own.places]
@@ -111,7 +111,7 @@ def _read_model(
         if is_kserve_server and not (own.has_command or draft.has_command):
             draft.words, draft.places = own.words + draft.words, own.places + draft.places
             own.words, own.places = [], []
-            if not _huggingface(draft, own, model):
+            if not _convert_huggingface(draft, own, model):
                 return
     elif wanted == "vllm":
         own.add(ADDED, *SERVER, f"--model={MODEL_PATH}")
@@ -125,7 +125,7 @@ def _read_model(
                 "KServe's for vLLM are assumed"
             )
     elif wanted == "huggingface":
-        if not _huggingface(draft, own, model):
+        if not _convert_huggingface(draft, own, model):
             return
     elif not draft.words:
         return
@@ -151,7 +151,7 @@ def _read_model(
 
 
 def _with_version(image: str | None, version: str | None) -> str | None:
-    """An image with the tag that KServe gives it for ``runtimeVersion``; an image with a digest keeps its name."""
+    """An image with ``runtimeVersion`` as its tag, as KServe sets it; an image with a digest is unchanged."""
     if image is None or version is None or "@sha256:" in image:
         return image
     return TAG.sub("", image) + f":{version}"
@@ -160,10 +160,10 @@ def _with_version(image: str | None, version: str | None) -> str | None:
 def _add_workers(
     own: EngineDraft, document: ManifestNode, uri: str | None, added: dict[str, str | None], *, has_runtime: bool
 ) -> None:
-    """Set the variables of a predictor with workers, which replace those of the same names in its container."""
+    """Set the variables of a predictor with workers, which replace the container's."""
     own.env.update(added)
     own.env["MODEL_NAME"] = document.get("metadata", "name").text()
-    if uri is not None and uri.partition("://")[0] in MOUNTED:
+    if uri is not None and uri.partition("://")[0] in MOUNTED_SCHEMES:
         own.env["MODEL_DIR"] = MODEL_PATH
     if not has_runtime:
         own.note(
@@ -172,8 +172,8 @@ def _add_workers(
         )
 
 
-def _huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNode) -> bool:
-    """Turn the arguments of KServe's Hugging Face server into vLLM's; false if they name another backend."""
+def _convert_huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNode) -> bool:
+    """Convert the arguments of KServe's Hugging Face server to vLLM's; false if they select another backend."""
     if draft.has_command:
         return True
     values: dict[str, tuple[str, str]] = {}
@@ -201,5 +201,5 @@ def _huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNode) -> b
             "KServe's Hugging Face server uses vLLM only for models that vLLM supports; set `--backend=vllm` to be sure"
         )
     if source and hub_name(source) is None and "--model_id" in values:
-        own.note("`--model_id` yields to `storageUri`")
+        own.note("`storageUri` takes precedence over `--model_id`")
     return True

@@ -1,9 +1,9 @@
 """KServe's LLMInferenceService (``serving.kserve.io`` v1alpha1 and v1alpha2, read at KServe 0.20, August 2026).
 
 Applies KServe's own configurations: ``vllm serve /mnt/models`` with the flags of ``spec.parallelism``, of KV-cache
-offloading and of LoRA adapters, then ``VLLM_ADDITIONAL_ARGS`` and the container's ``args``, which a shell reads once
-more. Served names, ports, TLS and access logs are left out: no decision depends on them. A container with a ``command``
-of its own gets none of this, nor does a container beside ``main``, or one of the router's scheduler.
+offloading and of LoRA adapters, then ``VLLM_ADDITIONAL_ARGS`` and the container's ``args``, which a shell parses again.
+Served names, ports, TLS and access logs are left out: no decision depends on them. None of this applies to a container
+with its own ``command``, to one beside ``main``, or to one of the router's scheduler.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.images import release
 from policy.intake.manifests.kserve import ADDED, MODEL_PATH
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod
-from policy.intake.manifests.quantities import whole
+from policy.intake.manifests.quantities import round_up
 from policy.intake.manifests.storage import mount
 from policy.messages import quoted
 
@@ -33,9 +33,9 @@ WORKER_ENV: Final = {"VLLM_RANDOMIZE_DP_DUMMY_INPUTS": "1"}
 
 
 def read_llm_inference_service(document: ManifestNode) -> None:
-    """Read the engines of the service: decode and, if it exists, prefill; each with its workers.
+    """Read the engines of the service: decode and, if present, prefill, each with its workers.
 
-    Other containers count if they start vLLM on their own, also those of the router's scheduler.
+    Other containers, including those of the router's scheduler, count if they start vLLM themselves.
     """
     spec = document.get("spec")
     _read_workload(spec, spec)
@@ -107,7 +107,7 @@ def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_work
 
 
 def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str]) -> None:
-    """``--kv-transfer-config`` for ``kvCacheOffloading``, if the user gives none and vLLM supports it."""
+    """Add ``--kv-transfer-config`` for ``kvCacheOffloading``, if the user does not set it and vLLM supports it."""
     if workload.get("workload", "kvCacheOffloading").value is not None:
         draft.note(
             f"unknown field `{workload.get('workload').path}` of an LLMInferenceService is dropped; "
@@ -121,7 +121,7 @@ def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str])
     if version is not None and Version(version) < OFFLOADS_FROM:
         draft.note(f"`{offloading.path}` has no effect before vLLM {OFFLOADS_FROM}")
         return
-    extra: dict[str, Any] = {"cpu_bytes_to_use": whole(offloading.get("cpu"))}
+    extra: dict[str, Any] = {"cpu_bytes_to_use": round_up(offloading.get("cpu"))}
     policy = offloading.get("evictionPolicy").text()
     if policy:
         extra["eviction_policy"] = policy
@@ -148,7 +148,7 @@ def _add_extra(draft: EngineDraft) -> None:
 
 
 def _add_adapters(draft: EngineDraft, lora: ManifestNode, user: list[str]) -> None:
-    """The flags of ``spec.model.lora``, unless the user gives ``--lora-modules``."""
+    """Add the flags of ``spec.model.lora``, unless the user sets ``--lora-modules``."""
     adapters = lora.get("adapters").items()
     if not adapters or "--lora-modules" in " ".join([draft.env.get(EXTRA) or "", *user]):
         return

@@ -1,9 +1,9 @@
 """Values of the llm-d-modelservice Helm chart (read at chart 0.4.12, April 2026).
 
-Applies the chart's templates: the model's argument from ``modelArtifacts.uri``, the parallel sizes above one, and the
-variables of parallelism, of the model cache and of the accelerator. ``modelCommand`` defaults to ``custom``. The
-chart's default for each role is a simulator that is not vLLM, so only roles in the values count. Served names, ports
-and tracing are left out.
+Applies the chart's templates: the model argument from ``modelArtifacts.uri``, parallel sizes above one, and the
+variables for parallelism, the model cache and the accelerator. ``modelCommand`` defaults to ``custom``. The chart's
+default for each role is a simulator, not vLLM, so only roles in the values count. Served names, ports and tracing are
+left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ADDED: Final = "added by llm-d-modelservice"
 COMMANDS: Final = ("vllmServe", "imageDefault", "custom")
 ROLES: Final = ("decode", "prefill")
 MAX_URI: Final = 2048
-OWN_NAME: Final = "{{ .Values.modelArtifacts.name }}"
+NAME_TEMPLATE: Final = "{{ .Values.modelArtifacts.name }}"
 SIMULATOR: Final = "llm-d-inference-sim"
 ACCELERATOR_ENV: Final = {
     "intel-i915": {"VLLM_USE_V1": "1", "TORCH_LLM_ALLREDUCE": "1", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"},
@@ -39,7 +39,7 @@ def is_values(document: ManifestNode) -> bool:
 
 
 def read_values(document: ManifestNode) -> None:
-    """Read the containers of both roles, unless a role is not created."""
+    """Read the containers of each role that is created."""
     for name in ROLES:
         role = document.get(name)
         if role.get("create").flag(default=True):
@@ -71,12 +71,12 @@ def _read_container(container: ManifestNode, role: ManifestNode, document: Manif
 
 def _add_model(draft: EngineDraft, artifacts: ManifestNode, *, flag: bool) -> None:
     name = artifacts.get("name").text() or ""
-    uri = artifacts.get("uri").text() or f"hf://{OWN_NAME}"
+    uri = artifacts.get("uri").text() or f"hf://{NAME_TEMPLATE}"
     mounted = artifacts.get("mountPath").text() or "/model-cache"
-    if max(map(len, (uri, name, mounted))) > MAX_URI or len(uri) + uri.count(OWN_NAME) * len(name) > MAX_URI:
-        artifacts.fault(f"a model's name, URI or path of more than {MAX_URI} characters; no such model is read")
+    if max(map(len, (uri, name, mounted))) > MAX_URI or len(uri) + uri.count(NAME_TEMPLATE) * len(name) > MAX_URI:
+        artifacts.fault(f"expected a model with a name, URI and path of at most {MAX_URI} characters")
         return
-    uri = uri.replace(OWN_NAME, name)
+    uri = uri.replace(NAME_TEMPLATE, name)
     protocol, _, rest = uri.partition("://")
     match protocol:
         case "hf":
@@ -96,7 +96,7 @@ def _add_model(draft: EngineDraft, artifacts: ManifestNode, *, flag: bool) -> No
 
 
 def _sizes(parallelism: ManifestNode) -> tuple[int, int, int]:
-    """Tensor, data and local data size. Each defaults to the chart's one, whatever the others are."""
+    """The tensor, data and local data sizes; each defaults to 1, as in the chart."""
     tensor, data, local = (parallelism.get(name).count() or 1 for name in ("tensor", "data", "dataLocal"))
     return tensor, data, local
 

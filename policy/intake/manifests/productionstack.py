@@ -1,9 +1,9 @@
 """Values of the vLLM production-stack Helm chart (read at chart 0.1.12, August 2026).
 
-Applies the chart's templates to ``servingEngineSpec.modelSpec``: flags of ``vllmConfig``, of LoRA, of LMCache, for one
-node and for a Ray cluster. If ``vllmConfig`` exists without ``enablePrefixCaching``, the one-node template turns prefix
-caching off. Hosts, ports and chat templates are left out. ``vllmConfig.v0`` and ``v1`` choose a former engine
-generation, not a model runner.
+Applies the chart's templates to ``servingEngineSpec.modelSpec``: the flags for ``vllmConfig``, LoRA and LMCache, on one
+node or a Ray cluster. If ``vllmConfig`` exists without ``enablePrefixCaching``, the one-node template turns prefix
+caching off. Hosts, ports and chat templates are left out. ``vllmConfig.v0`` and ``v1`` select an engine generation, not
+a model runner.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def is_values(document: ManifestNode) -> bool:
 
 
 def read_values(document: ManifestNode) -> None:
-    """Read one engine for each entry of ``modelSpec`` that is enabled."""
+    """Read an engine for each enabled entry of ``modelSpec``."""
     serving = document.get("servingEngineSpec")
     if serving.get("enableEngine").flag(default=True):
         for spec in serving.get("modelSpec").items():
@@ -95,7 +95,7 @@ def _add_config(draft: EngineDraft, config: ManifestNode, *, ray: bool) -> None:
 
 
 def _add_cache(draft: EngineDraft, cache: ManifestNode, config: ManifestNode, *, ray: bool) -> None:
-    """``--kv-transfer-config`` for LMCache; the presence of ``enablePD`` counts, not its value."""
+    """Add ``--kv-transfer-config`` for LMCache; the presence of ``enablePD`` counts, not its value."""
     role = "kv_both" if ray else cache.get("kvRole").scalar() or "kv_both"
     first = config.get("v1").scalar() == "1" if ray else "enablePD" in cache.value or config.get("v0").scalar() != "1"
     transfer: dict[str, Any] = {"kv_connector": "LMCacheConnectorV1" if first else "LMCacheConnector", "kv_role": role}

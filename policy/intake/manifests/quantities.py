@@ -1,7 +1,4 @@
-"""Kubernetes quantities such as ``10Gi`` as whole numbers.
-
-Knows the suffixes of resource quantities; a fraction of a unit is rounded up.
-"""
+"""Convert Kubernetes quantities such as ``10Gi`` to whole numbers, rounded up."""
 
 from __future__ import annotations
 
@@ -19,8 +16,8 @@ DECIMAL: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 1
 BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 
 
-def whole(node: ManifestNode) -> int | None:
-    """The quantity at a node, rounded up, or None if the node is null. Anything else is a fault."""
+def round_up(node: ManifestNode) -> int | None:
+    """The quantity at a node, rounded up; None if the node is null. Anything else is a fault."""
     if node.value is None:
         return None
     found = (

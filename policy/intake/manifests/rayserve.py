@@ -1,9 +1,9 @@
-"""Ray Serve LLM: ``llm_configs``, alone, in a Serve config's applications, or in a KubeRay RayService.
+"""Ray Serve LLM: ``llm_configs`` at the top level, in a Serve config's applications, or in a KubeRay RayService.
 
-The RayService is ``ray.io/v1``; read at Ray's main branch, 2026. Turns ``engine_kwargs``, which are the names of vLLM's
-``EngineArgs``, into flags, and adds what Ray sets: the model from ``model_loading_config``, the ``ray`` executor
-(``mp`` without a GPU). Variables come from Ray's runtime environments (`rayserve_environment`) and, in a RayService,
-from the containers that Ray runs in.
+The RayService is ``ray.io/v1``; read at Ray's main branch, 2026. Converts ``engine_kwargs``, whose keys are names of
+vLLM's ``EngineArgs``, to flags, and adds what Ray sets: the model from ``model_loading_config``, and the ``ray``
+executor (``mp`` without a GPU). Variables come from Ray's runtime environments (`rayserve_environment`) and, in a
+RayService, from the containers in which Ray runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOT_ALLOWED: Final = ("model", "served_model_name")
 
 
 class RayContainers(Struct, frozen=True):
-    """What the containers have in common in which Ray runs; a variable in which they differ is None."""
+    """The common properties of the containers in which Ray runs; a variable that differs between them is None."""
 
     env: dict[str, str | None] = {}
     image: str | None = None
@@ -52,7 +52,7 @@ def is_config(document: ManifestNode) -> bool:
 
 
 def read_config(document: ManifestNode, containers: RayContainers | None = None) -> None:
-    """Read every LLM config of a Serve config; ``containers`` are those that Ray runs in."""
+    """Read every LLM config of a Serve config; Ray runs in ``containers``."""
     known = RayContainers() if containers is None else containers
     applications = [(item, item.get("args")) for item in document.get("applications").items()]
     for application, args in [(document, document), *applications]:
@@ -62,12 +62,12 @@ def read_config(document: ManifestNode, containers: RayContainers | None = None)
                 config.fault(f"{quoted(config.value)} is the name of a file; write its content here")
                 continue
             shared = (application.get(name).value for name in ("runtime_env", "deployments"))
-            if config.is_object() and config.reading.affords_copy(config, known.env, *shared):
+            if config.is_object() and config.reader.may_copy_values(config, known.env, *shared):
                 _read_llm(config, application, known)
 
 
 def read_service(document: ManifestNode) -> None:
-    """Read a RayService: its Serve config is a text in it."""
+    """Read a RayService, whose Serve config is a string of YAML."""
     text = document.get("spec", "serveConfigV2")
     written = text.text()
     if written is None:
@@ -79,11 +79,11 @@ def read_service(document: ManifestNode) -> None:
             text.fault(f"line {fault.line}, column {fault.column}: {fault.message}")
         return
     containers = _ray_containers(document.get("spec", "rayClusterConfig"))
-    read_config(ManifestNode(text.reading, content, text.path, text.pointer, within=True), containers)
+    read_config(ManifestNode(text.reader, content, text.path, text.pointer, within=True), containers)
 
 
 def _ray_containers(cluster: ManifestNode) -> RayContainers:
-    """The containers in which Ray runs: the first of each pod. An engine may run in any of them."""
+    """The containers in which Ray runs: the first of each pod, any of which may run an engine."""
     drafts = [
         read_container(container, pod) for pod in ray_pods(cluster) for container in pod.get("containers").items()[:1]
     ]
@@ -101,7 +101,7 @@ def _ray_containers(cluster: ManifestNode) -> RayContainers:
 
 
 def read_cluster(document: ManifestNode) -> None:
-    """Read a RayCluster whose containers start vLLM by their own command; without one, Ray's operator starts Ray."""
+    """Read the containers of a RayCluster whose commands start vLLM; without a command, the operator starts Ray."""
     for pod in ray_pods(document.get("spec")):
         read_pod(pod, by_image=False)
 
@@ -119,7 +119,7 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
         return
     draft = EngineDraft(config)
     environment = read_runtime_environment(application, config)
-    # Ray starts an image of its own without the variables of the container.
+    # Ray starts a different image without the variables of its container.
     env = containers.env if environment.image is None else dict.fromkeys(containers.env)
     draft.image, draft.env = environment.image or containers.image, env | environment.variables
     draft.has_hidden_variables = containers.has_hidden_variables
@@ -154,7 +154,7 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
 
 
 def flag_words(name: str, value: Any) -> list[str]:
-    """The words of the flag that sets an engine argument.
+    """The command-line words that set an engine argument.
 
     False becomes ``--no-``, an object becomes JSON, and each item of a list becomes a separate word.
     """

@@ -1,9 +1,9 @@
-"""Ray's runtime environment of an engine: its variables, its image, and another vLLM that runs in it.
+"""Ray's runtime environment of an engine: its variables, its image, and the vLLM installed in it.
 
-Read at Ray's main branch, 2026. Ray merges three environments field by field, and a later one replaces the whole field:
-that of the application, that of ``deployment_config.ray_actor_options``, that of the LLM config. An entry of the
-application's ``deployments`` for the engine replaces the last two. Variables of the application are then added to those
-of the others, which win. A field that is not known to leave the packages alone may make another vLLM run.
+Read at Ray's main branch, 2026. Ray merges three environments field by field; a later one replaces the whole field:
+that of the application, of ``deployment_config.ray_actor_options``, and of the LLM config. An entry of the
+application's ``deployments`` for the engine replaces the last two. The application's variables are merged with those of
+the others, which take precedence. A field may make another vLLM run unless it is known not to affect packages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.installation import installed_by
+from policy.intake.command.installation import installed_vllm
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
 from policy.intake.manifests import images
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 VARIABLES: Final = "env_vars"
 INSTALLERS: Final = {"pip": "pip_install_options", "uv": "uv_pip_install_options"}
-"""The fields that install packages, with the field in them for the options of `pip install`."""
+"""The fields that install packages, each with its nested field for the options of `pip install`."""
 HARMLESS: Final = frozenset({VARIABLES, *INSTALLERS, "image_uri", "container", "config", "excludes", "nsight"})
-"""The fields that are read here, or that do not change which packages an engine imports."""
+"""The fields that are handled here, or that do not affect which packages an engine imports."""
 BUILDERS: Final = re.compile(r"ray\.(?:serve\.llm|llm\._internal\.serve)(?:\.\w+)*[:.]build_\w+", re.ASCII)
-"""Matches the import paths of Ray's own applications, which start vLLM from an LLM config."""
+"""Matches the import paths of Ray's own applications that start vLLM from an LLM config."""
 COMMENT: Final = re.compile(r"(?:^|\s)#.*")
 
 
 class RuntimeEnvironment(Struct, frozen=True):
-    """What Ray sets up for an engine before its start.
+    """The environment that Ray sets up for an engine before it starts.
 
-    A variable whose value is not known is None. ``image`` is None if the engine runs in the cluster's containers.
-    ``installed`` has what may be another vLLM than the image's, an uncertain one last.
+    A variable with an unknown value is None. ``image`` is None if the engine runs in the cluster's containers.
+    ``installed`` has the installations that may replace the image's vLLM, uncertain ones last.
     """
 
     variables: dict[str, str | None]
@@ -47,7 +47,7 @@ class RuntimeEnvironment(Struct, frozen=True):
 
 
 def read_runtime_environment(application: ManifestNode, config: ManifestNode) -> RuntimeEnvironment:
-    """The environment of the engine of an LLM config in an application of Serve."""
+    """The environment of the engine of an LLM config in a Serve application."""
     outer = _fields(application.get("runtime_env"))
     inner = _fields(config.get("deployment_config", "ray_actor_options", "runtime_env"))
     inner |= _fields(config.get("runtime_env"))
@@ -71,7 +71,7 @@ def _fields(environment: ManifestNode) -> dict[str, ManifestNode]:
 
 
 def _is_of(deployment: ManifestNode, config: ManifestNode) -> bool:
-    """Whether an entry of ``deployments`` has the name that Ray gives the deployment of an LLM config."""
+    """Whether an entry of ``deployments`` has Ray's name for the deployment of an LLM config."""
     name = deployment.get("name").text()
     own = config.get("deployment_config", "name").text()
     if own is None:
@@ -80,7 +80,7 @@ def _is_of(deployment: ManifestNode, config: ManifestNode) -> bool:
 
 
 def _value(variable: ManifestNode) -> str | None:
-    """The value of a variable; None if Ray puts variables of the node into it."""
+    """The value of a variable; None if it refers to variables of the node."""
     value = variable.text()
     return None if value is None or "$" in value else value
 
@@ -100,17 +100,17 @@ def _installed(fields: dict[str, ManifestNode]) -> Iterator[Installation]:
         if isinstance(packages.value, dict):
             words += [item.text() or "" for item in packages.get(options).items()]
             packages = packages.get("packages")
-        if isinstance(packages.value, str):  # the path of a file with requirements
+        if isinstance(packages.value, str):  # the path of a requirements file
             words += ["-r", packages.value]
         else:
             words += [word for item in packages.items() for word in _requirements(item.text() or "")]
-        found = installed_by(words)
+        found = installed_vllm(words)
         if found is not None:
             yield found
 
 
 def _requirements(text: str) -> Iterator[str]:
-    """The words of `pip install` for lines of a file with requirements, in which pip puts variables."""
+    """The `pip install` arguments for lines of a requirements file, in which pip expands variables."""
     for line in text.splitlines():
         written = COMMENT.sub("", line).strip()
         for word in written.split() if written.startswith("-") else [written]:

@@ -1,7 +1,7 @@
-"""A node of a manifest: its value, its path as users write it, and its JSON pointer.
+"""The nodes of a manifest, each with its value, its path and its JSON pointer.
 
-Reads documents of any content. An absent value is null, and a value of a type that the manifest's own project does not
-accept is a fault, reported once at its place. The adapters define what the values mean.
+Accepts any document. An absent value is null, and a value of a type that the manifest's project does not accept is a
+fault, reported once. The adapters define what the values mean.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ PER_ENTRY: Final = 64
 
 
 class TooManyFaults(RequestInvalid):
-    """The maximum number of faults is reached; the rest of the document is not read."""
+    """The manifest has the maximum number of faults; the rest of it is not read."""
 
 
 class ConfigMap(Struct, frozen=True):
-    """The data of a ConfigMap of the manifest; a value that is not a string, which Kubernetes refuses, is None.
+    """The data of a ConfigMap in the manifest; a value that is not a string, which Kubernetes rejects, is None.
 
-    ``is_exact`` says that its namespace is the referring object's, so that the reference cannot lead to another one.
+    ``is_exact``: whether its namespace is the referring object's, so that no other ConfigMap can be meant.
     """
 
     data: dict[str, str | None]
@@ -41,14 +41,14 @@ class ConfigMap(Struct, frozen=True):
 
 
 class ServingRuntime(Struct, frozen=True):
-    """A runtime of KServe: the container that a predictor's model is merged into, and the runtime's ``workerSpec``."""
+    """A KServe runtime: the container into which a predictor's model is merged, and its ``workerSpec``."""
 
     container: ManifestNode
     workers: ManifestNode
 
 
 class ManifestReader:
-    """The results of one manifest so far: engines, faults, and the ConfigMaps and ServingRuntimes in it."""
+    """The state of reading a manifest: the engines, faults, ConfigMaps and ServingRuntimes so far."""
 
     def __init__(self, faults: list[RequestFault]) -> None:
         self.faults = faults
@@ -56,7 +56,7 @@ class ManifestReader:
         self.documents = 0
         self.copied = 0
         self.namespace: str | None = None
-        """The namespace of the object that is being read; None if the object does not state one."""
+        """The namespace of the current object; None if it does not state one."""
         self.runtimes: dict[str, ServingRuntime] = {}
         self.volumes: dict[str, dict[str, ManifestNode]] = {}
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
@@ -64,10 +64,10 @@ class ManifestReader:
         self._bounds: set[str] = set()
 
     def fault(self, pointer: str, message: str) -> None:
-        """Add a fault, unless it is there already.
+        """Add a fault, unless it was already added.
 
         Raises:
-            TooManyFaults: it is the last one that is shown.
+            TooManyFaults: it is the last one that is reported.
         """
         if (pointer, message) not in self._seen:
             self._seen.add((pointer, message))
@@ -76,20 +76,20 @@ class ManifestReader:
                 raise TooManyFaults(self.faults)
 
     def fault_once(self, node: ManifestNode, message: str) -> None:
-        """Add a fault when a limit is exceeded for the first time."""
+        """Add a fault about an exceeded limit, but only the first time."""
         if message not in self._bounds:
             self._bounds.add(message)
             node.fault(message)
 
     def add_config_map(self, namespace: str | None, name: str, data: dict[str, str | None]) -> None:
-        """Add a ConfigMap of the manifest. If there are two that differ, its data are not known."""
+        """Add a ConfigMap of the manifest; its data are unknown if there is a different one with the same name."""
         same_name = self._config_maps.setdefault(name, {})
         same_name[namespace] = data if same_name.get(namespace, data) == data else None
 
     def config_map(self, name: str | None) -> ConfigMap | None:
-        """The ConfigMap that the object being read refers to; None if the manifest does not show its data.
+        """The ConfigMap to which the current object refers; None if its data are unknown.
 
-        An object without a namespace gets the one that it is applied to, which may be any.
+        An object without a namespace may be applied to any namespace.
         """
         same_name = self._config_maps.get(name or "", {})
         namespace = self.namespace
@@ -101,22 +101,22 @@ class ManifestReader:
         is_exact = namespace == self.namespace and (None not in same_name or len(same_name) == 1)
         return None if data is None else ConfigMap(data, is_exact)
 
-    def affords(self, size: int, node: ManifestNode) -> bool:
-        """Whether ``size`` more characters may be copied; the limit keeps a short manifest from growing endlessly."""
+    def may_copy(self, size: int, node: ManifestNode) -> bool:
+        """Whether ``size`` more characters may be copied; the limit keeps a small manifest from expanding endlessly."""
         self.copied += size
         if self.copied > MAX_COPIED:
             self.fault_once(
                 node,
-                f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time",
+                f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time",
             )
         return self.copied <= MAX_COPIED
 
-    def affords_copy(self, node: ManifestNode, *values: object) -> bool:
-        """Whether texts, lists and maps that several engines share may be copied; each engine reads them again."""
-        return self.affords(0, node) and self.affords(sum(map(_size, values)), node)
+    def may_copy_values(self, node: ManifestNode, *values: object) -> bool:
+        """Whether values that several engines share may be copied, since each engine reads them again."""
+        return self.may_copy(0, node) and self.may_copy(sum(map(_size, values)), node)
 
     def add(self, container: Container, node: ManifestNode) -> None:
-        """Add an engine; beyond 1,024 there is a fault instead."""
+        """Add an engine, or a fault if there are too many."""
         if len(self.containers) < MAX_CONTAINERS:
             self.containers.append(container)
         else:
@@ -133,18 +133,18 @@ def _size(value: object) -> int:
 
 
 class ManifestNode:
-    """A value of the manifest and its place: ``key`` of ``parent``, or the root, with its path and pointer.
+    """A value in the manifest: at ``key`` of ``parent``, or the root, with its path and JSON pointer.
 
-    ``within`` says that the value was parsed from a text in the manifest, so that everything below has the text's
-    pointer. Paths and pointers are made on demand: they repeat the names above, which can be long.
+    ``within``: whether the value was parsed from a string in the manifest, so that all its nodes have the string's
+    pointer. Paths and pointers are built on demand, because they repeat the keys above, which can be long.
     """
 
-    __slots__ = ("key", "parent", "reading", "root", "value", "within")
+    __slots__ = ("key", "parent", "reader", "root", "value", "within")
 
     def __init__(
-        self, reading: ManifestReader, value: Any, path: str = "", pointer: str = "", *, within: bool = False
+        self, reader: ManifestReader, value: Any, path: str = "", pointer: str = "", *, within: bool = False
     ) -> None:
-        self.reading = reading
+        self.reader = reader
         self.value = value
         self.root = path, pointer
         self.within = within
@@ -153,7 +153,7 @@ class ManifestNode:
 
     @property
     def path(self) -> str:
-        """The path as users write it, such as ``items[3].spec``."""
+        """The path in readable form, such as ``items[3].spec``."""
         found = ""
         for node in self._ancestry():
             if node.parent is None:
@@ -185,7 +185,7 @@ class ManifestNode:
         return nodes[::-1]
 
     def shown(self) -> str:
-        """The value for a message, unless it may be a secret."""
+        """The value as a message shows it, unless it may be a secret."""
         return "a value that is not shown" if self._is_secret() else quoted(self.value)
 
     def _is_secret(self) -> bool:
@@ -198,10 +198,10 @@ class ManifestNode:
 
     def fault(self, message: str) -> None:
         """Add a fault at this node."""
-        self.reading.fault(self.pointer, message)
+        self.reader.fault(self.pointer, message)
 
     def get(self, *keys: str) -> ManifestNode:
-        """The node under nested keys; null if there is none. A parent that is not an object is a fault."""
+        """The node at nested keys; null if it is absent. A parent that is not an object is a fault."""
         node = self
         for key in keys:
             value = node.value.get(key) if node.is_object() else None
@@ -209,7 +209,7 @@ class ManifestNode:
         return node
 
     def fields(self) -> list[tuple[str, ManifestNode]]:
-        """The fields of an object by name; none if it is null."""
+        """The fields of an object by name; empty if it is null. Anything else is a fault."""
         return (
             [(key, self._below(key, value)) for key, value in self.value.items() if isinstance(key, str)]
             if self.is_object()
@@ -217,7 +217,7 @@ class ManifestNode:
         )
 
     def items(self) -> list[ManifestNode]:
-        """The items of a list; none if it is null. Anything else is a fault."""
+        """The items of a list; empty if it is null. Anything else is a fault."""
         if self.value is None:
             return []
         if not isinstance(self.value, list):
@@ -226,14 +226,14 @@ class ManifestNode:
         return [self._below(place, value) for place, value in enumerate(self.value)]
 
     def below(self, keys: Iterable[str | int]) -> ManifestNode:
-        """The node under existing keys and positions."""
+        """The node at existing keys and indexes."""
         node = self
         for key in keys:
             node = node._below(key, node.value[key])
         return node
 
     def is_object(self) -> bool:
-        """Whether this is an object; anything else but null is a fault."""
+        """Whether the value is an object; anything else except null is a fault."""
         if isinstance(self.value, dict):
             return True
         if self.value is not None:
@@ -241,9 +241,9 @@ class ManifestNode:
         return False
 
     def text(self) -> str | None:
-        """A text, or None if it is null.
+        """A string, or None if it is null.
 
-        A number or boolean is a fault: Kubernetes refuses it, or reads another text than was written.
+        A number or boolean is a fault: Kubernetes rejects it, or converts it to a different string than was written.
         """
         if isinstance(self.value, str) or self.value is None:
             return self.value
@@ -251,7 +251,7 @@ class ManifestNode:
         return None
 
     def scalar(self) -> str | None:
-        """The text that a Helm chart renders for a text, a number or a boolean; None if it is null.
+        """A string, number or boolean as a Helm chart renders it; None if it is null.
 
         A list or object is a fault.
         """
@@ -277,6 +277,6 @@ class ManifestNode:
         return None
 
     def _below(self, key: str | int, value: Any) -> ManifestNode:
-        node = ManifestNode(self.reading, value, within=self.within)
+        node = ManifestNode(self.reader, value, within=self.within)
         node.parent, node.key = self, key
         return node

@@ -1,8 +1,8 @@
-"""Choose the adapter for each document: by API group and kind, or by shape if the document has no kind.
+"""Choose the adapter for each document, by API group and kind, or by shape if the document has no kind.
 
-Handles lists of documents, Kubernetes ``List`` objects, kinds to ignore and unknown kinds, which are faults. An ignored
-object with a container in it is an engine that cannot be decided. ConfigMaps and KServe runtimes are collected first,
-because other documents refer to them.
+Handles lists of documents, Kubernetes ``List`` objects, ignored kinds, and unknown kinds, which are faults. An ignored
+object with a vLLM container is an engine with a problem. ConfigMaps and KServe runtimes are collected first, because
+other documents refer to them.
 """
 
 from __future__ import annotations
@@ -124,29 +124,29 @@ def is_manifest(document: object) -> bool:
 
 
 def read_manifest(document: object, pointer: str, faults: list[RequestFault]) -> list[Container]:
-    """The vLLM engines that a manifest would start, in order; its faults are added to ``faults``.
+    """The vLLM engines that a manifest would start, in order; its faults are appended to ``faults``.
 
-    ``document`` is one object, a list of them, or a chart's values, as parsed from JSON or YAML. ``pointer`` is its
-    place in the request. A known object without vLLM has no engines. The paths start at the document.
+    ``document`` is an object, a list of objects, or a chart's values, as parsed from JSON or YAML. ``pointer`` is its
+    JSON pointer in the request. A known object without vLLM has no engines. Paths are relative to the document.
     """
-    reading = ManifestReader(faults)
+    reader = ManifestReader(faults)
     with suppress(TooManyFaults):
-        documents = list(_documents(ManifestNode(reading, document, "", pointer)))
+        documents = list(_documents(ManifestNode(reader, document, "", pointer)))
         for node in documents:
-            _note_referred(node)
+            _collect_referenced(node)
         for node in documents:
             _read(node)
-    return reading.containers
+    return reader.containers
 
 
 def _documents(node: ManifestNode, depth: int = 0) -> Iterator[ManifestNode]:
-    """The objects of a list or of a ``List``, or the single object."""
-    reading = node.reading
+    """The objects in a list or a ``List``, or the single object."""
+    reader = node.reader
     if depth > MAX_NESTED:
         node.fault(f"lists are nested more than {MAX_NESTED} deep; write the objects in one list")
     elif isinstance(node.value, list):
         for item in node.items():
-            if reading.documents > MAX_DOCUMENTS:
+            if reader.documents > MAX_DOCUMENTS:
                 break
             yield from _documents(item, depth + 1)
     elif isinstance(node.value, dict) and _is_list(node.value):
@@ -154,9 +154,9 @@ def _documents(node: ManifestNode, depth: int = 0) -> Iterator[ManifestNode]:
     elif node.value is None and depth:
         return
     else:
-        reading.documents += 1
-        if reading.documents > MAX_DOCUMENTS:
-            reading.fault_once(node, f"more than {MAX_DOCUMENTS} documents; give fewer at a time")
+        reader.documents += 1
+        if reader.documents > MAX_DOCUMENTS:
+            reader.fault_once(node, f"more than {MAX_DOCUMENTS} documents; give fewer at a time")
             return
         yield node
 
@@ -181,24 +181,24 @@ def _namespace(node: ManifestNode) -> str | None:
     return namespace if isinstance(namespace, str) and namespace else None
 
 
-def _note_referred(node: ManifestNode) -> None:
+def _collect_referenced(node: ManifestNode) -> None:
     identity = _identity(node)
     if identity == CONFIG_MAP:
         name = node.get("metadata", "name").text()
         data = {key: item.value if isinstance(item.value, str) else None for key, item in node.get("data").fields()}
         if name is not None:
-            node.reading.add_config_map(_namespace(node), name, data)
+            node.reader.add_config_map(_namespace(node), name, data)
     elif identity in RUNTIMES:
         name = node.get("metadata", "name").text()
         container = kserve.runtime_container(node)
         if name is not None and container is not None:
-            node.reading.runtimes[name] = ServingRuntime(container, node.get("spec", "workerSpec"))
+            node.reader.runtimes[name] = ServingRuntime(container, node.get("spec", "workerSpec"))
 
 
 def _read(node: ManifestNode) -> None:
     identity = _identity(node)
     if identity is not None:
-        node.reading.namespace = _namespace(node)
+        node.reader.namespace = _namespace(node)
         adapter = ADAPTERS.get(identity)
         if adapter is not None:
             adapter(node)
@@ -220,7 +220,7 @@ def _read(node: ManifestNode) -> None:
 
 
 def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
-    """Add a fault, unless the object is of a group whose other kinds usually have no containers."""
+    """Add a fault, or, in an ignored group, an engine with a problem if the object has a vLLM container."""
     known = sorted({owner for owner, name in ADAPTERS if name == kind})
     if known:
         legal = listed(owner or "v1" for owner in known)
@@ -230,18 +230,18 @@ def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
     elif (group not in IGNORED_GROUPS and not group.endswith(IGNORED_SUFFIXES)) or nearest(kind, KINDS, 0.9):
         node.get("kind").fault(f"unknown kind {quoted(kind)}; legal: {listed(KINDS)}{nearest(kind, KINDS)}")
     else:
-        keys = _container_in(node.value)
+        keys = _find_container(node.value)
         if keys is not None:
             container = node.below(keys)
-            why = f"the containers of the kind {quoted(kind)} are not read, and one may start vLLM; legal: "
-            node.reading.add(Container(container.path, problem=why + listed(KINDS)), container)
+            why = f"the kind {quoted(kind)} is not supported, and one of its containers may start vLLM; legal: "
+            node.reader.add(Container(container.path, problem=why + listed(KINDS)), container)
 
 
-def _container_in(document: object) -> list[str | int] | None:
-    """The keys that lead to the first container in a document that names vLLM; None if there is none.
+def _find_container(document: object) -> list[str | int] | None:
+    """The keys of the first container in a document that names vLLM; None if there is none.
 
-    A container is a map with an image; the image, the command, the arguments or the source of a script has the name.
-    Every value is visited once, and nesting is limited only by the parser.
+    A container is a map with an image; its image, command, arguments or script source may name vLLM. Each value is
+    visited once, and only the parser limits nesting.
     """
     pending: list[tuple[object, _Keys]] = [(document, None)]
     while pending:

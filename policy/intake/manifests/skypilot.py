@@ -1,27 +1,29 @@
 """SkyPilot tasks (read at the project's examples, 2026).
 
-Reads ``run`` as a bash script with the variables of ``envs``, and vLLM's version from the last certain
-``pip install vllm==`` in ``setup``, which is a bash script too. If the last installation there is not certain, another
-vLLM may run. Variables that SkyPilot sets on each node are unknown until it has chosen one.
+Parses ``run`` as a bash script with the variables of ``envs``, and takes vLLM's version from the last certain
+``pip install vllm==`` in ``setup``, which is also a bash script. If the last installation there is uncertain, another
+vLLM may run. Variables that SkyPilot sets on each node are unknown.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.launcher import installed_in
+from policy.intake.command.launcher import installations_in
 from policy.intake.manifests.draft import EngineDraft
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
-BESIDE: Final = frozenset({"resources", "setup", "envs", "num_nodes", "service", "secrets", "workdir", "file_mounts"})
+TASK_FIELDS: Final = frozenset(
+    {"resources", "setup", "envs", "num_nodes", "service", "secrets", "workdir", "file_mounts"}
+)
 NODE_VARIABLES: Final = ("SKYPILOT_NUM_GPUS_PER_NODE", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
 
 
 def is_task(document: ManifestNode) -> bool:
     """Whether a document without a kind has the shape of a task."""
-    return isinstance(document.value, dict) and "run" in document.value and not BESIDE.isdisjoint(document.value)
+    return isinstance(document.value, dict) and "run" in document.value and not TASK_FIELDS.isdisjoint(document.value)
 
 
 def read_task(document: ManifestNode) -> None:
@@ -41,4 +43,4 @@ def read_task(document: ManifestNode) -> None:
     if isinstance(image, str) and image.startswith("docker:"):
         draft.image = image.removeprefix("docker:")
     if draft.starts_vllm():
-        draft.finish(installed_in(document.get("setup").text() or "", draft.env))
+        draft.finish(installations_in(document.get("setup").text() or "", draft.env))

@@ -1,6 +1,6 @@
-"""Model sources as controllers write them: ``hf://``, ``pvc://``, ``s3://`` and others.
+"""The storage URIs of models: ``hf://``, ``pvc://``, ``s3://`` and others.
 
-Knows which of them name a model on the Hugging Face Hub; the others are only locations.
+Only those of the Hugging Face Hub name a model; the others are locations.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ HUB: Final = "hf://"
 
 
 def hub_name(uri: str) -> str | None:
-    """The model's name on the Hub without its revision; None if the URI is not on the Hub."""
+    """The model's name on the Hub, without its revision; None if the URI is not on the Hub."""
     return uri.removeprefix(HUB).partition(":")[0].strip("/") if uri.startswith(HUB) else None
 
 
 def mount(draft: EngineDraft, uri: str, path: str) -> None:
-    """Record which model is under a path in the container: its name on the Hub, or the path itself if it has none."""
+    """Record the name of the model that is mounted at a path: its name on the Hub, or else the path itself."""
     name = hub_name(uri)
     draft.models[path] = name or path
     if not name:

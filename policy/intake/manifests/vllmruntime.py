@@ -1,8 +1,8 @@
 """The VLLMRuntime of production-stack (``production-stack.vllm.ai/v1alpha1``, read at the main branch, August 2026).
 
-Builds the arguments and variables as its operator does from ``spec``: a disabled switch becomes its ``--no-`` form, a
-number counts if it is above zero, LMCache becomes a connector. Hosts, ports and chat templates are left out. ``v1``
-chooses an engine generation, not a model runner.
+Builds the arguments and variables from ``spec`` as its operator does: a disabled switch becomes its ``--no-`` form, a
+number is used if it is above zero, LMCache becomes a connector. Hosts, ports and chat templates are left out. ``v1``
+selects an engine generation, not a model runner.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ADDED: Final = "added by production-stack"
 
 
 def read_vllm_runtime(document: ManifestNode) -> None:
-    """Read the one engine of a VLLMRuntime."""
+    """Read the engine of a VLLMRuntime."""
     spec = document.get("spec")
     draft, model, config = EngineDraft(spec), spec.get("model"), spec.get("vllmConfig")
     registry, name = (spec.get("deploymentConfig", "image", part).text() for part in ("registry", "name"))

@@ -1,9 +1,9 @@
-"""The pods of workloads of Kubernetes and related projects.
+"""The workloads of Kubernetes and related projects.
 
-Finds the pod templates in Pod, PodTemplate, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob of Kubernetes,
-JobSet v1alpha2, Argo's Rollout v1alpha1, LeaderWorkerSet v1 and DisaggregatedSet v1 (read at LWS's main branch, August
-2026), AIBrix's StormService and RoleSet v1alpha1 (read at AIBrix's main branch, August 2026). LWS sets variables with
-each pod's group; AIBrix adds none that vLLM reads.
+Finds the pods of Kubernetes' Pod, PodTemplate, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job and CronJob, JobSet
+v1alpha2, Argo's Rollout v1alpha1, LeaderWorkerSet v1 and DisaggregatedSet v1 (read at LWS's main branch, August 2026),
+AIBrix's StormService and RoleSet v1alpha1 (read at AIBrix's main branch, August 2026). LWS sets variables for each
+pod's group; AIBrix sets none that vLLM reads.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def read_cron_job(document: ManifestNode) -> None:
 
 
 def read_job_set(document: ManifestNode) -> None:
-    """Read a JobSet: one Job for each of its parts."""
+    """Read a JobSet: a Job for each of its replicated jobs."""
     for part in document.get("spec", "replicatedJobs").items():
         read_template(part.get("template"))
 
 
 def read_leader_worker_set(document: ManifestNode) -> None:
-    """Read a LeaderWorkerSet; without a leader's template its leader runs the workers'."""
+    """Read a LeaderWorkerSet; if it has no leader template, its leader uses the workers'."""
     template = document.get("spec", "leaderWorkerTemplate")
     size = template.get("size").count()
     group = {"LWS_GROUP_SIZE": str(1 if size is None else size), "LWS_LEADER_ADDRESS": None}
@@ -52,17 +52,17 @@ def read_leader_worker_set(document: ManifestNode) -> None:
 
 
 def read_disaggregated_set(document: ManifestNode) -> None:
-    """Read a DisaggregatedSet: one LeaderWorkerSet for each role."""
+    """Read a DisaggregatedSet: a LeaderWorkerSet for each role."""
     for role in document.get("spec", "roles").items():
         read_leader_worker_set(role)
 
 
 def read_storm_service(document: ManifestNode) -> None:
-    """Read AIBrix's StormService: a RoleSet's template."""
+    """Read AIBrix's StormService, which has the template of a RoleSet."""
     read_role_set(document.get("spec", "template"))
 
 
 def read_role_set(document: ManifestNode) -> None:
-    """Read AIBrix's RoleSet: one pod template for each role."""
+    """Read AIBrix's RoleSet: a pod template for each role."""
     for role in document.get("spec", "roles").items():
         read_pod(role.get("template", "spec"))

@@ -1,1 +1,1 @@
-"""What is known of a model: its configuration, its class in a release's registry, and where its files come from."""
+"""A model: its configuration, its class in a release's registry, and the sources of its files."""

@@ -1,8 +1,8 @@
-"""A model's `config.json` as vLLM reads it: with what its configuration class adds, and the language model's part.
+"""A model's `config.json` as vLLM sees it, with what its configuration class adds.
 
-Applies the defaults, aliases and formulas of configuration classes to one document, and the rows by which a release
-rewrites a configuration for a draft. Reads no files: the tables are passed in. Reading an attribute always gives a
-value, whatever the document contains.
+Applies the defaults, aliases and formulas of configuration classes to a document, finds the language model's
+configuration in it, and applies the rows by which a release rewrites a draft's configuration. Reads no files: the
+tables are passed in. Getting an attribute never fails, whatever the document contains.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from policy.intake.model.tables import ConfigClass, Tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-BARE: Final = ConfigClass("PreTrainedConfig", special=frozenset({"layer_types"}))
-TEXT_PARTS: Final = ("text_encoder", "decoder", "generator", "text_config")
+BASE_CLASS: Final = ConfigClass("PreTrainedConfig", special=frozenset({"layer_types"}))
+TEXT_FIELDS: Final = ("text_encoder", "decoder", "generator", "text_config")
 REWRITTEN: Final = frozenset({"model_type", "architectures", "layer_types", "part", "return"})
 UNSTATED: Final = object()
-SMALL: Final = frozenset({bool, int, float, type(None), type(UNSTATED)})
+CACHEABLE: Final = frozenset({bool, int, float, type(None), type(UNSTATED)})
 MAX_CACHED: Final = 128
 MAX_CACHED_ITEMS: Final = 256
 MAX_NESTED: Final = 4
-"""The maximum nesting of parts for a class's own `get_text_config`; no class needs more than two."""
+"""The maximum nesting of text configurations; no class needs more than two."""
 
 
 class Configuration:
-    """One `config.json`, or one part of it.
+    """A `config.json`, or a configuration nested in one.
 
-    `stated` is the document, with the attributes that the release renames under their new names. `model_type` is None
-    if it is not known; `kind` is the configuration class.
+    `stated` is the document, with renamed attributes under their new names. `model_type` is None if unknown; `kind` is
+    the configuration class.
     """
 
     __slots__ = ("_found", "_text", "_whole", "kind", "model_type", "stated", "tables")
@@ -42,7 +42,7 @@ class Configuration:
                 stated = {renamed: stated[name], **stated}
         self.tables = tables
         self.model_type = _model_type(stated, tables, model_type)
-        self.kind = tables.configs.get(self.model_type or "", BARE)
+        self.kind = tables.configs.get(self.model_type or "", BASE_CLASS)
         flattened = stated.get(self.kind.flattens) if self.kind.flattens is not None else None
         if isinstance(flattened, Mapping):
             stated = {**flattened, **{name: item for name, item in stated.items() if name != self.kind.flattens}}
@@ -52,19 +52,19 @@ class Configuration:
         self._whole = False
 
     def get(self, name: str) -> Any:
-        """An attribute of the configuration: stated, computed by its class, or its default; None if it has none."""
+        """The value of an attribute: stated, computed by the class, or the default; None if there is none."""
         kind = self.kind
         if name not in kind.special:
             return self.stated[name] if name in self.stated else kind.defaults.get(name)
         stored = kind.aliases.get(name, name)
-        found = self._computed(stored, kind.formulas[stored]) if stored in kind.formulas else self._raw(stored)
+        found = self._computed(stored, kind.formulas[stored]) if stored in kind.formulas else self._stored(stored)
         if isinstance(found, list) and "layer_types" in {name, stored} and self.tables.legacy_layer_types:
             legacy = self.tables.legacy_layer_types
             return [legacy.get(item, item) if isinstance(item, str) else item for item in found]
         return found
 
     def has(self, name: str) -> bool:
-        """Whether the attribute is present with a value of its own, which may be null."""
+        """Whether the configuration has the attribute; its value may be null."""
         kind = self.kind
         if name not in kind.special:
             return name in self.stated or name in kind.defaults
@@ -73,7 +73,7 @@ class Configuration:
         return stored in kind.formulas or any(known in self.stated or known in kind.defaults for known in names)
 
     def text(self) -> Configuration:
-        """The part that describes the language model; the configuration itself if it has no such part."""
+        """The language model's configuration, nested or the configuration itself."""
         if self._text is None and not self._whole:
             found = self
             for _ in range(MAX_NESTED):
@@ -88,12 +88,12 @@ class Configuration:
         return self if self._text is None else self._text
 
     def part(self, name: str) -> Configuration | None:
-        """A field that is itself a configuration; None if it is not."""
+        """The configuration nested in a field; None if there is none."""
         part = self.stated.get(name)
         return Configuration(part, self.tables, self.kind.parts.get(name)) if isinstance(part, Mapping) else None
 
     def at(self, path: str) -> Any:
-        """An attribute by its dotted path through parts; None if it is missing. `.class` is a part's class name."""
+        """The value at a dotted path through nested configurations; None if missing. `class` is the class's name."""
         name, dot, rest = path.partition(".")
         if dot:
             inner = self.part(name)
@@ -102,15 +102,15 @@ class Configuration:
 
     def _text_part(self) -> Configuration | None:
         kind = self.kind
-        for name in TEXT_PARTS if kind.text is None else (kind.text,):
+        for name in TEXT_FIELDS if kind.text is None else (kind.text,):
             part = self.stated.get(name)
             stated: Mapping[str, Any] = part if isinstance(part, Mapping) else {}
             if stated or kind.parts.get(name) is not None:
                 return Configuration(stated, self.tables, kind.parts.get(name))
         return None
 
-    def _raw(self, stored: str) -> Any:
-        """An attribute as stated, else its default, under any name that the class has for it."""
+    def _stored(self, stored: str) -> Any:
+        """The stated value of an attribute under any of its names, else its default."""
         kind = self.kind
         names = kind.spellings.get(stored)
         if names is None:
@@ -123,15 +123,15 @@ class Configuration:
 
     def _computed(self, stored: str, formula: Any) -> Any:
         if formula is None:
-            return self._raw(stored)
+            return self._stored(stored)
         values = tuple([self.stated.get(name, UNSTATED) for name in self.kind.inputs[stored]])
         types = tuple(map(type, values))
-        if not SMALL.issuperset(types):
-            return self._fresh(stored, formula)
+        if not CACHEABLE.issuperset(types):
+            return self._compute_once(stored, formula)
         known = self.tables.computed
         key = (id(self.kind), stored, values, types)
         if key not in known:
-            found = self._fresh(stored, formula)
+            found = self._compute_once(stored, formula)
             if isinstance(found, list) and len(found) > MAX_CACHED_ITEMS:
                 return found
             if len(known) >= MAX_CACHED:
@@ -139,18 +139,18 @@ class Configuration:
             known[key] = found
         return known[key]
 
-    def _fresh(self, stored: str, formula: Any) -> Any:
-        """The result of a formula, computed once per document: some are slow and several facts need them."""
+    def _compute_once(self, stored: str, formula: Any) -> Any:
+        """The result of a formula, computed once per document, because some are slow and several facts need them."""
         if stored not in self._found:
             try:
-                self._found[stored] = compute(formula, self._raw, self.stated, self.tables.legacy_layer_types)
+                self._found[stored] = compute(formula, self._stored, self.stated, self.tables.legacy_layer_types)
             except Incomputable:
-                self._found[stored] = self._raw(stored)
+                self._found[stored] = self._stored(stored)
         return self._found[stored]
 
 
-def overridden(rows: Iterable[Mapping[str, Any]], key: Callable[[str], Any]) -> dict[str, Any]:
-    """The values that rows of the tables write, each row over those before it: the last value of each name."""
+def evaluate_rows(rows: Iterable[Mapping[str, Any]], key: Callable[[str], Any]) -> dict[str, Any]:
+    """The values that rows of the tables set; a later row sees and replaces the values of earlier ones."""
     written: dict[str, Any] = {}
 
     def known(name: str) -> Any:
@@ -162,7 +162,7 @@ def overridden(rows: Iterable[Mapping[str, Any]], key: Callable[[str], Any]) -> 
 
 
 def as_draft(configuration: Configuration, architectures: list[str]) -> tuple[Configuration, list[str]]:
-    """A configuration and its architectures as `SpeculativeConfig.hf_config_override` rewrites them for a draft."""
+    """A draft's configuration and architectures as `SpeculativeConfig.hf_config_override` rewrites them."""
     known: dict[str, Any] = {
         "initial_architecture": architectures[0] if architectures else None,
         "transformers_mtp_overrides": None,
@@ -185,13 +185,13 @@ def as_draft(configuration: Configuration, architectures: list[str]) -> tuple[Co
 
 
 def architectures_stated(configuration: Configuration) -> list[str]:
-    """The architectures that a document names, without values that are not texts."""
+    """The architectures that a document lists, without values that are not strings."""
     named = configuration.stated.get("architectures")
     return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
 
 
 def _written(row: Mapping[str, Any], key: Callable[[str], Any]) -> dict[str, Any]:
-    """The values that one row writes; none if its test is false or a formula cannot be computed."""
+    """The values that a row sets; empty if its condition is false or a formula cannot be computed."""
     try:
         if not compute(row.get("when", True), key):
             return {}
@@ -205,7 +205,7 @@ def _keys(known: Mapping[str, Any], configuration: Configuration) -> Callable[[s
 
 
 def _rewritten(configuration: Configuration, written: Mapping[str, Any]) -> Configuration:
-    """A configuration of the same class with another model type or other layer types."""
+    """The configuration with the written model type and layer types, and the same class."""
     changed = {name: written[name] for name in ("model_type", "layer_types") if name in written}
     if not changed or all(configuration.at(name) == item for name, item in changed.items()):
         return configuration
@@ -216,7 +216,7 @@ def _rewritten(configuration: Configuration, written: Mapping[str, Any]) -> Conf
 
 
 def _model_type(stated: Mapping[str, Any], tables: Tables, model_type: str | None) -> str | None:
-    """The model type that a document states, or else the one expected at its place."""
+    """The model type that a document states, else the expected one, else one that follows from its fields."""
     found = stated.get("model_type")
     if isinstance(found, str) and (model_type is None or found in tables.configs):
         return found

@@ -1,6 +1,6 @@
-"""Read a model's files from a local folder, for the command line only. No request over HTTP may call this.
+"""Read a model's files from a local folder, for the command line only; no HTTP request may cause this.
 
-Reads one file within bounds, and a `config.json` as transformers writes it. The hub's client uses both for its cache.
+Also reads a single file within limits, and a `config.json` as transformers writes it; the hub's client uses both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_BYTES: Final = 1 << 20
 
 
 class FileInvalid(PolicyError):
-    """One file cannot be used; the message continues a sentence that begins with the file's name."""
+    """A file cannot be used; the message completes a sentence that begins with the file's name."""
 
 
 class TooLarge(FileInvalid):
@@ -30,7 +30,7 @@ class TooLarge(FileInvalid):
 
 
 class FolderInvalid(PolicyError):
-    """A folder without a usable model; ``faults`` holds every reason."""
+    """A folder has no usable model; ``faults`` has every reason."""
 
     def __init__(self, faults: list[str]) -> None:
         self.faults = tuple(faults)
@@ -38,12 +38,12 @@ class FolderInvalid(PolicyError):
 
 
 def read_folder(path: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The `config.json` of a model's folder, and the texts of those ``COMPANIONS`` that exist, by name.
+    """The `config.json` in a model's folder, and the texts of the ``COMPANIONS`` that exist, by name.
 
-    Links are followed.
+    Symbolic links are followed.
 
     Raises:
-        FolderInvalid: there is no such folder, no `config.json` in it, or a file that is too large or cannot be read.
+        FolderInvalid: the folder or its `config.json` does not exist, or a file is too large or cannot be read.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -85,15 +85,15 @@ def read_file(path: Path) -> bytes:
     except OSError as error:
         raise FileInvalid(f"cannot be read: {error.strerror or error}") from error
     if len(raw) > MAX_BYTES:
-        raise TooLarge(f"has more than {MAX_BYTES} bytes, the limit")
+        raise TooLarge(f"has more than {MAX_BYTES} bytes, which is the limit")
     return raw
 
 
 def read_config(raw: bytes) -> dict[str, Any]:
-    """The object in the text of a `config.json`.
+    """Parse a `config.json`.
 
-    Configurations of some models contain `Infinity`, `-Infinity` or `NaN`, which Python writes and JSON does not allow.
-    They are read as null: no fact follows from such a number, and the rest of the file is usable.
+    Some models' configurations contain `Infinity`, `-Infinity` or `NaN`, which Python writes although JSON does not
+    allow them. They are read as null: no fact depends on such a number, and the rest of the file is usable.
 
     Raises:
         FileInvalid: it is empty, not JSON, nested too deeply, or not an object.

@@ -1,8 +1,8 @@
-"""A model's `config.json` from the hub, if an operator has enabled it; otherwise this module is not even imported.
+"""A model's `config.json` from the hub, if an operator has enabled that; otherwise this module is not even imported.
 
-Bounds the number and the time of requests to the hub: one fetch of a model at a time, a few models at once, none longer
-than the time limit, and a short cache of the results, refusals included. `hub_client` does the fetch, through
-huggingface_hub and its cache.
+Limits the requests to the hub: one fetch per model at a time, a few models concurrently, none longer than the time
+limit; results are cached for a short time, including errors. `hub_client` does the fetch, through huggingface_hub and
+its cache.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from policy.messages import listed, quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policy.intake.model.hub_errors import Outcome, Question
+    from policy.intake.model.hub_errors import HubQuery, Outcome
 
 ENDPOINT: Final = "https://huggingface.co"
 MAIN: Final = "main"
 MAX_NAME: Final = 200
-# huggingface_hub makes paths of a revision: one with `..`, or that begins with `/`, would be outside its cache.
+# huggingface_hub uses a revision as a path: one with `..` or a leading `/` would be outside its cache.
 REVISION: Final = re.compile(r"(?!.*(?:\.\.|//))[A-Za-z0-9_](?:[A-Za-z0-9_./+-]{0,198}[A-Za-z0-9_+-])?", re.ASCII)
 TRUE: Final = {"1", "ON", "YES", "TRUE"}
 
-CACHED: Final = 300.0  # seconds that a result from the hub is cached
-CACHED_SHORT: Final = 15.0  # seconds that a refusal, or a result from huggingface_hub's cache, is cached
+RESULT_SECONDS: Final = 300.0  # how long a result from the hub is cached
+ERROR_SECONDS: Final = 15.0  # how long an error, or a result from huggingface_hub's cache, is cached
 MAX_CACHED_BYTES: Final = 16 << 20  # bytes of all cached results
-MIN_SIZE: Final = 1 << 10  # minimum bytes counted for a result, which bounds their number too
+MIN_SIZE: Final = 1 << 10  # minimum bytes counted for a result, which also bounds their number
 
 
 class Hub:
@@ -57,47 +57,47 @@ class Hub:
         endpoint: str | None = None,
         offline: bool | None = None,
         cache: str | None = None,
-        at_once: int = 4,
+        max_fetches: int = 4,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``timeout`` is the time limit of one call in seconds; ``at_once`` the maximum of concurrent fetches.
+        """``timeout`` is the time limit of one call in seconds; ``max_fetches`` limits concurrent fetches.
 
         Values that are not given are read from the environment now, by huggingface_hub's names: `HF_ENDPOINT`,
-        `HF_HUB_OFFLINE`, and at its import `HF_HOME` and `HF_HUB_CACHE`. `HF_TOKEN` is read at each fetch. ``clock`` is
-        for the cache only.
+        `HF_HUB_OFFLINE`, and at its import `HF_HOME` and `HF_HUB_CACHE`. `HF_TOKEN` is read at each fetch. Only the
+        cache uses ``clock``.
 
         Raises:
             HubMisconfigured: the endpoint is not an HTTP address.
         """
         self.source = ModelSource(_endpoint(endpoint), _offline() if offline is None else offline, cache)
         self.timeout = timeout
-        self._slots = BoundedSemaphore(at_once)
+        self._slots = BoundedSemaphore(max_fetches)
         self._lock = Lock()
-        self._running: dict[Question, Future[Outcome]] = {}
-        self._known: TLRUCache[Question, Outcome] = TLRUCache(MAX_CACHED_BYTES, _until, clock, getsizeof=_size)
+        self._running: dict[HubQuery, Future[Outcome]] = {}
+        self._known: TLRUCache[HubQuery, Outcome] = TLRUCache(MAX_CACHED_BYTES, _until, clock, getsizeof=_size)
 
-    def config(self, name: str, revision: str | None = None, also: Sequence[str] = ()) -> ModelFiles:
-        """A model's `config.json`, and those of the ``COMPANIONS`` in ``also`` that it has.
+    def config(self, name: str, revision: str | None = None, companions: Sequence[str] = ()) -> ModelFiles:
+        """A model's `config.json`, and the files among ``companions`` that it has.
 
         Returns within the time limit.
 
         Raises:
-            HubFailed: one of its subclasses, which says why there is no configuration.
-            ValueError: ``also`` names another file.
+            HubFailed: there is no configuration; the subclass says why.
+            ValueError: ``companions`` has a name that is not in ``COMPANIONS``.
         """
-        if not set(also) <= set(COMPANIONS):
-            raise ValueError(f"of a model's files only {listed(COMPANIONS)} are read beside its configuration")
+        if not set(companions) <= set(COMPANIONS):
+            raise ValueError(f"expected companions from {listed(COMPANIONS)}, got {listed(companions)}")
         _check(name, revision)
         deadline = time.monotonic() + self.timeout
-        question = (name, MAIN if revision is None else revision, tuple(dict.fromkeys(also)))
-        outcome = self._outcome(question, deadline)
+        query = (name, MAIN if revision is None else revision, tuple(dict.fromkeys(companions)))
+        outcome = self._outcome(query, deadline)
         if isinstance(outcome, ModelFiles):
             return outcome
-        # A new one each time: an exception that is raised again collects the tracebacks of all callers.
+        # A new exception each time: raising the same one again would accumulate the tracebacks of all callers.
         raise type(outcome)(*outcome.args)
 
-    def kept(self, name: str) -> ModelFiles | None:
-        """The cached files of a model's main branch, with all companions; ``None`` if there are none.
+    def cached_files(self, name: str) -> ModelFiles | None:
+        """The cached files of a model's main branch, with all companions; ``None`` if they are not cached.
 
         Never waits for the hub.
         """
@@ -105,64 +105,64 @@ class Hub:
             known = self._known.get((name, MAIN, COMPANIONS))
         return known if isinstance(known, ModelFiles) else None
 
-    def _outcome(self, question: Question, deadline: float) -> Outcome:
+    def _outcome(self, query: HubQuery, deadline: float) -> Outcome:
         with self._lock:
-            known = self._known.get(question)
+            known = self._known.get(query)
             if known is not None:
                 return known
-            running = self._running.get(question)
+            running = self._running.get(query)
             is_first = running is None
             if running is None:
-                running = self._running[question] = Future()
+                running = self._running[query] = Future()
         if is_first:
-            self._start(question, running, deadline)
+            self._start(query, running, deadline)
         try:
             return running.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            return self._timed_out(question)
+            return self._timed_out(query)
 
-    def _start(self, question: Question, running: Future[Outcome], deadline: float) -> None:
+    def _start(self, query: HubQuery, running: Future[Outcome], deadline: float) -> None:
         if self._slots.acquire(timeout=self.timeout):
-            # Not from a pool: the process would wait for its threads at exit, and resolving the hub's name can take
+            # Not from a pool: at exit the process would wait for its threads, and resolving the hub's name can take
             # minutes.
-            Thread(target=self._fetch, args=(question, running, deadline), name="hub", daemon=True).start()
+            Thread(target=self._fetch, args=(query, running, deadline), name="hub", daemon=True).start()
             return
         busy = (
-            f"the hub was not asked for {quoted(question[0])}: too many models are being fetched; try again, "
+            f"the hub was not asked for {quoted(query[0])}: too many models are being fetched; try again, "
             "or give its `config.json`"
         )
-        self._settle(question, running, HubBusy(busy))
+        self._settle(query, running, HubBusy(busy))
 
-    def _fetch(self, question: Question, running: Future[Outcome], deadline: float) -> None:
+    def _fetch(self, query: HubQuery, running: Future[Outcome], deadline: float) -> None:
         # huggingface_hub is imported only when the hub is used
-        from policy.intake.model.hub_client import fetched  # noqa: PLC0415  # see above
+        from policy.intake.model.hub_client import fetch  # noqa: PLC0415  # see above
 
-        outcome: Outcome = HubUnreachable(f"the fetch of {quoted(question[0])} from {self.source} failed")
+        outcome: Outcome = HubUnreachable(f"the fetch of {quoted(query[0])} from {self.source} failed")
         try:
-            outcome = fetched(self.source, question, deadline)
+            outcome = fetch(self.source, query, deadline)
         finally:  # INVARIANT: every waiting caller gets a result, and the next fetch may start
             self._slots.release()
-            self._settle(question, running, outcome)
+            self._settle(query, running, outcome)
 
-    def _settle(self, question: Question, running: Future[Outcome], outcome: Outcome) -> None:
+    def _settle(self, query: HubQuery, running: Future[Outcome], outcome: Outcome) -> None:
         with self._lock:
-            del self._running[question]
+            del self._running[query]
             if not isinstance(outcome, HubBusy):
-                self._known[question] = outcome
+                self._known[query] = outcome
         running.set_result(outcome)
 
-    def _timed_out(self, question: Question) -> Outcome:
+    def _timed_out(self, query: HubQuery) -> Outcome:
         # huggingface_hub is imported only when the hub is used
         from policy.intake.model.hub_client import cached  # noqa: PLC0415  # see above
 
-        return cached(self.source, question) or HubTimeout(
-            f"{self.source} did not answer for {quoted(question[0])} within the time limit; try again later, "
+        return cached(self.source, query) or HubTimeout(
+            f"{self.source} did not answer for {quoted(query[0])} within the time limit; try again later, "
             "or give its `config.json`"
         )
 
 
-def _until(_: Question, outcome: Outcome, now: float) -> float:
-    return now + (CACHED if isinstance(outcome, ModelFiles) and not outcome.cached else CACHED_SHORT)
+def _until(_: HubQuery, outcome: Outcome, now: float) -> float:
+    return now + (RESULT_SECONDS if isinstance(outcome, ModelFiles) and not outcome.cached else ERROR_SECONDS)
 
 
 def _size(outcome: Outcome) -> int:

@@ -1,9 +1,9 @@
-"""Fetch one model's files through huggingface_hub: its cache and its file route, within bounds of size and time.
+"""Fetch a model's files through huggingface_hub and its cache, within limits of size and time.
 
-All calls of huggingface_hub are here, and it is imported with this module. Its own time limits are per read, and its
-retries sleep as long as a server says, so the client that it gets from here ends a request at the deadline and turns
-a response that it would retry into an error. No exception of huggingface_hub leaves this module: its text may quote a
-header, and with it a token.
+The only module that uses huggingface_hub, except for checking names. Its own time limits are per read, and its retries
+sleep as long as a server demands, so we give it a client that ends a request at the deadline and raises an error for a
+response that it would retry. No exception of huggingface_hub leaves this module, because its text may quote a header
+and so a token.
 """
 
 from __future__ import annotations
@@ -46,38 +46,38 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.intake.model.hub_errors import ModelSource, Outcome, Question
+    from policy.intake.model.hub_errors import HubQuery, ModelSource, Outcome
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
 RETRYABLE: Final = {408, 429, 500, 502, 503, 504}
-# huggingface_hub uses these headers as file names without a check: with `..` or `/`, a hub could make it write or read
-# any file of the service. It removes any `W` and `/` before an ETag, and the quotes.
+# huggingface_hub uses these headers as file names without checking them: with `..` or `/`, a hub could make it read or
+# write any file of the service. It strips `W` and `/` before an ETag, and the quotes.
 ETAG: Final = re.compile(r'(?:W/)?"?(?!W*\.)(?!.*\.\.)[!#-.0-[\]-~]{1,200}"?', re.ASCII)
 COMMIT: Final = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 FILE_NAMES: Final = {"etag": ETAG, "x-linked-etag": ETAG, "x-repo-commit": COMMIT}
 INSTEAD: Final = "or give its `config.json`"
 
 
-def fetched(source: ModelSource, question: Question, deadline: float) -> Outcome:
-    """The hub's result before ``deadline`` (monotonic), or the cached one if the hub cannot or must not be used."""
+def fetch(source: ModelSource, query: HubQuery, deadline: float) -> Outcome:
+    """The hub's result before ``deadline`` (monotonic), or the cached one if the hub is unreachable or offline."""
     if source.offline:
-        name = quoted(question[0])
-        return cached(source, question) or HubOffline(
-            f"the hub is not asked (`HF_HUB_OFFLINE`), and its cache does not have {name}; give its `config.json`"
+        name = quoted(query[0])
+        return cached(source, query) or HubOffline(
+            f"the hub is offline (`HF_HUB_OFFLINE`), and its cache does not have {name}; give its `config.json`"
         )
     try:
         with _until(deadline):
-            return _Fetch(source, question).files()
+            return _Fetch(source, query).files()
     except (HubTimeout, HubUnreachable) as error:
-        return cached(source, question) or error
+        return cached(source, query) or error
     except HubFailed as error:
         return error
 
 
-def cached(source: ModelSource, question: Question) -> Outcome | None:
-    """The cached files of a model, without a request to the hub; None if its configuration is not cached."""
-    name, revision, also = question
-    found = {file: _known(source, name, file, revision) for file in (CONFIG, *also)}
+def cached(source: ModelSource, query: HubQuery) -> Outcome | None:
+    """The cached files of a model, without any request; None if its configuration is not cached."""
+    name, revision, companions = query
+    found = {file: _known(source, name, file, revision) for file in (CONFIG, *companions)}
     paths = {file: Path(path) for file, path in found.items() if isinstance(path, str)}
     if CONFIG not in paths:
         return None
@@ -90,20 +90,20 @@ def cached(source: ModelSource, question: Question) -> Outcome | None:
 class _Fetch:
     """The fetch of one model."""
 
-    def __init__(self, source: ModelSource, question: Question) -> None:
+    def __init__(self, source: ModelSource, query: HubQuery) -> None:
         self.source = source
-        self.name, self.revision, self.also = question
+        self.name, self.revision, self.companions = query
         self.shown = quoted(self.name)
         self.token: str | None = None
 
     def files(self) -> ModelFiles:
-        """Raises HubFailed."""
+        """Fetch the files. Raises HubFailed."""
         path = self._download(CONFIG, self.revision)
         if path is None:
             raise HubNotFound(f"{self.shown} on {self.source} has no `{CONFIG}`; check the name, {INSTEAD}")
         paths = {CONFIG: path}
         commit = path.parent.name  # the same commit for all files, even if the branch changes meanwhile
-        for file in self.also:
+        for file in self.companions:
             known = _known(self.source, self.name, file, commit)
             other = self._download(file, commit) if known is None else Path(known) if isinstance(known, str) else None
             if other is not None:
@@ -111,7 +111,7 @@ class _Fetch:
         return _read(self.name, paths)
 
     def _download(self, file: str, revision: str) -> Path | None:
-        """The cached path of a file after a request to the hub; None if the repository does not have it."""
+        """Download a file and return its path in the cache; None if the repository does not have it."""
         try:
             self.token = _token()
             return Path(
@@ -149,7 +149,7 @@ class _Fetch:
     def _refusal(self, error: HfHubHTTPError | LocalEntryNotFoundError) -> HubFailed:
         reason = error if isinstance(error, HfHubHTTPError) else error.__cause__
         if isinstance(reason, FileMetadataError):
-            return HubUnreachable(f"{self.source} does not answer as a hub does; check `HF_ENDPOINT`, {INSTEAD}")
+            return HubUnreachable(f"{self.source} does not answer like a hub; check `HF_ENDPOINT`, {INSTEAD}")
         status = reason.response.status_code if isinstance(reason, HfHubHTTPError) else None
         if isinstance(reason, GatedRepoError):
             other = (
@@ -189,10 +189,10 @@ def _token() -> str | None:
 
 
 def _known(source: ModelSource, name: str, file: str, revision: str) -> Any:
-    """A file's path in the cache; None if it is unknown, another value if the repository is known not to have it."""
+    """A file's path in the cache; None if unknown, another value if the repository is known not to have it."""
     try:
         return try_to_load_from_cache(name, file, cache_dir=source.cache, revision=revision)
-    except (OSError, UnicodeDecodeError):  # a broken cache counts as empty
+    except (OSError, UnicodeDecodeError):  # a corrupt cache counts as empty
         return None
 
 
@@ -221,30 +221,30 @@ def _read(name: str, paths: dict[str, Path], unknown: tuple[str, ...] = (), *, w
     return ModelFiles(config, texts, paths[CONFIG].parent.name, unknown, not was_asked, size)
 
 
-class _Now(threading.local):
-    """The deadline of this thread's fetch; None outside a fetch."""
+class _Deadline(threading.local):
+    """The deadline of the current thread's fetch; None outside a fetch."""
 
     deadline: float | None = None
 
-    def left(self) -> float:
-        """The seconds that are left. Raises HubTimeout."""
+    def remaining(self) -> float:
+        """The remaining seconds. Raises HubTimeout."""
         assert self.deadline is not None  # INVARIANT: only called in a fetch
-        left = self.deadline - time.monotonic()
-        if left <= 0:
+        seconds = self.deadline - time.monotonic()
+        if seconds <= 0:
             raise _timed_out()
-        return left
+        return seconds
 
 
-_now: Final = _Now()
+_current: Final = _Deadline()
 
 
 @contextmanager
 def _until(deadline: float) -> Iterator[None]:
-    _now.deadline = deadline
+    _current.deadline = deadline
     try:
         yield
     finally:
-        _now.deadline = None
+        _current.deadline = None
 
 
 def _timed_out() -> HubTimeout:
@@ -255,10 +255,10 @@ class _Client(httpx.Client):
     """huggingface_hub's client, with a time limit for every request and a size limit for every body."""
 
     def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Raises HubTimeout, HubUnreachable, HubTooLarge."""
-        if _now.deadline is None:
+        """Send a request. Raises HubTimeout, HubUnreachable, HubTooLarge."""
+        if _current.deadline is None:
             return super().send(request, **options)
-        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), _now.left())
+        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), _current.remaining())
         request.headers["accept-encoding"] = "identity"  # a compressed body could be a thousand times as large
         with _translated_errors():
             response = super().send(request, **options)
@@ -267,7 +267,7 @@ class _Client(httpx.Client):
         except HubFailed:
             response.close()
             raise
-        # A file in Xet storage would be fetched by another client, without these bounds; without the header it is
+        # Another client, without these limits, would fetch a file from Xet storage; without this header the file is
         # fetched like any other.
         response.headers.pop("x-xet-hash", None)
         if isinstance(response.stream, httpx.SyncByteStream) and not response.is_stream_consumed:
@@ -276,7 +276,7 @@ class _Client(httpx.Client):
 
 
 class _Body(httpx.SyncByteStream):
-    """A body that is read within the limits of size and time."""
+    """A response body that is read within the limits of size and time."""
 
     def __init__(self, stream: httpx.SyncByteStream) -> None:
         self.stream = stream
@@ -288,7 +288,7 @@ class _Body(httpx.SyncByteStream):
                 size += len(part)
                 if size > MAX_BYTES:
                     raise _too_large()
-                _now.left()
+                _current.remaining()
                 yield part
 
     def close(self) -> None:
@@ -315,24 +315,28 @@ def _check(response: httpx.Response) -> None:
         if any(not legal.fullmatch(value) for value in response.headers.get_list(name)):
             raise HubUnreachable(f"the hub sends an invalid `{name}` header; check `HF_ENDPOINT`, {INSTEAD}")
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise HubUnreachable(f"the hub compresses files although it is asked not to; check `HF_ENDPOINT`, {INSTEAD}")
+        raise HubUnreachable(
+            f"the hub compresses files although the request forbids it; check `HF_ENDPOINT`, {INSTEAD}"
+        )
     length = response.headers.get("x-linked-size") or response.headers.get("content-length") or ""
     if length.isdecimal() and int(length[:20]) > MAX_BYTES:
         raise _too_large()
 
 
 def _too_large() -> HubTooLarge:
-    return HubTooLarge(f"the hub's file has more than {MAX_BYTES} bytes, the limit; give the model's `config.json`")
+    return HubTooLarge(
+        f"the hub's file has more than {MAX_BYTES} bytes, which is the limit; give the model's `config.json`"
+    )
 
 
 def _client() -> httpx.Client:
-    # As huggingface_hub makes its own; each request sets its time limit.
+    # Like huggingface_hub's default client; each request sets its own time limit.
     return _Client(follow_redirects=True, timeout=None)
 
 
 set_client_factory(_client)
-# Otherwise the first fetch requests a list of programs to report from huggingface_hub's default address, whatever hub
-# this is.
+# Otherwise the first fetch requests a list of programs to report from huggingface_hub's default address, whichever hub
+# is configured.
 constants.HF_HUB_DISABLE_TELEMETRY = True
-# It has a handler of its own for standard error, beside the service's, with another format.
+# It adds a handler for standard error with a different format from the service's.
 logging.getLogger("huggingface_hub").handlers.clear()

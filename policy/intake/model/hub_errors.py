@@ -1,4 +1,4 @@
-"""What a fetch from the hub returns and how it fails; imports nothing from huggingface_hub."""
+"""The results and errors of a fetch from the hub; imports nothing from huggingface_hub."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from policy.errors import PolicyError
 
 
 class ModelFiles(Struct, frozen=True):
-    """A model's files on the hub. All callers share the object, so it must not be changed.
+    """A model's files on the hub. All callers share the object, so it must not be modified.
 
-    ``files`` has the texts of the requested companions that exist, by name. ``unknown`` names those that may or may not
-    exist, because the cache has no record of them. ``commit`` is the revision that all files belong to. ``cached`` says
-    that the files are from the cache, because the hub was not asked or did not answer. ``size`` is the number of bytes
-    read.
+    ``files`` has the texts of the requested companions that exist, by name. ``unknown`` names those of which the cache
+    has no record. ``commit`` is the revision of all files. ``cached``: whether the files are from the cache, because
+    the hub was not asked or did not answer. ``size`` is the number of bytes read.
     """
 
     config: dict[str, Any]
@@ -28,11 +27,11 @@ class ModelFiles(Struct, frozen=True):
 
 
 class HubFailed(PolicyError):
-    """The hub gives no usable `config.json`. The message says why and what to do, and never contains a token."""
+    """The hub has no usable `config.json`. The message says why and what to do, and never contains a token."""
 
 
 class HubNameInvalid(HubFailed):
-    """The name of the repository, or of its revision, is invalid."""
+    """The repository name or the revision is invalid."""
 
 
 class HubNotFound(HubFailed):
@@ -40,7 +39,7 @@ class HubNotFound(HubFailed):
 
 
 class HubDenied(HubFailed):
-    """The hub denies access to the repository: a token is needed, or the token's account has no access."""
+    """The hub denies access: it needs a token, or the token's account has no access."""
 
 
 class HubOffline(HubFailed):
@@ -56,7 +55,7 @@ class HubTimeout(HubFailed):
 
 
 class HubBusy(HubFailed):
-    """As many models as allowed are being fetched already, and none finished in time."""
+    """Too many models are being fetched, and no fetch finished in time."""
 
 
 class HubTooLarge(HubFailed):
@@ -71,15 +70,15 @@ class HubMisconfigured(PolicyError):
     """The hub's address is invalid."""
 
 
-Question: TypeAlias = tuple[str, str, tuple[str, ...]]
-"""A repository's name, a revision, and the names of the companions that are wanted."""
+HubQuery: TypeAlias = tuple[str, str, tuple[str, ...]]
+"""A repository's name, a revision, and the names of the requested companions."""
 Outcome: TypeAlias = "ModelFiles | HubFailed"
 
 
 class ModelSource(Struct, frozen=True):
-    """The hub that is used.
+    """The hub from which models are fetched.
 
-    ``endpoint`` has no slash at its end. ``cache`` is the cache's folder; ``None`` is the default of huggingface_hub.
+    ``endpoint`` has no trailing slash. ``cache`` is the cache folder; ``None`` means huggingface_hub's default.
     """
 
     endpoint: str
@@ -87,6 +86,6 @@ class ModelSource(Struct, frozen=True):
     cache: str | None = None
 
     def __str__(self) -> str:
-        """The hub as messages name it: without a user and a password in its address."""
+        """The hub's address without user and password, for messages."""
         parts = urlsplit(self.endpoint)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -1,7 +1,7 @@
-"""How a model pools: from Sentence Transformers' files beside its configuration, and ``--pooler-config``.
+"""A model's pooling, from the Sentence Transformers files beside its configuration and from ``--pooler-config``.
 
-Reads ``modules.json`` and the pooling module's own ``config.json`` as vLLM does (``get_pooling_config``). Not here: the
-defaults of an architecture's class, which are in the model tables.
+Reads ``modules.json`` and the pooling module's ``config.json`` as vLLM does (``get_pooling_config``). Not here: the
+defaults of the model's class, which are in the model tables.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 MODULES: Final = "modules.json"
 POOLING: Final = "sentence_transformers.models.Pooling"
 POOLINGS: Final = frozenset({POOLING, "sentence_transformers.sentence_transformer.modules.pooling.Pooling"})
-"""Sentence Transformers' names of its pooling module from 0.30 on; before there was one name."""
+"""The types of pooling modules that vLLM recognizes from 0.30 on; earlier releases recognize only ``POOLING``."""
 SEQUENCE: Final = frozenset({"CLS", "LAST", "MEAN"})
 TOKENS: Final = frozenset({"ALL", "STEP"})
 
 
 class PoolingUnreadable(PolicyError):
-    """A file beside a model's configuration is not JSON; ``path`` is its name among the files."""
+    """A file beside a model's configuration is not valid JSON; ``path`` is its key in the files."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class PoolingUnreadable(PolicyError):
 
 
 class Pooling(Struct, frozen=True):
-    """Whether a model's files have a pooling module, and how sequences and tokens are pooled if that is stated."""
+    """Whether a model has a pooling module, and its pooling types for sequences and tokens, if stated."""
 
     pools: bool = False
     sequence: str | None = None
@@ -43,10 +43,10 @@ class Pooling(Struct, frozen=True):
 
 
 def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, series: tuple[int, int]) -> Pooling:
-    """How the model ``name`` pools; the command line wins over the files.
+    """The pooling of the model ``name``; the command line takes precedence over the files.
 
     Raises:
-        PoolingUnreadable: a file is not JSON.
+        PoolingUnreadable: a file is not valid JSON.
     """
     module = _pooling_module(_read(f"{name}/{MODULES}", files), series)
     found = {} if module is None else _types(_read(f"{name}/{module.get('path')}/config.json", files), series)
@@ -65,15 +65,13 @@ def _read(path: str, files: Mapping[str, str]) -> Any:
 
 
 def _pooling_module(listed: Any, series: tuple[int, int]) -> Mapping[str, Any] | None:
-    names = (
-        tuple(POOLINGS) if series >= (0, 30) else (POOLING,)
-    )  # a tuple: the value that is searched for may be unhashable
+    names = tuple(POOLINGS) if series >= (0, 30) else (POOLING,)  # a tuple, because the module's type may be unhashable
     modules = listed if isinstance(listed, list) else []
     return next((module for module in modules if isinstance(module, dict) and module.get("type") in names), None)
 
 
 def _types(config: Any, series: tuple[int, int]) -> dict[str, str]:
-    """The module's pooling mode: the last true field names it, or, from 0.30 on, the text of ``pooling_mode``."""
+    """The pooling mode of a module: its last true field, or, from 0.30 on, its ``pooling_mode``."""
     found: dict[str, str] = {}
     for key, value in (config if isinstance(config, dict) else {}).items():
         if series >= (0, 30) and key == "pooling_mode" and isinstance(value, str):

@@ -1,7 +1,7 @@
-"""The registry class that a vLLM release uses for a model, and the facts that follow from the class.
+"""The model class that a vLLM release selects, and the facts that follow from it.
 
 Follows `_ModelRegistry.inspect_model_cls` and `ModelConfig._get_runner_type` step by step; they are the same in 0.20 to
-0.33 except where noted. Pure; raises Unsupported with vLLM's own reason.
+0.33 except where noted. Raises Unsupported with vLLM's own reason.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
     from policy.intake.model.tables import Model, Tables
 
-FILE: Final = "file "
+FILE_PREFIX: Final = "file "
 MAX_TRIED: Final = 64
-"""The maximum number of a document's architectures that are tried; no model has more than a few."""
+"""The most architectures of a document that are tried; no model has more than a few."""
 MAX_SHOWN: Final = 8
 """The maximum number of architectures in a message."""
 BACKEND: Final = "transformers"
-POOLED: Final = {"embed": "EmbeddingModel", "classify": "ForSequenceClassification"}
-"""Conversion → the suffix of the Transformers backend's class for it; every other one is for text generation."""
+POOLING_SUFFIXES: Final = {"embed": "EmbeddingModel", "classify": "ForSequenceClassification"}
+"""The suffix of the Transformers backend's class for each conversion; the class for any other is `ForCausalLM`."""
 
 
 class Unsupported(Exception):
-    """An architecture that the release refuses."""
+    """The release does not support the architecture."""
 
 
 class ResolvedModel(Struct, frozen=True):
-    """The result of choosing the class. `architecture` is the name that vLLM reports as the one it used."""
+    """The selected class of a model. `architecture` is the name that vLLM reports as the one it used."""
 
     architecture: str
     model: Model
@@ -44,7 +44,7 @@ class ResolvedModel(Struct, frozen=True):
 
 
 class ModelQuery(Struct, frozen=True):
-    """The options and repository properties that affect the choice of the class."""
+    """The options and repository properties that affect which class is selected."""
 
     runner: str = "auto"
     convert: str = "auto"
@@ -53,22 +53,22 @@ class ModelQuery(Struct, frozen=True):
     platform: str = "cuda"
 
 
-BY_DEFAULT: Final = ModelQuery()
+DEFAULT_QUERY: Final = ModelQuery()
 
 
-def resolved(
-    tables: Tables, configuration: Configuration, architectures: Sequence[str], query: ModelQuery = BY_DEFAULT
+def select_class(
+    tables: Tables, configuration: Configuration, architectures: Sequence[str], query: ModelQuery = DEFAULT_QUERY
 ) -> ResolvedModel:
-    """The class for a model, its runner type and conversion. Raises Unsupported.
+    """Select a model's class, runner type and conversion. Raises Unsupported.
 
-    If the first architecture is registered and has a runner of its own, it alone decides, and its result is cached.
+    If the first architecture is registered and has its own runner, it alone decides, and the result is cached.
     """
     if not architectures:
         raise Unsupported("No model architectures are specified")
     key = (architectures[0], query)
     known = tables.resolutions.get(key)
     if known is None:
-        known = _ClassResolution(tables, configuration, tuple(architectures[:MAX_TRIED]), query).resolved()
+        known = _ClassSelection(tables, configuration, tuple(architectures[:MAX_TRIED]), query).select()
         if _first_decides(tables, architectures[0], query):
             tables.resolutions[key] = known
     result: ResolvedModel = known
@@ -76,7 +76,7 @@ def resolved(
 
 
 def _first_decides(tables: Tables, architecture: str, query: ModelQuery) -> bool:
-    """Whether the first architecture alone decides; there are few enough such queries to cache all results."""
+    """Whether the first architecture alone decides; there are few enough such queries to cache every result."""
     model = tables.models.get(architecture)
     options = (query.runner, query.convert, query.model_impl)
     return (
@@ -88,12 +88,12 @@ def _first_decides(tables: Tables, architecture: str, query: ModelQuery) -> bool
 
 
 def is_moe(configuration: Configuration) -> bool:
-    """Whether `get_num_experts` is above 0: the language model's first expert count, or the maximum of its blocks."""
+    """Whether vLLM's `get_num_experts` is above 0."""
     return experts(configuration)[0]
 
 
 def experts(configuration: Configuration) -> tuple[bool, str | None]:
-    """Whether the language model has experts, and the field that decides it; None if there is no such field."""
+    """Whether the language model has experts, and the field that determines it; None if there is no such field."""
     text = configuration.text()
     found = None
     for name in configuration.tables.constants["num_experts_names"]:
@@ -116,7 +116,7 @@ def experts(configuration: Configuration) -> tuple[bool, str | None]:
 
 
 def is_hybrid(model: Model, configuration: Configuration) -> bool:
-    """Whether the class is hybrid and not all layers are attention."""
+    """Whether the class is hybrid and not all layers are attention layers."""
     if not model.is_hybrid:
         return False
     layers = configuration.get("layer_types")
@@ -129,12 +129,12 @@ def is_encoder_decoder(configuration: Configuration) -> bool:
     return bool(configuration.get("is_encoder_decoder")) or bool(configuration.text().get("is_encoder_decoder"))
 
 
-def use_mla(found: ResolvedModel, configuration: Configuration) -> bool:
+def use_mla(resolved: ResolvedModel, configuration: Configuration) -> bool:
     """Whether the language model has multi-head latent attention; the caller handles `VLLM_MLA_DISABLE`."""
     text = configuration.text()
     rank = text.get("kv_lora_rank") is not None
     asks = configuration.tables.constants.get("use_mla_asks", ())
-    if "using_transformers_backend" in asks and found.model.module == BACKEND:
+    if "using_transformers_backend" in asks and resolved.model.module == BACKEND:
         return rank
     if "is_causal" in asks and text.get("is_causal") is False:
         return False
@@ -147,10 +147,10 @@ def use_mla(found: ResolvedModel, configuration: Configuration) -> bool:
 
 
 def architectures_of(configuration: Configuration, files: frozenset[str] = frozenset()) -> list[str]:
-    """The architectures that vLLM sees, after its convertor has rewritten them.
+    """The architectures that vLLM uses, as rewritten by its convertor.
 
-    They are those that `config.json` names, or else the base architecture of its model type. `files` are the names of
-    the model's other known files; some releases look for one (`joint_head_config.json`).
+    They are those in `config.json`, or else the base architecture of its model type. `files` has the names of the
+    model's other known files; some releases look for `joint_head_config.json`.
     """
     named = architectures_stated(configuration)
     base = (
@@ -166,8 +166,8 @@ def architectures_of(configuration: Configuration, files: frozenset[str] = froze
 
     def key(name: str) -> Any:
         known = {"architectures": named, "name_or_path": True}
-        if name.startswith(FILE):
-            return name.removeprefix(FILE) in files
+        if name.startswith(FILE_PREFIX):
+            return name.removeprefix(FILE_PREFIX) in files
         return known[name] if name in known else configuration.at(name)
 
     try:
@@ -181,7 +181,7 @@ def _positive(count: Any) -> bool:
     return isinstance(count, int | float) and count > 0
 
 
-class _ClassResolution:
+class _ClassSelection:
     __slots__ = ("architectures", "configuration", "query", "tables")
 
     def __init__(
@@ -192,11 +192,11 @@ class _ClassResolution:
         self.architectures = architectures
         self.query = query
 
-    def resolved(self) -> ResolvedModel:
-        early, _ = self._inspected(None, None)
+    def select(self) -> ResolvedModel:
+        early, _ = self._inspect(None, None)
         runner = self._runner_type(early)
         convert = self._convert_type(early, runner)
-        model, architecture = self._inspected(runner, convert)
+        model, architecture = self._inspect(runner, convert)
         return ResolvedModel(architecture, model, runner, convert)
 
     def _runner_type(self, early: Model) -> str:
@@ -232,7 +232,7 @@ class _ClassResolution:
     def _suffix(
         self, architecture: str, runner: str | None = None, convert: str | None = None
     ) -> tuple[str, str, str] | None:
-        """The first suffix of a name with its runner and conversion, among those that match what is already known."""
+        """The first matching suffix of a name, with its runner and conversion; None if there is none."""
         for suffix, (default_runner, default_convert) in self.tables.constants["suffix_defaults"]:
             if (
                 runner in {None, default_runner}
@@ -242,14 +242,14 @@ class _ClassResolution:
                 return suffix, default_runner, default_convert
         return None
 
-    def _inspected(self, runner: str | None, convert: str | None) -> tuple[Model, str]:
-        """The registry's entry and the architecture it was found by, given the runner and conversion if known."""
+    def _inspect(self, runner: str | None, convert: str | None) -> tuple[Model, str]:
+        """The registry's entry and the architecture by which it was found; the runner and conversion may be unknown."""
         if self.query.model_impl == "terratorch":
-            return self._known("Terratorch"), "Terratorch"
+            return self._registered("Terratorch"), "Terratorch"
         if self.query.model_impl == BACKEND:
             backend = self._backend()
             if backend is not None:
-                return self._known(backend), backend
+                return self._registered(backend), backend
             if "auto_map" not in self.configuration.stated:
                 raise Unsupported(
                     f"The Transformers implementation of {self.architectures[0][:QUOTED]!r} "
@@ -258,23 +258,23 @@ class _ClassResolution:
         unknown = not any(architecture in self.tables.models for architecture in self.architectures)
         fallback = self._backend() if unknown and self.query.model_impl == "auto" else None
         if fallback is not None and convert in {None, "none"}:
-            return self._known(fallback), fallback
+            return self._registered(fallback), fallback
         for architecture in self.architectures:
             model = self.tables.model(self._normalized(architecture, runner, convert), self.query.platform)
             if model is not None:
                 return model, architecture
         if fallback is not None:
-            return self._known(fallback), fallback
+            return self._registered(fallback), fallback
         raise Unsupported(self._refusal())
 
-    def _known(self, architecture: str) -> Model:
+    def _registered(self, architecture: str) -> Model:
         model = self.tables.model(architecture, self.query.platform)
         if model is None:
             raise Unsupported(self._refusal())
         return model
 
     def _normalized(self, architecture: str, runner: str | None, convert: str | None) -> str:
-        """The registered name with another suffix, `Qwen3ForCausalLM` for `Qwen3Model`; unchanged if there is none."""
+        """The registered variant of a name, `Qwen3ForCausalLM` for `Qwen3Model`; the name itself if there is none."""
         if architecture in self.tables.models:
             return architecture
         match = self._suffix(architecture, runner, convert)
@@ -285,7 +285,7 @@ class _ClassResolution:
         return architecture
 
     def _backend(self) -> str | None:
-        """The Transformers backend's class for the first architecture; None if it cannot run there."""
+        """The Transformers backend's class for the first architecture; None if it does not support it."""
         first = self.architectures[0]
         entry = self.tables.models.get(first)
         if entry is not None and entry.group == "transformers_backend":
@@ -297,10 +297,10 @@ class _ClassResolution:
         match = self._suffix(first)
         runner = self.query.runner if self.query.runner != "auto" else match[1] if match is not None else None
         task = match[2] if match is not None else None
-        return name + (POOLED.get(task or "", "ForCausalLM") if runner == "pooling" else "ForCausalLM")
+        return name + (POOLING_SUFFIXES.get(task or "", "ForCausalLM") if runner == "pooling" else "ForCausalLM")
 
     def _refusal(self) -> str:
-        """The message of vLLM, with very long names and very many of them cut."""
+        """The message of vLLM, with long names and long lists truncated."""
         shown = [architecture[:QUOTED] for architecture in self.architectures[:MAX_SHOWN]]
         more = f" and {len(self.architectures) - MAX_SHOWN} more" if len(self.architectures) > MAX_SHOWN else ""
         for architecture in self.architectures:

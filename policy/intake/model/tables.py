@@ -1,63 +1,63 @@
-"""The model tables: what each vLLM release knows about an architecture, a model type and its configuration class.
+"""The model tables: what each vLLM release knows about architectures, model types and configuration classes.
 
-Reads `data/` once, on first use, and defines the types of the tables. Not here: how they are made
-(`policy.vllm.tablegen`), and what follows from them for a deployment (`configuration`, `registry`).
+Reads `data/` once, on first use, and defines the types of the tables. Not here: generating them
+(`policy.vllm.tablegen`), and applying them to a deployment (`configuration`, `registry`).
 
-`Tables.constants` holds the constants and decisions of a release under the names below. A name that the release does
-not have is missing. A *formula* is computed by `policy.intake.model.formula.compute(formula, key)`, where `key` returns
-the value of each name in the formula.
+`Tables.constants` holds the constants and decisions of a release under the names below, except those that the release
+does not have. A *formula* is computed by `policy.intake.model.formula.compute(formula, key)`, where `key` returns the
+value of a name in the formula.
 
 Lists and names:
 
-- `architecture_to_model_type`: architecture → the model type of a `config.json` that states none (0.32).
-- `attention_only_layer_types`: a hybrid class is not hybrid if all its layers are of these types.
+- `architecture_to_model_type`: architecture → the model type of a `config.json` without one (0.32).
+- `attention_only_layer_types`: a model of a hybrid class is not hybrid if all its layers are of these types.
 - `backend_asks`, `use_mla_asks`, `compress_ratios_asks`, `hooks_ask`: further conditions in a method of the release, as
   identifiers of its source.
 - `breakable_cudagraph_architectures`: platform → the architectures that get breakable CUDA graphs, and with them
-  compilation mode NONE, unless `VLLM_USE_BREAKABLE_CUDAGRAPH` is set. Other platforms are as `cuda`. From
-  `default_breakable_cudagraph_architectures` (0.29), before from a test in `VllmConfig.__post_init__` (0.23).
+  compilation mode NONE, unless `VLLM_USE_BREAKABLE_CUDAGRAPH` is set. Other platforms use the entry of `cuda`. Taken
+  from `default_breakable_cudagraph_architectures` (0.29), before that from a test in `VllmConfig.__post_init__` (0.23).
 - `config_attribute_renames`: field of `config.json` → the name under which vLLM reads it.
-- `mla_model_types`, `mla_eagle_model_types`: model types with multi-head latent attention, of a model and below an
-  EAGLE draft.
+- `mla_model_types`, `mla_eagle_model_types`: model types with multi-head latent attention, of a model and of the model
+  within an EAGLE draft.
 - `mtp_model_types`, `eagle_model_types`, `speculative_methods`: the literals of `SpeculativeConfig`.
   `xpress_architectures`: its set (0.33).
-- `num_experts_names`: the fields that count experts, in the order in which they are read.
+- `num_experts_names`: the fields with the number of experts, in the order in which they are read.
 - `runner_converts`: the conversions of each runner. `suffix_defaults`: suffix of an architecture's name → runner and
   conversion; the first match wins.
-- `draft_architecture_methods`: draft architecture → the method that it alone decides. `dspark_architectures`: the
-  DSpark drafts that keep their names.
+- `draft_architecture_methods`: draft architecture → the method, if the architecture alone determines it.
+  `dspark_architectures`: the DSpark drafts that keep their names.
 
 Decisions, as formulas:
 
-- `mtp_overrides`: rows in order, one for each statement of `SpeculativeConfig.hf_config_override`. A row with `when`
-  applies if that is true. Its other fields are `model_type`, `architectures`, `layer_types`: the new value of each;
-  `part`: the part of the configuration that replaces it; `return`: nothing follows; any other name is a value for rows
-  below. Keys are fields of the configuration before the row, dotted for parts, and `initial_architecture`.
+- `mtp_overrides`: ordered rows, one for each statement of `SpeculativeConfig.hf_config_override`. A row with `when`
+  applies if that is true. Its other fields are `model_type`, `architectures`, `layer_types`: their new values; `part`:
+  the nested configuration that replaces the whole; `return`: this is the last row; any other name is a value for later
+  rows. Keys are fields of the configuration before the row, dotted if nested, and `initial_architecture`.
   `configuration.as_draft` applies the rows.
 - `draft_method`: the method that `SpeculativeConfig.__post_init__` chooses for a model-based draft. Keys: `method` so
   far, `draft_model_config.model` (the name as written), `draft_model_config.architectures` and
   `draft_model_config.hf_config.model_type` after `mtp_overrides`, `using_transformers_mtp`.
-- `draft_overrides`: rows as above for what follows there: `draft_model_config.architectures` (the names of EAGLE,
-  DFlash and DSpark drafts), `draft_model_config.hf_config.model_type`, `parallel_drafting`. Keys: the same, and
+- `draft_overrides`: such rows for what `__post_init__` does next: `draft_model_config.architectures` (the names of
+  EAGLE, DFlash and DSpark drafts), `draft_model_config.hf_config.model_type`, `parallel_drafting`. Keys: the same, and
   `draft_model_config.hf_config.class` (the name of the configuration class) and
-  `target_model_config.hf_config.model_type`. `configuration.overridden` applies the rows.
+  `target_model_config.hf_config.model_type`. `configuration.evaluate_rows` applies the rows.
 - `speculators`: `formats`: `speculators_model_type` → the changes of that format to `transformer_layer_config` (keys:
   its fields, and `config_dict.X` for those of the whole document); `speculative_config`: the `method` and
   `parallel_drafting` of a repository that is given as the target.
 - `async_scheduling`: `scheduler_config.async_scheduling` after `VllmConfig.__post_init__`. Keys are names of vLLM's
-  configuration, which facts have too, and `executor_class.supports_async_scheduling`, `use_v2_model_runner`,
+  configuration, as facts have, and `executor_class.supports_async_scheduling`, `use_v2_model_runner`,
   `platform.is_rocm`.
 - `prefix_caching`: whether prefix caching is on by default, from `ModelConfig.is_prefix_caching_supported` and
   `EngineArgs`. Keys: `attn_type` (`ModelConfig.attn_type`), `pooler_config` and its `seq_pooling_type` and
   `tok_pooling_type`, `model_config.is_hybrid`.
 - `hook_changes`: hook class → field that its `verify_and_update_config` changes → formula:
   `cache_config.mamba_cache_mode`, `compilation_config.mode`, `compilation_config.cudagraph_mode`. `Tables.hooks` names
-  the hook of an architecture; a hybrid model has `HybridAttentionMambaModelConfig` after it. Keys: names of vLLM's
+  the hook of an architecture; a hybrid model also has `HybridAttentionMambaModelConfig`. Keys: names of vLLM's
   configuration, `cache_config.enable_prefix_caching`, `model_config.supports_mamba_prefix_caching`,
   `speculative_config`.
 
-`Tables.convertors` has the class of each model type's convertor, its changes, and as a formula the `architectures` that
-it writes (keys: fields of the configuration, `name_or_path`, and `file NAME` for whether the model has that file).
+`Tables.convertors` has the class of each model type's convertor, its changes, and a formula for the `architectures` it
+sets (keys: fields of the configuration, `name_or_path`, and `file NAME`, which is whether the model has that file).
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ from policy.rules.releases import series
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MODELS: Final = Path(__file__).parent / "data"
+TABLES_FOLDER: Final = Path(__file__).parent / "data"
 VLLM_TABLES: Final = ("architectures", "constants", "convertors", "hooks", "out_of_tree", "previously", "vllm_configs")
 TRANSFORMERS_TABLES: Final = ("auto_models", "backend_models", "legacy_layer_types", "transformers_configs")
-EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
-SETS: Final = frozenset(
+NO_MODELS: Final[Mapping[str, Any]] = MappingProxyType({})
+SET_CONSTANTS: Final = frozenset(
     {
         "dspark_architectures",
         "eagle_model_types",
@@ -96,7 +96,7 @@ BY_PLATFORM: Final = "breakable_cudagraph_architectures"
 
 
 class Model(Struct, frozen=True):
-    """One entry of a release's model registry. The flags are those of vLLM's `_ModelInfo`, by its names."""
+    """An entry of a release's model registry. The flags are those of vLLM's `_ModelInfo`, with its names."""
 
     architecture: str
     module: str
@@ -124,14 +124,14 @@ class Model(Struct, frozen=True):
 
 
 class ConfigClass(Struct, frozen=True):
-    """What a configuration class adds to a `config.json`.
+    """A configuration class: what it adds to a `config.json`.
 
-    `defaults` are the values of keys that are not stated. `formulas` are the attributes that the class computes, None
-    if a formula could not be read. `aliases` are names that it stores under another; `spellings` are all names of such
-    an attribute, its own first. `parts` are the fields that can hold the language model, with the model type of each
-    that does not state it. `text` is the field of the language model if the class defines it. `flattens` is the field
-    whose fields the class makes its own. `special` are the attributes with aliases or formulas, and `layer_types`.
-    `inputs` are the fields of the document that each formula depends on.
+    `defaults` has the values of fields that are not stated. `formulas` has the attributes that the class computes, None
+    if a formula could not be translated. `aliases` maps a name to the name under which it is stored; `spellings` maps a
+    stored name to all its names, itself first. `parts` has the fields with nested configurations, and their default
+    model types. `text` is the field of the language model, if the class defines it. `flattens` is the field whose
+    fields the class adopts as its own. `special` has the attributes with aliases or formulas, and `layer_types`.
+    `inputs` has the fields of the document that each formula depends on.
     """
 
     class_name: str
@@ -147,10 +147,10 @@ class ConfigClass(Struct, frozen=True):
 
 
 class Tables(Struct, frozen=True, eq=False):
-    """All tables of one vLLM release, with those of the Transformers release that goes with it.
+    """All tables of one vLLM release, with those of its Transformers release.
 
-    `resolutions` is the cache of `registry`: architecture and query → the class. `computed` is the cache of
-    `configuration`: a formula and its inputs → its value.
+    `resolutions` is the cache of `registry`: architecture and query → class. `computed` is the cache of
+    `configuration`: formula and inputs → value.
     """
 
     release: str
@@ -171,33 +171,33 @@ class Tables(Struct, frozen=True, eq=False):
     computed: dict[Any, Any] = {}
 
     def model(self, architecture: str, platform: str = "cuda") -> Model | None:
-        """The registry's entry of an architecture with its flags on a platform; None if the release has none."""
-        return self.other_platforms.get(platform, EMPTY).get(architecture) or self.models.get(architecture)
+        """The registry's entry of an architecture, with its flags on the platform; None if there is no entry."""
+        return self.other_platforms.get(platform, NO_MODELS).get(architecture) or self.models.get(architecture)
 
 
 FLAGS: Final = frozenset(field.name for field in msgspec.structs.fields(Model) if field.type is bool)
-TEXTS: Final = ("attn_type", "seq_pooling_type", "tok_pooling_type", "score_type")
+TEXT_FIELDS: Final = ("attn_type", "seq_pooling_type", "tok_pooling_type", "score_type")
 CLASS_FIELDS: Final = ("defaults", "formulas", "aliases", "parts", "text", "flattens")
 
 
 @cache
-def provenance(folder: Path = MODELS) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Which wheels the tables were read from: `vllm` and `transformers`, by release."""
+def provenance(folder: Path = TABLES_FOLDER) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """The wheels from which the tables were generated: `vllm` and `transformers`, by release."""
     return msgspec.json.decode((folder / "releases.json").read_bytes(), type=dict[str, dict[str, dict[str, Any]]])
 
 
 @cache
-def releases(folder: Path = MODELS) -> tuple[str, ...]:
+def releases(folder: Path = TABLES_FOLDER) -> tuple[str, ...]:
     """The vLLM releases with tables, oldest first."""
     return tuple(sorted(provenance(folder)["vllm"], key=Version))
 
 
 @cache
-def tables(release: str, folder: Path = MODELS) -> Tables:
-    """The tables of a release, read on first use. Raises KeyError if there are none."""
+def tables(release: str, folder: Path = TABLES_FOLDER) -> Tables:
+    """The tables of a release, read on first use. Raises KeyError for a release without tables."""
     transformers = str(provenance(folder)["vllm"][release]["transformers"])
-    vllm = {name: _at(folder, name, "vllm", release) for name in VLLM_TABLES}
-    other = {name: _at(folder, name, "transformers", transformers) for name in TRANSFORMERS_TABLES}
+    vllm = {name: _table_at(folder, name, "vllm", release) for name in VLLM_TABLES}
+    other = {name: _table_at(folder, name, "transformers", transformers) for name in TRANSFORMERS_TABLES}
     return Tables(
         release=release,
         series=series(release),
@@ -222,8 +222,8 @@ def tables(release: str, folder: Path = MODELS) -> Tables:
 
 
 @cache
-def _places(folder: Path, package: str) -> Mapping[str, int]:
-    """Release of a package → its position in their order."""
+def _positions(folder: Path, package: str) -> Mapping[str, int]:
+    """The position of each release of a package in their order."""
     return {version: index for index, version in enumerate(sorted(provenance(folder)[package], key=Version))}
 
 
@@ -233,15 +233,15 @@ def _lines(folder: Path, name: str) -> tuple[tuple[str, Mapping[str, Any]], ...]
     return tuple(decoder.decode_lines((folder / f"{name}.jsonl").read_bytes()))
 
 
-def _at(folder: Path, name: str, package: str, release: str) -> dict[str, Any]:
-    """A table as of one release: the last value that began at or before it."""
-    places = _places(folder, package)
-    here = places[release]
+def _table_at(folder: Path, name: str, package: str, release: str) -> dict[str, Any]:
+    """A table as of one release: each key's latest value at or before it."""
+    positions = _positions(folder, package)
+    here = positions[release]
     table = {}
     for key, since in _lines(folder, name):
         found = None
         for version, row in since.items():
-            if places[version] > here:
+            if positions[version] > here:
                 break
             found = row
         if found is not None:
@@ -252,11 +252,11 @@ def _at(folder: Path, name: str, package: str, release: str) -> dict[str, Any]:
 def _constant(name: str, found: Any) -> Any:
     if name == BY_PLATFORM:
         return {platform: frozenset(names) for platform, names in found.items()}
-    return frozenset(found) if name in SETS else found
+    return frozenset(found) if name in SET_CONSTANTS else found
 
 
 def _model(architecture: str, row: Mapping[str, Any], flags: list[str] | None) -> Model:
-    texts = {name: row[name] for name in TEXTS if name in row}
+    texts = {name: row[name] for name in TEXT_FIELDS if name in row}
     given: dict[str, Any] = dict.fromkeys(FLAGS.intersection(flags or ()), True) | texts
     return Model(architecture, row["module"], row["class"], row["group"], **given)
 
@@ -280,7 +280,7 @@ def _config(row: Mapping[str, Any]) -> ConfigClass:
 
 
 def _inputs(name: str, formula: Any, spellings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The inputs of a formula, under all names that a document may state them by."""
+    """The inputs of a formula, under every name that a document may use for them."""
     return tuple(
         sorted({spelling for each in {name, *formula_keys(formula)} for spelling in spellings.get(each, (each,))})
     )

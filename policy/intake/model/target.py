@@ -1,4 +1,4 @@
-"""The served model: its configuration with the command line's overrides, its class, the facts ``model_config.*``.
+"""The served model: its configuration with the command line's overrides, its class, and the facts ``model_config.*``.
 
 Follows the order of ``ModelConfig.__post_init__``, the same in vLLM 0.20 to 0.33 except where noted.
 """
@@ -18,7 +18,7 @@ from policy.intake.model.registry import (
     experts,
     is_encoder_decoder,
     is_hybrid,
-    resolved,
+    select_class,
     use_mla,
 )
 from policy.intake.provenance import DEFAULT
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 class Target(Struct, frozen=True):
-    """The model as vLLM sees it. ``origin`` is the source of its configuration: ``model_configs/NAME``."""
+    """The served model as vLLM sees it. ``origin`` is the origin of its configuration: ``model_configs/NAME``."""
 
     name: str
     origin: str
     configuration: Configuration
     architectures: list[str]
-    found: ResolvedModel
+    resolved: ResolvedModel
     is_hybrid: bool
     is_encoder_decoder: bool
     seq_pooling_type: str
@@ -47,11 +47,11 @@ class Target(Struct, frozen=True):
     @property
     def is_pooling(self) -> bool:
         """Whether the engine runs it as a pooling model."""
-        return self.found.runner_type == "pooling"
+        return self.resolved.runner_type == "pooling"
 
 
 def with_overrides(config: Mapping[str, Any], overrides: object) -> Mapping[str, Any]:
-    """A ``config.json`` with ``--hf-overrides`` overlaid on it: objects field by field, the rest replaced."""
+    """A ``config.json`` overlaid with ``--hf-overrides``: objects are merged, other values replaced."""
     if not isinstance(overrides, dict) or not overrides:
         return config
     merged = dict(config)
@@ -63,24 +63,24 @@ def with_overrides(config: Mapping[str, Any], overrides: object) -> Mapping[str,
 
 def read_target(
     name: str,
-    described: str,
+    config_name: str,
     config: Mapping[str, Any],
     options: ParsedOptions,
     files: Mapping[str, str],
     tables: Tables,
     platform: str,
 ) -> Target:
-    """The model that is served.
+    """Resolve the served model.
 
-    ``described`` is the name of its configuration; it differs from the model's with ``--hf-config-path``.
+    ``config_name`` is the name of its configuration, which differs from the model's with ``--hf-config-path``.
 
     Raises:
-        PoolingUnreadable: a file that says how the model pools is not JSON.
+        PoolingUnreadable: a file about the model's pooling is not valid JSON.
         Unsupported: the release has no class for it.
     """
     pooling = read_pooling(name, files, options, tables.series)
     configuration = Configuration(with_overrides(config, options.values.get("hf_overrides")), tables)
-    below = f"{described}/"
+    below = f"{config_name}/"
     architectures = architectures_of(
         configuration, frozenset(file.removeprefix(below) for file in files if file.startswith(below))
     )
@@ -91,28 +91,28 @@ def read_target(
         pooling.pools,
         platform,
     )
-    found = resolved(tables, configuration, architectures, query)
+    resolved = select_class(tables, configuration, architectures, query)
     return Target(
         name,
-        f"model_configs/{described}",
+        f"model_configs/{config_name}",
         configuration,
         architectures,
-        found,
-        is_hybrid(found.model, configuration),
+        resolved,
+        is_hybrid(resolved.model, configuration),
         is_encoder_decoder(configuration),
-        pooling.sequence or found.model.seq_pooling_type,
-        pooling.tokens or found.model.tok_pooling_type,
+        pooling.sequence or resolved.model.seq_pooling_type,
+        pooling.tokens or resolved.model.tok_pooling_type,
     )
 
 
 def derive_model(
     derived: Provenance, target: Target, options: ParsedOptions, env: Mapping[str, str], series: tuple[int, int]
 ) -> None:
-    """The facts ``model_config.*``, except those that only other options decide."""
-    facts, configuration, model = derived.facts, target.configuration, target.found.model
+    """Set the facts ``model_config.*``, except those that depend only on other options."""
+    facts, configuration, model = derived.facts, target.configuration, target.resolved.model
     by_class = origin_of(target, options, "architectures")
     facts["model_config"] = True, options.places.get("model", DEFAULT)
-    facts["model_config.runner_type"] = target.found.runner_type, _runner_origin(options, by_class)
+    facts["model_config.runner_type"] = target.resolved.runner_type, _runner_origin(options, by_class)
     facts["model_config.architectures"] = target.architectures, by_class
     has_experts, counted = experts(configuration)
     facts["model_config.is_moe"] = has_experts, DEFAULT if counted is None else origin_of(target, options, counted)
@@ -126,7 +126,7 @@ def derive_model(
     )
     disabled = _is_true(env.get("VLLM_MLA_DISABLE"))
     facts["model_config.use_mla"] = (
-        not disabled and use_mla(target.found, configuration),
+        not disabled and use_mla(target.resolved, configuration),
         "env.VLLM_MLA_DISABLE" if disabled else origin_of(target, options, "kv_lora_rank"),
     )
     facts["model_config.is_multimodal_model"] = model.supports_multimodal, by_class
@@ -137,7 +137,7 @@ def derive_model(
 
 
 def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
-    """The source of an attribute: an override, the ``config.json``, its language model's part, or none."""
+    """The origin of an attribute: an override, the ``config.json``, its text configuration, or the default."""
     if "hf_overrides" in options.values:
         overrides = options.values["hf_overrides"]
         if isinstance(overrides, dict) and name in overrides:
@@ -152,9 +152,9 @@ def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
 
 
 def _quantized(target: Target, options: ParsedOptions, series: tuple[int, int]) -> tuple[bool, str]:
-    """Whether the configuration says that the weights are quantised.
+    """Whether the configuration declares quantized weights, and the origin of that.
 
-    From 0.33 on, its older field and its language model's part count too.
+    From 0.33 on, the older field and the language model's configuration count too.
     """
     configuration = target.configuration
     for name in ("quantization_config", "compression_config") if series >= (0, 33) else ("quantization_config",):
@@ -172,7 +172,7 @@ def _runner_origin(options: ParsedOptions, by_class: str) -> str:
 
 
 def _is_true(text: str | None) -> bool:
-    """A variable that vLLM reads as a whole number; false if it is not one."""
+    """Whether a variable that vLLM parses as an integer is not 0; false if it is not an integer."""
     try:
         return text is not None and int(text) != 0
     except ValueError:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from policy.intake.model.tables import MODELS, TRANSFORMERS_TABLES, VLLM_TABLES
+from policy.intake.model.tables import TABLES_FOLDER, TRANSFORMERS_TABLES, VLLM_TABLES
 from policy.vllm.tablegen.arguments import arguments
 from policy.vllm.tablegen.backend import auto_models, backend_models, legacy_layer_types
 from policy.vllm.tablegen.configs import transformers_configs, vllm_configs
@@ -176,7 +176,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="where wheels are cached (%(default)s)",
     )
     parser.add_argument(
-        "--into", type=Path, metavar="DIR", default=MODELS, help="the folder of the tables (%(default)s)"
+        "--into", type=Path, metavar="DIR", default=TABLES_FOLDER, help="the folder of the tables (%(default)s)"
     )
     return parser.parse_args(arguments)
 

@@ -360,7 +360,7 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
         (
             {"services": {"a": {"command": "x" * 40_000}}},
             "/services/a/command",
-            "a command of more than 32768 characters; no such command is read",
+            "expected a command of at most 32768 characters, got 40000",
         ),
         (
             {
@@ -368,7 +368,7 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
                 "decode": {"containers": [{"modelCommand": "vllmServe"}]},
             },
             "/modelArtifacts",
-            "a model's name, URI or path of more than 2048 characters; no such model is read",
+            "expected a model with a name, URI and path of at most 2048 characters",
         ),
         (
             llm(kvCacheOffloading={"cpu": None}, worker=[]),
@@ -434,7 +434,7 @@ def test_a_container_in_an_object_that_is_not_read_is_an_engine_that_cannot_be_d
     (container,), faults = taken({"apiVersion": version, "kind": kind, **members})
     assert (path in container.path, container.problem.partition(",")[0], container.words, faults) == (
         True,
-        f"the containers of the kind `{kind}` are not read",
+        f"the kind `{kind}` is not supported",
         [],
         [],
     )
@@ -859,7 +859,7 @@ OFFLOADING = {"cpu": "1Gi"}
             predictor(
                 modelFormat={"name": "huggingface"}, storageUri="s3://b", args=["--model_id=a/b", "--backend=vllm"]
             ),
-            "`--model_id` yields to `storageUri`",
+            "`storageUri` takes precedence over `--model_id`",
         ),
         (
             graph("--connector", "nixle"),
@@ -944,7 +944,7 @@ def test_a_command_has_so_many_words_and_no_more() -> None:
     containers, faults = taken(pod(command=["vllm", "serve", *["x"] * 5000]))
     assert (containers, [fault.message for fault in faults]) == (
         [],
-        ["more than 4096 words or 1000000 characters in one command; no such command is read"],
+        ["expected a command of at most 4096 words and 1000000 characters; write a shorter one"],
     )
 
 
@@ -960,7 +960,7 @@ def test_variables_that_double_each_other_do_not_grow_without_end() -> None:
     containers, faults = taken(pod(command=["vllm", "serve"], env=env))
     assert sum(len(value or "") for value in containers[0].env.values()) <= MAX_COPIED + 64
     assert [fault.message for fault in faults] == [
-        f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"
+        f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
     ]
 
 
@@ -980,7 +980,7 @@ def test_a_config_map_is_not_copied_without_end() -> None:
     containers, faults = taken([config, {"apiVersion": "v1", "kind": "Pod", "spec": spec}])
     assert sum(len(each.env) + len(each.files) for each in containers) <= MAX_COPIED
     assert [fault.message for fault in faults] == [
-        f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"
+        f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
     ]
 
 
@@ -995,7 +995,7 @@ def test_shared_variables_and_runtimes_are_not_copied_without_end() -> None:
     stacks = {"servingEngineSpec": {"env": env, "modelSpec": [{"modelURL": "a/b"}] * 40}}
     for document in (stacks, [runtime, *[predictor(runtime="r")] * 40]):
         assert [fault.message for fault in taken(document)[1]] == [
-            f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"
+            f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
         ]
 
 

@@ -1,4 +1,4 @@
-"""Volumes of a container: which files they hide, and whether another vLLM than the image's may run."""
+"""Volumes of a container: which files they hide, and whether a different vLLM may run than the image's."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_other_mounts_give_no_warning(ask: Asking, path: str) -> None:
     ],
 )
 def test_a_program_below_a_mount_may_be_another_vllm(ask: Asking, command: list[str], program: str) -> None:
-    cause = f"`{program}` may be another vLLM than the image's"
+    cause = f"`{program}` may be a different vLLM from the image's"
     expected = [f"{cause}; decided for vLLM 0.24.0, which may not be the one that runs"]
     assert warnings(ask, pod("/mnt", command=command)) == expected
     words = [word.replace("$", "$$") for word in command]

@@ -276,6 +276,6 @@ def test_deployments_of_an_application_are_not_read_for_each_config_without_end(
     written = application(deployments=entries, args={"llm_configs": [config] * 1000})
     found = read_manifest({"applications": [written]}, "", faults)
     assert len(found) < 10
-    assert [fault.message.startswith("variables and files that refer to others grow beyond") for fault in faults] == [
+    assert [fault.message.startswith("variables and files that are copied or expanded exceed") for fault in faults] == [
         True
     ]
