@@ -1,6 +1,6 @@
 """The application: FastAPI, with the deciding endpoints before its middleware.
 
-Owns the composition: settings and rules in, an ASGI application out, and the resources open while it serves.
+Owns the composition of the application from settings and rules, and the resources that are open while it serves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from service.api.endpoint import end_response, send_problem, stopping
 from service.api.landing import add_landing_page
 from service.auth.access import Access, scope_of
 from service.auth.browsers import guard_of
-from service.auth.proxies import behind
+from service.auth.proxies import trust_proxies
 from service.auth.tokens import TokenFile
 from service.housekeeping import Housekeeping
 from service.log.messages import LogConfig
@@ -38,7 +38,7 @@ from service.models import HubModels
 from service.openapi import document
 from service.problems import Refused
 from service.recorder import Recorder
-from service.reload.reload import RevisionReader, RulesFolder, first
+from service.reload.reload import RevisionReader, RulesFolder, load_at_start
 from service.settings import Settings
 from service.state.answers import today
 from service.state.state import ServiceState
@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from service.reload.reload import Published
     from service.state.answers import Answers
 
-SHORTEST: Final = 0.1
-"""The least seconds that the log and the traces have to end."""
-SWITCH: Final = 0.001
-"""The interpreter's switch interval in seconds, for a thread that builds changed rules beside the event loop."""
+MIN_STOP_TIME: Final = 0.1
+"""The minimum time for the log and the traces to end, in seconds."""
+SWITCH_INTERVAL: Final = 0.001
+"""The interpreter's switch interval in seconds, short because a thread builds rules beside the event loop."""
 ENDPOINTS: Final = {
     "/v1/decisions": DecisionEndpoint,
     "/v1/decisions/batch": BatchEndpoint,
@@ -83,9 +83,9 @@ class Application(FastAPI):
     file: TokenFile | None
     guard: BrowserGuard | None
     described: tuple[Answers, date] | None = None
-    """The answers and the day of the examples of ``document_json``."""
+    """The answers and the day from which ``document_json`` was made."""
     document_json: bytes = b""
-    describing: asyncio.Lock
+    document_lock: asyncio.Lock
     """Held while ``document_json`` is made."""
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # type: ignore[override]  # saves a coroutine
@@ -148,7 +148,7 @@ class Application(FastAPI):
 
     async def openapi_json(self) -> bytes:
         """The OpenAPI document as JSON, made once for each revision and day, in a thread, as it takes about 50 ms."""
-        async with self.describing:  # of many requests at once, one makes it
+        async with self.document_lock:  # of concurrent requests, one makes it
             current = self.service.answers, today()
             if self.described != current:
                 found = await asyncio.to_thread(self.openapi)
@@ -171,7 +171,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
     published = (
         published
         or (RevisionReader(settings.run).newest() if settings.run else None)
-        or first(RulesFolder(settings.rules))[0]
+        or load_at_start(RulesFolder(settings.rules))[0]
     )
     program = version("runner-policy")
     metrics = Metrics(settings.run)
@@ -184,7 +184,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         collects_ids=settings.access_log,
     )
     file = TokenFile(settings.tokens, settings.run) if settings.tokens is not None else None
-    access = Access(file.first() if file is not None else None, settings.rate_limit, metrics)
+    access = Access(file.read_at_start() if file is not None else None, settings.rate_limit, metrics)
     service = ServiceState(settings, published, HubModels(_hub(settings)), recorder, access, program)
     app = Application(
         title="Runner Policy",
@@ -197,7 +197,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         redirect_slashes=False,
     )
     app.service, app.file = service, file
-    app.describing = asyncio.Lock()
+    app.document_lock = asyncio.Lock()
     app.guard = guard_of(settings, (VALIDATE, MUTATE), metrics)
     app.state.service = service
     app.state.store = None
@@ -224,12 +224,11 @@ def create_server_app() -> ASGIApp:
 def served_app(settings: Settings, app: Application) -> ASGIApp:
     """The application as it is served.
 
-    What is in memory now is left out of later garbage collections: nothing is answered during one, and a full one took
-    55 ms.
+    Existing objects are excluded from garbage collection: nothing is answered during one, and a full one took 55 ms.
     """
     gc.collect()
     gc.freeze()
-    return behind(settings.trusted_proxies, app)
+    return trust_proxies(settings.trusted_proxies, app)
 
 
 def _labels(settings: Settings, program: str) -> str:
@@ -251,7 +250,7 @@ async def _lifespan(app: Application) -> AsyncIterator[None]:
     """Run the log and the housekeeping while serving; at the end, wait until the log is written."""
     service = app.service
     settings = service.settings
-    sys.setswitchinterval(SWITCH)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     tracing = set_up(lambda: service.answers.policy.revision)
     if tracing is not None:
         app.endpoints = {path: tracing.traced(endpoint, path) for path, endpoint in app.endpoints.items()}
@@ -275,7 +274,7 @@ def _time_left(settings: Settings) -> float:
     """Seconds left to shut down the log or tracing."""
     since = Connection.ending_since
     passed = 0.0 if since is None else monotonic() - since
-    return max(SHORTEST, settings.log_stop_time - passed)
+    return max(MIN_STOP_TIME, settings.log_stop_time - passed)
 
 
 def _log(app: Application) -> LogClient | None:
@@ -292,12 +291,12 @@ def _log(app: Application) -> LogClient | None:
         None if settings.log_retention_days is None else timedelta(days=settings.log_retention_days).total_seconds()
     )
     spill = str(settings.spill_folder())
-    size, patience, required = settings.log_spill_size, settings.log_timeout, settings.log_required
+    size, timeout, required = settings.log_spill_size, settings.log_timeout, settings.log_required
     log = LogConfig(
         url,
         spill,
         size,
-        patience,
+        timeout,
         required,
         keep_seconds,
         settings.log_retention_bytes,

@@ -1,6 +1,6 @@
 """The health check of a container: whether the service that the settings describe is ready, on the same machine.
 
-It knows the settings, and has no token, no client certificate, and no name that the service's certificate is for.
+It knows only the settings: it has no token, no client certificate, and no name that matches the service's certificate.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from service.settings import Settings
 
-SECONDS: Final = 2.0
-"""Seconds the service may take."""
+TIMEOUT: Final = 2.0
+"""Seconds the service may take to answer."""
 READY: Final = 200
-ANY: Final[Mapping[str, str]] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # wildcard addresses, to which a client cannot connect
+WILDCARDS: Final[Mapping[str, str]] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # wildcard addresses, to which a client cannot connect
 
 
 class NotReady(Exception):
@@ -32,12 +32,12 @@ def check(settings: Settings) -> None:
     is sent.
 
     Raises:
-        NotReady: it is not.
+        NotReady: the service is not ready.
     """
-    host = ANY.get(settings.host, settings.host)
-    connection = http.client.HTTPConnection(host, settings.port, timeout=SECONDS)
+    host = WILDCARDS.get(settings.host, settings.host)
+    connection = http.client.HTTPConnection(host, settings.port, timeout=TIMEOUT)
     if settings.tls_cert is not None:
-        connection = http.client.HTTPSConnection(host, settings.port, timeout=SECONDS, context=_context())
+        connection = http.client.HTTPSConnection(host, settings.port, timeout=TIMEOUT, context=_context())
     try:
         connection.connect()
         if settings.tls_client_ca is not None:

@@ -34,7 +34,7 @@ class Housekeeping:
     """The periodic work of one process; ``file`` is the token file, if callers need tokens."""
 
     def __init__(self, service: ServiceState, file: TokenFile | None) -> None:
-        self._served = service
+        self._service = service
         self._reader = RevisionReader(service.settings.run) if service.settings.run is not None else None
         self._wanted: Published | None = None
         self._file = file
@@ -45,7 +45,7 @@ class Housekeeping:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        self._served.metrics.loop = asyncio.get_running_loop()
+        self._service.metrics.loop = asyncio.get_running_loop()
         while True:
             try:
                 await self._tick()
@@ -57,22 +57,22 @@ class Housekeeping:
         due = monotonic() - self._last_sweep >= SWEEP_INTERVAL
         if due:
             self._last_sweep = monotonic()
-            self._served.body_timeouts.sweep()
+            self._service.body_timeouts.sweep()
             self._idle_reaper.sweep()
             self._end_with_parent()
-            self._served.metrics.snapshot()
+            self._service.metrics.snapshot()
             self._read_tokens()
-            self._served.access.drop_expired()
+            self._service.access.drop_expired()
             if Certificate.serving is not None:
-                Certificate.serving.renew()
+                Certificate.serving.reload()
         newest = self._reader.newest() if self._reader is not None else None
         self._wanted = newest or self._wanted
         if self._wanted is not None and (newest is not None or due):
             await self._load(self._wanted)
 
     async def _load(self, published: Published) -> None:
-        """Serve the published rules; if they cannot be loaded, they are tried again."""
-        service = self._served
+        """Serve the published rules; if they cannot be loaded, try again later."""
+        service = self._service
         if published.revision == service.answers.policy.revision:
             service.published = published
         else:
@@ -88,7 +88,7 @@ class Housekeeping:
         if self._file is None or (found := file_states(self._file.path)) == self._token_states:
             return
         self._token_states = found
-        access = self._served.access
+        access = self._service.access
         try:
             tokens = self._file.read()
         except PolicyError as error:
@@ -99,7 +99,7 @@ class Housekeeping:
             log.info("tokens loaded", extra={"tokens": len(tokens)})
 
     def _end_with_parent(self) -> None:
-        """End this worker if its parent was killed; it would go on alone otherwise."""
+        """End this worker if its parent was killed, because it would keep running."""
         if self._parent is not None and not self._parent.is_alive():
             self._parent = None
             log.error("the parent process is gone; this worker ends")

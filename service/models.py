@@ -1,4 +1,4 @@
-"""The models of the hub, for requests without their ``config.json``, if the hub is switched on.
+"""Models from the hub, if it is switched on, for requests without their ``config.json``.
 
 A decision never waits for the hub: it is made with the models that are cached, and again once missing ones have been
 fetched. A request waits for the hub within limits, and one caller cannot use all of the slots for fetching.
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from policy.intake.model.hub import Hub
 
-AT_ONCE: Final = 4
+CONCURRENCY: Final = 4
 """Models fetched at once, as many as the hub's own limit; each occupies one of the event loop's few threads."""
-WAITING: Final = 256
+MAX_WAITING: Final = 256
 """Models of one caller that may wait for a slot."""
 BUSY: Final = "too many models are being fetched; send the request again, or give the model's `config.json`"
 
@@ -30,7 +30,7 @@ class HubModels:
 
     def __init__(self, hub: Hub | None) -> None:
         self._hub = hub
-        self._slots = Slots(AT_ONCE, WAITING, "busy")
+        self._slots = Slots(CONCURRENCY, MAX_WAITING, "busy")
         self._fetches: dict[tuple[str, str], asyncio.Task[Exception | None]] = {}
         """The fetches in progress, by caller and name."""
 

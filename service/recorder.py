@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from service.telemetry.metrics import DecisionCounter, Metrics
 
 
-PAUSE: Final = 64
+LINES_AT_ONCE: Final = 64
 """Lines of a worker process recorded in one turn of the event loop."""
 
 
@@ -101,10 +101,10 @@ class Recorder:
             for decision_id in found.ids:
                 context.add_decision(decision_id)
         for number, entry in enumerate(_lines(found, output)):
-            if number % PAUSE == PAUSE - 1:
+            if number % LINES_AT_ONCE == LINES_AT_ONCE - 1:
                 await asyncio.sleep(0)
                 if self._log is not None:
-                    await self._log.room()
+                    await self._log.wait_for_room()
             self._log_entry(entry, context)
 
     def _log_entry(self, entry: LogEntry | bytes, context: RequestContext) -> None:

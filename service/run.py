@@ -1,4 +1,4 @@
-"""Starting the service: settings and rules are checked first, all faults reported at once, then processes started.
+"""Starting the service: settings and rules are checked first, and all faults are reported at once.
 
 Owns the start and the end of the server. With one worker it is this process; with several this one supervises them,
 and uvicorn replaces a worker that dies. Changed rules are detected in a thread of this process either way.
@@ -27,7 +27,7 @@ from policy.escaping import escape_line
 from policy.rules.releases import InvalidVersion, UnknownRelease
 from service.app import create_app, served_app
 from service.auth.tokens import TokensInvalid, read_tokens
-from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, first
+from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, load_at_start
 from service.run_folder import run_folder
 from service.settings import OFF, PREFIX, Settings, fault_message
 from service.telemetry.logging import configuration, is_text
@@ -54,10 +54,10 @@ uvicorn's default of 5 equals httpx's, so that a request sometimes meets a close
 """
 SPARE_FILES: Final = 256
 """Open files of a process beside its connections."""
-STUCK: Final = 15
+HEALTHCHECK_TIMEOUT: Final = 15
 """Seconds without a healthcheck response after which a worker is replaced; several start slowly on a busy machine.
 
-A worker that dies during a healthcheck is replaced as late, and a signal to stop waits as long for the response.
+A worker that dies during a healthcheck is replaced after this time too, and a signal to stop waits as long.
 """
 
 
@@ -76,7 +76,7 @@ def run(flags: dict[str, Any]) -> None:
     with run_folder() as folder:
         settings = settings.model_copy(update={"run": folder})
         published, sources, application = _load_or_exit(settings, origin)
-        origin.accepted()
+        origin.mark_accepted()
         for name, value in settings.model_dump().items():
             if value is not None:
                 os.environ[f"{PREFIX}{name.upper()}"] = _env_text(value)
@@ -173,7 +173,7 @@ def _serve(settings: Settings, target: Any) -> None:
         limit_concurrency=settings.max_connections,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=settings.request_stop_time,  # type: ignore[arg-type]  # uvicorn passes it to asyncio, which accepts fractions
-        timeout_worker_healthcheck=STUCK,
+        timeout_worker_healthcheck=HEALTHCHECK_TIMEOUT,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
         ssl_ca_certs=settings.tls_client_ca,
@@ -309,7 +309,7 @@ def _load_or_exit(settings: Settings, origin: RulesSource) -> tuple[Published, S
     """Load the rules and build the application, or print every fault and exit."""
     try:
         with err.working("loading the rules"):
-            published, sources = first(origin)
+            published, sources = load_at_start(origin)
             return published, sources, create_app(settings, published)
     except RulesInvalid as error:
         err.print(str(error.under(settings.rules) if settings.rules_git is None else error), markup=False)

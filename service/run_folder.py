@@ -1,6 +1,6 @@
 """The temporary folder of a running service: one for each start, removed at its end.
 
-A lock shows the next start which folders belong to a killed service, and are to be removed.
+The next start recognises the folder of a killed service by its free lock, and removes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Variables of the environment that have the settings' prefix and are not settings.
+"""Environment variables that have the settings' prefix but are not settings.
 
 Owns the names that ``serve`` ignores, and the former names of settings. Not here: the settings (``service.settings``).
 """
@@ -48,7 +48,7 @@ SERVICE_LINK: Final = re.compile(
 https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
 """
 SERVICE_PORT: Final = re.compile(r"([A-Z0-9_]+_)?PORT=(tcp|udp|sctp)://.*")
-"""Another such variable with its value, by which it differs from a misspelt setting."""
+"""Another such variable, with its value, which distinguishes it from a misspelt setting."""
 
 
 def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:

@@ -48,10 +48,8 @@ def facts_page(catalogue: Catalogue) -> str:
     lines = [
         "# Facts",
         "",
-        (
-            "The facts that rules read, under vLLM's own names. In a request the names are nested: "
-            '`model_config.is_moe` is `{"model_config": {"is_moe": true}}`.'
-        ),
+        "The facts that rules read, under vLLM's own names. In a request the names are nested:",
+        '`model_config.is_moe` is `{"model_config": {"is_moe": true}}`.',
         "An object is absent if it is `null` or missing; `{}` is present. A fact that is not stated has its default.",
         "",
         "Generated from the vocabulary by `make generate`.",
@@ -89,10 +87,8 @@ def language_page() -> str:
         lines.append(f"| `{word}` | {operator.takes} | {kinds} | {operator.meaning} |")
     lines += [
         "",
-        (
-            "`all`, `any` and `not` nest; `uses` names a condition that several rules share. "
-            "Below an absent object every condition is false, even a negated one."
-        ),
+        "`all`, `any` and `not` nest; `uses` names a condition that several rules share.",
+        "Below an absent object every condition is false, even a negated one.",
         "",
         "## Effects, in the order in which they decide",
         "",
@@ -109,11 +105,9 @@ def language_page() -> str:
     lines += [f"| `{name}` | {meaning} |" for name, meaning in HOUSE_FIELDS.items()]
     lines += [
         "",
-        (
-            "A rule with `until: 2027-03-01` holds up to and including that day. From 2027-03-02 on (UTC) every "
-            f"decision is made as if the rule did not exist. From {NOTICE} days before its last day, each decision "
-            "that the rule is part of has a warning; after that day, each decision that it would be part of."
-        ),
+        "A rule with `until: 2027-03-01` holds up to and including that day. From 2027-03-02 on (UTC) every decision",
+        f"is made as if the rule did not exist. From {NOTICE} days before its last day, each decision that the rule is",
+        "part of has a warning; after that day, each decision that it would be part of.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,6 +1,6 @@
-"""The annotations of an engine, on its object, pod template and in between.
+"""The annotations of an engine: on its object, its pod template, or a level between.
 
-Owns their names and values; the innermost annotation of a name counts.
+Owns their names and values; of several with the same name the innermost counts.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MODEL_CONFIGS: Final = "runner-policy/model-configs"
 VLLM_VERSION: Final = "runner-policy/vllm-version"
 BEYOND_VERIFIED: Final = "runner-policy/beyond-verified"
 MAX_ANNOTATION: Final = 262_144
-MEMBERS: Final = {"vllm_version": VLLM_VERSION, "beyond_verified": BEYOND_VERIFIED}
-"""The annotations for fields of a request."""
+FIELD_ANNOTATIONS: Final = {"vllm_version": VLLM_VERSION, "beyond_verified": BEYOND_VERIFIED}
+"""The annotation for each field of a request."""
 REMEDIES: Final[Remedies] = {
     Remedy.MODEL_CONFIG: f"write it into the annotation `{MODEL_CONFIGS}`",
     Remedy.KNOWN_RELEASE: f"name one of them, or annotate `{BEYOND_VERIFIED}: nearest`",
     Remedy.VERSION: f"annotate `{VLLM_VERSION}`",
 }
-"""The remedies in the words of an object's owner."""
+"""The remedies, worded for the owner of an object."""
 
 
 class EngineAnnotations(Struct, frozen=True):
@@ -43,7 +43,7 @@ class EngineAnnotations(Struct, frozen=True):
     beyond_verified: str | None = None
 
     def members(self) -> dict[str, Any]:
-        """The same as fields of a request.
+        """The annotations as fields of a request.
 
         Raises:
             RequestInvalid: an annotation is invalid.
@@ -52,11 +52,11 @@ class EngineAnnotations(Struct, frozen=True):
         return fields if self.model_configs is None else {**fields, "model_configs": _model_configs(self.model_configs)}
 
 
-NOTHING: Final = EngineAnnotations()
+NO_ANNOTATIONS: Final = EngineAnnotations()
 
 
 def annotations_on(nodes: Sequence[Any]) -> EngineAnnotations:
-    """The annotations of an engine."""
+    """The annotations of the engine at the end of ``nodes``."""
     return EngineAnnotations(
         annotation_of(nodes, MODEL_CONFIGS), annotation_of(nodes, VLLM_VERSION), annotation_of(nodes, BEYOND_VERIFIED)
     )
@@ -64,7 +64,7 @@ def annotations_on(nodes: Sequence[Any]) -> EngineAnnotations:
 
 def name_annotations(error: RequestInvalid) -> RequestInvalid:
     """The same faults, each with the name of its annotation."""
-    names = ((MEMBERS.get(fault.pointer.removeprefix("/"), MODEL_CONFIGS), fault) for fault in error.faults)
+    names = ((FIELD_ANNOTATIONS.get(fault.pointer.removeprefix("/"), MODEL_CONFIGS), fault) for fault in error.faults)
     return RequestInvalid(
         [replace(fault, message=f"the annotation `{name}`: {fault.message}") for name, fault in names],
         error.problem,
@@ -72,10 +72,10 @@ def name_annotations(error: RequestInvalid) -> RequestInvalid:
 
 
 def annotation_of(nodes: Sequence[Any], name: str) -> str | None:
-    """The value of an annotation on the object, its pod template or in between; the innermost counts."""
-    every = (metadata_of(value).get("annotations") for value in reversed(nodes))
-    fields = next((each[name] for each in every if isinstance(each, dict) and each.get(name) is not None), None)
-    return fields if fields is None or isinstance(fields, str) else quoted(fields)
+    """The value of an annotation on the object, its pod template or a level between; the innermost counts."""
+    maps = (metadata_of(node).get("annotations") for node in reversed(nodes))
+    value = next((each[name] for each in maps if isinstance(each, dict) and each.get(name) is not None), None)
+    return value if value is None or isinstance(value, str) else quoted(value)
 
 
 def metadata_of(value: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An object → the requests of the engines in it that a review has to decide.
+"""The engines of an object under review, each with the request to decide.
 
 Owns which objects, updates and engines are decided. Not here: what an engine is (``policy.request.manifest``).
 """
@@ -17,7 +17,7 @@ from policy.policy import key_of
 from policy.request.manifest import containers_of, named_steps, request_of, values_along
 from policy.request.request import Manifest, read_request_or_manifest
 from service.admission.annotations import (
-    NOTHING,
+    NO_ANNOTATIONS,
     REMEDIES,
     SET_ENV,
     EngineAnnotations,
@@ -42,18 +42,18 @@ WITH_ENV: Final = frozenset(
         *(("orchestration.aibrix.ai", "StormService"), ("orchestration.aibrix.ai", "RoleSet")),
     }
 )
-"""The kinds whose engines are Kubernetes containers, with a list ``env`` that nothing is merged into."""
-FIXED: Final = frozenset({("", "Pod"), ("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
+"""The kinds whose engines are Kubernetes containers with an ``env`` of their own, which nothing is merged into."""
+IMMUTABLE_ENV: Final = frozenset({("", "Pod"), ("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
 """The kinds whose variables are immutable after creation; the API server would refuse a patched update."""
-MENTIONS: Final = ("llm", "huggingface")
-"""Words that occur in every object that starts vLLM."""
+VLLM_WORDS: Final = ("llm", "huggingface")
+"""Every object that starts vLLM contains one of these."""
 
 
 class AdmissionOptions(Struct, frozen=True):
     """The operator's settings.
 
-    ``deny`` denies what would not start, instead of a warning. ``set_env`` is when the mutating endpoint patches.
-    ``fail`` is what happens if nothing can be decided: the object is allowed with a warning, or denied with the reason.
+    ``deny`` denies what would not start, instead of warning. ``set_env`` selects the objects that are patched. With
+    ``fail``, an object that cannot be decided is allowed with a warning (``open``), or denied with the reason.
     """
 
     deny: bool
@@ -62,10 +62,10 @@ class AdmissionOptions(Struct, frozen=True):
 
 
 class EngineUnderReview(Struct, frozen=True):
-    """An engine of the object: its request, or why it has none.
+    """An engine of the object: its request, or the faults that prevent one.
 
-    ``nodes`` has the values from the object down to the engine, each inside the one before. An unreadable object is one
-    engine without a path.
+    ``nodes`` are the values from the object down to the engine, each inside the previous one. An unreadable object
+    counts as one engine without a path.
     """
 
     path: str
@@ -88,7 +88,7 @@ def engines_to_decide(
         or (is_update and _is_being_deleted(review))
     ):
         return []
-    if mutating and (options.set_env == "off" or kind not in WITH_ENV or (is_update and kind in FIXED)):
+    if mutating and (options.set_env == "off" or kind not in WITH_ENV or (is_update and kind in IMMUTABLE_ENV)):
         return []
     engines = _engines(review, review.object, releases)
     if is_update and review.old_object is not None:
@@ -116,17 +116,17 @@ def _is_being_deleted(review: Review) -> bool:
 
 
 def _identity(engine: EngineUnderReview, options: AdmissionOptions, *, mutating: bool) -> tuple[object, ...]:
-    """Where an engine is, by names instead of positions, and everything that the answer for it depends on."""
-    place = named_steps(engine.path, engine.nodes)
+    """An engine's path, by names instead of indexes, and everything that its answer depends on."""
+    path = named_steps(engine.path, engine.nodes)
     wanted = mutating and _is_wanted(engine, options)
     request = engine.request
     # An unreadable object is identified by its fault alone: which parts of it start vLLM is not known.
     if isinstance(request, RequestInvalid):
-        return place, wanted, engine.annotations, str(engine.nodes[-1] if engine.path else request)
+        return path, wanted, engine.annotations, str(engine.nodes[-1] if engine.path else request)
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
-    # the configurations follow from what is stated; encoding them for each engine would take as long as deciding it
+    # the annotations already identify the model configs; encoding those would take as long as deciding the engine
     key = key_of(replace(request.deployment, model_configs={}))
-    return place, wanted, engine.annotations, request.vllm_version, key
+    return path, wanted, engine.annotations, request.vllm_version, key
 
 
 def _is_wanted(engine: EngineUnderReview, options: AdmissionOptions) -> bool:
@@ -143,10 +143,14 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
         "kind": review.kind,
     }
     try:
-        containers = containers_of(_manifest(document, NOTHING, releases))
+        containers = containers_of(_manifest(document, NO_ANNOTATIONS, releases))
     except RequestInvalid as error:
         text = str({name: value for name, value in document.items() if name not in {"metadata", "status"}}).lower()
-        return [EngineUnderReview("", error, [document], NOTHING)] if any(word in text for word in MENTIONS) else []
+        return (
+            [EngineUnderReview("", error, [document], NO_ANNOTATIONS)]
+            if any(word in text for word in VLLM_WORDS)
+            else []
+        )
     manifests: dict[EngineAnnotations, Manifest | RequestInvalid] = {}
     engines = []
     for container in containers:
@@ -163,7 +167,7 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
 
 
 def _read(document: dict[str, Any], annotations: EngineAnnotations, releases: Releases) -> Manifest | RequestInvalid:
-    """The manifest with its annotations, or the faults of those."""
+    """The manifest with these annotations, or their faults."""
     try:
         return _manifest(document, annotations, releases)
     except RequestInvalid as error:
@@ -171,16 +175,16 @@ def _read(document: dict[str, Any], annotations: EngineAnnotations, releases: Re
 
 
 def _manifest(document: dict[str, Any], annotations: EngineAnnotations, releases: Releases) -> Manifest:
-    """The manifest with its annotations.
+    """The manifest with these annotations.
 
     Raises:
         RequestInvalid: an annotation is invalid.
     """
     members = {"manifest": document, **annotations.members()}
     try:
-        asked = read_request_or_manifest(members, releases)
+        manifest = read_request_or_manifest(members, releases)
     except RequestInvalid as error:
-        # Only what annotations state can be wrong here: the object itself is read later.
+        # Only an annotation can be invalid here: the object itself is read later.
         raise name_annotations(error) from error
-    assert isinstance(asked, Manifest)  # INVARIANT: a document with the member `manifest` is one
-    return asked
+    assert isinstance(manifest, Manifest)  # INVARIANT: a document with the member `manifest` is one
+    return manifest

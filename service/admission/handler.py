@@ -1,4 +1,4 @@
-"""A review → its answer, by the validating endpoint or by the mutating one.
+"""The answer of the validating or the mutating endpoint to a review.
 
 The mutating endpoint sets a variable, and never warns or denies.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def answer_review(
     review: Review, releases: Releases, decide: Decide, options: AdmissionOptions, *, mutating: bool
 ) -> ReviewAnswer:
-    """The answer to a review, by the validating endpoint or by the mutating one.
+    """The answer of the validating or the mutating endpoint.
 
     Objects without vLLM, operations that start nothing, and engines unchanged by an update are allowed without a
     warning: existing objects must remain editable.

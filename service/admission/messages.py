@@ -1,4 +1,4 @@
-"""Decisions → messages: warnings, the reason of a denial, audit annotations.
+"""The messages for decisions: warnings, the reason for a denial, audit annotations.
 
 Owns their text and limits. The API server drops a warning with control characters, and truncates one of more than 256
 characters.
@@ -47,7 +47,7 @@ def undecided_reason(error: PolicyError) -> str:
 
 
 def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> Iterator[tuple[int, str]]:
-    """The warnings for an engine, each with its rank. The reason of a denial is not among them."""
+    """The warnings for an engine, each with its rank, without the reason for a denial."""
     path, decision = engine_decision.engine.path, engine_decision.decision
     if decision is None:
         if options.fail == "open":
@@ -61,7 +61,7 @@ def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> I
         wanted = ", ".join(f"{name}={value}" for name, value in decision.set_env.items())
         reason = next(reason for reason in decision.reasons if reason.decisive)
         why = f"rule {quoted(reason.rule)}: {reason.message}"
-        yield 2, _line(path, f"vLLM alone takes {alone}, the policy decided {decided}; set {wanted}; {why}")
+        yield 2, _line(path, f"vLLM alone would use {alone}, the policy decided {decided}; set {wanted}; {why}")
     text = annotation_of(engine_decision.engine.nodes, SET_ENV)
     if options.set_env != "off" and text not in {None, "true", "false"}:
         yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(text)}; write "true" or "false"')
@@ -70,19 +70,19 @@ def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> I
 
 
 def _with_variable(decision: Decision) -> str:
-    """An addition for an engine that fails to start because of the variable that the policy sets."""
+    """A note that the policy chose the runner, if it is not the one that vLLM would choose."""
     return f" on {_runner(decision.runner)}, which the policy decided" if decision.set_env else ""
 
 
-def shortened(weighed: Sequence[tuple[int, str]]) -> list[str]:
-    """The most important warnings without duplicates, as many as clients are sure to show."""
-    lines = list(dict.fromkeys(line for _, line in sorted(weighed, key=lambda each: each[0])))
+def shortened(ranked: Sequence[tuple[int, str]]) -> list[str]:
+    """The most important warnings without duplicates, as many as every client shows."""
+    lines = list(dict.fromkeys(line for _, line in sorted(ranked, key=lambda each: each[0])))
     if len(lines) <= MAX_WARNINGS:
         return lines
     kept = lines[: MAX_WARNINGS - 1]
     return [
         *kept,
-        f"{len(lines) - len(kept)} more warnings are not shown; `POST /v1/decisions` with the object answers with all",
+        f"{len(lines) - len(kept)} more warnings are not shown; `POST /v1/decisions` with the object returns all",
     ]
 
 
@@ -90,15 +90,15 @@ def denial(refused: Sequence[EngineDecision], undecided_engines: Sequence[Engine
     """Why an object is denied: each engine with its errors, and what to do."""
     parts = []
     for engine_decision in refused:
-        assert engine_decision.decision is not None  # INVARIANT: only a decision says that vLLM will not start
+        assert engine_decision.decision is not None  # INVARIANT: a refused engine has a decision
         decision = engine_decision.decision
         errors = "; ".join(_clean(error, MAX_ERROR) for error in (*decision.launch_errors, *decision.startup_errors))
         variable = _with_variable(engine_decision.decision)
-        parts.append(f"{_place(engine_decision.engine.path)}vLLM will not start{variable}: {errors}")
+        parts.append(f"{_prefix(engine_decision.engine.path)}vLLM will not start{variable}: {errors}")
     remedies = ["correct the arguments or variables that are named; `POST /v1/dry-run` explains"] if refused else []
     if undecided_engines:
         parts += [
-            f"{_place(engine_decision.engine.path)}not decided: {_clean(engine_decision.why, MAX_ERROR)}"
+            f"{_prefix(engine_decision.engine.path)}not decided: {_clean(engine_decision.why, MAX_ERROR)}"
             for engine_decision in undecided_engines
         ]
         remedies.append("objects that cannot be decided are denied here; add what is missing")
@@ -133,10 +133,10 @@ def _more(errors: Sequence[str]) -> str:
 
 
 def _line(path: str, text: str) -> str:
-    return _clean(f"{_place(path)}{text}", MAX_WARNING)
+    return _clean(f"{_prefix(path)}{text}", MAX_WARNING)
 
 
-def _place(path: str) -> str:
+def _prefix(path: str) -> str:
     """The path as a prefix of a message; a long one is shortened in the middle."""
     text = _clean(path, MAX_MESSAGE)
     return (
@@ -146,11 +146,11 @@ def _place(path: str) -> str:
     )
 
 
-def _clean(text: str, most: int) -> str:
+def _clean(text: str, limit: int) -> str:
     """A text as one line of limited length, without control characters."""
-    words = " ".join(text[: 4 * most].split())
-    return _cut(escape_line(words), most)
+    words = " ".join(text[: 4 * limit].split())
+    return _cut(escape_line(words), limit)
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,6 +1,6 @@
-"""A decision → the patch that makes an engine take the decided runner (RFC 6902).
+"""The JSON patch that makes an engine use the decided runner (RFC 6902).
 
-No patch is made that would not help.
+A patch that would have no effect is not made.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Decide(Protocol):
 
 
 def patch_of(engine_decision: EngineDecision, decide: Decide) -> list[dict[str, Any]]:
-    """The RFC 6902 operations for the decided runner; none if not needed, or of no help.
+    """The operations that set the decided runner; none if they are not needed or would not help.
 
-    An engine that would not start with the variable is not patched: the validating endpoint warns of it.
+    An engine that would not start with the variable is not patched: the validating endpoint warns about it.
     """
     decision, request = engine_decision.decision, engine_decision.engine.request
     if decision is None or not decision.set_env or not decision.starts or isinstance(request, RequestInvalid):
@@ -42,7 +42,7 @@ def patch_of(engine_decision: EngineDecision, decide: Decide) -> list[dict[str, 
     operations = [
         operation
         for name, value in decision.set_env.items()
-        for operation in _setting(container.get("env"), f"{pointer}/env", name, value)
+        for operation in _set_operations(container.get("env"), f"{pointer}/env", name, value)
     ]
     if not operations or not _helps(request, decision, decide):
         return []
@@ -51,7 +51,7 @@ def patch_of(engine_decision: EngineDecision, decide: Decide) -> list[dict[str, 
 
 
 def _helps(request: Request, decision: Decision, decide: Decide) -> bool:
-    """Whether the variable is enough: a script in the container may set it again."""
+    """Whether the variable is enough: a script in the container may overwrite it."""
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     env = {**request.deployment.env, **decision.set_env}
     try:
@@ -61,27 +61,27 @@ def _helps(request: Request, decision: Decision, decide: Decide) -> bool:
     return then.runner == decision.runner and not then.set_env
 
 
-def _setting(env: list[Any] | None, pointer: str, name: str, value: str) -> list[dict[str, Any]]:
-    """The operations after which a list of variables has one of this name, with this value.
+def _set_operations(env: list[Any] | None, pointer: str, name: str, value: str) -> list[dict[str, Any]]:
+    """The operations that set a variable in a container's ``env``, leaving one entry for it.
 
-    Of several entries of a name the last counts; it is replaced whole, including a ``valueFrom``. The others are
-    removed from the last to the first, so that no index changes before it is used.
+    Of several entries with the same name the last counts; it is replaced entirely, including a ``valueFrom``. The
+    others are removed from last to first, so that no index changes before it is used.
     """
     entry = {"name": name, "value": value}
     if env is None:
         return [{"op": "add", "path": pointer, "value": [entry]}]
-    places = [place for place, item in enumerate(env) if isinstance(item, dict) and item.get("name") == name]
-    if not places:
+    indexes = [index for index, item in enumerate(env) if isinstance(item, dict) and item.get("name") == name]
+    if not indexes:
         return [{"op": "add", "path": f"{pointer}/-", "value": entry}]
-    *others, last = places
+    *others, last = indexes
     if not others and env[last] == entry:
         return []
     operations: list[dict[str, Any]] = []
-    for place in (last, *reversed(others)):
-        operations.append({"op": "test", "path": f"{pointer}/{place}/name", "value": name})
+    for index in (last, *reversed(others)):
+        operations.append({"op": "test", "path": f"{pointer}/{index}/name", "value": name})
         operations.append(
-            {"op": "replace", "path": f"{pointer}/{place}", "value": entry}
-            if place == last
-            else {"op": "remove", "path": f"{pointer}/{place}"}
+            {"op": "replace", "path": f"{pointer}/{index}", "value": entry}
+            if index == last
+            else {"op": "remove", "path": f"{pointer}/{index}"}
         )
     return operations

@@ -1,4 +1,4 @@
-"""The documents of Kubernetes' admission: review and response (``k8s.io/api/admission/v1``).
+"""Kubernetes' admission documents: review and response (``k8s.io/api/admission/v1``).
 
 Owns their fields, and every fault in a review. Not here: the content of the object (``engines``).
 """
@@ -66,7 +66,7 @@ class AdmissionReview(Struct, frozen=True, rename="camel"):
 
 
 class ReviewAnswer(Struct, frozen=True):
-    """The answer to a review, and its result for metrics; ``denied`` is every answer that does not allow."""
+    """The answer to a review, and its result for metrics; every answer that does not allow the object is ``denied``."""
 
     response: AdmissionReview
     result: Result
@@ -96,17 +96,17 @@ def read_review(document: Any) -> Review:
         if request.value is None:
             request.fault("missing `request`; every review has one")
         raise RequestInvalid(faults)
-    operation = _needed(request, "operation")
+    operation = _required(request, "operation")
     if operation and operation not in OPERATIONS:
         request.get("operation").fault(f"unknown operation {quoted(operation)}; legal: {listed(OPERATIONS)}")
-    uid = _needed(request, "uid")
+    uid = _required(request, "uid")
     if len(uid) > MAX_UID:
         request.get("uid").fault(f"at most {MAX_UID} characters are accepted, got {len(uid)}")
     group, version, kind = (request.get("kind", member).text() for member in ("group", "version", "kind"))
     if not kind:
-        request.get("kind").fault("missing kind; a review names that of its object")
-    for name, least in (("requestKind", "kind"), ("resource", "resource"), ("requestResource", "resource")):
-        for member in ("group", "version", least):
+        request.get("kind").fault("missing kind; a review names the kind of its object")
+    for name, last in (("requestKind", "kind"), ("resource", "resource"), ("requestResource", "resource")):
+        for member in ("group", "version", last):
             request.get(name, member).text()
     user = request.get("userInfo")
     for node in (user.get("username"), user.get("uid"), request.get("namespace"), request.get("name")):
@@ -141,23 +141,23 @@ def read_review(document: Any) -> Review:
 
 
 def _read_texts(parent: ManifestNode, member: str) -> None:
-    """Check that a field is a list of strings; the fault is at the first other item.
+    """Check that a field is a list of strings; report the first item that is not one.
 
     A ``ManifestNode`` copies the names above it, so only an item with a fault gets one.
     """
     value = parent.value.get(member)
-    place = (
-        next((place for place, item in enumerate(value) if not isinstance(item, str | None)), None)
+    index = (
+        next((index for index, item in enumerate(value) if not isinstance(item, str | None)), None)
         if isinstance(value, list)
         else None
     )
-    if place is not None:
-        ManifestNode(parent.reader, value[place], pointer=at(at(parent.pointer, member), place)).text()
+    if index is not None:
+        ManifestNode(parent.reader, value[index], pointer=at(at(parent.pointer, member), index)).text()
     elif not isinstance(value, list | None):
         parent.get(member).items()
 
 
-def _needed(request: ManifestNode, member: str) -> str:
+def _required(request: ManifestNode, member: str) -> str:
     """The text of a required field; empty if it has a fault."""
     node = request.get(member)
     if node.value is None or node.value == "":

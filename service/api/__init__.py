@@ -1,1 +1,1 @@
-"""The endpoints: those that decide, those that show."""
+"""The endpoints: those that decide, and those that read."""

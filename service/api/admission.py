@@ -1,6 +1,6 @@
 """``POST /v1/admission`` and ``/v1/admission/mutate``: reviews of the Kubernetes API server.
 
-Owns the way of a review through the service, and how long it may wait; ``service.admission`` makes the answer. A body
+Owns how a review is received and how long it may wait; ``service.admission`` makes the answer. A body
 that is not a review is answered with a problem: the API server treats every status but 200 as a failed call, and
 applies its ``failurePolicy``.
 """

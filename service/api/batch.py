@@ -1,4 +1,4 @@
-"""``POST /v1/decisions/batch``: many deployments in one document, or one a line in a stream."""
+"""``POST /v1/decisions/batch``: many deployments, in one document or one per line of a stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from service.state.state import ServiceState
 
 NDJSON: Final = b"application/x-ndjson"
-LINES: Final = 32
+LINES_AT_ONCE: Final = 32
 """Lines of a stream that are answered together."""
 
 
@@ -34,7 +34,7 @@ class BatchEndpoint(Endpoint):
     def __init__(self, service: ServiceState, path: str) -> None:
         super().__init__(service, path)
         self.turn = asyncio.Lock()
-        """Held by the stream that is deciding: only one does at a time, so other requests wait for at most one turn."""
+        """Held by the stream that is deciding: one at a time, so that other requests wait for one turn at most."""
 
     async def answer(self, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext) -> int:
         """Decide many deployments, as one document or as a stream of lines."""
@@ -57,18 +57,20 @@ class BatchEndpoint(Endpoint):
     async def stream(
         self, answers: Answers, permission: Permission, receive: Receive, send: Send, context: RequestContext
     ) -> int:
-        """Answer a stream line by line as it arrives, all by one revision; each answer is JSON.
+        """Answer a stream line by line as it arrives, all lines by one revision; each answer is JSON.
 
-        Lines that arrived and are not decided when the client disconnects are dropped. A stream whose permission ends
-        while it lasts ends with that problem as its last line.
+        Undecided lines are dropped when the client disconnects. If the stream loses its permission, that problem is
+        its last line.
         """
         await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", NDJSON)]})
         async for lines in read_lines(receive, self.settings.max_body):
             self.body_arrived()
             if not lines:
                 await asyncio.sleep(0)
-            for start in range(0, len(lines), LINES):
-                refused = await self.answer_lines(lines[start : start + LINES], answers, permission, send, context)
+            for start in range(0, len(lines), LINES_AT_ONCE):
+                refused = await self.answer_lines(
+                    lines[start : start + LINES_AT_ONCE], answers, permission, send, context
+                )
                 if refused is not None:
                     return await send_last_line(send, refused)
             self.service.body_timeouts.reading[current_task()] = perf_counter_ns()
@@ -83,7 +85,7 @@ class BatchEndpoint(Endpoint):
         send: Send,
         context: RequestContext,
     ) -> Refused | None:
-        """Answer some lines of a stream, at the caller's rate limit; return why the others are not answered, if any."""
+        """Answer lines of a stream within the caller's rate limit; return why the rest is refused, if it is."""
         decided: list[bytes] = []
         refused = None
         while len(decided) < len(lines):
@@ -106,7 +108,7 @@ class BatchEndpoint(Endpoint):
         return refused
 
     def refusal(self, permission: Permission) -> Refused | None:
-        """Why a stream that was allowed no longer is; ``None`` if it still is."""
+        """Why the stream's permission has ended; ``None`` if it has not."""
         try:
             self.service.access.check_again(permission)
         except Refused as error:

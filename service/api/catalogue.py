@@ -48,18 +48,18 @@ if TYPE_CHECKING:
 router = APIRouter()
 T = TypeVar("T")
 SEND_TIME: Final = 60.0
-"""Seconds a client may take to read logged records, of which a page has 8 MiB at most."""
+"""Seconds a client may take to read a page of logged records, which has 8 MiB at most."""
 MAX_WAIT: Final = 20.0
 """Seconds a request for logged records may wait for its slot."""
 
 
-def _served(request: Request) -> ServiceState:
+def _service(request: Request) -> ServiceState:
     service: ServiceState = request.app.state.service
     return service
 
 
 def _answers(request: Request) -> Answers:
-    return _served(request).answers
+    return _service(request).answers
 
 
 def _json(body: bytes, **headers: str) -> Response:
@@ -68,13 +68,13 @@ def _json(body: bytes, **headers: str) -> Response:
 
 @router.get("/v1/policy")
 async def policy(request: Request) -> Response:
-    """The loaded rules: revision, layers, counts, source, since when. `ETag` is the revision."""
+    """The loaded rules: revision, layers, counts, source and load time. `ETag` is the revision."""
     parameter(request.query_params.multi_items())
     answers = _answers(request)
     known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
     if answers.etag in known or "*" in known:
         return Response(status_code=304, headers={"etag": answers.etag})
-    return _json(answers.policy_document(_served(request).published), etag=answers.etag)
+    return _json(answers.policy_document(_service(request).published), etag=answers.etag)
 
 
 @router.get("/v1/rules")
@@ -117,11 +117,11 @@ async def livez() -> Response:
 
 @router.get("/readyz")
 async def readyz(request: Request, verbose: str | None = None) -> Response:
-    """Rules are loaded and requests are decided; where decisions must be recorded, they can be.
+    """Rules are loaded, requests are decided, and decisions can be recorded if that is required.
 
-    `?verbose` says more, and where tokens are needed it needs one with the scope `read`.
+    `?verbose` adds details; if tokens are required, it needs one with the scope `read`.
     """
-    service = _served(request)
+    service = _service(request)
     if verbose is not None and service.access.tokens is not None:
         service.access.caller(request.scope["client"], dict(request.scope["headers"]), READ)
     fault = service.log_fault()
@@ -147,13 +147,13 @@ def _not_ready(error: Refused, state: dict[str, Any], *, as_text: bool) -> Respo
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """The numbers of all processes of the service, for Prometheus."""
-    return Response(await asyncio.to_thread(_served(request).metrics.text), media_type=CONTENT_TYPE)
+    """The metrics of all processes of the service, for Prometheus."""
+    return Response(await asyncio.to_thread(_service(request).metrics.text), media_type=CONTENT_TYPE)
 
 
 @router.get("/v1/log")
 async def log(request: Request) -> Response:
-    """Logged decisions, the newest first, a page at a time: `next` is the `until` of the page after it."""
+    """Logged decisions, the newest first, one page at a time; `next` is the `until` of the next page."""
     from service.log.query import EMPTY_PAGE, encode_page, read_filter  # noqa: PLC0415  # the log's library takes a quarter of a second to import
 
     store = _store(request)
@@ -183,9 +183,9 @@ async def logged(request: Request, decision_id: UUID) -> Response:
 
 
 class RecordsResponse(Response):
-    """Logged records, sent in pieces; then their slot is released, so that few such answers are in memory.
+    """Logged records, sent in pieces; their slot is released afterwards, so that few such answers are in memory.
 
-    The connection of a client that takes longer than ``SEND_TIME`` to read them is closed: others wait for the slot.
+    A connection whose client takes longer than ``SEND_TIME`` to read them is closed: others wait for the slot.
     """
 
     media_type = "application/json"
@@ -221,7 +221,7 @@ async def take_log_slot(request: Request, slot: AsyncExitStack) -> None:
     """
     try:
         async with asyncio.timeout(MAX_WAIT):
-            await slot.enter_async_context(_served(request).log_slots.slot(request.scope["caller"]))
+            await slot.enter_async_context(_service(request).log_slots.slot(request.scope["caller"]))
     except TimeoutError as error:
         raise Refused("busy", "others are reading the log; send the request again") from error
     connection = connection_of(request.scope)
@@ -249,7 +249,7 @@ async def _from_store(read: Callable[..., T], *arguments: Any) -> T | None:
 
 
 def _release(answers: Answers, version: str) -> str:
-    """The known release that decides for a version in a query."""
+    """The known release whose rules decide a version given in a query."""
     try:
         return answers.policy.releases.resolve(version).decided_as
     except (UnknownRelease, InvalidVersion) as error:
@@ -272,7 +272,7 @@ def add_handlers(app: FastAPI) -> None:
             message = f"{request.method} is not allowed here; legal: {legal}"
             return _problem(request, Refused("method-not-allowed", message), headers | {"Allow": legal})
         routes = [route for route in (*router.routes, *app.routes) if isinstance(route, Route)]
-        paths = [route.path for route in routes if route.path != "/"]  # it is near to every short one
+        paths = [route.path for route in routes if route.path != "/"]  # similar to every short path
         message = f"unknown path {quoted(request.url.path)}{nearest(request.url.path, paths)}"
         return _problem(request, Refused("not-found", message), headers)
 
@@ -289,6 +289,6 @@ def _problem(request: Request, error: PolicyError, headers: dict[str, str] | Non
 
 
 def _response(problem: ProblemResponse, headers: dict[str, str] | None = None) -> Response:
-    """The response with these headers too; its length is that of the body."""
+    """The problem as a response with further headers; Starlette sets its length."""
     own = {name.decode(): value.decode() for name, value in problem.headers if name != b"content-length"}
     return Response(problem.body, problem.status, own | (headers or {}))

@@ -1,7 +1,7 @@
-"""``GET /openapi.json``, and ``GET /docs``: that document to click through, with scripts from this machine.
+"""``GET /openapi.json``, and ``GET /docs``: an interactive page for it, with scripts served from here.
 
-Owns the endpoints, the page and its static files. FastAPI's own page loads them from elsewhere, which a cluster
-without a way out cannot, and a policy service should not ask for.
+Owns the endpoints, the page and its static files. FastAPI's own page loads them from a CDN, which a cluster may not be
+able to reach, and a policy service should not ask for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STATIC: Final = "/docs/static"
 DOCUMENT: Final = "/openapi.json"
 UNFRAMED: Final = {"content-security-policy": "frame-ancestors 'none'", "x-frame-options": "DENY"}
-"""Headers of the page: another site's frame could lead a user to send requests with it."""
+"""Headers that forbid frames: another site could trick a user into sending requests from one."""
 
 
 class WholeFiles(StaticFiles):
@@ -44,7 +44,7 @@ class WholeFiles(StaticFiles):
 
 
 def add_docs(app: FastAPI, openapi_json: Callable[[], Awaitable[bytes]]) -> None:
-    """Serve the document, which ``openapi_json`` makes, the page and its files."""
+    """Serve the document that ``openapi_json`` returns, the page and its files."""
     page = get_swagger_ui_html(
         openapi_url=DOCUMENT,
         title=app.title,

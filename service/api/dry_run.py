@@ -1,4 +1,4 @@
-"""``POST /v1/dry-run``: a decision explained, and candidate rules run in a process of their own."""
+"""``POST /v1/dry-run``: explains a decision, and runs candidate rules in a separate process."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ OVERHEAD: Final = 1 << 20
 """Bytes of a candidate process's output besides the answer, whose size may double when JSON escapes it."""
 READ_SIZE: Final = 1 << 20
 """Bytes read from the process at once."""
-WAITING: Final = 16
-"""Waiting dry runs with candidate rules per caller."""
+MAX_WAITING: Final = 16
+"""Dry runs with candidate rules that one caller may have waiting."""
 
 
 class DryRunEndpoint(Endpoint):
@@ -41,7 +41,7 @@ class DryRunEndpoint(Endpoint):
 
     def __init__(self, service: ServiceState, path: str) -> None:
         super().__init__(service, path)
-        self.slots = Slots(self.settings.candidate_concurrency, WAITING, "dry-run-busy")
+        self.slots = Slots(self.settings.candidate_concurrency, MAX_WAITING, "dry-run-busy")
 
     async def answer(self, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext) -> int:
         """Decide and explain; with candidate rules, compare."""
@@ -60,9 +60,9 @@ class DryRunEndpoint(Endpoint):
                 return await send_result(send, compared, output)
 
     async def run_candidate(self, job: bytes, caller: str, answer: Path | None) -> bytes:
-        """Run candidate rules in a process of their own with a timeout; return its output.
+        """Run candidate rules in a separate process with a timeout; return its output.
 
-        The caller is charged for the time. A large answer is in the file ``answer``.
+        The caller is charged for the time. A large answer is written to the file ``answer``.
 
         Raises:
             Refused: too many runs are waiting, or this one took too long.
@@ -81,9 +81,9 @@ async def _run(job: bytes, seconds: float, max_answer: int, answer: Path | None)
     process = await asyncio.create_subprocess_exec(
         *candidate.COMMAND, *arguments, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
     )
-    most = OVERHEAD + 2 * (max_answer if answer is None else INLINE)
+    limit = OVERHEAD + 2 * (max_answer if answer is None else INLINE)
     try:
-        output = await asyncio.wait_for(_communicate(process, job, most), seconds)
+        output = await asyncio.wait_for(_communicate(process, job, limit), seconds)
     except TimeoutError as error:
         raise Refused("candidate-aborted", candidate.timeout_message(seconds)) from error
     finally:
@@ -95,11 +95,11 @@ async def _run(job: bytes, seconds: float, max_answer: int, answer: Path | None)
     return output
 
 
-async def _communicate(process: Process, job: bytes, most: int) -> bytes:
+async def _communicate(process: Process, job: bytes, limit: int) -> bytes:
     """Send the job to the process; return its output.
 
     Raises:
-        Refused: it has more than ``most`` bytes.
+        Refused: it has more than ``limit`` bytes.
     """
     assert process.stdin is not None  # INVARIANT: both are pipes
     assert process.stdout is not None
@@ -108,7 +108,9 @@ async def _communicate(process: Process, job: bytes, most: int) -> bytes:
     output = bytearray()
     while piece := await process.stdout.read(READ_SIZE):
         output += piece
-        if len(output) > most:
-            raise Refused(candidate.TOO_LARGE, f"the candidate rules gave more than {most} bytes of faults; send fewer")
+        if len(output) > limit:
+            raise Refused(
+                candidate.TOO_LARGE, f"the faults of the candidate rules have more than {limit} bytes; send fewer rules"
+            )
     await process.wait()
     return bytes(output)

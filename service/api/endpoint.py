@@ -1,6 +1,6 @@
 """What every deciding endpoint does: check the caller, read the body, answer, count.
 
-The deciding endpoints are plain ASGI applications. They carry the load, and what FastAPI adds to a route (parsing,
+The deciding endpoints are plain ASGI applications. They serve most requests, and what FastAPI adds to a route (parsing,
 threads, middleware) costs more than the decision.
 """
 
@@ -103,7 +103,7 @@ async def send_result(send: Send, result: JobResult, output: Path | None) -> int
 
 
 def stopping() -> Refused:
-    """The error of a request that is still in progress when the time of a shutdown for requests is over."""
+    """The error of a request that is still in progress at the end of the shutdown's time for requests."""
     return Refused("stopping", "the request was not finished when the service stopped; send it again")
 
 
@@ -197,7 +197,7 @@ class Endpoint:
         Raises:
             Refused: it takes too long, or too many such requests are in progress.
             Disconnected: the client disconnected.
-            LogUnavailable: a decision could not be recorded where it must be.
+            LogUnavailable: a decision could not be recorded, and must be.
         """
         service = self.service
         output = service.pool.output()

@@ -38,7 +38,7 @@ HEADERS: Final = {
 
 
 class LandingPage:
-    """The page of a loaded policy, made again when the rules or the date change."""
+    """The page of a loaded policy, rebuilt when the rules or the date change."""
 
     def __init__(self, version: str) -> None:
         self._version = version

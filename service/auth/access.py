@@ -29,7 +29,7 @@ DENIED: Final = "runner_policy_access_denied"
 
 
 class Permission(Struct):
-    """What a long request was allowed: a scope, by its headers, with the tokens that were valid at its last check."""
+    """The permission of a long request: its headers and scope, and the tokens that were valid at its last check."""
 
     headers: Mapping[bytes, bytes]
     scope: str
@@ -40,7 +40,7 @@ class Access:
     """Checks the tokens and rate limits of callers."""
 
     def __init__(self, tokens: tuple[Token, ...] | None, rate: float, metrics: Metrics) -> None:
-        """Without ``tokens`` everything is allowed; ``rate`` is requests a second per caller, 0 for no limit."""
+        """Without ``tokens`` everything is allowed; ``rate`` is in requests per second and caller, 0 for no limit."""
         self._rate = rate
         self.tokens = tokens
         self._metrics = metrics

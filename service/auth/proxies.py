@@ -21,7 +21,7 @@ PEER = "runner_policy.peer"
 class ForwardedAddress:
     """Sets the client from `X-Forwarded-For`: from the right, the first address that is not a trusted proxy.
 
-    uvicorn reads the header, and may return any text of it; if that is not an address, the proxy's own address stays.
+    uvicorn reads the header, and may return any text in it; if that is not an address, the proxy's own address stays.
     An IPv4-mapped IPv6 address of a dual-stack socket becomes IPv4, so that it matches IPv4 networks.
     """
 
@@ -46,8 +46,8 @@ class ForwardedAddress:
         await self._app(scope, receive, send)
 
 
-def behind(proxies: Collection[str], app: ASGIApp) -> ASGIApp:
-    """The application as the server runs it; unchanged if no proxy is trusted."""
+def trust_proxies(proxies: Collection[str], app: ASGIApp) -> ASGIApp:
+    """The application with the clients that trusted proxies report; unchanged if no proxy is trusted."""
     return ForwardedAddress(app, proxies) if proxies else app
 
 

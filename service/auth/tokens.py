@@ -35,7 +35,7 @@ SECRET: Final = re.compile(rf"{PREFIX}[\w-]+")
 
 
 class Token(Struct, frozen=True):
-    """An entry of the token file: its name, the SHA-256 of the token, its scopes, and the last day of its validity."""
+    """An entry of the token file: its name, the SHA-256 of the token, its scopes, and its last valid day."""
 
     name: str
     digest: bytes
@@ -143,7 +143,7 @@ class TokenFile:
             part.replace(self._backup)
         return tokens
 
-    def first(self) -> tuple[Token, ...]:
+    def read_at_start(self) -> tuple[Token, ...]:
         """The tokens at startup: those of the last valid version if the file is invalid.
 
         Raises:

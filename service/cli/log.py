@@ -73,7 +73,7 @@ POLL: Final = 0.5
 
 
 def filtered(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the ``OPTIONS`` in the place of its parameter ``filters``, which it is given by their names."""
+    """The command with ``OPTIONS`` in place of its parameter ``filters``, which receives their values by name."""
     own = signature(command, eval_str=True)
     options = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=option) for name, option in OPTIONS.items()
@@ -141,7 +141,7 @@ def query(
 ) -> None:
     """Find decisions, the newest first.
 
-    Ends with 1 where nothing is found. Example: `runner-policy log query --since 1d --no-starts`
+    Exits with 1 if nothing is found. Example: `runner-policy log query --since 1d --no-starts`
     """
     log_filter = _read_filters(filters)
     store = _store(url)
@@ -163,7 +163,7 @@ def _print_records(records: Iterator[Record]) -> int:
 def _print_table(records: Iterator[Record]) -> int:
     """Print a table of the records; return their number."""
     table = Table(
-        "time", "decision", "runner", "outcome", "starts", "vLLM", "asked by", "summary", box=None, pad_edge=False
+        "time", "decision", "runner", "outcome", "starts", "vLLM", "caller", "summary", box=None, pad_edge=False
     )
     with err.working("reading the log"):
         for record in records:

@@ -30,16 +30,16 @@ def new(
         typer.Option("--until", metavar="DATE", help="The last day on which the token is valid, such as 2027-01-31."),
     ] = None,
 ) -> None:
-    """A token: it is printed once, on standard error; on standard output is the entry for the file of tokens.
+    """Make a token: it is printed once on standard error, and its entry for the file of tokens on standard output.
 
     Example: `runner-policy token new argo --scope decide >> tokens.yaml`, in a file that begins with `tokens:`
     """
     from service.auth.tokens import entry_of, new_token  # noqa: PLC0415  # other commands need none
 
-    made = new_token()
+    token = new_token()
     try:
-        entry = entry_of(name, made, scope, until)
+        entry = entry_of(name, token, scope, until)
     except RequestInvalid as error:
         fail(USAGE, *(f"{fault.pointer}: {fault.message}" for fault in error.faults))
-    err.print(f"the token of {name}, which is not stored anywhere: {made}", markup=False)
+    err.print(f"the token of {name}, which is not stored anywhere: {token}", markup=False)
     typer.echo(entry, nl=False)

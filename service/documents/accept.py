@@ -17,12 +17,12 @@ COMMON: Final = frozenset({b"", b"*/*", b"application/json"})
 
 
 def accept_of(scope: Scope) -> bytes:
-    """The ``Accept`` of a request; several headers are one list (RFC 9110, section 5.3), and none is an empty one."""
+    """The ``Accept`` of a request; several headers are one list (RFC 9110, section 5.3); empty if there is none."""
     return b", ".join(value for name, value in scope["headers"] if name == b"accept")
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
-    """The headers of a request by their names; of several with the same name the last, but every ``Accept``."""
+    """The headers of a request by name: of several the last, except that all ``Accept`` headers are joined."""
     headers = dict(scope["headers"])
     if len(headers) < len(scope["headers"]):  # most requests have no name twice
         headers[b"accept"] = accept_of(scope)
@@ -32,7 +32,7 @@ def headers_of(scope: Scope) -> dict[bytes, bytes]:
 def preferred(accept: bytes, offered: Sequence[bytes]) -> bytes | None:
     """The offered media type with the highest weight, of several the first; ``None`` if the client names none of them.
 
-    Ranges such as ``*/*`` name none: who wants another form than the default asks for it by its name.
+    Ranges such as ``*/*`` name none: a client that wants another form than the default has to name it.
     """
     weights = dict.fromkeys(offered, 0.0)
     for part in accept.lower().split(b","):

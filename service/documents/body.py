@@ -139,13 +139,13 @@ def _decode_yaml(body: bytes) -> Any:
 async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes | Refused]]:
     """The lines of a stream as they arrive, a list for each piece of a chunk.
 
-    A line over the limit is an error in its place. Empty lines are skipped. Memory is bounded by the limit and one
+    A line over the limit is replaced by an error. Empty lines are skipped. Memory is bounded by the limit and one
     chunk.
 
     Raises:
         Disconnected: the client disconnected.
     """
-    incomplete = bytearray()  # a line that has not ended; appending to it copies no byte for each chunk
+    incomplete = bytearray()  # a line that has not ended; a bytearray, so that appending does not copy it
     skipping = False
     more = True
     while more:

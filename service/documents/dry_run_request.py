@@ -1,6 +1,6 @@
 """The document of a dry run: a request, and the candidate rules to run it with.
 
-Not here: the same as a multipart form (``form``).
+Not here: multipart forms (``form``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A multipart form → a dry run, as ``curl -F`` sends it.
+"""The multipart form of a dry run, as ``curl -F`` sends it.
 
 Owns the names of the parts: ``deployment`` once, ``rules`` and ``remove`` any number of times, ``changes``.
 """

@@ -15,12 +15,12 @@ from policy.messages import listed, nearest, quoted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-NONE: Final = "this endpoint has no parameters"
-IN_BODY: Final = "this endpoint has no parameters; send the request in the body"
+NO_PARAMETERS: Final = "this endpoint has no parameters"
+USE_BODY: Final = "this endpoint has no parameters; send the request in the body"
 
 
 def read_query(
-    pairs: Iterable[tuple[str, str]], legal: Collection[str], faults: list[RequestFault], none: str = NONE
+    pairs: Iterable[tuple[str, str]], legal: Collection[str], faults: list[RequestFault], none: str = NO_PARAMETERS
 ) -> dict[str, list[str]]:
     """The values of each legal name, in the order of ``legal``; errors are added to ``faults``."""
     given: dict[str, list[str]] = {}
@@ -58,6 +58,6 @@ def refuse_query(query: bytes) -> None:
         RequestInvalid: it has some.
     """
     faults: list[RequestFault] = []
-    read_query(parse_qsl(query.decode("latin-1"), keep_blank_values=True), (), faults, IN_BODY)
+    read_query(parse_qsl(query.decode("latin-1"), keep_blank_values=True), (), faults, USE_BODY)
     if faults:
         raise RequestInvalid(faults)

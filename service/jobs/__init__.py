@@ -1,1 +1,1 @@
-"""Requests that may take long, in worker processes that can be ended."""
+"""Worker processes for requests that may take long, which can be killed."""

@@ -16,7 +16,7 @@ OK: Final = 200
 """The status of a result that is not a problem."""
 
 ModelFiles = tuple[dict[str, Any], dict[str, str]]
-"""A model's ``config.json``, and its other files by their names in its folder."""
+"""A model's ``config.json``, and its other files by name."""
 
 
 class JobKind(StrEnum):
@@ -45,8 +45,9 @@ class JobSettings(Struct, frozen=True):
 class Job(Struct, frozen=True):
     """A request for a worker process.
 
-    ``began`` is when the request arrived (ns of the monotonic clock). ``found`` has models of the hub, ``refused`` why
-    others could not be fetched, ``fetches`` whether more can be. A large answer is written to the file ``output``.
+    ``began`` is when the request arrived (ns of the monotonic clock). ``found`` has models from the hub, ``refused``
+    has the reasons why others could not be fetched, and ``fetches`` is whether more can be. A large answer is written
+    to the file ``output``.
     """
 
     kind: JobKind
@@ -68,9 +69,9 @@ class JobResult(Struct):
     """The result of a job.
 
     The answer is ``body``, or the first ``spooled`` bytes of the job's file. ``lines`` are its decisions for the log;
-    in that file they follow the answer, with the lengths in ``spooled_lines``. ``needed`` are models without which
-    something could not be decided, ``looked_for`` also those without which it could. ``candidate`` is the job of a
-    process that runs candidate rules, which then makes the answer. ``seconds`` is the processor time.
+    in that file they follow the answer, with the lengths in ``spooled_lines``. ``needed`` are the missing models
+    that prevented a decision, ``looked_for`` are all missing ones. ``candidate`` is the job of a process that runs
+    candidate rules, which then makes the answer. ``seconds`` is the processor time.
     """
 
     status: int

@@ -1,7 +1,7 @@
 """The worker processes of a serving process: each runs one request that may take long, and can be killed.
 
-Owns the assignment of workers, their timeout, and the hub's models that a job brings along. ``worker`` is the code that
-runs in them. Processes are started when they are first needed, and kept.
+Owns the assignment of workers, their timeout, and the models from the hub that a job includes. ``worker`` is the code
+that runs in them. Processes are started when they are first needed, and kept.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 ROUNDS: Final = 4
 """Rounds of fetching models: a speculators repository, its verifier, a draft, and one spare."""
-WAITING: Final = 64
+MAX_WAITING: Final = 64
 """Waiting requests per caller."""
 
 RESERVED: Final = 1
 """Worker processes that only short jobs may have while all others work."""
-SHORT: Final = 32 << 10
+MAX_SHORT_BODY: Final = 32 << 10
 """The largest body of a short job, in bytes."""
 DECISIONS_PER_SECOND: Final = 100
 """The decisions that a second of work counts as, so that a job with few decisions and much work is not free.
@@ -51,7 +51,7 @@ A decision takes about a millisecond, so ordinary requests are charged by their 
 CLOCK_STEP: Final = 0.005
 """Seconds by which a timeout of the event loop, whose clock is coarser, may come early."""
 
-START: Final = 60.0
+START_TIMEOUT: Final = 60.0
 """Seconds a worker process may take to start."""
 
 T = TypeVar("T")
@@ -112,14 +112,14 @@ class Pool:
     def __init__(
         self, size: int, seconds: float, models: HubModels, folder: Path | None, charge: Callable[[str, int], object]
     ) -> None:
-        """At most ``size`` processes, and one more for short jobs; a job has ``seconds``.
+        """At most ``size`` processes, and one more for short jobs; a job may take ``seconds``.
 
         Large answers are files in ``folder``. ``charge`` charges a caller for decisions.
         """
-        self._slots = Slots(size, WAITING, "busy", RESERVED)
+        self._slots = Slots(size, MAX_WAITING, "busy", RESERVED)
         self._free = [Worker() for _ in range(size + RESERVED)]
         self._charge = charge
-        self._at_work: set[Worker] = set()
+        self._busy: set[Worker] = set()
         self._seconds = seconds
         self._models = models
         self._folder = folder
@@ -127,7 +127,7 @@ class Pool:
 
     def close(self) -> None:
         """End all processes: kill the busy ones, and let the idle ones shut down."""
-        for worker in self._at_work:
+        for worker in self._busy:
             worker.end()
         for worker in self._free:
             worker.close()
@@ -164,16 +164,16 @@ class Pool:
         return replace(job, found=job.found | found, refused=job.refused | refused)
 
     async def _run(self, job: Job, rules: dict[str, str], today: date) -> JobResult:
-        async with self._slots.slot(job.caller, is_short=len(job.body) <= SHORT):
+        async with self._slots.slot(job.caller, is_short=len(job.body) <= MAX_SHORT_BODY):
             worker = self._free.pop()  # INVARIANT: there is one for each slot
-            self._at_work.add(worker)
+            self._busy.add(worker)
             try:
                 return await self._run_in(worker, job, rules, today)
             except BaseException:
                 _discard(job)
                 raise
             finally:
-                self._at_work.discard(worker)
+                self._busy.discard(worker)
                 self._free.append(worker)
 
     async def _run_in(self, worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
@@ -195,7 +195,7 @@ class Pool:
             except BrokenProcessPool as error:
                 worker.end()
                 _discard(job)
-                if is_last:  # once may be chance: the system may have killed an idle process
+                if is_last:  # the first time may be chance: the system may have killed an idle process
                     raise Refused(
                         "busy", "the process that worked on it ended, twice; send the request again"
                     ) from error
@@ -209,13 +209,13 @@ class Pool:
 
 
 def decisions_of(seconds: float) -> int:
-    """The decisions as which work counts in the rate limit, by its full seconds."""
+    """The number of decisions that the full seconds of work count as in the rate limit."""
     return int(seconds + CLOCK_STEP) * DECISIONS_PER_SECOND
 
 
 async def _start(worker: Worker) -> None:
     try:
-        async with asyncio.timeout(START):
+        async with asyncio.timeout(START_TIMEOUT):
             await worker.ready()
     except TimeoutError as error:
         worker.end()
@@ -246,7 +246,7 @@ async def unless_gone(receive: Receive, work: Coroutine[object, object, T]) -> T
     """The result of the work, which is cancelled when the client disconnects.
 
     Raises:
-        Disconnected: it has.
+        Disconnected: the client disconnected.
     """
     task = asyncio.ensure_future(work)
     disconnected = asyncio.ensure_future(_disconnected(receive))

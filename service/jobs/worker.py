@@ -1,8 +1,8 @@
 """The code of a worker process: one request that may take long, from the bytes of its body to those of the answer.
 
 Owns the work on manifests, batches, reviews, dry runs, YAML, text answers and large bodies. A worker decides by the
-same policy as the serving process, and knows no connection; ``pool`` starts it and may kill it at any time. Its
-decisions come back with the answer, and the serving process counts and logs them.
+same policy as the serving process, and has no connection to clients; ``pool`` starts it and may kill it at any time.
+Its decisions come back with the answer, and the serving process counts and logs them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MEMORY_LIMIT: Final = 512 << 20
 """Bytes of memory a worker process may use for data."""
 NICE: Final = 5
 """The niceness of a worker process, so that the serving process comes first."""
-KEPT_POLICIES: Final = 2
+MAX_POLICIES: Final = 2
 """How many revisions of the rules are kept compiled: a request in progress may still use the previous one."""
 MAX_FETCHES: Final = 64
 """Models fetched from the hub for one request."""
@@ -89,7 +89,7 @@ class JobRecords:
 
 
 class FoundModels:
-    """The models that a job brought along, and the names of those that are missing."""
+    """The models that a job includes, and the names of those that are missing."""
 
     def __init__(self) -> None:
         self.job: Job | None = None
@@ -102,7 +102,7 @@ class FoundModels:
         self.needed, self.looked_for = {}, {}
 
     def find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
-        """A model's ``config.json`` and files, if the job brought them along."""
+        """A model's ``config.json`` and files, if the job includes them."""
         if self.job is None or not self.job.fetches:
             return None
         found = self.job.found.get(name)
@@ -179,7 +179,7 @@ class JobWorker:
     def _batch(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
         """The answers to many requests; an invalid item, or one beyond the budget, does not affect the others."""
         pieces = []
-        for number, item in enumerate(_items(decode(job.body, job.content_type), job.settings.max_batch_items)):
+        for number, item in enumerate(_batch_items(decode(job.body, job.content_type), job.settings.max_batch_items)):
             try:
                 piece = encode(self._decide(item, records, budget, today, f"/items/{number}"))
                 budget.answer(len(piece))
@@ -199,7 +199,7 @@ class JobWorker:
             manifest_pointer = f"{pointer}/manifest" if "manifest" in dry_run.document else pointer
             message = "candidate rules are tried on one deployment; send `facts` or a `deployment`"
             raise RequestInvalid([RequestFault(manifest_pointer, message)])
-        request = {**self._whole(dry_run.document, job), "explain": True}
+        request = {**self._with_models(dry_run.document, job), "explain": True}
         trial = candidate.CandidateJob(
             self._rules,
             dry_run.rules,
@@ -214,7 +214,7 @@ class JobWorker:
         )
         return JobResult(OK, TEXT if job.wants_text else JSON, candidate=candidate.encode(trial))
 
-    def _whole(self, document: Any, job: Job) -> Any:
+    def _with_models(self, document: Any, job: Job) -> Any:
         """A request's document with the models fetched for it."""
         request = read_request_or_manifest(document, self.policy.releases) if job.fetches else None
         if not isinstance(request, Request) or request.deployment is None:
@@ -233,7 +233,7 @@ class JobWorker:
         is_strict = job.settings.admission.fail == "closed" and not is_mutating
 
         def decide(request: Request, *, is_trial: bool = False) -> Decision:
-            return self._one(request, None if is_trial else job_records, budget, today, is_strict=is_strict)
+            return self._decide_one(request, None if is_trial else job_records, budget, today, is_strict=is_strict)
 
         found = answer_review(review, self.policy.releases, decide, job.settings.admission, mutating=is_mutating)
         return JobResult(OK, JSON, encode(found.response), review=found.result)
@@ -253,12 +253,12 @@ class JobWorker:
         if explain:
             request = with_explanation(request)
         return (
-            self._items(request, records, budget, today)
+            self._decide_engines(request, records, budget, today)
             if isinstance(request, Manifest)
-            else self._one(request, records, budget, today)
+            else self._decide_one(request, records, budget, today)
         )
 
-    def _items(
+    def _decide_engines(
         self, manifest: Manifest, records: JobRecords | None, budget: WorkBudget, today: date
     ) -> ManifestDecisions:
         items = []
@@ -266,12 +266,12 @@ class JobWorker:
             try:
                 if isinstance(request, RequestInvalid):
                     raise request
-                items.append(item_of(manifest, path, self._one(request, records, budget, today)))
+                items.append(item_of(manifest, path, self._decide_one(request, records, budget, today)))
             except PolicyError as error:
                 items.append(item_of(manifest, path, problem_of(error)))
         return ManifestDecisions(items)
 
-    def _one(
+    def _decide_one(
         self,
         request: Request,
         records: JobRecords | None,
@@ -305,7 +305,7 @@ def _read_dry_run(job: Job) -> tuple[Candidate, str]:
     return Candidate(document), ""
 
 
-def _items(document: Any, most: int) -> list[Any]:
+def _batch_items(document: Any, limit: int) -> list[Any]:
     """The items of a batch's document.
 
     Raises:
@@ -320,10 +320,10 @@ def _items(document: Any, most: int) -> list[Any]:
     items = document.get("items")
     if type(items) is not list:
         faults.append(RequestFault("/items", f"expected a list of requests, got {quoted(items)}"))
-    elif len(items) > most:
+    elif len(items) > limit:
         faults.append(
             RequestFault(
-                "/items", f"at most {most} items are accepted, got {len(items)}; send them as a stream of lines"
+                "/items", f"at most {limit} items are accepted, got {len(items)}; send them as a stream of lines"
             )
         )
     if faults or type(items) is not list:
@@ -333,12 +333,12 @@ def _items(document: Any, most: int) -> list[Any]:
 
 def _text(answer: Decision | ManifestDecisions) -> bytes:
     """An answer for a terminal."""
-    picture = (
+    tables = (
         render.decision(answer)
         if isinstance(answer, Decision)
         else render.engines([(item.path, item.outcome) for item in answer.items])
     )
-    return render.as_text(picture).encode()
+    return render.as_text(tables).encode()
 
 
 def _problem(error: PolicyError, job: Job) -> JobResult:
@@ -376,7 +376,7 @@ def run(job: Job, rules: dict[str, str] | None, today: date) -> JobResult | None
             return None
         before = next(reversed(_workers.values())).policy if _workers else None
         work = _workers[job.revision] = JobWorker(rules, job.settings.default_release, before)
-        while len(_workers) > KEPT_POLICIES:
+        while len(_workers) > MAX_POLICIES:
             del _workers[next(iter(_workers))]
     return work.result(job, today)
 

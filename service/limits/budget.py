@@ -1,6 +1,6 @@
-"""The work that one request may ask for: the decisions of all its items, engines and explanations together.
+"""The limit on the work of one request: the decisions on all its items, engines and explanations together.
 
-Items, engines and explanations have limits of their own elsewhere; this limits their product.
+Items, engines and explanations have their own limits elsewhere; this limits their product.
 """
 
 from __future__ import annotations

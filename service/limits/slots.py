@@ -1,4 +1,4 @@
-"""Slots for long work: a limited number, of which no caller gets all.
+"""A limited number of slots for long work, of which no caller gets all.
 
 Callers are distinguished as in the log, by the name of their token or by their address.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 HALF_LIFE: Final = 60.0
-"""Seconds after which the time that a caller had slots counts half."""
+"""Seconds after which the time for which a caller had slots counts half."""
 MAX_CALLERS: Final = 10_000
 """Callers whose time is remembered."""
 
@@ -43,12 +43,12 @@ class _Waiter(Struct, frozen=True, eq=False):
 
 
 class Slots:
-    """At most ``total`` long jobs at once, and ``reserved`` short ones more; short jobs may have any slot.
+    """At most ``total`` long jobs at once, and ``reserved`` more short ones; short jobs may use any slot.
 
-    One caller's long jobs have all but one of the ``total``, or the only one; short ones may have ``reserved`` more.
+    One caller's long jobs may use all but one of the ``total``, or the only one; its short jobs ``reserved`` more.
     At most ``waiting`` of its requests wait. A free slot goes to the caller that has the fewest; among these it goes to
     the request whose caller had slots for the least time recently, less the time that the request has waited: a caller
-    that sends little comes before one that sends much, and nobody waits forever, however many callers there are.
+    that sends little comes before one that sends much, and no request waits forever, however many callers there are.
     """
 
     def __init__(self, total: int, waiting: int, kind: str, reserved: int = 0) -> None:
@@ -58,7 +58,7 @@ class Slots:
         self._long = 0
         self._share = max(1, total - 1)
         self._reserved = reserved
-        self._most = self._share + waiting
+        self._max_requests = self._share + waiting
         self._kind = kind
         self._callers: dict[str, _Caller] = {}
         self._waiters: list[_Waiter] = []
@@ -73,7 +73,7 @@ class Slots:
             Refused: too many of the caller's requests are waiting.
         """
         own = self._callers.get(caller) or self._callers.setdefault(caller, _Caller())
-        if own.requests >= self._most:
+        if own.requests >= self._max_requests:
             raise Refused(
                 self._kind,
                 f"{own.requests} such requests of this caller are in progress or waiting; send fewer at once",
@@ -194,26 +194,26 @@ class StreamLimit:
 class BodyMemory:
     """The bytes of bodies held by a process, including those still arriving."""
 
-    def __init__(self, most: int) -> None:
-        """At most ``most`` bytes."""
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        """At most ``limit`` bytes."""
+        self._limit = limit
         self._held = 0
 
     def hold(self) -> HeldMemory:
-        """The memory of a body that is about to arrive, empty yet."""
+        """The memory of a body that is about to arrive; empty so far."""
         return HeldMemory(self)
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Reserve ``size`` more bytes.
 
         Raises:
             Refused: the limit would be exceeded.
         """
-        if self._held + size > self._most:
-            raise Refused("busy", f"the bodies in progress take {self._held} of at most {self._most} bytes; try again")
+        if self._held + size > self._limit:
+            raise Refused("busy", f"the bodies in progress take {self._held} of at most {self._limit} bytes; try again")
         self._held += size
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         """Release ``size`` bytes."""
         self._held -= size
 
@@ -233,12 +233,12 @@ class HeldMemory:
         Raises:
             Refused: the process has reached its limit.
         """
-        self._memory.take(size)
+        self._memory.reserve(size)
         self._size += size
 
     def release(self) -> None:
         """Release the bytes of the body."""
-        self._memory.give_back(self._size)
+        self._memory.release(self._size)
         self._size = 0
 
     def __enter__(self) -> Self:

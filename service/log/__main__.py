@@ -1,7 +1,7 @@
 """The log process of a serving process, which starts it: ``python -m service.log FD``.
 
-Owns the socket between the two. It is a separate process so that its work takes no time of the serving one. It ends
-when that one does, however it ends, after writing what it has received.
+Owns the socket between the two. It is a separate process so that its work takes no time from the serving one. It
+ends when that one does, in whatever way, after writing what it has received.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NICE: Final = 5
 """The niceness of the log process, so that the serving process comes first."""
-READ: Final = 1 << 18
+READ_SIZE: Final = 1 << 18
 
 
 def main() -> None:
@@ -37,13 +37,13 @@ def main() -> None:
     logging.disable()  # errors are sent through the socket, and logged by the parent
     os.nice(NICE)
     os.umask(0o077)  # other users must not read the log
-    line = socket.socket(fileno=int(sys.argv[1]))
-    lines = _lines(line)
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    lines = _lines(connection)
     config = msgspec.json.decode(next(lines, b""), type=LogConfig)
 
     def send_ack(ack: Ack) -> None:
         with suppress(OSError):  # the parent may have ended
-            line.sendall(encode(ack) + b"\n")
+            connection.sendall(encode(ack) + b"\n")
 
     worker = LogWorker(config, send_ack)
     reader = threading.Thread(target=_enqueue_lines, args=(lines, worker, config.labels), name="reader")
@@ -52,9 +52,9 @@ def main() -> None:
         worker.run()
     finally:
         with suppress(OSError):
-            line.shutdown(socket.SHUT_RDWR)  # ends the reader thread
+            connection.shutdown(socket.SHUT_RDWR)  # ends the reader thread
         reader.join()
-        line.close()
+        connection.close()
 
 
 def _enqueue_lines(lines: Iterator[bytes], worker: LogWorker, labels: str) -> None:
@@ -67,11 +67,11 @@ def _enqueue_lines(lines: Iterator[bytes], worker: LogWorker, labels: str) -> No
         worker.end()
 
 
-def _lines(line: socket.socket) -> Iterator[bytes]:
+def _lines(connection: socket.socket) -> Iterator[bytes]:
     """The received lines; an incomplete line at the end is dropped."""
     parts: list[bytes] = []
     with suppress(OSError):
-        while data := line.recv(READ):
+        while data := connection.recv(READ_SIZE):
             *whole, rest = data.split(b"\n")
             for each in whole:
                 yield b"".join([*parts, each])

@@ -45,7 +45,7 @@ log = logging.getLogger("runner_policy")
 
 
 class _SentBatch(Struct):
-    """A batch sent to the log process: its number of decisions, the waiting requests, and since when."""
+    """A batch sent to the log process: its number of decisions, the requests that wait for it, and when it was sent."""
 
     data: bytes
     number: int
@@ -120,9 +120,9 @@ class LogClient(asyncio.Protocol):
             self._loop.call_soon(self._flush)  # together with the further decisions of this turn of the loop
         return future
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until at most half of the queue is used, or for the store's timeout."""
-        ends = self._loop.time() + self._config.patience
+        ends = self._loop.time() + self._config.timeout
         while 2 * self.waiting > self._max_waiting and self._loop.time() < ends:
             self._flush()
             await asyncio.sleep(LINGER)
@@ -181,7 +181,7 @@ class LogClient(asyncio.Protocol):
 
     def _sweep(self) -> None:
         """Fail requests that have waited too long; their decision may still be recorded."""
-        late = self._loop.time() - STORE_TIMEOUTS * self._config.patience - SWEEP_INTERVAL
+        late = self._loop.time() - STORE_TIMEOUTS * self._config.timeout - SWEEP_INTERVAL
         for batch in self._sent.values():
             if batch.since < late:
                 _resolve(batch.waiting, "the log does not answer")

@@ -1,4 +1,4 @@
-"""The check for damage in a SQLite database: it is read completely from time to time, beside the writing connection.
+"""Periodic damage checks of a SQLite database, each of which reads all of it beside the writing connection.
 
 Owns the schedule and the time limit. Damage is reported to the ``DatabaseFile``, which the writer checks before each
 acknowledgement.
@@ -16,11 +16,11 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from service.log.file import DatabaseFile
 
-PAUSE: Final = 600.0
-"""Seconds between two checks, at least."""
-SHARE: Final = 50
+MIN_PAUSE: Final = 600.0
+"""The minimum pause between two checks, in seconds."""
+PAUSE_RATIO: Final = 50
 """The pause as a multiple of the last check's duration, so that checks take at most 2 % of a processor."""
-LIMIT: Final = 120.0
+TIMEOUT: Final = 120.0
 """Seconds after which a check is interrupted: the write-ahead log cannot be reset while it runs."""
 PRIMARY: Final = 0xFF
 """The mask of SQLite's primary result code."""
@@ -59,11 +59,11 @@ class DamageCheck:
         found = self._damage()
         if found is not None and self._file.is_opened() and self._file.identity == identity:
             self._file.report_damage(identity, f"{self._file.path} is damaged ({found})")
-        self._due = time.monotonic() + max(PAUSE, SHARE * (time.monotonic() - began))
+        self._due = time.monotonic() + max(MIN_PAUSE, PAUSE_RATIO * (time.monotonic() - began))
 
     def _damage(self) -> str | None:
         """The first damage that SQLite finds; ``None`` if there is none, or the check was incomplete."""
-        timer = threading.Timer(LIMIT, self._interrupt)
+        timer = threading.Timer(TIMEOUT, self._interrupt)
         timer.daemon = True
         try:
             url = f"file:{quote(str(self._file.path))}?mode=ro"
@@ -89,7 +89,7 @@ class DamageCheck:
 
 
 def is_damage(error: BaseException | None, *, also_foreign: bool = True) -> bool:
-    """Whether an error of SQLite says that the file is damaged, or with ``also_foreign`` that it is not a database."""
+    """Whether an error of SQLite means that the file is damaged, or with ``also_foreign`` that it is not a database."""
     code = getattr(error, "sqlite_errorcode", None)
     kinds = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} if also_foreign else {sqlite3.SQLITE_CORRUPT}
     return code is not None and code & PRIMARY in kinds

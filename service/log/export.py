@@ -31,7 +31,7 @@ TEXTS: Final = (
 
 
 def as_lines(parts: Iterator[list[Row]], target: BinaryIO) -> None:
-    """A record a line, as ``GET /v1/log`` shows it."""
+    """Write each record as a line of JSON, as in ``GET /v1/log``."""
     target.writelines(json_lines(parts))
 
 
@@ -41,7 +41,7 @@ def json_lines(parts: Iterator[list[Row]]) -> Iterator[bytes]:
 
 
 def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:
-    """A Parquet file with the store's columns as strings, booleans and an integer, and ``timestamp`` in UTC."""
+    """Write a Parquet file with the store's columns as strings, booleans and an integer, and ``timestamp`` in UTC."""
     from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only needed for Parquet
     from arro3.io import write_parquet  # noqa: PLC0415  # as above
 

@@ -1,4 +1,4 @@
-"""The files of a SQLite database, as one connection has them open, and whether they are still those at the path.
+"""The files of a SQLite database that a connection has open, and whether they are still those at the path.
 
 SQLite keeps writing to a file that was deleted or replaced, and reports no error. Owns the comparison of the open
 files with those at the path, the lock under which processes open and set aside files, and the names of what is set
@@ -96,7 +96,7 @@ class DatabaseFile:
         return index < len(self._opened) and identity_of(self._names[index]) == self._opened[index]
 
     def is_replaced(self, suffix: str) -> bool:
-        """Whether the file with this suffix is another one than was opened."""
+        """Whether another file with this suffix has replaced the opened one."""
         return not self.is_in_place(suffix) and identity_of(self._names[SUFFIXES.index(suffix)]) is not None
 
     def is_opened(self) -> bool:

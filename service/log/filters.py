@@ -20,7 +20,7 @@ BOUNDS: Final = ("since", "until")
 FILTERS: Final = (*TEXT_FILTERS, "starts", "rule", *BOUNDS, "limit")
 
 MAX_TEXT: Final = 256
-"""The most characters of a text or of a rule's id."""
+"""The maximum length of a text or of a rule's id."""
 TEXT: Final = r"[^\u0000]+"
 RULE: Final = NAME.pattern
 ID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"

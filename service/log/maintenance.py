@@ -32,7 +32,7 @@ class Maintenance:
         self._next_retention = 0.0
 
     def run(self) -> TaskResult:
-        """Replay some spilled rows, or else delete some records that exceed the limits of retention.
+        """Replay some spilled rows, or else delete some records that exceed the retention limits.
 
         Raises:
             StoreFailed: the store cannot be used.
@@ -58,7 +58,7 @@ class Maintenance:
         return TaskResult(deleted=deleted, more=deleted > 0)
 
     def _find_lost_spill(self) -> None:
-        """Find spilled files that are gone though not replayed: the store does not have their last record."""
+        """Find spill files that disappeared before they were replayed: the store does not have their last record."""
         handed_over = self._spill.handed_over
         for _ in range(len(handed_over)):
             file = handed_over[0]

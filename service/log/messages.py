@@ -11,7 +11,7 @@ class LogConfig(Struct, frozen=True):
     url: str
     spill: str
     spill_size: int
-    patience: float
+    timeout: float
     durable: bool
     keep_seconds: float | None
     keep_size: int | None
@@ -19,7 +19,7 @@ class LogConfig(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """Counts of the rows, and whether the store accepted the last ones; ``lost`` are in neither store nor disk.
+    """Counts of rows, and whether the store accepted the last ones; ``lost`` ones are neither there nor on disk.
 
     ``lost_files`` were deleted, replaced or damaged after this process wrote ``lost_file_records`` to them.
     ``can_record`` is whether the store or the disk accepts rows.
@@ -40,7 +40,7 @@ class Counts(Struct):
 
 
 class Ack(Struct, frozen=True):
-    """An acknowledgement: these batches are recorded, or the error; no batches if only the counts changed."""
+    """An acknowledgement of batches, recorded or failed with ``error``; none if only the counts changed."""
 
     batches: list[int]
     error: str | None

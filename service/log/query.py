@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     Query: TypeAlias = Select[Any]
 
 BATCH: Final = 1000
-"""The most records fetched from the store at once."""
+"""The maximum number of records fetched from the store at once."""
 MAX_SIZE: Final = 8 << 20
-"""The most bytes of records fetched from the store at once, and of a page; one record may be larger."""
+"""The maximum bytes of records fetched from the store at once, and of a page; a single record may be larger."""
 NUMBER: Final = f"[0-9]{{1,{len(str(MAX_LIMIT))}}}"  # of ASCII digits: ``int`` reads others too
 MAX_SCANNED: Final = 20_000
 """Records scanned by one query."""
@@ -90,8 +90,8 @@ class Page(Struct, frozen=True):
     next: str | None
 
 
-def read_filter(parameters: Iterable[tuple[str, str]], shown: Callable[[str], str] = str) -> LogFilter:
-    """Read a filter from query parameters; ``shown`` is how messages name a parameter.
+def read_filter(parameters: Iterable[tuple[str, str]], display_name: Callable[[str], str] = str) -> LogFilter:
+    """Read a filter from query parameters; ``display_name`` returns a parameter's name in messages.
 
     Raises:
         RequestInvalid: with every fault; a repeated filter is one.
@@ -102,7 +102,9 @@ def read_filter(parameters: Iterable[tuple[str, str]], shown: Callable[[str], st
         for text in islice(dict.fromkeys(stated), MAX_FAULTS):
             values[name] = _value(name, text)
             if values[name] is None:
-                faults.append(RequestFault("", f"{shown(name)}: {quoted(text)} is not legal; legal: {LEGAL[name]}"))
+                faults.append(
+                    RequestFault("", f"{display_name(name)}: {quoted(text)} is not legal; legal: {LEGAL[name]}")
+                )
     if faults:
         raise RequestInvalid(faults)
     texts = {name: values.pop(name) for name in TEXT_FILTERS if name in values}
@@ -133,7 +135,7 @@ def _bound_id(text: str) -> str | None:
     if re.fullmatch(ID, text):
         return text
     if re.fullmatch(AGO, text):
-        # At most five digits of days, which stay after the year 1.
+        # Five digits of days do not reach back to the year 1.
         return first_id(datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: int(text[:-1])}))
     if not re.fullmatch(TIMESTAMP, text):  # Python accepts more forms, such as `2026-W01`
         return None
@@ -154,9 +156,9 @@ def page(store: Store, log_filter: LogFilter) -> Page:
     query = _filtered(select(TABLE), log_filter)
     if lowest is not None:
         query = query.where(TABLE.c.decision_id >= lowest)
-    rows, is_cut = store.rows(query.order_by(TABLE.c.decision_id.desc()).limit(log_filter.limit + 1), MAX_SIZE)
+    rows, has_more = store.rows(query.order_by(TABLE.c.decision_id.desc()).limit(log_filter.limit + 1), MAX_SIZE)
     items = list(map(record, rows[: log_filter.limit]))
-    return Page(items, items[-1].decision_id if is_cut or len(rows) > len(items) else lowest)
+    return Page(items, items[-1].decision_id if has_more or len(rows) > len(items) else lowest)
 
 
 def encode_page(store: Store, log_filter: LogFilter) -> bytes:
@@ -169,7 +171,7 @@ def encode_page(store: Store, log_filter: LogFilter) -> bytes:
 
 
 def _encode(found: Page) -> bytes:
-    # In a loop of Python's own: `map` would hold the interpreter, and so the event loop, for the whole page.
+    # A Python loop: `map` would hold the interpreter, and block the event loop, for the whole page.
     items = [encode(item) for item in found.items]
     return b'{"items":[%b],"next":%b}' % (b",".join(items), encode(found.next))
 
@@ -214,10 +216,10 @@ def stream(store: Store, log_filter: LogFilter) -> Iterator[list[Row]]:
             query = query.where(TABLE.c.decision_id > after)
         if highest is not None:
             query = query.where(TABLE.c.decision_id <= highest)
-        rows, is_cut = store.rows(query.order_by(TABLE.c.decision_id).limit(BATCH), MAX_SIZE)
+        rows, has_more = store.rows(query.order_by(TABLE.c.decision_id).limit(BATCH), MAX_SIZE)
         if rows:
             yield rows
-        if is_cut or len(rows) == BATCH:
+        if has_more or len(rows) == BATCH:
             after = rows[-1].decision_id
         elif highest is not None:
             after = highest

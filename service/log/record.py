@@ -1,8 +1,8 @@
 """The record of a decision: request, answer, revision of the rules, caller, duration.
 
 Owns the fields of a record, which are named as in the decision logs of Open Policy Agent. Nothing beyond the facts is
-kept: no argument, no file, no variable that rules do not read. The serving process makes a line of a decision at the
-lowest cost, with the body of a common request as it was received; the log process makes a row of it.
+kept: no argument, no file, no variable that rules do not read. The serving process encodes a decision as a line at the
+lowest cost, with the body of a common request as it was received; the log process turns it into a row.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Row(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Record(Struct, frozen=True, omit_defaults=True):
-    """A record as it is returned; ``erased`` has JSON pointers (RFC 6901) to what was not kept."""
+    """A record as returned; ``erased`` has JSON pointers (RFC 6901) to what was not kept."""
 
     decision_id: str
     timestamp: str
@@ -115,7 +115,7 @@ def line(entry: LogEntry | bytes) -> tuple[bytes, ...]:
     if isinstance(entry, bytes):
         return (entry,)
     answer, request, path, requested_by, nanoseconds, body = entry
-    if body is not None and request.common and b"\n" not in body:  # a line has none
+    if body is not None and request.common and b"\n" not in body:  # a line cannot contain one
         return (
             b"[",
             _name(requested_by),
@@ -128,7 +128,7 @@ def line(entry: LogEntry | bytes) -> tuple[bytes, ...]:
             b"]",
         )
     facts = encode(answer.evaluation.facts.document(series(request.release.decided_as)))
-    question = _input(
+    request_json = _input(
         request.request_id,
         request.vllm_version,
         facts,
@@ -142,7 +142,7 @@ def line(entry: LogEntry | bytes) -> tuple[bytes, ...]:
         b',"',
         path.encode(),
         b'",%d,%b,' % (nanoseconds, erased),
-        question,
+        request_json,
         b",",
         _result(answer),
         b"]",
@@ -165,12 +165,12 @@ def _input(request_id: str | None, vllm_version: str, facts: bytes, *, upstream_
 
 def _fast_input(body: Raw, result: _RecordedResult) -> bytes:
     """The request as JSON, from the body of a common request."""
-    question = read(body)
+    request_json = read(body)
     return _input(
-        question.request_id,
+        request_json.request_id,
         result.vllm_version,
-        encode(question.facts),
-        upstream_only=LAYERS[question.layers],
+        encode(request_json.facts),
+        upstream_only=LAYERS[request_json.layers],
         verified=result.release.verified,
     )
 
@@ -183,14 +183,14 @@ def _result(answer: EncodedDecision) -> bytes:
     if decision.trace is not UNSET:
         reasons = [replace(reason, lifted_in=UNSET) for reason in decision.reasons]
         decision = replace(decision, reasons=reasons, trace=UNSET, assumptions=UNSET)
-    own = id_of(answer.json)  # a cached answer has another id each time
+    own = id_of(answer.json)  # a cached answer has a new id each time
     return encode(replace(decision, decision_id=own, ignored_args=UNSET))
 
 
 def row(entry: Line, labels: str) -> Row:
     """The row of a line."""
     result = _decode_result(entry.result)
-    question = bytes(entry.input) if entry.erased is not None else _fast_input(entry.input, result)
+    request_json = bytes(entry.input) if entry.erased is not None else _fast_input(entry.input, result)
     return Row(
         result.decision_id,
         entry.requested_by,
@@ -203,13 +203,13 @@ def row(entry: Line, labels: str) -> Row:
         entry.nanoseconds,
         entry.erased is True,
         labels,
-        question.decode(),
+        request_json.decode(),
         bytes(entry.result).decode(),
     )
 
 
 def row_size(stored: Row) -> int:
-    """Approximately the bytes of a row's record as JSON: those of its JSON columns."""
+    """The approximate bytes of a row's record as JSON: those of its JSON columns."""
     texts = (stored.labels, stored.input, stored.result)
     return sum(len(text) if text.isascii() else len(text.encode()) for text in texts)
 

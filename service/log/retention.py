@@ -27,20 +27,20 @@ def trim(connection: Connection, oldest: str | None, size: int | None) -> int:
 
     Returns the number of deleted records, 0 if there is nothing left to do.
     """
-    gone = _deleted(connection, oldest) if oldest is not None else 0
-    if not gone and size is not None and size_of(connection) > size:
-        gone = _deleted(connection, None)
-    if gone and connection.dialect.name == "postgresql":
-        # Else the next call would see old statistics, and delete too many.
+    deleted = _delete(connection, oldest) if oldest is not None else 0
+    if not deleted and size is not None and size_of(connection) > size:
+        deleted = _delete(connection, None)
+    if deleted and connection.dialect.name == "postgresql":
+        # Otherwise the next call would see old statistics, and delete too many.
         connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
     connection.commit()
-    if gone and connection.dialect.name == "sqlite":
-        # The statement releases a page a step, and ``execute`` makes one step of it.
+    if deleted and connection.dialect.name == "sqlite":
+        # The statement releases one page per step, and ``execute`` runs only one step.
         connection.connection.driver_connection.executescript(f"PRAGMA incremental_vacuum({MAX_RELEASED_PAGES})")  # type: ignore[union-attr]  # there is one
-    return gone
+    return deleted
 
 
-def _deleted(connection: Connection, below: str | None) -> int:
+def _delete(connection: Connection, below: str | None) -> int:
     oldest = select(TABLE.c.decision_id).order_by(TABLE.c.decision_id).limit(MAX_DELETED)
     if below is not None:
         oldest = oldest.where(TABLE.c.decision_id < below)

@@ -66,7 +66,7 @@ def _has_table(connection: Connection) -> bool:
 
 
 def _version(connection: Connection) -> str | None:
-    """The store's migration; ``None`` if it has none. No query fails, which would end the transaction."""
+    """The store's migration; ``None`` if it has none. No query may fail, as that would end the transaction."""
     if not inspect(connection).has_table(VERSIONS):
         return None
     found: str | None = connection.exec_driver_sql(f"SELECT version_num FROM {VERSIONS}").scalar()  # noqa: S608  # our own name

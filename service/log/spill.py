@@ -74,7 +74,7 @@ class Spill:
         self.handed_over: deque[SpillFile] = deque()
 
     def size(self) -> int:
-        """The bytes in the folder."""
+        """The bytes of the spill files in the folder."""
         total = 0
         with suppress(OSError), os.scandir(self._folder) as found:
             for each in found:
@@ -142,7 +142,7 @@ class Spill:
             self._file = None
 
     def _create(self) -> SpillFile:
-        """Create a file; it is renamed once it is locked, so that no process takes it for an abandoned one."""
+        """Create a file; it is renamed once it is locked, so that no process mistakes it for an abandoned one."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._folder / f"{uuid7()}{SUFFIX}"
         unlocked = path.with_suffix(UNFINISHED_SUFFIX)
@@ -199,7 +199,7 @@ class SpillReader:
         """The bytes of the open file that were replayed."""
 
     def next_part(self) -> tuple[list[Row], int]:
-        """The next rows to replay, and the number of unreadable lines among them; none of either at the end.
+        """The next rows to replay, and the number of unreadable lines among them; no rows and 0 at the end.
 
         An incomplete line after a crash is skipped: it was never acknowledged.
         """

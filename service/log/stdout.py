@@ -36,7 +36,7 @@ class Printer:
     """Prints records in the order in which they are queued in the event loop."""
 
     def __init__(self, labels: str) -> None:
-        """``labels`` are every record's, as JSON."""
+        """``labels`` are the labels of every record, as JSON."""
         self.dropped = 0
         """Records that were not read in time."""
         self._labels = labels

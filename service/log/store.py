@@ -1,4 +1,4 @@
-"""The store of the decision log: one table, in SQLite or PostgreSQL, as it is read.
+"""Reading the store of the decision log: one table, in SQLite or PostgreSQL.
 
 Owns the table, the URLs, the connections to both databases, and the text of their errors. Not here: writing
 (``writer``).
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine, Select
 
-FETCHED: Final = 32
+FETCH_SIZE: Final = 32
 """Rows fetched from the database at once: one may have some megabytes, and each fetch is a round trip to a server."""
-BY_PARTS: Final = {"yield_per": FETCHED}
+FETCH_OPTIONS: Final = {"yield_per": FETCH_SIZE}
 
 UNDEFINED_TABLE: Final = "42P01"
 """PostgreSQL's error code for a missing table."""
@@ -119,12 +119,12 @@ def is_file(url: URL) -> bool:
 
 def connect_args(url: URL, seconds: float, **options: str) -> dict[str, Any]:
     """The arguments of a PostgreSQL connection: ``seconds`` to connect and for each statement, and session options."""
-    patience = max(2, round(seconds))
-    settings = {"statement_timeout": f"{patience}s", "lock_timeout": f"{patience}s", **options}
+    timeout = max(2, round(seconds))
+    settings = {"statement_timeout": f"{timeout}s", "lock_timeout": f"{timeout}s", **options}
     own = {
-        "connect_timeout": patience,
-        "tcp_user_timeout": patience * 1000,
-        "keepalives_idle": patience,
+        "connect_timeout": timeout,
+        "tcp_user_timeout": timeout * 1000,
+        "keepalives_idle": timeout,
         "keepalives_interval": 2,
         "keepalives_count": 2,
         "application_name": "runner-policy",
@@ -135,7 +135,7 @@ def connect_args(url: URL, seconds: float, **options: str) -> dict[str, Any]:
     return {name: value for name, value in own.items() if name not in url.query}
 
 
-def cut(driver: Any) -> None:
+def abort(driver: Any) -> None:
     """Abort what a driver's connection waits for, from any thread; the connection to a hanging server is closed.
 
     SQLite's wait for a lock is not aborted; it times out.
@@ -152,24 +152,24 @@ def error_text(error: BaseException) -> str:
     """A database's message in one line, without the statement and without a value of a record."""
     original = getattr(error, "orig", None) or error
     if isinstance(error, DataError):
-        return f"a record is refused ({type(original).__name__})"
+        return f"the store refused a record ({type(original).__name__})"
     return str(original).strip().partition("\n")[0] or type(original).__name__
 
 
 class Rows(NamedTuple):
-    """Rows of a query, and whether there are more, which did not fit into the size."""
+    """Rows of a query, and whether more were left out because of the size."""
 
     rows: list[Row]
-    is_cut: bool
+    has_more: bool
 
 
 class Store:
-    """A store that is read, by any thread. It is connected to for each query, and never created."""
+    """Reads a store, from any thread; connects for each query, and never creates the store."""
 
     def __init__(self, url: URL, seconds: float) -> None:
         """``seconds`` is the timeout of a query.
 
-        Each query has a connection of its own, as a server may have closed an older one, or hang before it says so.
+        Each query has its own connection: a server may have closed an older one, or hang without an error.
         """
         self.url = url
         self._seconds = seconds
@@ -182,14 +182,14 @@ class Store:
             StoreFailed: the store cannot be queried.
         """
         rows: list[Row] = []
-        with self._connection() as connection, connection.execute(query, execution_options=BY_PARTS) as result:
+        with self._connection() as connection, connection.execute(query, execution_options=FETCH_OPTIONS) as result:
             for found in result:
                 row = Row(*found)
                 size -= row_size(row)
                 if rows and size < 0:
-                    return Rows(rows, is_cut=True)
+                    return Rows(rows, has_more=True)
                 rows.append(row)
-        return Rows(rows, is_cut=False)
+        return Rows(rows, has_more=False)
 
     def values(self, query: Select[Any]) -> list[Any]:
         """The first value of each row of a query.
@@ -217,7 +217,7 @@ class Store:
         """A connection for one query, aborted on timeout: a hanging server does not enforce its own."""
         try:
             with self._engine.connect() as connection:
-                timer = Timer(self._seconds, cut, [connection.connection.driver_connection])
+                timer = Timer(self._seconds, abort, [connection.connection.driver_connection])
                 timer.daemon = True
                 timer.start()
                 try:

@@ -63,9 +63,9 @@ class LogTail:
         while start < len(ids):
             batch = ids[start : start + BATCH]
             query = select(TABLE).where(TABLE.c.decision_id.in_(batch)).order_by(TABLE.c.decision_id)
-            rows, is_cut = self._store.rows(query, MAX_SIZE)
+            rows, has_more = self._store.rows(query, MAX_SIZE)
             yield from map(record, rows)
-            start = bisect_right(ids, rows[-1].decision_id) if is_cut else start + len(batch)
+            start = bisect_right(ids, rows[-1].decision_id) if has_more else start + len(batch)
 
     def _ids(self) -> list[str]:
         query = select(TABLE.c.decision_id)

@@ -65,7 +65,7 @@ class LogWorker:
     def __init__(self, config: LogConfig, send_ack: Callable[[Ack], None]) -> None:
         self.counts = Counts()
         self._send_ack = send_ack
-        self._writer = Writer(read_url(config.url), config.patience, durable=config.durable)
+        self._writer = Writer(read_url(config.url), config.timeout, durable=config.durable)
         self._spill = Spill(Path(config.spill), config.spill_size, durable=config.durable)
         self._maintenance = Maintenance(config, self._writer, self._spill)
         self._config = config
@@ -109,7 +109,7 @@ class LogWorker:
 
     def _pause(self) -> float:
         """Seconds until the next timeout or maintenance."""
-        due = self._maintenance_due() if self._pending is None else self._pending.since + self._config.patience
+        due = self._maintenance_due() if self._pending is None else self._pending.since + self._config.timeout
         return max(0.0, due - time.monotonic())
 
     def _maintenance_due(self) -> float:
@@ -150,10 +150,10 @@ class LogWorker:
         if pending is None:
             return
         if not pending.future.done():
-            if time.monotonic() >= pending.since + self._config.patience:
+            if time.monotonic() >= pending.since + self._config.timeout:
                 pending.since, pending.is_aborted = time.monotonic(), True
-                self._writer.cut()
-                self._fail(pending, f"the store does not answer in {self._config.patience:g} s")
+                self._writer.abort()
+                self._fail(pending, f"the store does not answer in {self._config.timeout:g} s")
             return
         self._pending = None
         try:

@@ -1,7 +1,7 @@
-"""The connection by which a log worker writes to the store.
+"""The connection through which a log worker writes to the store.
 
 Owns every statement that writes. A record is only acknowledged if the store has it: a SQLite file that was deleted,
-replaced or damaged is abandoned for a new one. Only ``cut`` may be called from other threads; the rest may block.
+replaced or damaged is abandoned for a new one. Only ``abort`` may be called from other threads; the rest may block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from service.log import retention
 from service.log.damage import DamageCheck, is_damage
 from service.log.file import DatabaseFile, Loss
 from service.log.schema import VERSIONS, migrate
-from service.log.store import TABLE, StoreFailed, connect_args, cut, error_text, is_file
+from service.log.store import TABLE, StoreFailed, abort, connect_args, error_text, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ class Writer:
         self._last: str | None = None
         """The id of the last one of them."""
         self._fault: str | None = None
-        """Why they may be lost, if so."""
+        """Why they may be lost; ``None`` if they are not."""
 
     def open(self) -> None:
         """Check that the store can be written.
@@ -109,11 +109,11 @@ class Writer:
         if self._check is not None:
             self._check.start_when_due()
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Abort what the connection waits for; may be called from any thread."""
         with self._lock:
             if self._driver is not None:
-                cut(self._driver)
+                abort(self._driver)
 
     def close(self) -> None:
         """Close the connection."""
@@ -148,7 +148,7 @@ class Writer:
             except _FilesReplaced:
                 continue
             except DBAPIError as error:
-                if not self._is_of_files(error):
+                if not self._is_file_error(error):
                     raise
             else:
                 if self._is_in_place():
@@ -158,7 +158,7 @@ class Writer:
     def _is_in_place(self) -> bool:
         return self._files is None or self._files.fault() is None
 
-    def _is_of_files(self, error: DBAPIError) -> bool:
+    def _is_file_error(self, error: DBAPIError) -> bool:
         """Whether an error is caused by lost or damaged files, so that a retry uses new ones."""
         files = self._files
         if files is None or files.identity is None:
@@ -275,7 +275,7 @@ class Writer:
             return sum(self._insert_one(connection, row) for row in rows)
 
     def _insert_all(self, connection: Connection, rows: Sequence[Row]) -> int:
-        """Insert rows; return the number that is missing though there was no error."""
+        """Insert rows; return the number that was left out without an error."""
         missing = 0
         if self._is_file:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -288,7 +288,7 @@ class Writer:
             done = connection.exec_driver_sql(
                 f"{INSERT} VALUES {', '.join([self._one] * len(part))} ON CONFLICT DO NOTHING", values
             )
-            if done.rowcount != len(part):  # some were there before, or were left out
+            if done.rowcount != len(part):  # some were stored before, or were left out
                 missing += _missing(connection, part)
         connection.commit()
         return missing

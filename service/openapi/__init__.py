@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from service.state.state import ServiceState
 
 INFO: Final = {
-    "description": "Answers from rules whether vLLM runs a deployment with its model runner V1 or V2, why, and whether "
+    "description": "Decides by rules whether a deployment gets vLLM's model runner V1 or V2, why, and whether "
     "vLLM starts. Every error is a problem (RFC 9457).",
     "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
 }

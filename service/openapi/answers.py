@@ -1,6 +1,6 @@
-"""The schemas of answers that have a type in the code, made from that type.
+"""The schemas of answers that have a type in the code, derived from that type.
 
-A field is required if every answer has it. Not here: what each field means (``descriptions``), and what is loaded
+A field is required if every answer has it. Not here: the meaning of each field (``descriptions``), and the loaded rules
 (``loaded``).
 """
 
@@ -30,7 +30,7 @@ NAMES: Final = {
     "Record": "LogRecord",
     "Resolution": "DecidingRelease",
 }
-"""Types whose name says too little, or is that of something else in a generated client."""
+"""Types whose name is too general, or means something else in a generated client."""
 CLOSED: Final = {"runner": "Runner", "outcome": "Outcome", "layer": "Layer", "effect": "Effect"}
 """Fields of any answer with a closed set of values."""
 EXACT: Final[dict[str, dict[str, Schema]]] = {
@@ -92,7 +92,7 @@ def answers() -> dict[str, Schema]:
 
 
 def _typed() -> dict[str, Schema]:
-    """The schemas of the types, with closed sets of values, and what each field means."""
+    """The schemas of the types, with closed sets of values and a description of each field."""
     (_, made) = msgspec.json.schema_components(TYPES, ref_template=REF)
     text = msgspec.json.encode(made).decode()
     for name, known in NAMES.items():
@@ -124,7 +124,7 @@ def _field(name: str, field: str, schema: Schema) -> Schema:
 
 
 def _log() -> dict[str, Schema]:
-    question = {
+    fields = {
         "request_id": {**TEXT, "description": "as sent"},
         "vllm_version": {**TEXT, "description": "the requested version, or the default release"},
         "beyond_verified": {**ref("BeyondVerified"), "description": "if the release is not known"},
@@ -146,6 +146,6 @@ def _log() -> dict[str, Schema]:
             "request_id",
             "beyond_verified",
             "layers",
-            **question,
+            **fields,
         ),
     }

@@ -10,9 +10,9 @@ from msgspec import Struct
 from policy.decision.decision import encode
 from service.auth.access import OPEN_PATHS, scope_of
 from service.auth.tokens import READ
-from service.openapi import parameters
 from service.openapi.examples import METRICS_EXAMPLE, record_example, request_examples
-from service.openapi.responses import ASKS_WHO, FULL, LARGE, STOPPING, problems, security
+from service.openapi.parameters import parameters_of
+from service.openapi.responses import ACCESS_PROBLEMS, FULL, LARGE, STOPPING, problems, security
 from service.openapi.shapes import ref
 from service.openapi.tags import LOG, OPERATIONS, RULES
 from service.state.answers import today
@@ -49,11 +49,11 @@ LANDING: Final = {
 }
 
 
-def read_paths(calls: dict[str, Any], service: ServiceState) -> dict[str, Any]:
-    """FastAPI's endpoints by path, completed, and the landing page."""
-    shown = _operations(service)
-    calls = {**calls, "/": {"get": LANDING}}
-    return {path: {"get": _call(path, item["get"], shown[path], service)} for path, item in calls.items()}
+def read_paths(described: dict[str, Any], service: ServiceState) -> dict[str, Any]:
+    """The endpoints that FastAPI describes, completed, and the landing page, by path."""
+    operations = _operations(service)
+    described = {**described, "/": {"get": LANDING}}
+    return {path: {"get": _operation(path, item["get"], operations[path], service)} for path, item in described.items()}
 
 
 def _operations(service: ServiceState) -> dict[str, ReadOperation]:
@@ -66,15 +66,17 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
     metrics = encode(METRICS_EXAMPLE)
     text = {"type": "string"}
 
-    def shows(name: str, result: str, schema: str, body: bytes, *kinds: str) -> ReadOperation:
+    def rules_operation(name: str, result: str, schema: str, body: bytes, *kinds: str) -> ReadOperation:
         return ReadOperation(RULES, name, result, ref(schema), body, (*QUERY_PROBLEMS, *kinds))
 
     return {
-        "/v1/policy": shows("getPolicy", "the loaded rules", "LoadedPolicy", loaded),
-        "/v1/rules": shows("listRules", "the rules", "RuleCatalogue", answers.rules_document, "unknown-release"),
-        "/v1/rules/{rule_id}": shows("getRule", "the rule", "Rule", rule, "not-found", "unknown-release"),
-        "/v1/releases": shows("listReleases", "the releases", "ReleaseList", answers.releases_document),
-        "/v1/facts": shows("listFacts", "the facts", "Vocabulary", answers.facts_document),
+        "/v1/policy": rules_operation("getPolicy", "the loaded rules", "LoadedPolicy", loaded),
+        "/v1/rules": rules_operation(
+            "listRules", "the rules", "RuleCatalogue", answers.rules_document, "unknown-release"
+        ),
+        "/v1/rules/{rule_id}": rules_operation("getRule", "the rule", "Rule", rule, "not-found", "unknown-release"),
+        "/v1/releases": rules_operation("listReleases", "the releases", "ReleaseList", answers.releases_document),
+        "/v1/facts": rules_operation("listFacts", "the facts", "Vocabulary", answers.facts_document),
         "/v1/log": ReadOperation(LOG, "queryLog", "a page of records", ref("LogPage"), page, LOG_PROBLEMS),
         "/v1/decisions/{decision_id}": ReadOperation(
             LOG, "getDecision", "the record of the decision", ref("LogRecord"), record, LOG_PROBLEMS
@@ -105,21 +107,28 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
     }
 
 
-def _call(path: str, call: dict[str, Any], shown: ReadOperation, service: ServiceState) -> dict[str, Any]:
+def _operation(path: str, call: dict[str, Any], operation: ReadOperation, service: ServiceState) -> dict[str, Any]:
     needed = READ if path == "/readyz" else scope_of(path)
-    content = {shown.media_type: {"example": _shortened(msgspec.json.decode(shown.body)), "schema": shown.schema}}
-    content |= {media_type: {"schema": schema} for media_type, schema in shown.also.items()}
-    also = (*(ASKS_WHO if needed else ()), *shown.kinds, LARGE, *(() if path in OPEN_PATHS else (FULL, STOPPING)))
-    responses: dict[str, Any] = {"200": {"description": shown.result, "content": content}, **problems(*also)}
+    content = {
+        operation.media_type: {"example": _shortened(msgspec.json.decode(operation.body)), "schema": operation.schema}
+    }
+    content |= {media_type: {"schema": schema} for media_type, schema in operation.also.items()}
+    also = (
+        *(ACCESS_PROBLEMS if needed else ()),
+        *operation.kinds,
+        LARGE,
+        *(() if path in OPEN_PATHS else (FULL, STOPPING)),
+    )
+    responses: dict[str, Any] = {"200": {"description": operation.result, "content": content}, **problems(*also)}
     if path == "/v1/policy":
         responses["200"]["headers"] = TAG
         responses["304"] = {"description": "the revision in `If-None-Match` is the loaded one", "headers": TAG}
     return {
-        "tags": [shown.tag],
-        "operationId": shown.name,
+        "tags": [operation.tag],
+        "operationId": operation.name,
         "summary": call["summary"],
         "description": call["description"],
-        "parameters": parameters.of(path, service.answers.policy),
+        "parameters": parameters_of(path, service.answers.policy),
         **security(service, needed, always=path != "/readyz"),
         "responses": responses,
     }

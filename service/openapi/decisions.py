@@ -18,7 +18,16 @@ from service.openapi.examples import (
     request_examples,
     review_example,
 )
-from service.openapi.responses import ASKS_WHO, DECIDES, FULL, LARGE, READS_BODY, STOPPING, problems, security
+from service.openapi.responses import (
+    ACCESS_PROBLEMS,
+    BODY_PROBLEMS,
+    DECISION_PROBLEMS,
+    FULL,
+    LARGE,
+    STOPPING,
+    problems,
+    security,
+)
 from service.openapi.shapes import ref
 from service.openapi.tags import ADMISSION, DECISIONS, DRY_RUNS
 
@@ -31,8 +40,8 @@ IF_MATCH: Final = {
     "name": "if-match",
     "in": "header",
     "required": False,
-    "description": "the revisions by one of which to decide, as in the `ETag` of `/v1/policy`; "
-    "with another one loaded, the answer is 412",
+    "description": "the accepted revisions, as in the `ETag` of `/v1/policy`; "
+    "if another one is loaded, the answer is 412",
     "schema": {"type": "string"},
 }
 
@@ -58,7 +67,7 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
             },
             "the decision; for a manifest, one for each engine in it",
             {JSON: {"schema": ref("DecisionAnswer"), "example": msgspec.to_builtins(one)}, TEXT: table},
-            DECIDES,
+            DECISION_PROBLEMS,
             security(service, DECIDE),
         ),
         "/v1/decisions/batch": _post(
@@ -66,7 +75,7 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
             "decideBatch",
             "Decide many deployments",
             "In order; an invalid item does not affect the others. "
-            "As `application/x-ndjson` a request a line in and an answer a line out, streamed, of any length.",
+            "As `application/x-ndjson`, one request per line in and one answer per line out, streamed, of any length.",
             {
                 JSON: {
                     "schema": ref("BatchRequest"),
@@ -87,14 +96,14 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
             DRY_RUNS,
             "dryRun",
             "Explain a decision, and try candidate rules",
-            "Records nothing by default. With `rules` or `remove` it answers what the rules would change; "
+            "Records nothing by default. With `rules` or `remove` it returns what the rules would change; "
             "as a form, `curl -F deployment=@… -F rules=@…`.",
             {
                 JSON: {
                     "schema": ref("DryRunRequest"),
                     "examples": {
                         **examples.single,
-                        "candidate": {"summary": "what taking a rule away would change", "value": examples.candidate},
+                        "candidate": {"summary": "what removing a rule would change", "value": examples.candidate},
                     },
                 },
                 YAML: {"schema": ref("DryRunRequest")},
@@ -102,7 +111,7 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
             },
             "the explained decision; with candidate rules, both decisions and what differs",
             {JSON: {"schema": ref("DryRunAnswer"), "example": msgspec.to_builtins(explained)}, TEXT: table},
-            (*DECIDES, "rules-invalid", "candidate-aborted", "dry-run-busy"),
+            (*DECISION_PROBLEMS, "rules-invalid", "candidate-aborted", "dry-run-busy"),
             security(service, DRY_RUN),
         ),
         **_reviews(service),
@@ -168,7 +177,7 @@ def _post(
             "requestBody": {"required": True, "content": bodies},
             "responses": {
                 "200": {"description": result, "content": answers},
-                **problems(*ASKS_WHO, *READS_BODY, *kinds, LARGE, FULL, STOPPING),
+                **problems(*ACCESS_PROBLEMS, *BODY_PROBLEMS, *kinds, LARGE, FULL, STOPPING),
             },
         }
     }

@@ -1,4 +1,4 @@
-"""What each field of a typed answer means, by schema and field."""
+"""The meaning of each field of a typed answer, by schema and field."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "reasons": "every rule that fired, by precedence",
         "upstream": "vLLM's own decision, without house rules",
         "set_env": "the variable to set so that vLLM does as decided; empty if it does so anyway",
-        "warnings": "what to know although it decides nothing",
+        "warnings": "notes that do not affect the decision",
         "vllm_version": "the requested version, or the default release",
         "release": "the known release whose rules decided",
         "policy": "the rules that decided",
@@ -118,7 +118,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "facts": "the facts of the smallest example",
         "from": "the decision by the loaded rules",
         "to": "the decision by the candidate rules",
-        "since": "the day from which it is changed, if that is a later one, because a house rule ends",
+        "since": "the first day of the change, if that is later because a house rule ends",
     },
     "ClassDecision": {
         "runner": RUNNER,
@@ -132,7 +132,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "labels": "the labels of the service that decided",
         "revision": "the revision of the rules that decided",
         "path": "the endpoint that the decision was requested from",
-        "requested_by": "who asked: the name of a token, or an address",
+        "requested_by": "the caller: the name of a token, or an address",
         "input": "a request that gives the same decision",
         "result": "the decision, without explanation",
         "metrics": "durations; `timer_server_handler_ns` is that of the request in nanoseconds",
@@ -186,7 +186,7 @@ LOG_COUNTS: Final = {
     "last_lost_file": "the last such file; empty if there is none",
     "can_record": "whether the store or the disk accepts decisions",
 }
-"""What each count of the decision log means."""
+"""The meaning of each count of the decision log."""
 RULE_FIELDS: Final = {
     "id": "its id, which is the file's name without `.yaml`",
     "layer": "the layer",
@@ -196,4 +196,4 @@ RULE_FIELDS: Final = {
     "remedy": "what to change so that the rule does not fire",
     "references": "links to the upstream changes and issues behind it",
 }
-"""What fields of rule files mean, as far as their schema does not say so."""
+"""The meaning of the fields of rule files that their schema does not describe."""

@@ -110,7 +110,7 @@ METRICS_EXAMPLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RequestExamples:
-    """Requests that the service answers by its loaded rules, and the id of one of them."""
+    """Requests that the service answers by its loaded rules, and the id of a loaded rule."""
 
     single: dict[str, dict[str, Any]]
     batch: dict[str, Any]

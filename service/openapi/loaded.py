@@ -1,4 +1,4 @@
-"""The schemas of what is loaded: policy, rules, releases and facts, and of whether the service is ready."""
+"""The schemas of the loaded policy, rules, releases and facts, and of the service's readiness."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _catalogue() -> dict[str, Schema]:
             layers={**ref("PolicyLayers"), "description": "the rules by layer"},
             counts={**ref("PolicyCounts"), "description": "how much is loaded"},
             source={**TEXT, "description": "where the rules come from"},
-            loaded_at={**TIMESTAMP, "description": "since when they are in force"},
+            loaded_at={**TIMESTAMP, "description": "when they came into force"},
             last_reload_error=nullable(ref("ReloadError"), "why newer rules are not loaded; `null` if there are none"),
         ),
         "PolicyLayers": object_of("The rules by layer.", **{str(name): layer for name in Layer}),
@@ -114,7 +114,7 @@ def _rules() -> dict[str, Schema]:
 
 
 def _plain(schema: Any) -> Any:
-    """A schema of a file without what a client has no use for: the language of conditions, the form of texts."""
+    """The schema of a file without what a client does not need: the language of conditions, the patterns of texts."""
     if isinstance(schema, list):
         return [_plain(item) for item in schema]
     if not isinstance(schema, dict):
@@ -170,7 +170,7 @@ def _health() -> dict[str, Schema]:
             revision={**TEXT, "description": REVISION},
             rules={**COUNT, "description": "the number of rules"},
             releases={**ref("LandingReleases"), "description": "the known releases of vLLM"},
-            links={"type": "object", "additionalProperties": TEXT, "description": "paths by what they lead to"},
+            links={"type": "object", "additionalProperties": TEXT, "description": "paths by name"},
             example={**ref("LandingExample"), "description": "a request and its answer"},
         ),
         "LandingReleases": object_of(
@@ -190,7 +190,7 @@ def _health() -> dict[str, Schema]:
         "RulesState": object_of(
             "The loaded rules, and the result of the last reload.",
             source={**TEXT, "description": "where the rules come from"},
-            loaded_at={**TIMESTAMP, "description": "since when they are in force"},
+            loaded_at={**TIMESTAMP, "description": "when they came into force"},
             last_tried_at={**TIMESTAMP, "description": "when rules were last loaded"},
             last_error={"type": ["array", "null"], "items": TEXT, "description": "every fault of the last reload"},
         ),

@@ -23,7 +23,7 @@ KEYWORDS: Final[dict[str, tuple[str, ...]]] = {
 """The keywords that restrict values of one type only."""
 ANNOTATIONS: Final = ("description", "examples", "title")
 INSIDE: Final[dict[str, str]] = {"items": "Item", "additionalProperties": "Value"}
-"""Keywords with a schema, and what they add to its name."""
+"""Keywords whose value is a schema, and the suffix that each adds to its name."""
 
 
 def named(schemas: dict[str, Schema]) -> dict[str, Schema]:
@@ -35,7 +35,7 @@ def named(schemas: dict[str, Schema]) -> dict[str, Schema]:
 
 
 def _children(schema: Schema, name: str, found: dict[str, Schema]) -> Schema:
-    """The schema with names for what is in it."""
+    """The schema, with names for the schemas in it."""
     result = dict(schema)
     if "properties" in schema:
         result["properties"] = {

@@ -52,10 +52,10 @@ LIMIT: Final[dict[str, Any]] = {
 }
 LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "runner": (f"the runner that was decided; `{filters.NULL}` where none was", ref("RunnerFilter")),
-    "outcome": (f"by what kind of step; `{filters.NULL}` where no runner was", ref("OutcomeFilter")),
+    "outcome": (f"the kind of step that decided; `{filters.NULL}` where no runner was decided", ref("OutcomeFilter")),
     "vllm_version": ("the release that decided", {**TEXT, "examples": ["0.23.0"]}),
     "requested_by": (
-        "who asked: the name of a token, or an address",
+        "the caller: the name of a token, or an address",
         {**TEXT, "examples": ["controller", "127.0.0.1"]},
     ),
     "path": (
@@ -72,17 +72,17 @@ LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 def in_query(name: str, description: str, schema: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A parameter after the question mark."""
+    """A query parameter."""
     return {"name": name, "in": "query", "required": False, "description": description, "schema": schema, **more}
 
 
 def in_path(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter in the path."""
+    """A path parameter."""
     return {"name": name, "in": "path", "required": True, "description": description, "schema": schema}
 
 
 def version(releases: Releases) -> dict[str, Any]:
-    """The version of a release: of those that the rules know, or beside them."""
+    """The parameter for a version: any version of a series that the rules know."""
     minors = sorted({series(release) for release in releases.known})
     known = "|".join(rf"{major}\.{minor}" for major, minor in minors)
     schema = {
@@ -92,11 +92,11 @@ def version(releases: Releases) -> dict[str, Any]:
         "examples": [releases.default],
     }
     return in_query(
-        "vllm_version", "only what this vLLM release has, any PEP 440 version of a series that the rules know", schema
+        "vllm_version", "only as in this vLLM release: any PEP 440 version of a series that the rules know", schema
     )
 
 
-def of(path: str, policy: Policy) -> list[dict[str, Any]]:
+def parameters_of(path: str, policy: Policy) -> list[dict[str, Any]]:
     """The parameters of an endpoint."""
     rule = in_path("rule_id", "the id of a rule", {**RULE, "examples": [request_examples(policy).rule]})
     verbose = in_query(
@@ -109,7 +109,7 @@ def of(path: str, policy: Policy) -> list[dict[str, Any]]:
         "name": "if-none-match",
         "in": "header",
         "required": False,
-        "description": "the `ETag` that is known already",
+        "description": "the `ETag` that the client already has",
         "schema": {"type": "string"},
     }
     found = {

@@ -168,7 +168,7 @@ def _deployment() -> dict[str, Schema]:
         },
         "env": {**texts, "description": "environment variables; `null` for a value that is not known"},
         "model_configs": nullable(ref("ModelConfigs"), "the configuration of each model"),
-        "files": {**texts, "description": "files that arguments point to, by the name that they give it"},
+        "files": {**texts, "description": "files that arguments refer to, by the name that they use"},
         "environment": nullable(ref("Environment"), "the engine's platform, Triton and plugins"),
     }
     return {
@@ -218,7 +218,7 @@ def _form() -> Schema:
     deployment = {
         **TEXT,
         "contentMediaType": "application/json",
-        "description": "a `DecisionRequest` as JSON, or as YAML if the part's file name ends so",
+        "description": "a `DecisionRequest` as JSON, or as YAML if its file name ends in `.yaml` or `.yml`",
     }
     changes = {**ref("CandidateChanges"), "description": COMPARES_ALL}
     return {

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from service.state.state import ServiceState
 
 BEARER: Final = "bearer"
-READS_BODY: Final = (
+BODY_PROBLEMS: Final = (
     "malformed",
     "request-timeout",
     "revision-mismatch",
@@ -20,7 +20,7 @@ READS_BODY: Final = (
     "invalid-request",
     "busy",
 )
-DECIDES: Final = (
+DECISION_PROBLEMS: Final = (
     "unknown-release",
     "model-config-needed",
     "unsupported-model",
@@ -28,26 +28,30 @@ DECIDES: Final = (
     "log-unavailable",
     "engine-failed",
 )
-ASKS_WHO: Final = ("unauthorized", "forbidden", "cross-origin", "unknown-host", "too-many-requests")
+ACCESS_PROBLEMS: Final = ("unauthorized", "forbidden", "cross-origin", "unknown-host", "too-many-requests")
 LARGE: Final = "headers-too-large"
 FULL: Final = "too-many-connections"
-"""A process that holds as many connections as it may answers so, but for ``service.auth.access.OPEN_PATHS``."""
+"""The answer of a process at its limit of connections, except on ``service.auth.access.OPEN_PATHS``."""
 STOPPING: Final = "stopping"
-"""A request that is not finished when the service ends is answered so."""
+"""The answer to a request that is not finished when the service stops."""
 HEADERS: Final[dict[str, dict[str, Any]]] = {
     "401": {
-        "WWW-Authenticate": {"description": "how to ask (RFC 6750)", "required": True, "schema": {"const": "Bearer"}}
+        "WWW-Authenticate": {
+            "description": "the authentication scheme (RFC 6750)",
+            "required": True,
+            "schema": {"const": "Bearer"},
+        }
     },
     "429": {
         "Retry-After": {
-            "description": "after how many seconds to ask again",
+            "description": "seconds to wait before a retry",
             "required": True,
             "schema": {"type": "integer", "minimum": 1},
         }
     },
     "503": {
         "Retry-After": {
-            "description": "after how many seconds to ask again",
+            "description": "seconds to wait before a retry",
             "required": True,
             "schema": {"type": "integer", "minimum": 1},
         }

@@ -1,4 +1,4 @@
-"""What the schemas of the document are made of."""
+"""The building blocks of the document's schemas."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where rules come from while the service runs, and who signed them."""
+"""Sources of rules, signatures of commits, and reloading while the service runs."""

@@ -1,6 +1,6 @@
 """Addresses of git remotes: which are supported, and how messages show them without their secrets.
 
-An address may have a mistake in it and a secret beside it, so it is split here in a way that never fails.
+An invalid address may still contain a secret, so splitting one never fails here.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ MAX_PUBLIC: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address: its text, its scheme, and what stands before and after the `@` that ends the user's part."""
+    """An address: its text, its scheme, and the parts before and after the `@` that ends the user's part."""
 
     text: str
     scheme: str
     user: str
-    place: str
+    location: str
 
     def check(self) -> None:
-        """Refuse what dulwich would take for the name of a host, and pass to ssh.
+        """Refuse what dulwich would mistake for a host name, and pass to ssh.
 
         Raises:
             RulesSourceFailed: the scheme is not supported, an address without a scheme has a password, or one with a
@@ -61,16 +61,16 @@ class Address:
 
     def redacted(self) -> str:
         """The address without user, password, query and fragment; a user without a scheme has no password."""
-        place = re.split("[?#]", self.place, maxsplit=1)[0]
+        location = re.split("[?#]", self.location, maxsplit=1)[0]
         if self.scheme:
-            return f"{self.scheme}://{place}"
-        return f"{self.user}@{place}" if self.user and ":" not in self.user else place
+            return f"{self.scheme}://{location}"
+        return f"{self.user}@{location}" if self.user and ":" not in self.user else location
 
     def redact(self, text: str) -> str:
         """A text with the address redacted, and its user, password, query and fragment replaced."""
         text = text.replace(self.text, self.redacted())
         hidden = self.user if self.scheme or ":" in self.user else ""
-        parts = {hidden, *re.split("[:/?#@]", hidden), *re.split("[?#]", self.place)[1:]}
+        parts = {hidden, *re.split("[:/?#@]", hidden), *re.split("[?#]", self.location)[1:]}
         secrets = {each for part in parts for each in (part, unquote(part)) if len(each) > MAX_PUBLIC}
         for secret in sorted(secrets, key=len, reverse=True):
             text = text.replace(secret, "…")

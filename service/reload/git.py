@@ -120,7 +120,7 @@ class Remote:
         self._commit = commit
         return sources
 
-    def accepted(self) -> None:
+    def mark_accepted(self) -> None:
         """Store the commit read last: a start without the remote uses it, and later commits must descend from it."""
         assert self._commit is not None
         self._accepted = self._commit
@@ -228,8 +228,8 @@ class Remote:
         return found[0]
 
 
-def descends(repository: Repo, commit: ObjectID, from_: ObjectID) -> bool | None:
-    """Whether a commit equals ``from_`` or descends from it; ``None`` if the local history is too short to tell.
+def descends(repository: Repo, commit: ObjectID, ancestor: ObjectID) -> bool | None:
+    """Whether a commit equals ``ancestor`` or descends from it; ``None`` if the local history is too short to tell.
 
     Only parents count: dulwich's ``can_fast_forward`` also uses commit times, and is wrong if a clock was.
     """
@@ -238,7 +238,7 @@ def descends(repository: Repo, commit: ObjectID, from_: ObjectID) -> bool | None
     is_incomplete = False
     while ahead:
         sha = ahead.popleft()
-        if sha == from_:
+        if sha == ancestor:
             return True
         if sha in seen:
             continue

@@ -34,7 +34,7 @@ CHECK_TIME: Final = 60.0
 SETTLE: Final = 100
 """Milliseconds without a change after which a folder is read: files are written one by one."""
 POLL: Final = 500
-"""Milliseconds between two checks whether the service is stopping, or the path leads to another folder."""
+"""Milliseconds between two checks for a stopping service, and for a path that leads to another folder."""
 SCAN_INTERVAL: Final = 2.0
 """Seconds between two scans of all files, for changes without an event and for files that were unreadable."""
 MAX_FAULTS: Final = 50
@@ -45,7 +45,7 @@ MAX_SHOWN: Final = 20
 class Published(Struct, frozen=True):
     """Rules that passed their check, and the result of the last reload.
 
-    ``rules`` are the texts by path, ``source`` is where they come from, ``loaded_at`` since when they are in force.
+    ``rules`` are the texts by path, ``source`` is where they come from, ``loaded_at`` when they came into force.
     ``tried_at`` and ``faults`` describe the last reload, which succeeded if there are no faults.
     """
 
@@ -87,8 +87,8 @@ class RulesSource(Protocol):
             PolicyError: they cannot be read.
         """
 
-    def accepted(self) -> None:
-        """Called when the rules read last have passed their check."""
+    def mark_accepted(self) -> None:
+        """Note that the rules read last have passed their check."""
 
     def changes(self, stop: threading.Event) -> Iterator[None]:
         """One item whenever the rules may have changed, until ``stop``."""
@@ -97,7 +97,7 @@ class RulesSource(Protocol):
 class RulesFolder:
     """Rules in a watched folder.
 
-    A changed symbolic link is a change too: one in the folder, as Kubernetes mounts have, or one that leads to it.
+    A changed symbolic link is a change too: one in the folder, as in Kubernetes mounts, or one on the path to it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -120,7 +120,7 @@ class RulesFolder:
         self._has_failed = False
         return sources
 
-    def accepted(self) -> None:
+    def mark_accepted(self) -> None:
         """Nothing to do for a folder."""
 
     def changes(self, stop: threading.Event) -> Iterator[None]:
@@ -166,7 +166,7 @@ class RulesFolder:
         return found.st_dev, found.st_ino
 
 
-def first(origin: RulesSource) -> tuple[Published, Sources]:
+def load_at_start(origin: RulesSource) -> tuple[Published, Sources]:
     """Load the rules at start; every rule must have cases, which are not run.
 
     Raises:
@@ -240,7 +240,7 @@ class Reload:
         loaded_at = self.published.loaded_at if revision == self.published.revision else now
         accepted, rejected = self.published.accepted + 1, self.published.rejected
         self._publish(Published(revision, sources.rules, self._origin.name, loaded_at, now, [], accepted, rejected))
-        self._origin.accepted()
+        self._origin.mark_accepted()
         log.info("rules accepted", extra={"revision": revision, "checked_in_seconds": round(seconds, 3)})
 
     def _reject(self, faults: list[str]) -> None:

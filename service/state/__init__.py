@@ -1,1 +1,1 @@
-"""The state of the service: the loaded revision, its answers, and the record of each."""
+"""The state of a serving process: the loaded revision and its answers."""

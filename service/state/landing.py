@@ -1,6 +1,6 @@
-"""The landing page of the loaded rules: what this service is, which rules are loaded, and where to go on.
+"""The landing page of the loaded rules: what this service is, which rules are loaded, and links.
 
-Owns the contents, as JSON, text and HTML. They are the same for every caller, and have nothing from a request. The
+Owns the contents, as JSON, text and HTML. They are the same for every caller, and contain nothing from a request. The
 answer of the example is the loaded policy's own. Not here: the endpoint (``service.api.landing``).
 """
 
@@ -39,9 +39,9 @@ BODY: Final = """\
 {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]},
            "kv_transfer_config": {"kv_connector": "NixlConnector"}}}"""
 EXAMPLE: Final[dict[str, Any]] = msgspec.json.decode(BODY)
-SHOWN: Final = ("runner", "outcome", "starts", "summary", "set_env")
+SHOWN_FIELDS: Final = ("runner", "outcome", "starts", "summary", "set_env")
 """The fields of a decision that the JSON form shows."""
-QUESTION: Final = f"curl -sS localhost:8080/v1/decisions -H 'accept: text/plain' -d '\n{BODY}'"
+COMMAND: Final = f"curl -sS localhost:8080/v1/decisions -H 'accept: text/plain' -d '\n{BODY}'"
 STYLE: Final = (
     "body{max-width:60rem;margin:2rem auto;padding:0 1rem;font:1rem/1.5 system-ui,sans-serif}"
     "pre{padding:1rem;overflow-x:auto;background:#f3f3f3;color:#111}"
@@ -62,7 +62,7 @@ def landing_document(policy: Policy, example: Decision, version: str) -> dict[st
         "example": {
             "path": "/v1/decisions",
             "request": EXAMPLE,
-            "answer": {name: getattr(example, name) for name in SHOWN},
+            "answer": {name: getattr(example, name) for name in SHOWN_FIELDS},
         },
     }
 
@@ -85,7 +85,7 @@ def landing_forms(policy: Policy, day: date, version: str) -> dict[bytes, bytes]
 
 def _text(title: str, loaded: dict[str, str], answer: str) -> str:
     rows = "".join(f"{name:<10}{value}\n" for name, value in {**loaded, **LINKS}.items())
-    return f"{title}\n{SENTENCE}\n\n{rows}\n$ {QUESTION}\n{answer}"
+    return f"{title}\n{SENTENCE}\n\n{rows}\n$ {COMMAND}\n{answer}"
 
 
 def _html(title: str, loaded: dict[str, str], answer: str) -> str:
@@ -102,7 +102,7 @@ def _html(title: str, loaded: dict[str, str], answer: str) -> str:
 {rows}</dl>
 <ul>
 {links}</ul>
-<pre>$ {escape(QUESTION)}
+<pre>$ {escape(COMMAND)}
 {escape(answer)}</pre>
 </body>
 </html>

@@ -44,8 +44,8 @@ log = logging.getLogger("runner_policy")
 
 LOG_QUERIES: Final = 4
 """Answers with logged records at once, from the query until they are sent: each takes tens of megabytes."""
-LOG_WAITING: Final = 64
-"""Further requests for logged records of one caller that may wait."""
+MAX_LOG_WAITING: Final = 64
+"""Requests for logged records that one caller may have waiting."""
 IDLE_RATIO: Final = 9
 """The time that a thread beside the event loop pauses, divided by the time that it works."""
 
@@ -61,7 +61,7 @@ class Pauses:
         self._worked = thread_time()
 
     def __call__(self) -> None:
-        """Pause, and work on."""
+        """Pause before further work."""
         sleep(IDLE_RATIO * (thread_time() - self._worked))
         self._worked = thread_time()
 
@@ -94,7 +94,7 @@ class ServiceState:
         self.logs_requests = settings.access_log
         self.memory = BodyMemory(settings.max_bodies)
         self.streams = StreamLimit(settings.max_streams, "too-many-streams")
-        self.log_slots = Slots(LOG_QUERIES, LOG_WAITING, "busy")
+        self.log_slots = Slots(LOG_QUERIES, MAX_LOG_WAITING, "busy")
         self.pool = Pool(settings.job_concurrency, settings.job_timeout, models, settings.run, access.charge)
         self.published = published
         self.answers = self.build_answers(published, None)
@@ -230,7 +230,7 @@ class ServiceState:
 
 
 def _date_samples(catalogue: Catalogue, day: date) -> Iterator[Sample]:
-    """The numbers of house rules whose dates are past, and when the next one ends."""
+    """The numbers of overdue and of ended house rules, and when the next one ends."""
     rules = catalogue.rules
     yield "runner_policy_overdue_rules", (), sum(rule.is_overdue(day) for rule in rules)
     yield "runner_policy_ended_rules", (), sum(rule.has_ended(day) for rule in rules)

@@ -19,7 +19,7 @@ STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
     "color_message",
     "taskName",
 }
-"""The fields of a record that are not its extra ones."""
+"""The standard fields of a record; all others are extra."""
 
 
 class JsonFormatter(logging.Formatter):

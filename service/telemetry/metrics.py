@@ -38,10 +38,10 @@ BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
 HOT: Final = "/v1/decisions"
 OK: Final = 200
 FILE: Final = re.compile(r"metrics-[\d-]+\.json")
-FRESH: Final = 10.0
+MAX_SNAPSHOT_AGE: Final = 10.0
 """Seconds without a snapshot after which a process counts as dead."""
 MAX_RULINGS: Final = 4096
-"""Rulings with a counter of their own; above it they are added up and dropped."""
+"""Rulings with their own counter; above this number the counters are added up and dropped."""
 
 
 class Family(Struct, frozen=True):
@@ -262,7 +262,7 @@ class Metrics:
             if FILE.fullmatch(path.name) and path != self._file:
                 with suppress(OSError, msgspec.DecodeError):
                     found = msgspec.json.decode(path.read_bytes(), type=Snapshot)
-                    is_serving = _is_alive(found.pid) and time.time() - path.stat().st_mtime < FRESH
+                    is_serving = _is_alive(found.pid) and time.time() - path.stat().st_mtime < MAX_SNAPSHOT_AGE
                     yield found if is_serving else _counters_of(found)
 
 

@@ -105,7 +105,7 @@ class Tracing:
         """Spans go to the provider.
 
         Raises:
-            ValueError: ``OTEL_PROPAGATORS`` names an unknown one.
+            ValueError: ``OTEL_PROPAGATORS`` names an unknown propagator.
         """
         from opentelemetry.propagate import extract  # noqa: PLC0415  # only if traces are on
         from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415  # as above

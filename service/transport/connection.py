@@ -1,6 +1,6 @@
-"""HTTP/1.1 connections: how many a process has, how much of one it reads, and how it ends when the service ends.
+"""HTTP/1.1 connections: the limits on their number and on unread data, and how they end when the service stops.
 
-Not here: the responses above a limit (``rejections``), the certificate (``tls``), connections on which nothing moves
+Not here: the responses above a limit (``rejections``), the certificate (``tls``), inactive connections
 (``idle``), and how long a body may take (``body_timeout``).
 """
 
@@ -81,7 +81,7 @@ class Connection(HttpToolsProtocol):
         self.held = b""
         """Data that was read and is not parsed yet."""
         self.answering: RequestResponseCycle | None = None
-        """The request that is answered; ``cycle`` is the last one that arrived."""
+        """The request that is being answered; ``cycle`` is the last one that arrived."""
         self.reference = weakref.ref(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -101,7 +101,7 @@ class Connection(HttpToolsProtocol):
             self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the request that is answered, also if others arrived after it."""
+        """Notify the request that is being answered, even if others arrived after it."""
         if self.answering is not None and not self.answering.response_complete:
             self.answering.disconnected = True
             self.answering.message_event.set()
@@ -127,7 +127,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def response_started(self) -> bool:
-        """Whether the response to the request that is answered has started."""
+        """Whether the response to the request that is being answered has started."""
         return self.answering is not None and self.answering.response_started
 
     @property
@@ -176,12 +176,12 @@ class Connection(HttpToolsProtocol):
 
     @property
     def waits_since(self) -> float:
-        """Since when it has been idle, or open if it is not idle or had no request."""
+        """When it became idle, or was opened if it is not idle or had no request."""
         idle = self.timeout_keep_alive_task
         return self.since if idle is None else idle.when() - self.timeout_keep_alive
 
     def _close_idle_connection(self) -> bool:
-        """Close the connection idle the longest, so that idle clients do not block others; whether there was one."""
+        """Close the connection that was idle the longest, to make room; return whether there was one."""
         before = self.since - GRACE
         idle = Connection.idle
         if not idle and self.since - Connection.last_scan > SCAN_INTERVAL:

@@ -1,4 +1,4 @@
-"""Closes the connections of a process on which nothing moves."""
+"""Closing of the inactive connections of a process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class IdleReaper:
         self._waiting: dict[Connection, float] = {}
         """Since when each connection has been waiting for its first request."""
         self._unread: dict[Connection, tuple[int, float]] = {}
-        """The unsent bytes of each connection, and since when they have not become fewer."""
+        """The unsent bytes of each connection, and when their number last decreased."""
 
     def sweep(self) -> None:
         """Close connections that have been inactive for too long; to be called about every second."""

@@ -19,7 +19,7 @@ def head_too_large(max_bytes: int, max_headers: int) -> bytes:
 
     It is JSON whatever the client accepts: its headers have not all been read.
     """
-    detail = f"the request's head is too large; at most {max_bytes:,} bytes and {max_headers} headers are accepted"
+    detail = f"the request headers are too large; at most {max_bytes:,} bytes and {max_headers} headers are accepted"
     problem = problem_of(Refused("headers-too-large", detail))
     body = encode(problem)
     status = HTTPStatus(problem.status)
@@ -34,7 +34,7 @@ def head_too_large(max_bytes: int, max_headers: int) -> bytes:
 def reject_requests(app: ASGIApp) -> ASGIApp:
     """The application of a connection above the limit: it answers 503 and closes, except to probes."""
     error = Refused(
-        "too-many-connections", "this process holds as many connections as it may; close unused ones, and try again"
+        "too-many-connections", "this process has reached its limit of connections; close unused ones, and try again"
     )
     forms = {as_text: response_of(error, as_text=as_text) for as_text in (False, True)}
 

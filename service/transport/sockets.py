@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-HANDSHAKE: Final = 10.0
+HANDSHAKE_TIMEOUT: Final = 10.0
 """Seconds for the TLS handshake, during which a connection is not counted."""
 
 
 class Loop(uvloop.Loop):
-    """uvloop's event loop with a TLS handshake timeout of ``HANDSHAKE`` seconds instead of a minute."""
+    """uvloop's event loop with a TLS handshake timeout of ``HANDSHAKE_TIMEOUT`` seconds instead of a minute."""
 
     async def create_server(
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], *arguments: Any, **more: Any
     ) -> Any:
-        """Listen."""
+        """Listen; return a ``Listener``."""
         if more.get("ssl") is not None:
-            more["ssl_handshake_timeout"] = HANDSHAKE
+            more["ssl_handshake_timeout"] = HANDSHAKE_TIMEOUT
         server = await super().create_server(protocol_factory, *arguments, **more)
         return Listener(self, server, protocol_factory, more.get("ssl"))
 
@@ -76,7 +76,7 @@ class Listener:
             except OSError:  # the backlog is empty, or no file descriptor is left
                 return
             connection.setblocking(False)
-            timeout = HANDSHAKE if self._context is not None else None
+            timeout = HANDSHAKE_TIMEOUT if self._context is not None else None
             connecting = self._loop.connect_accepted_socket(
                 self._protocol_factory, connection, ssl=self._context, ssl_handshake_timeout=timeout
             )
@@ -95,7 +95,7 @@ class Listener:
 
 
 class Supervisor(Multiprocess):
-    """uvicorn's supervisor of processes, which stops listening before they end, as it answers no requests."""
+    """uvicorn's supervisor of processes, which stops listening before they end, as it answers no requests itself."""
 
     def terminate_all(self) -> None:
         """Stop listening, and tell every process to end."""

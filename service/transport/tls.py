@@ -1,4 +1,4 @@
-"""The TLS context: the certificate a process serves, which is loaded again when its files change."""
+"""The TLS context: the certificate that a process serves, reloaded when its files change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from uvicorn import Config
 
 log = logging.getLogger("runner_policy")
-PATIENCE: Final = 10.0
+START_TIMEOUT: Final = 10.0
 """Seconds to wait at start for a certificate that is being written."""
 
 FileState = tuple[int, int, int, int, int]
@@ -34,7 +34,7 @@ def _file_state(path: Path | None) -> FileState | None:
         return None
     if found is None:
         return None
-    # Every write changes `st_ctime`; programs that copy a file may set the others to what they were.
+    # Every write changes `st_ctime`; programs that copy a file may restore the others.
     return found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
 
 
@@ -73,7 +73,7 @@ class Certificate:
         """Give a new connection the newest context, for any server name."""
         connection.context = self._newest
 
-    def renew(self) -> None:
+    def reload(self) -> None:
         """Load changed files for new connections; invalid files are tried once, and the old ones stay in use."""
         found = self._files()
         if found == self._loaded:
@@ -103,9 +103,9 @@ def load(context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | Non
 def tls_context(config: Config, make_context: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
     """Uvicorn's TLS context, from TLS 1.2 on, or 1.3 with client certificates.
 
-    A certificate that is being written is retried for ``PATIENCE`` seconds.
+    A certificate that is being written is retried for ``START_TIMEOUT`` seconds.
     """
-    ends = time.monotonic() + PATIENCE
+    ends = time.monotonic() + START_TIMEOUT
     while True:
         try:
             files = config.ssl_certfile, config.ssl_keyfile, config.ssl_ca_certs

@@ -26,7 +26,7 @@ VALIDATE, MUTATE = "/v1/admission", "/v1/admission/mutate"
 VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 TO_V1 = {"name": VARIABLE, "value": "0"}
 SET = (
-    f"spec.template.spec.containers[0]: vLLM alone takes V2, the policy decided V1; set {VARIABLE}=0"
+    f"spec.template.spec.containers[0]: vLLM alone would use V2, the policy decided V1; set {VARIABLE}=0"
     "; rule `kv-connector-fallback`: a KV connector (NixlConnector) keeps this deployment on V1"
 )
 DBO = "spec.template.spec.containers[0]: vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"

@@ -68,7 +68,7 @@ MIDNIGHT = datetime(2027, 3, 2, tzinfo=UTC)
 RULE = "kv-connector-fallback"
 SOON = f"the house rule `{RULE}` holds until 2027-03-01, and not afterwards; its owner is inference-platform"
 SET = (
-    "vLLM alone takes V2, the policy decided V1; set VLLM_USE_V2_MODEL_RUNNER=0; "
+    "vLLM alone would use V2, the policy decided V1; set VLLM_USE_V2_MODEL_RUNNER=0; "
     f"rule `{RULE}`: a KV connector (NixlConnector) keeps this deployment on V1"
 )
 ENDED = f"the house rule `{RULE}` held until 2027-03-01, and no longer applies; its owner is inference-platform"

@@ -21,7 +21,7 @@ from service.auth.access import Access
 from service.jobs.messages import Job, JobKind
 from service.models import HubModels
 from service.recorder import Recorder
-from service.reload.reload import RulesFolder, first
+from service.reload.reload import RulesFolder, load_at_start
 from service.request_context import RequestContext
 from service.settings import Settings
 from service.state.answers import today
@@ -211,7 +211,12 @@ def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, tmp_path:
     models = HubModels(Hub(60, endpoint=hub.url, offline=False, cache=str(tmp_path), clock=lambda: now[0]))
     settings = Settings(log=SecretStr("off"))
     served = ServiceState(
-        settings, first(RulesFolder(default_folder()))[0], models, Recorder(Metrics()), Access(None, 0, Metrics()), "0"
+        settings,
+        load_at_start(RulesFolder(default_folder()))[0],
+        models,
+        Recorder(Metrics()),
+        Access(None, 0, Metrics()),
+        "0",
     )
     asking = RequestContext("v1/decisions", "somebody", 0)
 

@@ -613,7 +613,7 @@ COMMANDS = {
     ("log", "query"): "Find decisions, the newest first.",
     ("log", "export"): "Export decisions, the oldest first, in constant memory.",
     ("token",): "Manage API tokens.",
-    ("token", "new"): "A token: it is printed once, on standard error",
+    ("token", "new"): "Make a token: it is printed once on standard error",
 }
 
 

@@ -49,7 +49,7 @@ QUIET: Final = 2.0
 """Seconds without a review after which the controllers are taken to be idle."""
 TEMPLATE: Final = "spec.template.spec.containers[0]"
 SET: Final = (
-    f"vLLM alone takes V2, the policy decided V1; set {VARIABLE}=0"
+    f"vLLM alone would use V2, the policy decided V1; set {VARIABLE}=0"
     "; rule `kv-connector-fallback`: a KV connector (NixlConnector) keeps this deployment on V1"
 )
 DBO: Final = "vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"

@@ -54,7 +54,7 @@ ALWAYS = AdmissionOptions(deny=False, set_env="always", fail="open")
 OFF = AdmissionOptions(deny=False, set_env="off", fail="open")
 
 SET = (
-    f"vLLM alone takes V2, the policy decided V1; set {VARIABLE}=0"
+    f"vLLM alone would use V2, the policy decided V1; set {VARIABLE}=0"
     "; rule `kv-connector-fallback`: a KV connector (NixlConnector) keeps this deployment on V1"
 )
 DBO = "vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"
@@ -794,7 +794,7 @@ def test_warnings_are_few_short_printable_lines(
     warnings = ask(deployment(), WARN, decide_with=with_warnings)[1]["warnings"]
     assert warnings[0] == (f"{TEMPLATE}: é“x” \\x1b[31m\\u202e" + "y" * 400)[: MAX_WARNING - 1] + "…"
     assert warnings[1:-1] == [f"{TEMPLATE}: note {number}" for number in range(8)]
-    assert warnings[-1] == "12 more warnings are not shown; `POST /v1/decisions` with the object answers with all"
+    assert warnings[-1] == "12 more warnings are not shown; `POST /v1/decisions` with the object returns all"
     assert len(warnings) == MAX_WARNINGS
 
 

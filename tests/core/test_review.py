@@ -54,7 +54,7 @@ FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
         [
             ("/request/operation", "missing `operation`; every review has one"),
             ("/request/uid", "missing `uid`; every review has one"),
-            ("/request/kind", "missing kind; a review names that of its object"),
+            ("/request/kind", "missing kind; a review names the kind of its object"),
         ],
     ),
     (

@@ -21,7 +21,7 @@ from celpy.adapter import json_to_cel
 
 from policy.intake.manifests import read_manifest
 from policy.intake.manifests.registry import ADAPTERS
-from service.admission.engines import FIXED, WITH_ENV
+from service.admission.engines import IMMUTABLE_ENV, WITH_ENV
 from service.auth.tokens import read_tokens
 from service.jobs.pool import RESERVED
 from service.jobs.worker import MEMORY_LIMIT
@@ -521,7 +521,7 @@ def test_every_kind_that_the_service_changes_is_sent_for_mutation() -> None:
     }
     for hook in of_kind(admission(), "MutatingWebhookConfiguration")[0]["webhooks"]:
         for rule in hook["rules"]:
-            fixed = {f"{kind.lower()}s" for _, kind in FIXED}
+            fixed = {f"{kind.lower()}s" for _, kind in IMMUTABLE_ENV}
             assert set(rule["operations"]) == ({"CREATE"} if set(rule["resources"]) & fixed else {"CREATE", "UPDATE"})
 
 

@@ -160,7 +160,7 @@ async def running_log(target: LogTarget, bound: int = 10_000, **config: Any) -> 
     """Run the log of a serving process, with its log process."""
     defaults = {
         "spill_size": 1 << 30,
-        "patience": 5.0,
+        "timeout": 5.0,
         "durable": False,
         "keep_seconds": None,
         "keep_size": None,

@@ -155,7 +155,7 @@ async def test_a_store_that_is_killed_and_started_has_every_record_once(
 async def test_a_store_that_hangs_is_disconnected(on_server: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
     server = on_server.server
     assert server is not None
-    async with running_log(on_server, patience=2) as log:
+    async with running_log(on_server, timeout=2) as log:
         ids = note(log, new_entry, 5)
         await flushed(log)
         with server.frozen():
@@ -180,7 +180,7 @@ async def test_a_store_that_hangs_during_connecting_delays_no_record(
     server = on_server.server
     assert server is not None
     with server.frozen():
-        async with running_log(on_server, patience=2) as log:
+        async with running_log(on_server, timeout=2) as log:
             ids = note(log, new_entry, 5)
             await flushed(log)
             assert log.counts.spilled == 5
@@ -192,7 +192,7 @@ async def test_a_store_that_hangs_during_connecting_delays_no_record(
 async def test_a_locked_table_is_waited_for_for_a_limited_time(
     target: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    async with running_log(target, patience=2) as log:
+    async with running_log(target, timeout=2) as log:
         ids = note(log, new_entry, 5)
         await flushed(log)
         with closing(target.hold()):
@@ -206,7 +206,7 @@ async def test_a_locked_table_is_waited_for_for_a_limited_time(
 async def test_a_store_that_is_slow_has_its_records_spilled(
     target: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    async with running_log(target, patience=20.0) as log:
+    async with running_log(target, timeout=20.0) as log:
         ids = note(log, new_entry, 1)
         await flushed(log)
         with closing(target.hold()):
@@ -351,7 +351,7 @@ async def test_a_durable_decision_is_committed_to_disk_whatever_the_server_s_set
 async def test_decisions_wait_a_limited_time_for_a_log_process_that_hangs(
     sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
-    async with running_log(sqlite, patience=1, durable=True) as log:
+    async with running_log(sqlite, timeout=1, durable=True) as log:
         first = new_entry()
         log.note(first)
         await flushed(log)
@@ -391,7 +391,7 @@ async def test_the_queue_is_limited_in_bytes(sqlite: LogTarget, policy: Any) -> 
 
 
 async def test_only_the_owner_may_read_the_files(new: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
-    async with running_log(new, patience=3) as log:
+    async with running_log(new, timeout=3) as log:
         note(log, new_entry, 5)
         await until(lambda: log.counts.written + log.counts.replayed == 5, log)
         with closing(new.hold()):
@@ -406,7 +406,7 @@ async def test_only_the_owner_may_read_the_files(new: LogTarget, new_entry: Call
 
 async def test_spill_files_left_behind_are_replayed_once(target: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
     """Two log processes look for them at the same time."""
-    async with running_log(target, patience=2) as log:
+    async with running_log(target, timeout=2) as log:
         note(log, new_entry, 1)
         await flushed(log)
         with closing(target.hold()):
@@ -429,7 +429,7 @@ def test_an_incomplete_line_is_ignored_and_an_unreadable_one_is_counted(
     sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
     async def spill() -> None:
-        async with running_log(sqlite, patience=2) as log:
+        async with running_log(sqlite, timeout=2) as log:
             note(log, new_entry, 1)
             await flushed(log)
             with closing(sqlite.hold()):
@@ -459,7 +459,7 @@ async def test_a_log_process_ends_with_its_service_even_if_the_store_hangs(
 ) -> None:
     server = on_server.server
     assert server is not None
-    async with running_log(on_server, patience=2) as log:
+    async with running_log(on_server, timeout=2) as log:
         ids = note(log, new_entry, 5)
         await flushed(log)
         with server.frozen():

@@ -504,7 +504,10 @@ def test_an_export_that_fails_midway_is_reported(
         )
     for name in ("log.parquet", "log.jsonl"):
         done = call("log", "export", str(tmp_path / name), RUNNER_POLICY_LOG=on_server.url)
-        assert (done.code, done.err.strip()) == (2, "the log cannot be read: a record is refused (DivisionByZero)")
+        assert (done.code, done.err.strip()) == (
+            2,
+            "the log cannot be read: the store refused a record (DivisionByZero)",
+        )
 
 
 def test_a_followed_record_is_shown_once_even_if_it_is_late(target: LogTarget) -> None:

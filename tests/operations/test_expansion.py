@@ -13,7 +13,7 @@ from policy.rules.loader import default_folder
 from service.admission.engines import AdmissionOptions
 from service.jobs.messages import Job, JobKind, JobResult, JobSettings
 from service.jobs.worker import JobWorker
-from service.reload.reload import RulesFolder, first
+from service.reload.reload import RulesFolder, load_at_start
 from service.state.answers import today
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ FORMS: Final = {
 
 @cache
 def worker() -> JobWorker:
-    return JobWorker(dict(first(RulesFolder(default_folder()))[0].rules), None, None)
+    return JobWorker(dict(load_at_start(RulesFolder(default_folder()))[0].rules), None, None)
 
 
 def run(kind: JobKind, document: object, *, fail: Any = "open") -> tuple[JobResult, Any]:

@@ -289,7 +289,7 @@ def accepted_title(remote: Remote, branch: str = "main", **settings: Any) -> str
     """The title of the rules with which a service would start; they become the accepted ones."""
     origin = gitrules.Remote(Settings(rules_git=remote.url, rules_git_branch=branch, **settings))
     text = origin.read().rules[RULE]
-    origin.accepted()
+    origin.mark_accepted()
     return next(line for line in text.splitlines() if line.startswith("title: ")).removeprefix("title: ")
 
 
@@ -643,11 +643,11 @@ def test_a_file_too_large_for_a_rule_is_not_fetched(
     remote.files["large.bin"] = Random(1).randbytes(8 << 20)
     remote.commit()
     assert origin.read().rules.keys() >= {RULE}
-    origin.accepted()
+    origin.mark_accepted()
     remote.files["large.bin"] = remote.files["large.bin"][:100_000]  # built upon the large one in a thin pack
     remote.commit("Smaller")
     assert "title: Smaller" in origin.read().rules[RULE]
-    origin.accepted()
+    origin.mark_accepted()
     remote.files["rules/large.yaml"] = Random(1).randbytes(8 << 20)
     remote.commit("Large")
     with pytest.raises(RulesInvalid, match="split a rule file of more than 262,144 bytes"):

@@ -148,7 +148,7 @@ def test_connections_beyond_the_limit_are_refused_and_probes_are_not(serve: Call
     )
     assert (answer.headers["retry-after"], answer.json()["detail"]) == (
         "1",
-        "this process holds as many connections as it may; close unused ones, and try again",
+        "this process has reached its limit of connections; close unused ones, and try again",
     )
     assert (probes, answered) == ([200, 200], [b"HTTP/1.1 200 OK"] * 3)
     assert denied >= 2
@@ -249,7 +249,7 @@ def test_a_head_that_is_too_large_gets_a_problem(shared: Callable[..., Any]) -> 
                 head, _, body = everything(connection).partition(b"\r\n\r\n")
                 assert (head.split(b"\r\n")[0], json.loads(body)["detail"]) == (
                     b"HTTP/1.1 431 Request Header Fields Too Large",
-                    "the request's head is too large; at most 65,536 bytes and 200 headers are accepted",
+                    "the request headers are too large; at most 65,536 bytes and 200 headers are accepted",
                 )
 
 

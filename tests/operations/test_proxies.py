@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from service.auth.proxies import behind
+from service.auth.proxies import trust_proxies
 
 from .conftest import QWEN, until
 from .test_life import refused
@@ -101,7 +101,7 @@ async def client_seen_for(client: tuple[str, int] | None, *proxies: str) -> Any:
         "client": client,
         "headers": [(b"x-forwarded-for", b"192.0.2.7"), (b"x-forwarded-proto", b"https")],
     }
-    await behind(proxies, app)(scope, nothing, nothing)
+    await trust_proxies(proxies, app)(scope, nothing, nothing)
     return found[0]
 
 

@@ -31,7 +31,7 @@ from service.limits.slots import Slots, StreamLimit
 from service.models import HubModels
 from service.problems import Refused
 from service.recorder import Recorder
-from service.reload.reload import RulesFolder, first
+from service.reload.reload import RulesFolder, load_at_start
 from service.request_context import RequestContext
 from service.settings import Settings
 from service.state.answers import today
@@ -93,7 +93,7 @@ def worker_processes(service: Service) -> set[int]:
 
 def local_state() -> ServiceState:
     settings = Settings(log=SecretStr("off"))
-    published = first(RulesFolder(default_folder()))[0]
+    published = load_at_start(RulesFolder(default_folder()))[0]
     return ServiceState(settings, published, HubModels(None), Recorder(Metrics()), Access(None, 0, Metrics()), "0")
 
 

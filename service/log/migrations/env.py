@@ -1,4 +1,4 @@
-"""Run alembic on the store's open connection, in whose transaction everything happens."""
+"""Run alembic in the transaction of the store's open connection."""
 
 from alembic import context
 

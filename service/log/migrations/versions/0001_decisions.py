@@ -8,7 +8,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make the table; its key's order is that of time, so it needs no other index."""
+    """Create the table; its key is in chronological order, so it needs no other index."""
     op.create_table(
         "decisions",
         sa.Column("decision_id", sa.Uuid(as_uuid=False), primary_key=True),
