@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from policy.errors import INVALID_REQUEST, MAX_FAULTS, Remedy, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, read_facts
 from policy.intake.deployment import Deployment, Environment, read_deployment, read_environment, read_model_configs
-from policy.intake.manifests import is_manifest
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
 from policy.rules.effects import Layer
@@ -99,6 +98,8 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
     Raises:
         RequestInvalid: the document has faults; the problem is ``unknown-release`` if the version is unknown.
     """
+    from policy.intake.manifests import is_manifest  # noqa: PLC0415  # the log process reads no manifests
+
     if is_manifest(document):
         document, at_manifest, models_at = {"manifest": document}, pointer, None
     else:
