@@ -109,6 +109,8 @@ class RequestInvalid(PolicyError):
 
     def hide(self, values: SecretValues) -> None:
         """Hide the values in each fault's message, and cut its pointer before a step that contains one."""
+        if not values:
+            return
         self.faults = tuple(
             replace(fault, pointer=without_secrets(fault.pointer, values), message=values.hidden(fault.message))
             for fault in self.faults

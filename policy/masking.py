@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 
 SECRET_WORDS: Final = frozenset(
     {
-        *(
-            "apikey",
-            "apikeys",
-            "auth",
-            "authorization",
-            "bearer",
-            "credential",
-            "credentials",
-            "key",
-            "keys",
-            "pass",
-            "passphrase",
-            "passwd",
-        ),
-        *("password", "pwd", "secret", "secrets", "token"),
+        "apikey",
+        "apikeys",
+        "auth",
+        "authorization",
+        "bearer",
+        "credential",
+        "credentials",
+        "key",
+        "keys",
+        "pass",
+        "passphrase",
+        "passwd",
+        "password",
+        "pwd",
+        "secret",
+        "secrets",
+        "token",
     }
 )
 SECRET_ENDINGS: Final = ("accesskey", "apikey", "password", "secret", "secretkey", "token")
@@ -122,9 +124,13 @@ def _takes_next(name: str) -> bool:
     return "-" in name or "_" in name or name.lower() == "bearer"
 
 
-def _is_hinted(text: str) -> bool:
-    lower = text.lower()
-    return any(hint in lower for hint in HINTS)
+def may_have_secret(text: str) -> bool:
+    """Whether ``masked`` may change the text. It is false for most texts, at a fraction of the cost."""
+    lower = (text if text.isascii() else text.translate(TO_ASCII)).lower()
+    for hint in HINTS:  # noqa: SIM110  # a generator takes 0.5 µs more
+        if hint in lower:
+            return True
+    return False
 
 
 class SecretValues:
@@ -134,6 +140,9 @@ class SecretValues:
         self._beginnings = frozenset(beginnings)
         self._lengths = sorted({len(beginning) for beginning in self._beginnings})
         self._starts = {beginning[:MIN_VALUE] for beginning in self._beginnings}
+
+    def __bool__(self) -> bool:
+        return bool(self._starts)
 
     def hidden(self, text: str) -> str:
         """The message with each of these values hidden, up to the closing backtick, in one pass over the text."""
@@ -184,8 +193,7 @@ def masked(text: str) -> str:
     Secrets are the user and password in a URL, tokens of known shapes, and everything after the name of a secret.
     """
     text = str(text)  # a word of a script is a `str` of another type, which no encoder takes
-    plain = text if text.isascii() else text.translate(TO_ASCII)
-    if not _is_hinted(plain):
+    if not may_have_secret(text):
         return text
     text = USER_INFO.sub(f"://{HIDDEN}@", text)
     text = KNOWN_TOKEN.sub(rf"\1{HIDDEN}", text)

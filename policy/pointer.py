@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policy.masking import SecretValues, masked
+from policy.masking import SecretValues, masked, may_have_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,11 @@ def at(pointer: str, key: str | int) -> str:
 
 def steps_of(pointer: str) -> list[str]:
     """The keys and indexes along a pointer, unescaped."""
-    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+    return [_unescaped(step) for step in pointer.split("/")[1:]]
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("~1", "/").replace("~0", "~")
 
 
 def walk_path(document: Any, steps: Iterable[str]) -> list[Any]:
@@ -47,6 +51,8 @@ def shorten(pointer: str) -> str:
 
 def without_secrets(pointer: str, values: SecretValues = NO_VALUES) -> str:
     """The pointer, cut before the first step that contains a secret or one of ``values``: users choose names."""
+    if not values and not may_have_secret(_unescaped(pointer)):
+        return pointer
     steps = pointer.split("/")
     for index, step in enumerate(steps_of(pointer), 1):
         if values.hidden(masked(step)) != step:

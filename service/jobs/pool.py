@@ -164,7 +164,8 @@ class Pool:
         return replace(job, found=job.found | found, refused=job.refused | refused)
 
     async def _run(self, job: Job, rules: dict[str, str], today: date) -> JobResult:
-        async with self._slots.slot(job.caller, is_short=len(job.body) <= MAX_SHORT_BODY):
+        size = len(job.body)
+        async with self._slots.slot(job.caller, is_short=size <= MAX_SHORT_BODY, size=size):
             worker = self._free.pop()  # INVARIANT: there is one for each slot
             self._busy.add(worker)
             try:

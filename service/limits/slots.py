@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 HALF_LIFE: Final = 60.0
 """Seconds after which the time for which a caller had slots counts half."""
+DELAY_PER_BYTE: Final = 30.0 / (1 << 20)
+"""Seconds by which a request comes later in its turn for each byte of its body."""
 MAX_CALLERS: Final = 10_000
 """Callers whose time is remembered."""
 
@@ -34,11 +36,14 @@ class _Caller(Struct):
 
 
 class _Waiter(Struct, frozen=True, eq=False):
-    """A request that waits for a slot ``since`` a time; ``ready`` is done when it has one, or no longer waits."""
+    """A request that waits for a slot; ``ready`` is done when it has one, or no longer waits.
+
+    ``turn`` is the time since which it waits, and later the larger its body is.
+    """
 
     caller: str
     is_short: bool
-    since: float
+    turn: float
     ready: asyncio.Future[None]
 
 
@@ -49,6 +54,8 @@ class Slots:
     At most ``waiting`` of its requests wait. A free slot goes to the caller that has the fewest; among these it goes to
     the request whose caller had slots for the least time recently, less the time that the request has waited: a caller
     that sends little comes before one that sends much, and no request waits forever, however many callers there are.
+    A body counts as a wait that began later, so a small request does not wait for large ones of the same caller, such
+    as the API server, which sends those of all users.
     """
 
     def __init__(self, total: int, waiting: int, kind: str, reserved: int = 0) -> None:
@@ -66,8 +73,8 @@ class Slots:
         """The seconds that callers had slots for, and when that was counted."""
 
     @asynccontextmanager
-    async def slot(self, caller: str, *, is_short: bool = False) -> AsyncIterator[None]:
-        """Hold a slot for the block.
+    async def slot(self, caller: str, *, is_short: bool = False, size: int = 0) -> AsyncIterator[None]:
+        """Hold a slot for the block; ``size`` is that of the request's body in bytes.
 
         Raises:
             Refused: too many of the caller's requests are waiting.
@@ -80,7 +87,7 @@ class Slots:
             )
         own.requests += 1
         try:
-            await self._wait(caller, is_short=is_short)
+            await self._wait(caller, is_short=is_short, size=size)
             began = monotonic()
             try:
                 yield
@@ -92,9 +99,10 @@ class Slots:
             if not own.requests:
                 del self._callers[caller]
 
-    async def _wait(self, caller: str, *, is_short: bool) -> None:
+    async def _wait(self, caller: str, *, is_short: bool, size: int) -> None:
         """Wait for a slot and take it."""
-        waiter = _Waiter(caller, is_short, monotonic(), asyncio.get_running_loop().create_future())
+        turn = monotonic() + size * DELAY_PER_BYTE
+        waiter = _Waiter(caller, is_short, turn, asyncio.get_running_loop().create_future())
         self._waiters.append(waiter)
         self._assign()
         try:
@@ -127,7 +135,7 @@ class Slots:
 
     def _turn_of(self, waiter: _Waiter) -> tuple[int, float]:
         """The key by which waiting requests are ordered; the lowest is next."""
-        waited = monotonic() - waiter.since
+        waited = monotonic() - waiter.turn
         return self._callers[waiter.caller].running, self._time_of(waiter.caller) - waited
 
     def _count(self, caller: str, number: int, *, is_short: bool) -> None:

@@ -28,6 +28,9 @@ SIZE: Final = 200_000
 """Characters of a review's object."""
 CALLS: Final = 25
 """Function calls for each byte of a review: scripts without any expansion take up to 15."""
+MESSAGES_SIZE: Final = 400_000
+CALLS_OF_ARGUMENTS: Final = 9
+"""Function calls for each byte of a review whose arguments each have a message; ordinary arguments take up to 3."""
 EXHAUSTED: Final = "the scripts of this request expand to more text than its size allows; split the request"
 
 FORMS: Final = {
@@ -103,6 +106,22 @@ def test_a_review_takes_work_in_proportion_to_its_size(form: str) -> None:
     document = filled_review(FORMS[form])
     size = len(json.dumps(document))
     assert calls(lambda: run(JobKind.VALIDATE, document)) <= CALLS * size
+
+
+@pytest.mark.parametrize("argument", ["--e", "--no-", "x", "{{", "-O9", "--port=x", "--zz", "$(X)", "--hf-token"])
+def test_messages_about_a_review_take_work_in_proportion_to_its_size(argument: str) -> None:
+    run(JobKind.VALIDATE, review(pod(container(SERVE))))
+    part = {"name": "a", "image": IMAGE, "args": [argument] * 100}
+    document = review(pod(*[part] * (MESSAGES_SIZE // len(json.dumps(part)))))
+    assert calls(lambda: run(JobKind.VALIDATE, document)) <= CALLS_OF_ARGUMENTS * len(json.dumps(document))
+
+
+def test_a_request_has_a_limited_number_of_messages_and_none_goes_unnoticed() -> None:
+    items = [{"deployment": {"args": ["vllm", "serve", MODEL, *["--e"] * 100], "model_configs": CONFIGS}}] * 30
+    faults = [item["errors"] for item in run(JobKind.BATCH, {"items": items})[1]["items"]]
+    assert [len(found) for found in faults[:20]] == [100] * 20
+    assert [len(found) for found in faults[21:]] == [2] * 9
+    assert faults[-1][-1]["message"] == "further faults are left out: this request has too many; split it"
 
 
 def test_all_containers_of_a_review_share_the_limit_and_none_goes_unnoticed() -> None:

@@ -447,6 +447,32 @@ def test_short_jobs_have_a_slot_while_long_ones_have_all_others() -> None:
     assert _order(Slots(1, 8, "busy", reserved=1), callers)[0] == ["a", "d"]
 
 
+def test_a_small_request_does_not_wait_for_large_ones_of_its_caller_which_do_not_wait_forever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(slots, "monotonic", lambda: now[0])
+
+    async def run_jobs() -> list[str]:
+        shared = Slots(2, 16, "busy")
+        order: list[str] = []
+        small: list[asyncio.Future[None]] = []
+
+        async def work(name: str, size: int) -> None:
+            async with shared.slot("api-server", size=size):
+                order.append(name)
+                now[0] += 4.0
+                if name == "small" and len(small) < 20:  # one more arrives each time
+                    small.append(asyncio.ensure_future(work("small", 40_000)))
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(work("large", 1_000_000) for _ in range(3)), work("small", 40_000))
+        await asyncio.gather(*small)
+        return order
+
+    assert asyncio.run(run_jobs())[:11] == ["large", *["small"] * 7, "large", "large", "small"]
+
+
 def test_a_request_that_stops_waiting_leaves_its_slot_to_the_next() -> None:
     async def run_jobs() -> list[str]:
         shared, order = Slots(1, 8, "busy"), []

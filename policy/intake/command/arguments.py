@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, RequestFault, RulesInvalid
 from policy.intake.command.config_file import NotInFiles, file_words, read_file
-from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
+from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, count_messages, message_limit
 from policy.intake.command.flag_values import InvalidValue, convert_fields, parse_human_int, parse_value
 from policy.intake.command.flags import dashed, flags, in_other_release
 from policy.intake.command.words import Pattern, Unknown
@@ -140,6 +140,9 @@ def read_options(
         parser.set_speculative()
     if parser.omitted:
         parser.warnings.append(f"{parser.omitted} more messages about the arguments are left out")
+    if parser.max_faults < MAX_FAULTS and len(faults) >= parser.max_faults:
+        faults.append(RequestFault(pointer, "further faults are left out: this request has too many; split it"))
+    count_messages(len(faults) + len(parser.warnings) + len(parser.launch_errors))
     return ParsedOptions(
         parser.values,
         parser.places(),
@@ -161,6 +164,8 @@ class _CommandLineParser:
         "found_at",
         "ignored",
         "launch_errors",
+        "max_faults",
+        "max_messages",
         "members",
         "names_model",
         "omitted",
@@ -187,6 +192,8 @@ class _CommandLineParser:
         self.warnings: list[str] = list(command.warnings)
         self.launch_errors: list[str] = []
         self.omitted = 0
+        self.max_faults = message_limit(MAX_FAULTS)
+        self.max_messages = message_limit(MAX_WARNINGS)
         self.dotted: dict[str, tuple[dict[str, Any], dict[str, str]]] = {}
         self.positional: list[tuple[str, str, str]] = []
         self.unknown_positional: list[tuple[str, str]] = []
@@ -200,7 +207,7 @@ class _CommandLineParser:
         exact, values, found_at = self.table.exact, self.values, self.found_at
         self.names_model = "--model" in words
         at, end = 0, len(words)
-        while at < end and len(self.faults) < MAX_FAULTS:
+        while at < end and len(self.faults) < self.max_faults:
             word = words[at]
             flag = exact.get(word)
             if flag is None:
@@ -367,7 +374,7 @@ class _CommandLineParser:
                     "or set the variable",
                 )
             return _INVALID
-        if len(self.faults) >= MAX_FAULTS:
+        if len(self.faults) >= self.max_faults:
             return _INVALID
         try:
             return parse_value(flag, str(text))
@@ -416,7 +423,7 @@ class _CommandLineParser:
 
     def masked_word(self, words: Sequence[str], at: int) -> str:
         """An unexpected word as a message shows it, masked if it may be part of a secret that a shell split."""
-        if len(self.positional) > MAX_FAULTS:
+        if len(self.positional) > self.max_faults:
             return ""
         if self.after_secret:
             return HIDDEN
@@ -571,7 +578,7 @@ class _CommandLineParser:
         else:
             self.values["model"] = str(model)
             self.found_at["model"] = place
-        for _, where, shown in others[:MAX_FAULTS]:
+        for _, where, shown in others[: self.max_faults]:
             self.fault(
                 where,
                 f"unexpected argument {quoted(shown)}: no option takes it; quote it together with the value "
@@ -612,19 +619,19 @@ class _CommandLineParser:
         """Report a flag that the release does not have, and return it from the nearest release that has it."""
         release = self.table.release
         other = in_other_release(key, release)
-        if len(self.launch_errors) >= MAX_WARNINGS and other is not None:
+        if other is None and key[2:] and key[0] == "-" != key[1] and key[:3].rstrip("0123456789") in self.table.exact:
+            short = key.rstrip("0123456789")
+            self.fault(place, f"unknown flag {quoted(shown)}; write `{short} {key[len(short) :]}`")
+            return None
+        if len(self.launch_errors) >= self.max_messages:
             self.omitted += 1
-            return other[0]
+            return None if other is None else other[0]
         if other is not None:
             flag, first, last = other
             span = f"only {first} has it" if first == last else f"{first} to {last} have it"
             self.add_launch_error(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}")
             return flag
-        if key[2:] and key[0] == "-" != key[1] and key[:3].rstrip("0123456789") in self.table.exact:
-            short = key.rstrip("0123456789")
-            self.fault(place, f"unknown flag {quoted(shown)}; write `{short} {key[len(short) :]}`")
-            return None
-        near = nearest(key, self.table.spellings, MIN_SIMILARITY) if len(self.launch_errors) < MAX_WARNINGS else ""
+        near = nearest(key, self.table.spellings, MIN_SIMILARITY)
         self.add_launch_error(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
         return None
 
@@ -692,13 +699,13 @@ class _CommandLineParser:
         self.add_message(self.launch_errors, message)
 
     def add_message(self, messages: list[str], message: str) -> None:
-        if len(messages) < MAX_WARNINGS:
+        if len(messages) < self.max_messages:
             messages.append(message)
         else:
             self.omitted += 1
 
     def fault(self, place: str, message: str) -> None:
-        if len(self.faults) < MAX_FAULTS:
+        if len(self.faults) < self.max_faults:
             self.faults.append(RequestFault(word_pointer(self.pointer, place), message))
 
 

@@ -1,4 +1,4 @@
-"""Limits on script expansion: for one command with all nested scripts, and for all commands of a request.
+"""Limits on the work that commands cause: of one command with all nested scripts, and of all commands of a request.
 
 A request can have many commands, and a command may be parsed several times. Without a common limit, these factors would
 multiply.
@@ -8,6 +8,7 @@ Where each limit is enforced:
 ==========================================  ==================================================
 one command with its nested scripts         ``ExpansionBudget``
 all commands of a request, by its size      ``RequestExpansion``
+messages about all commands of a request    ``RequestExpansion``
 decisions, size of the answer               ``service.limits.budget``
 time and memory of a worker process         ``service.jobs.pool``, ``service.jobs.worker``
 worker processes, shared among callers      ``service.limits.slots``
@@ -43,6 +44,9 @@ CHARACTERS_PER_WORD: Final = 8
 """Characters that each expanded word costs in addition to its own (measured: time per word over time per character)."""
 CHARACTERS_PER_NESTED: Final = 5
 """Characters that each character of a nested script costs."""
+MAX_MESSAGES: Final = 2000
+"""The most messages about the commands of a request, of which a container may have a hundred; each further command has
+one of each kind. A message takes as long as fifty ordinary arguments."""
 EXHAUSTED: Final = "the scripts of this request expand to more text than its size allows; split the request"
 
 
@@ -55,9 +59,10 @@ class ExpansionExhausted(ShellSyntaxError):
 
 
 class RequestExpansion(Struct, gc=False):
-    """How many characters the scripts of one request may still expand to."""
+    """How many characters the scripts of one request may still expand to, and how many messages it may still have."""
 
     remaining: int
+    messages: int = MAX_MESSAGES
 
     @property
     def is_exhausted(self) -> bool:
@@ -76,6 +81,19 @@ _current: Final[ContextVar[RequestExpansion | None]] = ContextVar("request_expan
 def current_expansion() -> RequestExpansion | None:
     """The limit of the current request; ``None`` if only the limits of each command apply."""
     return _current.get()
+
+
+def message_limit(most: int) -> int:
+    """How many messages of a kind the next command may have: ``most``, or what is left for the request, at least 1."""
+    expansion = _current.get()
+    return most if expansion is None else max(1, min(most, expansion.messages))
+
+
+def count_messages(number: int) -> None:
+    """Count the messages about a command."""
+    expansion = _current.get()
+    if expansion is not None:
+        expansion.messages -= number
 
 
 @contextmanager
