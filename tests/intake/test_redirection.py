@@ -1,4 +1,4 @@
-"""The variables by which vLLM may load another model than its arguments name."""
+"""The variables that may make vLLM load another model than its arguments name."""
 
 from __future__ import annotations
 

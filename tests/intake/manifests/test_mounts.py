@@ -184,7 +184,7 @@ def test_the_working_folder_of_compose_is_read(ask: Asking, field: str) -> None:
         *((config, "/c", False) for config in ("/c/", "/c/.", "//c", "/d/../c", "c")),
     ],
 )
-def test_a_mount_hides_files_however_its_path_is_written(config: str, other: str, is_read: bool) -> None:  # noqa: FBT001  # a table's value
+def test_a_mount_hides_files_in_any_spelling_of_its_path(config: str, other: str, is_read: bool) -> None:  # noqa: FBT001  # a table's value
     document = pod(other, args=["--config", "/c/f.yaml"])
     spec = document["spec"]
     spec["containers"][0]["volumeMounts"].append({"name": "c", "mountPath": config})
