@@ -73,7 +73,7 @@ def variables(hub: HubServer, tmp_path: Path) -> dict[str, str]:
 def service(one_hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the hub switched on.
 
-    It caches what it fetched, so a test that checks what is fetched has models of its own.
+    It caches what it fetched, so a test that checks what is fetched uses its own models.
     """
     folder = tmp_path_factory.mktemp("service")
     variables = {

@@ -232,7 +232,7 @@ def option_file(words: list[str]) -> str | None:
 
 
 def pods() -> Iterator[dict[str, Any]]:
-    """Pods that a review may ask about."""
+    """Pods for reviews."""
     for words in WORDS:
         yield pod(args=["--model", NAME, *words])
         yield pod(command=["sh", "-c", f"vllm serve {NAME} {shlex.join(words)}"])

@@ -56,7 +56,7 @@ MakeHub = Callable[..., Hub]
 
 @pytest.fixture
 def make_hub(server: HubServer, tmp_path: Path) -> MakeHub:
-    """A hub on the server, with an empty cache of its own."""
+    """A hub on the server, with its own empty cache."""
 
     def made(timeout: float = 20, **options: Any) -> Hub:
         given: dict[str, Any] = {"endpoint": server.url, "cache": str(tmp_path / "cache"), "offline": False}
