@@ -50,7 +50,7 @@ PATIENCE = 180.0
 """Seconds to wait for an expected state before the test fails; a test that passes does not wait that long."""
 
 
-def changed() -> list[str]:
+def command_variables() -> list[str]:
     """The environment variables of this process that affect the commands."""
     changing = (
         "NO_COLOR",
@@ -71,7 +71,7 @@ def changed() -> list[str]:
 
 def environment(**extra: str) -> dict[str, str]:
     """The environment of this process without variables that affect the commands, and with ``extra`` ones."""
-    kept = {name: value for name, value in os.environ.items() if name not in changed()}
+    kept = {name: value for name, value in os.environ.items() if name not in command_variables()}
     return {**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **extra}
 
 
@@ -257,7 +257,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
 
     def command(*arguments: str, stdin: str | bytes = b"", **variables: str) -> Done:
         found = CliRunner().invoke(
-            app, arguments, input=stdin, env={**dict.fromkeys(changed()), "COLUMNS": "200", **variables}
+            app, arguments, input=stdin, env={**dict.fromkeys(command_variables()), "COLUMNS": "200", **variables}
         )
         if found.exception is not None and not isinstance(found.exception, SystemExit):
             raise found.exception

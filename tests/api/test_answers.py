@@ -205,7 +205,7 @@ def test_every_endpoint_decides_without_a_rule_that_has_ended(
     }
 
 
-def test_metrics_say_how_many_rules_have_ended_and_when_the_next_does(
+def test_metrics_have_the_number_of_ended_rules_and_the_next_end(
     ending: Path, tmp_path: Path, clock: Callable[[datetime], None]
 ) -> None:
     app = application(ending, tmp_path)

@@ -717,7 +717,7 @@ def test_a_body_of_exactly_the_limit_is_read_and_one_byte_more_is_not(client: ht
 
 @pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP", "deflate", "br", "zstd", "gzip, identity", "x-nonsense"])
-def test_a_compressed_body_is_a_415_that_says_what_to_send(client: httpx.Client, path: str, encoding: str) -> None:
+def test_a_compressed_body_is_a_415_with_a_remedy(client: httpx.Client, path: str, encoding: str) -> None:
     response = client.post(
         path, content=gzip.compress(b'{"facts": {}}', mtime=0), headers={"content-encoding": encoding}
     )

@@ -198,7 +198,7 @@ def test_without_a_candidate_the_wrapped_request_is_a_plain_dry_run(
     )
 
 
-def test_a_candidate_may_come_as_yaml(client: httpx.Client) -> None:
+def test_a_candidate_may_be_yaml(client: httpx.Client) -> None:
     body = (
         "request:\n  facts: {kv_transfer_config: {}, model_config: {architectures: [Qwen3ForCausalLM]}}\n"
         "remove: [kv-connector-fallback]\n"
@@ -566,7 +566,7 @@ def test_a_candidate_s_text_that_repeats_a_long_fact_is_truncated(client: httpx.
     assert len(message) < 1 << 17
 
 
-def tried(client: httpx.Client, rules: int, accept: str = "application/json") -> httpx.Response:
+def dry_run_of_rules(client: httpx.Client, rules: int, accept: str = "application/json") -> httpx.Response:
     """A dry run of rules whose texts and evidence are long."""
     message = "{model_config.architectures} " * 3
     texts = [rule(f"tried-{number}", "model_config.is_moe: false", message=f'"{message}"') for number in range(rules)]
@@ -576,7 +576,7 @@ def tried(client: httpx.Client, rules: int, accept: str = "application/json") ->
 
 @pytest.mark.parametrize("accept", ["application/json", "text/plain"])
 def test_a_large_answer_to_candidates_is_complete(client: httpx.Client, accept: str) -> None:
-    answer = tried(client, 1, accept)
+    answer = dry_run_of_rules(client, 1, accept)
     assert (answer.status_code, len(answer.content) > 1 << 19) == (200, True)
     assert answer.headers["content-type"].startswith(accept)
     assert answer.text.endswith("]}" if accept == "application/json" else "\n")
@@ -584,8 +584,8 @@ def test_a_large_answer_to_candidates_is_complete(client: httpx.Client, accept: 
 
 def test_the_size_of_an_answer_to_candidates_is_limited(serve: Callable[..., AbstractContextManager[Server]]) -> None:
     with serve(RUNNER_POLICY_MAX_ANSWER="2000000") as server, server.client() as client:
-        assert tried(client, 1).status_code == 200
-        assert problem(tried(client, 20)) == (
+        assert dry_run_of_rules(client, 1).status_code == 200
+        assert problem(dry_run_of_rules(client, 20)) == (
             422,
             "too-much-work",
             [

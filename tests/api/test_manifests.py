@@ -544,7 +544,7 @@ def test_a_program_among_the_arguments_of_vllm_s_image_is_an_argument(client: ht
 
 @pytest.mark.parametrize("variables", [{}, dict.fromkeys(VARIABLES)])
 @pytest.mark.parametrize(("members", "place"), HIDDEN[:-1] + NAMING)
-def test_a_command_that_cannot_be_read_is_a_problem_where_the_image_is_vllms(
+def test_a_command_that_cannot_be_read_is_a_problem_if_the_image_is_vllm_s(
     client: httpx.Client, members: dict[str, Any], place: str, variables: dict[str, str | None]
 ) -> None:
     (item,) = items(client, request_for(deployment(engine("vllm/vllm-openai:v0.24.0", variables, **members))))

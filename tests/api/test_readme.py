@@ -59,7 +59,7 @@ command: [vllm, serve, Qwen/Qwen3-8B]}]}}}
 BLOCKS = [(page, block) for page in PAGES for block in blocks((ROOT / page).read_text())]
 
 
-def named(value: object) -> str:
+def block_id(value: object) -> str:
     return f"line {value.line}" if isinstance(value, Block) else str(value)
 
 
@@ -107,7 +107,7 @@ def printed(commands: list[str], workspace: Path, port: int) -> list[tuple[int, 
 
 
 @pytest.mark.parametrize(
-    ("page", "block"), [(page, block) for page, block in BLOCKS if any(map(is_run_here, block.commands))], ids=named
+    ("page", "block"), [(page, block) for page, block in BLOCKS if any(map(is_run_here, block.commands))], ids=block_id
 )
 def test_commands_print_what_the_page_shows(server: Server, workspace: Path, page: str, block: Block) -> None:
     commands = [command for command in block.commands if is_run_here(command)]
@@ -120,7 +120,7 @@ def test_commands_print_what_the_page_shows(server: Server, workspace: Path, pag
     assert not wrong, "\n\n".join(wrong)
 
 
-@pytest.mark.parametrize(("page", "block"), BLOCKS, ids=named)
+@pytest.mark.parametrize(("page", "block"), BLOCKS, ids=block_id)
 def test_every_make_target_in_a_page_s_commands_exists(page: str, block: Block) -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     asked = {

@@ -217,7 +217,7 @@ SEQUENCES: list[tuple[list[str], str, str, Origin, str]] = [
 
 
 @pytest.mark.parametrize(("args", "platform", "release", "expected", "graph"), SEQUENCES)
-def test_sequence_parallelism_is_switched_off_where_it_brings_nothing(
+def test_sequence_parallelism_is_switched_off_if_it_brings_no_benefit(
     ask: Asking, args: list[str], platform: str, release: str, expected: Origin, graph: str
 ) -> None:
     given = {"environment": {"platform": platform}}
@@ -236,15 +236,15 @@ def drafts(**keys: Any) -> list[str]:
     return [*DENSE, "--speculative-config", json.dumps(keys)]
 
 
-SAID = ([[1, 4, 3]], HERE)
+STATED = ([[1, 4, 3]], HERE)
 EAGLE = drafts(model="eagle3-draft")
 SCHEDULES: list[tuple[list[str], dict[str, str], dict[str, tuple[Origin, Origin]]]] = [
-    (EAGLE, {}, {"0.24.0": (SAID, ("PIECEWISE", HERE)), "0.25.0": (SAID, DEFAULT_GRAPH)}),
-    (EAGLE, V1, {"0.25.0": (SAID, ("PIECEWISE", HERE)), "0.33.0": (SAID, ("PIECEWISE", HERE))}),
-    ([*EAGLE, "-cc.cudagraph_mode=NONE"], V1, {"0.33.0": (SAID, ("NONE", "args[4]"))}),
-    ([*EAGLE, "-dp", "2"], {}, {"0.25.1": (SAID, DEFAULT_GRAPH), "0.26.0": ((None, "args[4]"), DEFAULT_GRAPH)}),
-    (drafts(method="suffix"), V1, {"0.32.0": (SAID, ("PIECEWISE", HERE)), "0.33.0": ((None, HERE), DEFAULT_GRAPH)}),
-    (drafts(method="ngram"), V1, {"0.33.0": (SAID, ("PIECEWISE", HERE))}),
+    (EAGLE, {}, {"0.24.0": (STATED, ("PIECEWISE", HERE)), "0.25.0": (STATED, DEFAULT_GRAPH)}),
+    (EAGLE, V1, {"0.25.0": (STATED, ("PIECEWISE", HERE)), "0.33.0": (STATED, ("PIECEWISE", HERE))}),
+    ([*EAGLE, "-cc.cudagraph_mode=NONE"], V1, {"0.33.0": (STATED, ("NONE", "args[4]"))}),
+    ([*EAGLE, "-dp", "2"], {}, {"0.25.1": (STATED, DEFAULT_GRAPH), "0.26.0": ((None, "args[4]"), DEFAULT_GRAPH)}),
+    (drafts(method="suffix"), V1, {"0.32.0": (STATED, ("PIECEWISE", HERE)), "0.33.0": ((None, HERE), DEFAULT_GRAPH)}),
+    (drafts(method="ngram"), V1, {"0.33.0": (STATED, ("PIECEWISE", HERE))}),
 ]
 
 

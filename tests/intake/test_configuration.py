@@ -113,7 +113,7 @@ def test_the_language_model_is_found(document: Document, model_type: str | None,
     assert layers in {0, text.get("num_hidden_layers")}
 
 
-def test_parts_nested_in_themselves_are_followed_only_so_far() -> None:
+def test_parts_nested_in_themselves_are_followed_to_a_limited_depth() -> None:
     document: Document = {}
     for _ in range(500):
         document = {"model_type": "qwen3_omni_moe", "thinker_config": document}
@@ -346,7 +346,7 @@ def test_a_draft_decides_the_method_and_gets_its_names(
     )
 
 
-def test_the_second_of_two_rows_sees_what_the_first_wrote() -> None:
+def test_the_second_of_two_rows_sees_the_changes_of_the_first() -> None:
     rows: list[dict[str, Any]] = [
         {"a": ["+", ["key", "a"], 1]},
         {"when": [">", ["key", "a"], 1], "b": ["key", "a"]},

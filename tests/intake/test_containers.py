@@ -473,7 +473,7 @@ def test_a_missing_configuration_is_reported_where_the_request_would_have_it(ask
     )
 
 
-def test_a_manifest_that_cannot_be_read_is_a_problem_as_a_whole(ask: Asking) -> None:
+def test_a_manifest_that_cannot_be_read_is_one_problem(ask: Asking) -> None:
     problem, faults = ask.problem(lambda: read(ask, {"apiVersion": "example.com/v1", "kind": "Gadget"}))
     assert (problem, [pointer for pointer, _ in faults]) == ("invalid-request", ["/manifest/kind"])
 

@@ -464,7 +464,7 @@ def test_a_renamed_model_is_followed(server: HubServer, make_hub: MakeHub) -> No
     assert make_hub().config("old-name").config == CONFIG
 
 
-def test_the_token_goes_to_the_hub_and_to_no_other_server(
+def test_the_token_is_sent_only_to_the_hub(
     server: HubServer, other: HubServer, make_hub: MakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)

@@ -390,7 +390,7 @@ DEPLOYMENTS = st.builds(
     ENV,
     ENVIRONMENT,
 )
-LAW = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 Answer = tuple[str, Any]
 
@@ -403,7 +403,7 @@ def answer(ask: Asking, document: Any) -> Answer:
         return error.problem, error.faults
 
 
-@LAW
+@PROPERTY
 @given(release=RELEASES, member=st.sampled_from(MEMBERS), value=ANYTHING)
 def test_any_value_of_a_field_gives_an_answer_or_a_fault_in_it(
     ask: Asking, release: str, member: str, value: Any
@@ -413,7 +413,7 @@ def test_any_value_of_a_field_gives_an_answer_or_a_fault_in_it(
     assert kind == "decision" or all(fault.pointer.startswith("/deployment/") for fault in found)
 
 
-@LAW
+@PROPERTY
 @given(release=RELEASES, deployment=DEPLOYMENTS)
 def test_any_deployment_gives_legal_facts_or_a_fault_in_it(
     ask: Asking, release: str, deployment: dict[str, Any]
@@ -440,7 +440,7 @@ def ask_new_policy(catalogue: Catalogue) -> Asking:
     return Asking(Policy(catalogue))
 
 
-@LAW
+@PROPERTY
 @given(release=RELEASES, deployment=DEPLOYMENTS)
 def test_earlier_requests_do_not_change_a_decision(
     ask: Asking, ask_new_policy: Asking, release: str, deployment: dict[str, Any]
@@ -451,7 +451,7 @@ def test_earlier_requests_do_not_change_a_decision(
     assert [answer(ask, document), answer(ask_new_policy, document)] == [first, first]
 
 
-@LAW
+@PROPERTY
 @given(release=RELEASES, deployment=DEPLOYMENTS)
 def test_explain_changes_nothing_else(ask: Asking, release: str, deployment: dict[str, Any]) -> None:
     document = {"deployment": deployment, "vllm_version": release}

@@ -102,7 +102,7 @@ def test_a_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("make", "kind"), [(os.mkfifo, "a named pipe"), (os.mkdir, "a folder")])
-def test_what_is_not_a_file_is_not_read(tmp_path: Path, make: Callable[[Path], None], kind: str) -> None:
+def test_only_files_are_read(tmp_path: Path, make: Callable[[Path], None], kind: str) -> None:
     make(tmp_path / "config.json")
     assert faults(tmp_path) == [f"`config.json` cannot be read: expected a file, got {kind}"]
 

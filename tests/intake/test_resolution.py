@@ -384,7 +384,7 @@ WORDS = {
     "convert": ("auto", "none", "embed", "classify", "reward"),
     "model_impl": ("auto", "vllm", "transformers", "terratorch"),
 }
-ASKED = st.builds(
+QUERIES = st.builds(
     ModelQuery, **{name: st.sampled_from(words) for name, words in WORDS.items()}, sentence_transformers=st.booleans()
 )
 
@@ -393,7 +393,7 @@ ASKED = st.builds(
     document=st.dictionaries(st.sampled_from(MEMBERS), JUNK, max_size=6),
     names=JUNK | st.lists(NAMES, max_size=3),
     model_type=st.sampled_from(sorted(tables(NEWEST).configs)) | JUNK,
-    query=ASKED,
+    query=QUERIES,
     release=st.sampled_from(releases()),
 )
 def test_any_document_is_resolved_or_refused(

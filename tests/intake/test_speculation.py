@@ -35,7 +35,7 @@ def speculation_of(ask: Asking, args: list[str], release: str, **given: Any) -> 
     }
 
 
-def by(name: str, architecture: str, method: str, origin: str | None = None) -> Found:
+def draft_facts(name: str, architecture: str, method: str, origin: str | None = None) -> Found:
     """The facts of a separate draft."""
     place = f"model_configs/{name}"
     return {METHOD: (method, origin or place), ARCHITECTURES: ([architecture], place)}
@@ -43,16 +43,26 @@ def by(name: str, architecture: str, method: str, origin: str | None = None) -> 
 
 HERE = "args[2]"
 METHODS: list[tuple[str, dict[str, Any], str, Found]] = [
-    ("dense", {"model": "draft"}, "0.33.0", by("draft", "LlamaForCausalLM", "draft_model")),
-    ("dense", {"model": "draft/"}, "0.33.0", by("draft", "LlamaForCausalLM", "draft_model")),
-    ("dense", {"model": "eagle3-draft"}, "0.33.0", by("eagle3-draft", "Eagle3LlamaForCausalLM", "eagle3")),
-    ("dense", {"model": "eagle-draft"}, "0.33.0", by("eagle-draft", "EagleLlamaForCausalLM", "eagle")),
-    ("dense", {"model": "draft", "method": "eagle"}, "0.33.0", by("draft", "EagleLlamaForCausalLM", "eagle", HERE)),
-    ("dense", {"model": "draft", "method": "dflash"}, "0.33.0", by("draft", "DFlashLlamaForCausalLM", "dflash", HERE)),
-    ("dense", {"model": "medusa"}, "0.32.0", by("medusa", "MedusaModel", "medusa")),
-    ("dense", {"model": "medusa"}, "0.33.0", by("medusa", "MedusaModel", "draft_model")),
-    ("mla", {"method": "mtp"}, "0.33.0", by("mla", "DeepSeekMTPModel", "mtp", HERE)),
-    ("mla", {"method": "deepseek_mtp"}, "0.33.0", by("mla", "DeepSeekMTPModel", "mtp", HERE)),
+    ("dense", {"model": "draft"}, "0.33.0", draft_facts("draft", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "draft/"}, "0.33.0", draft_facts("draft", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "eagle3-draft"}, "0.33.0", draft_facts("eagle3-draft", "Eagle3LlamaForCausalLM", "eagle3")),
+    ("dense", {"model": "eagle-draft"}, "0.33.0", draft_facts("eagle-draft", "EagleLlamaForCausalLM", "eagle")),
+    (
+        "dense",
+        {"model": "draft", "method": "eagle"},
+        "0.33.0",
+        draft_facts("draft", "EagleLlamaForCausalLM", "eagle", HERE),
+    ),
+    (
+        "dense",
+        {"model": "draft", "method": "dflash"},
+        "0.33.0",
+        draft_facts("draft", "DFlashLlamaForCausalLM", "dflash", HERE),
+    ),
+    ("dense", {"model": "medusa"}, "0.32.0", draft_facts("medusa", "MedusaModel", "medusa")),
+    ("dense", {"model": "medusa"}, "0.33.0", draft_facts("medusa", "MedusaModel", "draft_model")),
+    ("mla", {"method": "mtp"}, "0.33.0", draft_facts("mla", "DeepSeekMTPModel", "mtp", HERE)),
+    ("mla", {"method": "deepseek_mtp"}, "0.33.0", draft_facts("mla", "DeepSeekMTPModel", "mtp", HERE)),
     (
         "dense",
         {"method": "dspark"},
@@ -83,16 +93,16 @@ METHODS: list[tuple[str, dict[str, Any], str, Found]] = [
         "dense",
         {"model": "my.draft", "method": "eagle"},
         "0.26.0",
-        by("my.draft", "EagleLlamaForCausalLM", "eagle", HERE),
+        draft_facts("my.draft", "EagleLlamaForCausalLM", "eagle", HERE),
     ),
     (
         "dense",
         {"model": "my.draft", "method": "eagle"},
         "0.21.0",
-        by("my.draft", "EagleLlamaForCausalLM", "eagle", HERE),
+        draft_facts("my.draft", "EagleLlamaForCausalLM", "eagle", HERE),
     ),
-    ("dense", {"model": "my.draft"}, "0.21.0", by("my.draft", "LlamaForCausalLM", "draft_model")),
-    ("dense", {"model": "a/my.draft"}, "0.33.0", by("a/my.draft", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "my.draft"}, "0.21.0", draft_facts("my.draft", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "a/my.draft"}, "0.33.0", draft_facts("a/my.draft", "LlamaForCausalLM", "draft_model")),
 ]
 MY_DRAFTS = {"my.draft": LLAMA, "a/my.draft": LLAMA}
 
@@ -222,7 +232,7 @@ SERVED: list[tuple[str, str, list[str], Origin, Origin]] = [
 
 
 @pytest.mark.parametrize(("release", "kind", "args", "method", "parallel"), SERVED)
-def test_a_repository_of_speculators_brings_its_verifier_and_itself_as_the_draft(
+def test_a_repository_of_speculators_gives_its_verifier_and_itself_as_the_draft(
     ask: Asking, release: str, kind: str, args: list[str], method: Origin, parallel: Origin
 ) -> None:
     models = {"spec": speculators(kind), "dense": DENSE}
@@ -284,6 +294,6 @@ SHORT = ["--spec-method", "eagle3", "--spec-model", "draft", "--spec-tokens", "3
 
 
 def test_the_short_options_are_the_keys_of_the_long_one(ask: Asking) -> None:
-    assert speculation_of(ask, ["--model", "dense", *SHORT], "0.33.0") == by(
+    assert speculation_of(ask, ["--model", "dense", *SHORT], "0.33.0") == draft_facts(
         "draft", "Eagle3LlamaForCausalLM", "eagle3", HERE
     )

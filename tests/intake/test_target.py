@@ -24,7 +24,7 @@ def within(**text: Any) -> Config:
     return {**VISION, "text_config": {**VISION["text_config"], **text}}
 
 
-def test_a_dense_model_has_these_facts_and_no_other(ask: Asking) -> None:
+def test_a_dense_model_has_these_facts_and_no_others(ask: Asking) -> None:
     by_class, default = "model_configs/dense/architectures", "default"
     assert ask.facts("model_config", ["--model", "dense"]) == {
         "enable_prompt_embeds": (False, default),

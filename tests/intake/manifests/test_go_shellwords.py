@@ -135,7 +135,7 @@ def read(**service: Any) -> tuple[list[str], list[str], list[str]]:
     return words, notes, [fault.message for fault in faults]
 
 
-def test_a_warning_says_where_compose_ends_the_command() -> None:
+def test_a_warning_shows_where_compose_ends_the_command() -> None:
     for name, service in (
         ("command", {"entrypoint": ["vllm", "serve"], "command": "m -tp 2 > log --enable-dbo"}),
         ("entrypoint", {"entrypoint": "vllm serve m -tp 2 > log --enable-dbo"}),

@@ -877,7 +877,7 @@ OFFLOADING = {"cpu": "1Gi"}
         ),
     ],
 )
-def test_what_the_manifest_does_not_show_gets_a_note(document: object, note: str) -> None:
+def test_information_that_a_manifest_lacks_gets_a_note(document: object, note: str) -> None:
     assert note in notes(document)
 
 
