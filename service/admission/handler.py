@@ -17,7 +17,7 @@ from service.admission.messages import (
     EngineDecision,
     audit_annotations,
     denial,
-    shortened,
+    shorten,
     undecided_reason,
     warnings_of,
 )
@@ -44,11 +44,11 @@ def answer_review(
     engines = engines_to_decide(review, releases, options, mutating=mutating)
     engine_decisions = [_decide_engine(engine, decide) for engine in engines]
     if mutating:
-        return _mutated(review, engine_decisions, decide)
-    return _validated(review, engine_decisions, options)
+        return _mutate(review, engine_decisions, decide)
+    return _validate(review, engine_decisions, options)
 
 
-def _validated(review: Review, engine_decisions: Sequence[EngineDecision], options: AdmissionOptions) -> ReviewAnswer:
+def _validate(review: Review, engine_decisions: Sequence[EngineDecision], options: AdmissionOptions) -> ReviewAnswer:
     refused = (
         [
             engine_decision
@@ -60,9 +60,7 @@ def _validated(review: Review, engine_decisions: Sequence[EngineDecision], optio
     )
     undecided = [engine_decision for engine_decision in engine_decisions if engine_decision.decision is None]
     undecided_engines = undecided if options.fail == "closed" else []
-    warnings = shortened(
-        [line for engine_decision in engine_decisions for line in warnings_of(engine_decision, options)]
-    )
+    warnings = shorten([line for engine_decision in engine_decisions for line in warnings_of(engine_decision, options)])
     response = Response(
         review.uid,
         allowed=True,
@@ -76,7 +74,7 @@ def _validated(review: Review, engine_decisions: Sequence[EngineDecision], optio
     return _answer(response, "ignored" if not engine_decisions else "warned" if warnings else "allowed")
 
 
-def _mutated(review: Review, engine_decisions: Sequence[EngineDecision], decide: Decide) -> ReviewAnswer:
+def _mutate(review: Review, engine_decisions: Sequence[EngineDecision], decide: Decide) -> ReviewAnswer:
     patched = [
         (engine_decision, operations)
         for engine_decision in engine_decisions

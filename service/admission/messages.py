@@ -74,7 +74,7 @@ def _with_variable(decision: Decision) -> str:
     return f" on {_runner(decision.runner)}, which the policy decided" if decision.set_env else ""
 
 
-def shortened(ranked: Sequence[tuple[int, str]]) -> list[str]:
+def shorten(ranked: Sequence[tuple[int, str]]) -> list[str]:
     """The most important warnings without duplicates, as many as every client shows."""
     lines = list(dict.fromkeys(line for _, line in sorted(ranked, key=lambda each: each[0])))
     if len(lines) <= MAX_WARNINGS:
@@ -137,7 +137,7 @@ def _line(path: str, text: str) -> str:
 
 
 def _prefix(path: str) -> str:
-    """The path as a prefix of a message; a long one is shortened in the middle."""
+    """The path as a prefix of a message; a long one is shorten in the middle."""
     text = _clean(path, MAX_MESSAGE)
     return (
         f"{text if len(text) <= MAX_PATH else f'{text[: MAX_PATH // 2 - 1]}…{text[-MAX_PATH // 2 :]}'}: "

@@ -1,7 +1,7 @@
 """``GET /openapi.json``, and ``GET /docs``: an interactive page for it, with scripts served from here.
 
 Owns the endpoints, the page and its static files. FastAPI's own page loads them from a CDN, which a cluster may not be
-able to reach, and a policy service should not ask for.
+able to reach.
 """
 
 from __future__ import annotations

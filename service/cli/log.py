@@ -72,7 +72,7 @@ POLL: Final = 0.5
 """Seconds between two queries for new records."""
 
 
-def filtered(command: Callable[..., None]) -> Callable[..., None]:
+def with_filters(command: Callable[..., None]) -> Callable[..., None]:
     """The command with ``OPTIONS`` in place of its parameter ``filters``, which receives their values by name."""
     own = signature(command, eval_str=True)
     options = [
@@ -129,7 +129,7 @@ def tail(
 
 
 @app.command()
-@filtered
+@with_filters
 def query(
     url: LogOption = None,
     *,
@@ -173,7 +173,7 @@ def _print_table(records: Iterator[Record]) -> int:
 
 
 @app.command()
-@filtered
+@with_filters
 def export(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="The file to write; `-` is standard output, for JSON lines only.")

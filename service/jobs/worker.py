@@ -280,7 +280,7 @@ class JobWorker:
         *,
         is_strict: bool = False,
     ) -> Decision:
-        """The decision on one deployment; with ``is_strict`` there is none if an argument or a variable is unknown."""
+        """The decision on one deployment; with ``is_strict`` an unknown argument or variable prevents it."""
         budget.decide(explained=request.explain)
         try:
             result = self.policy.evaluate(request, today)

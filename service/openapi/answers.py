@@ -81,7 +81,7 @@ def answers() -> dict[str, Schema]:
             "contentMediaType": "application/x-ndjson",
         },
         "Table": {**TEXT, "description": "The answer as a table for people."},
-        **_typed(),
+        **_typed_schemas(),
         "RuleEffect": object_of(
             "A rule that applies, and its effect.",
             rule={**TEXT, "description": "the rule's id"},
@@ -91,7 +91,7 @@ def answers() -> dict[str, Schema]:
     }
 
 
-def _typed() -> dict[str, Schema]:
+def _typed_schemas() -> dict[str, Schema]:
     """The schemas of the types, with closed sets of values and a description of each field."""
     (_, made) = msgspec.json.schema_components(TYPES, ref_template=REF)
     text = msgspec.json.encode(made).decode()

@@ -110,7 +110,7 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
 def _operation(path: str, call: dict[str, Any], operation: ReadOperation, service: ServiceState) -> dict[str, Any]:
     needed = READ if path == "/readyz" else scope_of(path)
     content = {
-        operation.media_type: {"example": _shortened(msgspec.json.decode(operation.body)), "schema": operation.schema}
+        operation.media_type: {"example": _shorten(msgspec.json.decode(operation.body)), "schema": operation.schema}
     }
     content |= {media_type: {"schema": schema} for media_type, schema in operation.also.items()}
     also = (
@@ -134,7 +134,7 @@ def _operation(path: str, call: dict[str, Any], operation: ReadOperation, servic
     }
 
 
-def _shortened(document: Any) -> Any:
+def _shorten(document: Any) -> Any:
     """The document with each list cut to its first item, except ``effects``, which is only useful as a whole."""
     if not isinstance(document, dict):
         return document

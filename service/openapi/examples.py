@@ -62,7 +62,7 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     },
     "default": {"summary": "a dense Qwen3, decided by the default release", "value": {"facts": QWEN}},
     "refused": {
-        "summary": "the variable asks for V2, which lacks a feature",
+        "summary": "the variable requests V2, which lacks a feature",
         "value": {
             "vllm_version": "0.24.0",
             "facts": {**QWEN, "parallel_config": {"enable_dbo": True}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}},

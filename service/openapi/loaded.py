@@ -82,7 +82,7 @@ def _catalogue() -> dict[str, Schema]:
 def _rules() -> dict[str, Schema]:
     """The catalogue: rule files and files of conditions, with their layer and path."""
     upstream, house, named = map(
-        _plain, (rule_schema(Layer.UPSTREAM), rule_schema(Layer.HOUSE), condition_file_schema())
+        _for_clients, (rule_schema(Layer.UPSTREAM), rule_schema(Layer.HOUSE), condition_file_schema())
     )
     rule = {**upstream, "properties": {**house["properties"], **upstream["properties"]}}  # required: what both have
     part, gap = (rule["properties"][name]["items"] for name in ("releases", "gaps"))
@@ -113,10 +113,10 @@ def _rules() -> dict[str, Schema]:
     }
 
 
-def _plain(schema: Any) -> Any:
+def _for_clients(schema: Any) -> Any:
     """The schema of a file without what a client does not need: the language of conditions, the patterns of texts."""
     if isinstance(schema, list):
-        return [_plain(item) for item in schema]
+        return [_for_clients(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     match schema.get("$ref"):
@@ -125,7 +125,7 @@ def _plain(schema: Any) -> Any:
             return {"anyOf": [ref("ConditionTree"), always], "description": "when the rule applies"}
         case "#/$defs/condition":
             return {**schema, **ref("ConditionTree")}
-    return {key: _plain(value) for key, value in schema.items() if key not in DROPPED}
+    return {key: _for_clients(value) for key, value in schema.items() if key not in DROPPED}
 
 
 def _file(description: str, schema: Schema, **more: Schema) -> Schema:

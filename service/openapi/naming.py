@@ -1,7 +1,7 @@
 """Names for the schemas of the document, so that a generated client has readable classes.
 
 A generator invents a name, such as ``Type0``, for each object, closed set of values and limited list that has none.
-Here each of them becomes a schema of its own, named after the path to it. ``null`` becomes an alternative of ``anyOf``,
+Here each of them becomes a separate schema, named after the path to it. ``null`` becomes an alternative of ``anyOf``,
 which every generator reads.
 """
 
@@ -26,7 +26,7 @@ INSIDE: Final[dict[str, str]] = {"items": "Item", "additionalProperties": "Value
 """Keywords whose value is a schema, and the suffix that each adds to its name."""
 
 
-def named(schemas: dict[str, Schema]) -> dict[str, Schema]:
+def with_names(schemas: dict[str, Schema]) -> dict[str, Schema]:
     """The schemas, in which every object with fields and every closed set of values has a name."""
     found: dict[str, Schema] = {}
     for name, schema in schemas.items():

@@ -30,7 +30,7 @@ def requests() -> dict[str, Schema]:
             "anyOf": [ref("FactsRequest"), ref("DeploymentRequest"), ref("ManifestRequest")],
         },
         **_decision_requests(),
-        "Facts": _stated(facts_schema()),
+        "Facts": _without_defaults(facts_schema()),
         "FactText": {**FACT_TEXT, "description": "The text of a fact."},
         **_deployment(),
         "BatchRequest": {
@@ -121,7 +121,7 @@ def _decision_requests() -> dict[str, Schema]:
     }
 
 
-def _stated(schema: Schema) -> Schema:
+def _without_defaults(schema: Schema) -> Schema:
     """The schema of facts with each default in the description.
 
     A generated client sends each ``default`` as if the caller had stated it, but a fact that is not stated has another
@@ -131,7 +131,7 @@ def _stated(schema: Schema) -> Schema:
     if "default" in schema:
         found["description"] += f"; default: `{msgspec.json.encode(schema['default']).decode()}`"
     if "properties" in schema:
-        found["properties"] = {name: _stated(child) for name, child in schema["properties"].items()}
+        found["properties"] = {name: _without_defaults(child) for name, child in schema["properties"].items()}
         for name, child in found["properties"].items():
             child.setdefault("description", f"facts of vLLM's `{name}`")
     if schema.get("items") == FACT_TEXT:

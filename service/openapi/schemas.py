@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from service.openapi.answers import answers
 from service.openapi.loaded import loaded
-from service.openapi.naming import named
+from service.openapi.naming import with_names
 from service.openapi.requests import requests
 from service.openapi.reviews import reviews
 from service.openapi.values import values
@@ -16,5 +16,5 @@ if TYPE_CHECKING:
 
 
 def components() -> dict[str, Schema]:
-    """The schemas, each with everything that needs a name under a name of its own."""
-    return named({**values(), **requests(), **answers(), **loaded(), **reviews()})
+    """The schemas, in which everything that needs a name has its own."""
+    return with_names({**values(), **requests(), **answers(), **loaded(), **reviews()})

@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 
 from policy.cli.app import app
 
-from .documented import Documented
+from .documented import DocumentedAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,12 +46,12 @@ tokens:
 """
 """A file of tokens with the scopes of every endpoint that needs one."""
 PROGRESS_AT_ONCE = "import policy.cli.console as c; c.DELAY = 0.0; from service.cli import main; main()"
-"""``runner-policy`` for an interpreter, without the delay before it shows what it does."""
+"""``runner-policy`` for an interpreter, without the delay before it shows progress."""
 PATIENCE = 180.0
 """Seconds to wait for an expected state before the test fails; a test that passes does not wait that long."""
 
 
-def changed() -> list[str]:
+def command_variables() -> list[str]:
     """The environment variables of this process that affect the commands."""
     changing = (
         "NO_COLOR",
@@ -72,7 +72,7 @@ def changed() -> list[str]:
 
 def environment(**extra: str) -> dict[str, str]:
     """The environment of this process without variables that affect the commands, and with ``extra`` ones."""
-    kept = {name: value for name, value in os.environ.items() if name not in changed()}
+    kept = {name: value for name, value in os.environ.items() if name not in command_variables()}
     return {**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **extra}
 
 
@@ -144,7 +144,7 @@ def server_environment(folder: Path, **variables: str) -> dict[str, str]:
 
 
 def service_process(arguments: Sequence[str], env: dict[str, str], log: Path, *, session: bool = False) -> Process:
-    """`runner-policy serve` with its output in a file, in a session of its own if that is wanted."""
+    """`runner-policy serve` with its output in a file, in its own session with ``session``."""
     if not can_fork(env):
         return new_service_process(arguments, env, log)
     with log.open("wb") as file, Path(os.devnull).open("rb") as null:
@@ -158,7 +158,7 @@ def can_fork(env: dict[str, str]) -> bool:
 
 
 def new_service_process(arguments: Sequence[str], env: dict[str, str], log: Path) -> Process:
-    """The same in a new interpreter, as it is installed."""
+    """`runner-policy serve` in a new interpreter, as installed, with its output in a file."""
     command = [str(BIN / "runner-policy"), "serve", *arguments]
     with log.open("wb") as file:
         return subprocess.Popen(bound(command), cwd=ROOT, env=env, stdout=file, stderr=file)
@@ -209,7 +209,7 @@ def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[Server]]:
 
 @pytest.fixture
 def with_tokens(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> Iterator[Server]:
-    """A server that wants tokens, and answers once a decision can be found in the log."""
+    """A server that requires tokens, and answers only once a decision is logged."""
     tokens = tmp_path / "tokens.yaml"
     tokens.write_text(TOKENS)
     with serve(
@@ -220,9 +220,9 @@ def with_tokens(serve: Callable[..., AbstractContextManager[Server]], tmp_path: 
 
 @pytest.fixture(scope="session")
 def client(server: Server) -> Iterator[httpx.Client]:
-    """A client whose connections stay open from one test to the next, and whose answers have to be documented."""
+    """A client with persistent connections, whose answers are checked against the OpenAPI document."""
     with server.client() as found, server.client() as other:
-        documented = Documented(lambda: other.get("/openapi.json").json())
+        documented = DocumentedAnswers(lambda: other.get("/openapi.json").json())
         found.event_hooks = {"response": [documented.check]}
         yield found
 
@@ -272,7 +272,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
 
     def command(*arguments: str, stdin: str | bytes = b"", **variables: str) -> Done:
         found = CliRunner().invoke(
-            app, arguments, input=stdin, env={**dict.fromkeys(changed()), "COLUMNS": "200", **variables}
+            app, arguments, input=stdin, env={**dict.fromkeys(command_variables()), "COLUMNS": "200", **variables}
         )
         if found.exception is not None and not isinstance(found.exception, SystemExit):
             raise found.exception
@@ -282,7 +282,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
 
 
 def without_id(answer: dict[str, Any]) -> dict[str, Any]:
-    """A decision without its id, which no two have in common."""
+    """A decision without its id, which is different each time."""
     return {name: value for name, value in answer.items() if name != "decision_id"}
 
 
@@ -310,7 +310,7 @@ def on_terminal() -> Callable[..., tuple[int, str]]:
 
 @pytest.fixture
 def on_interactive_terminal() -> Callable[..., tuple[int, str]]:
-    """Runs ``runner-policy`` as ``on_terminal`` does; it shows each step at once, and not only one that takes long."""
+    """Runs ``runner-policy`` as ``on_terminal`` does; it shows each step at once, not only a long one."""
 
     def command(*arguments: str, **variables: str) -> tuple[int, str]:
         def start(terminal: int, env: dict[str, str]) -> Process:

@@ -1,9 +1,9 @@
-"""Fenced blocks of a Markdown text → the commands in them and what they print.
+"""The commands in the fenced blocks of a Markdown text, with the output that they show.
 
 A ``console`` block shows a session: a line that begins with ``$ `` is a command, with the lines that
 belong to it (after a backslash at its end, or up to the end of its here-document); the lines up to the
-next command are what it prints, in which ``…`` stands for anything. An ``sh`` or ``bash`` block holds
-commands alone.
+next command are what it prints, in which ``…`` matches anything. An ``sh`` or ``bash`` block contains
+only commands.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Block:
 
     @property
     def shows_output(self) -> bool:
-        """Whether what its commands print is part of it."""
+        """Whether it includes the output of its commands."""
         return self.language == SESSION
 
 
-class Unreadable(Exception):
+class InvalidBlock(Exception):
     """A block that cannot be read as commands."""
 
 
@@ -59,7 +59,7 @@ def blocks(text: str) -> Iterator[Block]:
     """The blocks of commands in a text.
 
     Raises:
-        Unreadable: a fence or a here-document has no end, or a session does not begin with a command.
+        InvalidBlock: a fence or a here-document has no end, or a session does not begin with a command.
     """
     lines = text.splitlines()
     number = 0
@@ -73,7 +73,7 @@ def blocks(text: str) -> Iterator[Block]:
         while number < len(lines) and not closing.match(lines[number]):
             number += 1
         if number == len(lines):
-            raise Unreadable(f"line {start}: the block has no end")
+            raise InvalidBlock(f"line {start}: the block has no end")
         inside = [line.removeprefix(opening["indent"]) for line in lines[start:number]]
         number += 1
         if opening["language"] == SESSION:
@@ -95,7 +95,7 @@ def _session(lines: list[str], first: int) -> Iterator[Command]:
             found[-1].printed.append(lines[number])
             number += 1
         elif lines[number].strip():
-            raise Unreadable(f"line {first + number}: output without a command; write commands as `{PROMPT}…`")
+            raise InvalidBlock(f"line {first + number}: output without a command; write commands as `{PROMPT}…`")
         else:
             number += 1
     yield from found
@@ -112,7 +112,7 @@ def _script(lines: list[str], first: int) -> Iterator[Command]:
 
 
 def _length(lines: list[str], start: int, first: int) -> int:
-    """How many lines a command has: those that it continues on, and its here-documents."""
+    """The number of lines of a command, with its continuation lines and here-documents."""
     end = start
     while lines[end].endswith("\\") and end + 1 < len(lines):
         end += 1
@@ -120,17 +120,16 @@ def _length(lines: list[str], start: int, first: int) -> int:
         while True:
             end += 1
             if end == len(lines):
-                raise Unreadable(f"line {first + start}: the here-document `{here}` has no end")
+                raise InvalidBlock(f"line {first + start}: the here-document `{here}` has no end")
             if lines[end].strip() == here:
                 break
     return end - start + 1
 
 
-def agrees(expected: str, printed: str) -> bool:
-    """Whether what was printed is what a block shows; ``…`` is anything, on a line of its own any lines or none.
+def matches(expected: str, printed: str) -> bool:
+    """Whether the output matches a block; ``…`` matches anything, and on its own line any number of lines.
 
-    What stands between two ``…`` is looked for once, from the left: that finds it where it can be found, and takes no
-    time.
+    The text between two ``…`` is searched for once, from the left: if there is a match, this finds one, and it is fast.
     """
     shown = "\n".join(line.rstrip() for line in printed.splitlines()).strip("\n")
     parts = [""]

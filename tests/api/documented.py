@@ -28,8 +28,8 @@ def strict(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "components": {**document["components"], "schemas": closed}}
 
 
-class Documented:
-    """The answers of a service, by its document, which is fetched when the first one is checked."""
+class DocumentedAnswers:
+    """Checks answers against the service's document, which is fetched for the first one."""
 
     def __init__(self, fetch: Callable[[], dict[str, Any]]) -> None:
         self._fetch = fetch
@@ -48,7 +48,7 @@ class Documented:
         ]
 
     def check(self, response: httpx.Response) -> None:
-        """Check an answer of an operation; others, such as of an unknown path, are in no document."""
+        """Check the answer of an operation; others, such as those for unknown paths, are not documented."""
         path = next((path for pattern, path in self.paths if pattern.fullmatch(response.request.url.path)), "")
         operation = self.document["paths"].get(path, {}).get(response.request.method.lower())
         if operation is None:

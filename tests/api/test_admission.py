@@ -71,11 +71,11 @@ def records(client: httpx.Client) -> list[Any]:
 
 
 def logged(client: httpx.Client, before: list[Any]) -> list[tuple[str, str]]:
-    """The call and the runner of each decision that was logged since, the oldest first."""
+    """The endpoint and the runner of each decision logged after ``before``, the oldest first."""
     return [(item["path"], item["result"]["runner"]) for item in records(client) if item not in before]
 
 
-SAID: list[tuple[str, bool, list[str]]] = [
+WARNINGS: list[tuple[str, bool, list[str]]] = [
     ("deployment-create", True, [SET]),
     ("deployment-update", True, [DBO]),
     ("deployment-delete", True, []),
@@ -85,8 +85,8 @@ SAID: list[tuple[str, bool, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "allowed", "warnings"), SAID)
-def test_the_validating_call_warns_and_denies_nothing_unless_it_is_told_to(
+@pytest.mark.parametrize(("name", "allowed", "warnings"), WARNINGS)
+def test_the_validating_endpoint_warns_and_denies_nothing_by_default(
     client: httpx.Client,
     name: str,
     allowed: bool,  # noqa: FBT001  # a parameter of the table
@@ -106,7 +106,7 @@ def test_every_recorded_review_is_answered(client: httpx.Client, path: str, name
     ) == (True, True)
 
 
-def test_the_patched_object_is_decided_as_wanted_and_not_patched_again(client: httpx.Client) -> None:
+def test_the_patched_object_gets_the_decided_runner_and_no_second_patch(client: httpx.Client) -> None:
     document = review("pod-of-replicaset")
     before = document["request"]["object"]["spec"]["containers"][0]["env"]
     response = answered(client, document, MUTATE)
@@ -159,7 +159,7 @@ UNKNOWN_WORDS: list[tuple[list[str], list[str], str]] = [
 ]
 
 
-IN_DOUBT: list[list[str]] = [
+AMBIGUOUS_SCRIPTS: list[list[str]] = [
     ["bash", "-c", "vllm serve Qwen/Qwen3-8B ${PATH:+--enable-dbo}"],
     ["sh", "-c", "vllm serve Qwen/Qwen3-8B --no${PATH:+x}-enable-dbo"],
     ["sh", "-c", "VLLM_USE_V2_MODEL_RUNNER=0${PATH:+1} vllm serve Qwen/Qwen3-8B --enable-dbo"],
@@ -183,12 +183,12 @@ IN_DOUBT: list[list[str]] = [
 ]
 
 
-def test_a_script_that_a_shell_may_run_otherwise_is_denied_if_what_cannot_be_decided_is(
+def test_an_ambiguous_script_is_denied_if_undecided_objects_are(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:
     variables = {"RUNNER_POLICY_ADMISSION_DENY": "true", "RUNNER_POLICY_ADMISSION_FAILURE_POLICY": "closed"}
     with serve(**variables) as server, server.client() as client:
-        for command in IN_DOUBT:
+        for command in AMBIGUOUS_SCRIPTS:
             document = review("pod-of-replicaset")
             container = document["request"]["object"]["spec"]["containers"][0]
             container.update(command=command, args=[])
@@ -202,7 +202,7 @@ def test_a_script_that_a_shell_may_run_otherwise_is_denied_if_what_cannot_be_dec
             assert (command, answered(client, document)["allowed"]) == (command, False)
 
 
-def test_an_argument_of_unknown_value_is_denied_if_what_cannot_be_decided_is(
+def test_an_argument_with_an_unknown_value_is_denied_if_undecided_objects_are(
     client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
 ) -> None:
     def reviewed(client: httpx.Client, command: list[str], args: list[str]) -> Document:
@@ -267,7 +267,7 @@ UNKNOWN_VARIABLES += [
 ]
 
 
-def test_a_variable_of_unknown_value_is_denied_if_what_cannot_be_decided_is(
+def test_a_variable_with_an_unknown_value_is_denied_if_undecided_objects_are(
     client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
 ) -> None:
     def reviewed(client: httpx.Client, env: list[Document], command: list[str]) -> Document:
@@ -291,7 +291,7 @@ def test_a_variable_of_unknown_value_is_denied_if_what_cannot_be_decided_is(
         assert name or "the value of `VLLM_USE_V2_MODEL_RUNNER` is not known here" in " ".join(warned["warnings"])
 
 
-def test_decisions_are_logged_and_reviews_counted_and_those_of_a_dry_run_are_counted_only(
+def test_reviews_are_logged_and_counted_and_dry_runs_only_counted(
     shared: Callable[..., AbstractContextManager[Service]],
 ) -> None:
     with shared("required-log") as server, server.client() as client:
@@ -299,23 +299,26 @@ def test_decisions_are_logged_and_reviews_counted_and_those_of_a_dry_run_are_cou
         answered(client, review("pod-of-replicaset", dryRun=True))
         answered(client, review("pod-of-replicaset", dryRun=True), MUTATE)
         assert logged(client, before) == []
-        assert grown(client, count) == {'call="mutate",result="patched"': 1, 'call="validate",result="warned"': 1}
+        assert counted_since(client, count) == {
+            'call="mutate",result="patched"': 1,
+            'call="validate",result="warned"': 1,
+        }
         # It is decided once for the record, and once more to see whether the patch helps.
         answered(client, REVIEWS["pod-of-replicaset"], MUTATE)
         answered(client, REVIEWS["pod-of-replicaset"])
         answered(client, REVIEWS["kafka-topic"])
         assert logged(client, before) == [("v1/admission/mutate", "v1"), ("v1/admission", "v1")]
-        assert grown(client, count)['call="validate",result="ignored"'] == 1
+        assert counted_since(client, count)['call="validate",result="ignored"'] == 1
 
 
-def grown(client: httpx.Client, before: dict[str, float]) -> dict[str, float]:
-    """The reviews that were counted since."""
+def counted_since(client: httpx.Client, before: dict[str, float]) -> dict[str, float]:
+    """The reviews counted after ``before``."""
     return {
         name: number - before.get(name, 0) for name, number in counted(client).items() if number != before.get(name)
     }
 
 
-def test_the_audit_log_is_told_the_decision_that_is_logged(
+def test_the_audit_annotations_name_the_logged_decision(
     shared: Callable[..., AbstractContextManager[Service]],
 ) -> None:
     with shared("required-log") as server, server.client() as client:
@@ -328,7 +331,7 @@ def test_the_audit_log_is_told_the_decision_that_is_logged(
         }
 
 
-def test_an_api_server_needs_a_token_unless_it_is_said_that_it_does_not(
+def test_an_api_server_needs_a_token_unless_anonymous_reviews_are_allowed(
     shared: Callable[..., AbstractContextManager[Service]],
 ) -> None:
     with (
@@ -356,7 +359,7 @@ def test_a_review_may_be_larger_than_other_bodies(serve: Callable[..., AbstractC
 
 
 @pytest.mark.parametrize("path", [VALIDATE, MUTATE])
-def test_what_is_no_review_is_a_problem_so_that_the_api_server_takes_the_call_as_failed(
+def test_an_invalid_review_is_a_problem_so_that_the_api_server_treats_the_call_as_failed(
     client: httpx.Client, path: str
 ) -> None:
     found = client.post(

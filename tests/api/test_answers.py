@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 BODY = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}}'
 
 
-ASKING = RequestContext("v1/decisions", "somebody", 0)
+CONTEXT = RequestContext("v1/decisions", "somebody", 0)
 PUBLISHED = Published("sha256:0", {}, "rules", "2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00+00:00")
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda answers: answers.cached(BODY, ASKING) or answers.decision(BODY, ASKING),
-        lambda answers: answers.decision(BODY, ASKING),
-        lambda answers: answers.line(BODY, ASKING),
+        lambda answers: answers.cached(BODY, CONTEXT) or answers.decision(BODY, CONTEXT),
+        lambda answers: answers.decision(BODY, CONTEXT),
+        lambda answers: answers.line(BODY, CONTEXT),
     ],
     ids=["kept", "decision", "line"],
 )
-def test_no_answer_is_given_on_another_day(
+def test_a_cached_answer_is_not_reused_on_another_day(
     answer: Callable[[Answers], bytes], policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.state.answers.time", lambda: datetime(2026, 1, 1, tzinfo=UTC).timestamp())
@@ -106,7 +106,7 @@ def application(ending: Path, tmp_path: Path, **settings: Any) -> Application:
     return create_app(Settings(log=SecretStr("off"), run=run, rules=ending, **settings))
 
 
-def test_at_midnight_a_rule_ends_and_no_kept_answer_outlives_it(
+def test_at_midnight_a_rule_ends_and_no_cached_answer_outlives_it(
     ending: Path, tmp_path: Path, clock: Callable[[datetime], None]
 ) -> None:
     app = application(ending, tmp_path)
@@ -128,7 +128,7 @@ def test_at_midnight_a_rule_ends_and_no_kept_answer_outlives_it(
     assert served(app, ask) == [before] * 3 + [after] * 3
 
 
-def test_the_examples_of_the_document_are_those_of_the_rules_and_the_day(
+def test_the_openapi_examples_follow_the_rules_and_the_date(
     ending: Path, tmp_path: Path, clock: Callable[[datetime], None]
 ) -> None:
     app = application(ending, tmp_path)
@@ -205,7 +205,7 @@ def test_every_endpoint_decides_without_a_rule_that_has_ended(
     }
 
 
-def test_metrics_say_how_many_rules_have_ended_and_when_the_next_does(
+def test_metrics_have_the_number_of_ended_rules_and_the_next_end(
     ending: Path, tmp_path: Path, clock: Callable[[datetime], None]
 ) -> None:
     app = application(ending, tmp_path)
@@ -247,7 +247,7 @@ def test_the_catalogue_has_the_end_of_a_rule(ending: Path, tmp_path: Path) -> No
     assert served(app, ask) == ["2027-03-01"] * 3
 
 
-def test_an_engine_that_did_not_finish_is_a_503_that_says_what_to_do() -> None:
+def test_an_unfinished_engine_run_is_a_503_with_a_remedy() -> None:
     problem = problem_of(EngineFailed("the engine stopped before the last rule"))
     assert (problem.type, problem.status, problem.errors) == (
         "urn:runner-policy:problem:engine-failed",
@@ -256,7 +256,7 @@ def test_an_engine_that_did_not_finish_is_a_503_that_says_what_to_do() -> None:
     )
 
 
-def test_an_error_that_is_no_client_s_business_is_no_problem() -> None:
+def test_an_internal_error_is_not_turned_into_a_problem() -> None:
     error = PolicyError("of another kind")
     with pytest.raises(PolicyError) as raised:
         problem_of(error)
@@ -264,7 +264,7 @@ def test_an_error_that_is_no_client_s_business_is_no_problem() -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/decisions", "/v1/decisions/batch"])
-def test_a_request_that_failed_for_a_fault_of_ours_is_counted_as_one(
+def test_a_request_that_fails_on_an_internal_error_is_counted_as_failed(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = create_app(Settings(log=SecretStr("off"), run=tmp_path))
@@ -289,7 +289,7 @@ def test_a_request_that_failed_for_a_fault_of_ours_is_counted_as_one(
     assert counted == {(path, "500"): 1, ("/v1/decisions", "200"): 0}
 
 
-def test_requests_at_once_have_the_document_described_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_requests_build_the_document_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = create_app(Settings(log=SecretStr("off"), run=tmp_path))
     describe = Mock(wraps=app.openapi)
     monkeypatch.setattr(app, "openapi", describe)

@@ -32,7 +32,7 @@ def post(body: bytes = BODY, *lines: bytes, path: bytes = b"/v1/decisions", vers
 
 
 def read(connection: socket.socket) -> tuple[int, Any]:
-    """One whole response: its status and document; status 0 where the connection ended before it."""
+    """One whole response: its status and document; status 0 if the connection ended first."""
     data = b""
     while b"\r\n\r\n" not in data:
         more = connection.recv(65536)
@@ -47,8 +47,8 @@ def read(connection: socket.socket) -> tuple[int, Any]:
     return int(lines[0].split()[1]), json.loads(body) if "json" in top.decode() else body
 
 
-def told(answer: tuple[int, Any]) -> tuple[int, Any]:
-    """A response in short: its runner, or the kind of problem."""
+def short_form(answer: tuple[int, Any]) -> tuple[int, Any]:
+    """A short form of a response: its runner, or the kind of problem."""
     status, document = answer
     return status, document.get("runner", document.get("type", "").rpartition(":")[2]) if isinstance(
         document, dict
@@ -65,12 +65,12 @@ def ended(connection: socket.socket) -> bool:
 
 @pytest.fixture
 def connection(server: Server) -> Iterator[socket.socket]:
-    """A bare connection; afterwards a new one is answered and nothing has been logged that is an error of ours."""
+    """A raw connection; afterwards a new one is answered, and no internal error has been logged."""
     with server.connection() as found:
         yield found
     with server.connection() as other:
         other.sendall(post())
-        assert told(read(other)) == (200, "v2")
+        assert short_form(read(other)) == (200, "v2")
     assert "Traceback" not in server.log.read_text()
 
 
@@ -95,7 +95,7 @@ def connection(server: Server) -> Iterator[socket.socket]:
         "long header",
         "expect",
         "one chunk",
-        "a chunk a byte",
+        "one byte per chunk",
         "trailers",
     ],
 )
@@ -104,7 +104,7 @@ def test_an_unusual_request_is_answered_and_so_is_the_next_on_its_connection(
 ) -> None:
     for sent in (request_, post()):
         connection.sendall(sent)
-        assert told(read(connection)) == (200, "v2")
+        assert short_form(read(connection)) == (200, "v2")
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])
@@ -113,7 +113,7 @@ def test_a_request_in_slow_pieces_is_answered(connection: socket.socket, size: i
     request = post()
     for start in range(0, len(request), size):
         connection.sendall(request[start : start + size])
-    assert told(read(connection)) == (200, "v2")
+    assert short_form(read(connection)) == (200, "v2")
 
 
 def test_several_requests_at_once_are_answered_in_their_order(connection: socket.socket) -> None:
@@ -125,7 +125,7 @@ def test_several_requests_at_once_are_answered_in_their_order(connection: socket
     assert [part[:3] for part in data.split(b"HTTP/1.1 ")[1:]] == [b"200", b"400", b"200", b"400", b"200"]
 
 
-def test_good_and_bad_bodies_that_are_there_at_once_get_each_its_own_answer(server: Server) -> None:
+def test_valid_and_invalid_bodies_sent_at_once_each_get_their_own_answer(server: Server) -> None:
     usual = [
         b'{"request_id": "%d", "facts": {"lora_config": {}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "%d"}}}'
         % (number, number % 2)
@@ -164,15 +164,15 @@ def test_good_and_bad_bodies_that_are_there_at_once_get_each_its_own_answer(serv
 @pytest.mark.parametrize("lines", [(), (b"Connection: close",)])
 def test_http_1_0_is_answered_and_closed(connection: socket.socket, lines: tuple[bytes, ...]) -> None:
     connection.sendall(post(BODY, *lines, version=b"1.0"))
-    assert told(read(connection)) == (200, "v2")
+    assert short_form(read(connection)) == (200, "v2")
     assert ended(connection)
 
 
-def test_a_client_that_asks_for_it_is_told_to_continue_before_it_sends(connection: socket.socket) -> None:
+def test_a_client_that_expects_100_continue_gets_it_before_it_sends(connection: socket.socket) -> None:
     connection.sendall(head(b"Expect: 100-continue", b"Content-Length: %d" % len(BODY)))
     assert connection.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
     connection.sendall(BODY)
-    assert told(read(connection)) == (200, "v2")
+    assert short_form(read(connection)) == (200, "v2")
 
 
 @pytest.mark.parametrize("path", [b"/v1/decisions", b"/v1/decisions/batch", b"/v1/dry-run"])
@@ -180,12 +180,12 @@ def test_a_body_that_is_announced_as_too_large_is_refused_before_it_is_sent(
     connection: socket.socket, path: bytes
 ) -> None:
     connection.sendall(head(b"Expect: 100-continue", b"Content-Length: %d" % (50 << 20), path=path))
-    assert told(read(connection)) == (413, "too-large")
+    assert short_form(read(connection)) == (413, "too-large")
 
 
-def test_a_body_in_chunks_is_refused_where_it_becomes_too_large(connection: socket.socket) -> None:
+def test_a_chunked_body_is_refused_once_it_is_too_large(connection: socket.socket) -> None:
     connection.sendall(head(*CHUNKED) + b"%x\r\n%b\r\n" % (LIMIT + 1, b" " * (LIMIT + 1)))
-    assert told(read(connection)) == (413, "too-large")
+    assert short_form(read(connection)) == (413, "too-large")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_request_has_one_host(
     assert b" %d " % status in connection.recv(100)
 
 
-def test_a_head_that_comes_at_once_is_bounded_too(connection: socket.socket) -> None:
+def test_headers_that_arrive_at_once_are_limited_too(connection: socket.socket) -> None:
     connection.sendall(head(b"X: %b" % (b"x" * 66_000), method=b"GET", path=b"/livez"))
     assert b" 431 " in connection.recv(100)
 
@@ -224,16 +224,16 @@ TRAILED = b"44\r\n" + BODY + b"\r\n0\r\n"
         b"origin: http://evil",
     ],
 )
-def test_what_comes_behind_a_body_is_no_header(connection: socket.socket, trailer: bytes, *, slowly: bool) -> None:
+def test_trailer_fields_are_not_headers(connection: socket.socket, trailer: bytes, *, slowly: bool) -> None:
     for part in (
         (head(*CHUNKED), TRAILED, trailer + b"\r\n\r\n")
         if slowly
         else (head(*CHUNKED) + TRAILED + trailer + b"\r\n\r\n",)
     ):
         connection.sendall(part)
-    assert told(read(connection)) == (200, "v2")
+    assert short_form(read(connection)) == (200, "v2")
     connection.sendall(post())
-    assert told(read(connection)) == (200, "v2")
+    assert short_form(read(connection)) == (200, "v2")
 
 
 @pytest.mark.parametrize(
@@ -270,9 +270,9 @@ def test_after_a_problem_the_same_connection_is_answered(
     connection: socket.socket, request_: bytes, answer: tuple[int, str]
 ) -> None:
     connection.sendall(request_)
-    assert told(read(connection)) == answer
+    assert short_form(read(connection)) == answer
     connection.sendall(post())
-    assert told(read(connection)) == (200, "v2")
+    assert short_form(read(connection)) == (200, "v2")
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_after_a_problem_the_same_connection_is_answered(
     ],
     ids=lambda request: repr(request[:50]),
 )
-def test_what_is_no_http_is_a_400_and_the_end_of_the_connection(connection: socket.socket, request_: bytes) -> None:
+def test_malformed_http_is_a_400_and_closes_the_connection(connection: socket.socket, request_: bytes) -> None:
     connection.sendall(request_)
     assert read(connection)[0] == 400
     assert ended(connection)
@@ -312,7 +312,7 @@ def test_what_is_no_http_is_a_400_and_the_end_of_the_connection(connection: sock
     "lines", [(b"Content-Length: 1000",), CHUNKED, (b"Content-Length: 1000", b"Content-Type: application/x-ndjson")]
 )
 @pytest.mark.parametrize("rude", [False, True], ids=["closed", "reset"])
-def test_a_client_that_leaves_in_the_middle_of_its_body_is_let_go(
+def test_a_client_that_disconnects_within_its_body_is_dropped(
     server: Server, connection: socket.socket, path: bytes, lines: tuple[bytes, ...], *, rude: bool
 ) -> None:
     with server.connection() as leaving:
@@ -320,11 +320,11 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_is_let_go(
         if rude:
             leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     connection.sendall(post())
-    assert told(read(connection)) == (200, "v2")
+    assert short_form(read(connection)) == (200, "v2")
 
 
 @pytest.mark.parametrize("rude", [False, True], ids=["closed", "reset"])
-def test_a_client_that_does_not_wait_for_its_answer_is_let_go(
+def test_a_client_that_does_not_wait_for_its_answer_is_dropped(
     server: Server, connection: socket.socket, *, rude: bool
 ) -> None:
     for request in (
@@ -337,22 +337,22 @@ def test_a_client_that_does_not_wait_for_its_answer_is_let_go(
             if rude:
                 leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     connection.sendall(post())
-    assert told(read(connection)) == (200, "v2")
+    assert short_form(read(connection)) == (200, "v2")
 
 
-def test_idle_clients_keep_nobody_waiting(server: Server, connection: socket.socket) -> None:
+def test_idle_clients_do_not_block_others(server: Server, connection: socket.socket) -> None:
     idle = [server.connection() for _ in range(100)]
     try:
         for number, waiting in enumerate(idle):
             waiting.sendall(head(b"Content-Length: 1000")[: number * 2])
         connection.sendall(post())
-        assert told(read(connection)) == (200, "v2")
+        assert short_form(read(connection)) == (200, "v2")
     finally:
         for waiting in idle:
             waiting.close()
 
 
-def test_a_web_socket_is_not_spoken_here(connection: socket.socket) -> None:
+def test_web_sockets_are_not_supported(connection: socket.socket) -> None:
     lines = (
         b"Connection: Upgrade",
         b"Upgrade: websocket",
@@ -360,7 +360,7 @@ def test_a_web_socket_is_not_spoken_here(connection: socket.socket) -> None:
         b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
     )
     connection.sendall(head(*lines, method=b"GET"))
-    assert told(read(connection)) == (405, "method-not-allowed")
+    assert short_form(read(connection)) == (405, "method-not-allowed")
 
 
 def test_curl_that_sends_50_mb_gets_the_problem(server: Server, run: Callable[..., Done]) -> None:
@@ -368,6 +368,6 @@ def test_curl_that_sends_50_mb_gets_the_problem(server: Server, run: Callable[..
     assert (done.code, json.loads(done.out)["status"]) == (0, 413)
 
 
-def test_no_request_so_far_made_an_error_of_ours(client: httpx.Client, server: Server) -> None:
+def test_no_request_so_far_caused_an_internal_error(client: httpx.Client, server: Server) -> None:
     assert client.get("/livez").text == "ok\n"
     assert "Exception in ASGI application" not in server.log.read_text()

@@ -1,6 +1,6 @@
 """Malformed or invalid input.
 
-The answer is a problem that says what is wrong, where, and what is legal, and the next request is answered.
+The answer is a problem that says what is wrong, where, and what is legal; the next request is answered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .conftest import Server
 
-CALLS = ["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"]
+ENDPOINTS = ["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"]
 MALFORMED = "malformed"
 INVALID = "invalid-request"
 YAML = {"content-type": "application/yaml"}
@@ -33,7 +33,7 @@ QWEN: dict[str, Any] = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
 
 
 @pytest.fixture
-def still(server: Server, client: httpx.Client) -> Iterator[None]:
+def still_serving(server: Server, client: httpx.Client) -> Iterator[None]:
     """Afterwards the next request is answered, on the same connections and on a new one."""
     yield
     with server.client() as other:
@@ -43,7 +43,7 @@ def still(server: Server, client: httpx.Client) -> Iterator[None]:
         ]
 
 
-def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
+def problem_of(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
     """Status, kind and faults of a problem, after its shape is checked."""
     problem = response.json()
     faults = [(fault["pointer"], fault["message"]) for fault in problem["errors"]]
@@ -54,10 +54,10 @@ def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
     return response.status_code, problem["type"].removeprefix("urn:runner-policy:problem:"), faults
 
 
-pytestmark = pytest.mark.usefixtures("still")
+pytestmark = pytest.mark.usefixtures("still_serving")
 
 
-# no JSON
+# invalid JSON
 
 NUMBER = b'{"facts": {"parallel_config": {"tensor_parallel_size": '
 TEXT = b'{"facts": {"model_config": {"architectures": ["'
@@ -70,7 +70,7 @@ LARGE = "not JSON: a number that is too large (byte {}); YAML is read with `cont
 
 
 @pytest.mark.parametrize(
-    ("good", "bad", "says"),
+    ("good", "bad", "expected_message"),
     [
         (b"", b"", EMPTY),
         (b"", b" \r\n\t ", EMPTY),
@@ -99,11 +99,15 @@ LARGE = "not JSON: a number that is too large (byte {}); YAML is read with `cont
     ],
     ids=lambda value: repr(value[:60]),
 )
-@pytest.mark.parametrize("path", CALLS)
-def test_a_body_that_cannot_be_read_is_a_400_that_says_what_and_where(
-    client: httpx.Client, path: str, good: bytes, bad: bytes, says: str
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_a_body_that_cannot_be_read_is_a_400_with_reason_and_position(
+    client: httpx.Client, path: str, good: bytes, bad: bytes, expected_message: str
 ) -> None:
-    assert told(client.post(path, content=good + bad)) == (400, MALFORMED, [("", says.replace("{}", str(len(good))))])
+    assert problem_of(client.post(path, content=good + bad)) == (
+        400,
+        MALFORMED,
+        [("", expected_message.replace("{}", str(len(good))))],
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,25 +156,23 @@ def test_a_body_that_cannot_be_read_is_a_400_that_says_what_and_where(
     ],
     ids=lambda value: repr(value[:60]),
 )
-@pytest.mark.parametrize("path", CALLS)
-def test_what_is_no_json_is_a_400_that_says_near_which_byte(
-    client: httpx.Client, path: str, good: bytes, bad: bytes
-) -> None:
-    status, kind, ((pointer, message),) = told(client.post(path, content=good + bad))
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_invalid_json_is_a_400_that_names_the_byte(client: httpx.Client, path: str, good: bytes, bad: bytes) -> None:
+    status, kind, ((pointer, message),) = problem_of(client.post(path, content=good + bad))
     place = re.search(r"^not JSON: .+ \(byte (\d+)\).*; YAML is read with `content-type: application/yaml`$", message)
     assert (status, kind, pointer) == (400, MALFORMED, "")
     assert place, message
     assert abs(int(place[1]) - len(good)) <= 4, message
 
 
-# nested deeply
+# deep nesting
 
 
 def nested(depth: int, opened: str, closed: str, core: str = "") -> bytes:
     return (opened * depth + core + closed * depth).encode()
 
 
-@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize(
     "body",
     [
@@ -184,15 +186,15 @@ def nested(depth: int, opened: str, closed: str, core: str = "") -> bytes:
         b'{"facts": {"model_config": {"logits_processors": ' + nested(100_000, "[", "]") + b"}}}",
         b'{"facts": {"model_config": {"anything": ' + nested(100_000, '{"a":', "}", "1") + b"}}}",
     ],
-    ids=["[", "[]", "{", "{}", "facts", "items", "mixed", "in a fact", "in what is ignored"],
+    ids=["[", "[]", "{", "{}", "facts", "items", "mixed", "in a fact", "in an ignored field"],
 )
 def test_100_000_levels_are_a_400(client: httpx.Client, path: str, body: bytes) -> None:
-    status, kind, ((pointer, message),) = told(client.post(path, content=body))
+    status, kind, ((pointer, message),) = problem_of(client.post(path, content=body))
     assert (status, kind, pointer, "nested too deeply" in message) == (400, MALFORMED, "", True), message
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/plain"])
-@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize(
     "around",
     [
@@ -202,7 +204,7 @@ def test_100_000_levels_are_a_400(client: httpx.Client, path: str, body: bytes) 
         '{"facts": {"model_config": {"logits_processors": %b}}}',
     ],
 )
-def test_no_depth_between_few_and_too_many_levels_makes_an_error_of_ours(
+def test_no_depth_of_nesting_causes_an_internal_error(
     client: httpx.Client, path: str, around: str, accept: str
 ) -> None:
     depths = (
@@ -239,7 +241,7 @@ def test_no_depth_between_few_and_too_many_levels_makes_an_error_of_ours(
     assert set(found.values()) <= {200, 400, 422}, found
 
 
-# legal JSON that does not fit
+# valid JSON, invalid requests
 
 TWO_31: Final = MAX_INTEGER + 1
 VALUES: list[tuple[str, Any]] = [
@@ -270,7 +272,7 @@ VALUES: list[tuple[str, Any]] = [
 
 
 def legal(fact: Fact, value: Any) -> bool:
-    """Whether the value is one that the fact can have, by its kind; the bounds in texts' and lists' lengths aside."""
+    """Whether the kind of the fact allows the value, whatever the length of a text or list."""
     if value is None:
         return fact.nullable or fact.kind in {FactKind.PRESENCE, FactKind.VARIABLE}
     match fact.kind:
@@ -301,7 +303,7 @@ def placed(name: str, value: Any) -> dict[str, Any]:
 
 
 def answers(client: httpx.Client, documents: list[Any], way: str) -> list[Any]:
-    """The answers to several requests, by one of the ways in which they are read."""
+    """The answers to several requests, sent in one of the possible ways."""
     if way == "batch":
         items: list[Any] = client.post("/v1/decisions/batch", json={"items": documents}).json()["items"]
         return items
@@ -312,7 +314,9 @@ def answers(client: httpx.Client, documents: list[Any], way: str) -> list[Any]:
 
 @pytest.mark.parametrize("way", ["batch", "stream"])
 @pytest.mark.parametrize("fact", VOCABULARY, ids=lambda fact: fact.name)
-def test_a_fact_takes_its_own_kind_of_value_and_refuses_every_other(client: httpx.Client, fact: Fact, way: str) -> None:
+def test_a_fact_accepts_values_of_its_own_kind_and_refuses_all_others(
+    client: httpx.Client, fact: Fact, way: str
+) -> None:
     items = answers(client, [placed(fact.name, value) for _, value in VALUES], way)
     found = [[(fault["pointer"], fault["message"]) for fault in item.get("errors", [])] for item in items]
     message = {
@@ -335,7 +339,7 @@ def test_a_fact_takes_its_own_kind_of_value_and_refuses_every_other(client: http
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "says"),
+    ("name", "value", "expected_message"),
     [
         ("kv_transfer_config.kv_connector", "x" * 8192, None),
         ("kv_transfer_config.kv_connector", "x" * 8193, "a string of at most 8192 characters, `null`"),
@@ -350,13 +354,15 @@ def test_a_fact_takes_its_own_kind_of_value_and_refuses_every_other(client: http
     ],
     ids=lambda value: str(value)[:50],
 )
-def test_texts_and_lists_have_bounds(client: httpx.Client, name: str, value: Any, says: str | None) -> None:
+def test_the_lengths_of_texts_and_lists_are_limited(
+    client: httpx.Client, name: str, value: Any, expected_message: str | None
+) -> None:
     response = client.post("/v1/decisions", json=placed(name, value))
-    if says is None:
+    if expected_message is None:
         assert response.status_code == 200
     else:
-        status, kind, ((pointer, message),) = told(response)
-        assert (status, kind, pointer, message.endswith(f"legal: {says}")) == (
+        status, kind, ((pointer, message),) = problem_of(response)
+        assert (status, kind, pointer, message.endswith(f"legal: {expected_message}")) == (
             422,
             INVALID,
             f"/facts/{name.replace('.', '/')}",
@@ -544,10 +550,10 @@ MEMBERS = (
     ids=lambda value: json.dumps(value)[:60],
 )
 @pytest.mark.parametrize("path", ["/v1/decisions", "/v1/dry-run"])
-def test_what_does_not_fit_is_a_422_that_says_what_where_and_what_is_legal(
+def test_an_invalid_request_is_a_422_with_pointer_message_and_legal_values(
     client: httpx.Client, path: str, document: Any, pointer: str, starts: str, ends: str
 ) -> None:
-    status, kind, faults = told(client.post(path, content=json.dumps(document)))
+    status, kind, faults = problem_of(client.post(path, content=json.dumps(document)))
     assert (status, kind, faults[0][0]) == (422, INVALID, pointer)
     assert (faults[0][1].startswith(starts), faults[0][1].endswith(ends)) == (True, True), faults[0][1]
 
@@ -558,24 +564,22 @@ KNOWN = 'known releases: 0.20.0 to 0.33.0; name one of them, or set `"beyond_ver
 @pytest.mark.parametrize(
     "version", ["0.19.1", "0.1", "0.34.0", "1.0", "0.99.0rc1", "1!0.23.0", "999999999999999999999999999999.0"]
 )
-def test_an_unknown_release_is_a_problem_of_its_own_that_names_the_known_ones(
-    client: httpx.Client, version: str
-) -> None:
-    assert told(client.post("/v1/decisions", json={"facts": {}, "vllm_version": version})) == (
+def test_an_unknown_release_has_its_own_problem_which_names_the_known_ones(client: httpx.Client, version: str) -> None:
+    assert problem_of(client.post("/v1/decisions", json={"facts": {}, "vllm_version": version})) == (
         422,
         "unknown-release",
         [("/vllm_version", f"unknown release `{version}`; {KNOWN}")],
     )
 
 
-def test_another_epoch_is_near_to_no_release(client: httpx.Client) -> None:
+def test_a_version_with_an_epoch_is_not_close_to_any_release(client: httpx.Client) -> None:
     response = client.post(
         "/v1/decisions", json={"facts": {}, "vllm_version": "1!0.23.0", "beyond_verified": "nearest"}
     )
-    assert told(response)[:2] == (422, "unknown-release")
+    assert problem_of(response)[:2] == (422, "unknown-release")
 
 
-def test_all_faults_come_at_once_in_the_order_of_the_document_s_parts(client: httpx.Client) -> None:
+def test_all_faults_are_reported_at_once_in_document_order(client: httpx.Client) -> None:
     document = {
         "fact": 1,
         "facts": {
@@ -589,7 +593,7 @@ def test_all_faults_come_at_once_in_the_order_of_the_document_s_parts(client: ht
         "request_id": 1,
         "beyond_verified": 1,
     }
-    status, kind, faults = told(client.post("/v1/decisions", json=document))
+    status, kind, faults = problem_of(client.post("/v1/decisions", json=document))
     assert (status, kind, sorted(pointer for pointer, _ in faults)) == (
         422,
         INVALID,
@@ -608,7 +612,7 @@ def test_all_faults_come_at_once_in_the_order_of_the_document_s_parts(client: ht
     )
 
 
-@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize(
     "around",
     [
@@ -619,7 +623,7 @@ def test_all_faults_come_at_once_in_the_order_of_the_document_s_parts(client: ht
         '{"rules": [], "x": %s}',
     ],
 )
-def test_a_body_full_of_unknown_members_gets_no_larger_answer_than_itself(
+def test_the_answer_to_many_unknown_fields_is_not_larger_than_the_body(
     client: httpx.Client, path: str, around: str
 ) -> None:
     body = around % json.dumps({f"modelconfig{number}": number for number in range(30_000)})
@@ -627,7 +631,7 @@ def test_a_body_full_of_unknown_members_gets_no_larger_answer_than_itself(
     assert (response.status_code in {200, 422}, len(response.content) < len(body)) == (True, True)
 
 
-# names that the engine would mix up
+# names that collide in the engine
 
 
 LETTERS = (string.ascii_letters + string.digits).encode()
@@ -635,7 +639,7 @@ LETTERS = (string.ascii_letters + string.digits).encode()
 
 @cache
 def heads() -> dict[int, str]:
-    """All beginnings of three letters by their hash."""
+    """All prefixes of three characters by their hash."""
     return {fnv1a(head): head for head in map(bytes.decode, map(bytes, product(LETTERS, repeat=3)))}
 
 
@@ -661,7 +665,7 @@ def collisions(target: str, count: int = 4) -> list[str]:
     "target",
     ["id", "sid", "$s", "a", "_0", "g0", "c0", "is_moe", "model_config.is_moe", "env.VLLM_USE_V2_MODEL_RUNNER"],
 )
-def test_a_name_that_the_engine_would_take_for_a_known_one_changes_nothing(client: httpx.Client, target: str) -> None:
+def test_a_name_with_the_hash_of_a_known_one_changes_nothing(client: httpx.Client, target: str) -> None:
     names = [name for name in collisions(target) if name not in FACTS]
     assert {fnv1a(name) for name in names} == {fnv1a(target)}
     values: list[Any] = [1, "1", [], {"a": 1}, None, 0]
@@ -672,9 +676,9 @@ def test_a_name_that_the_engine_would_take_for_a_known_one_changes_nothing(clien
 
 
 @pytest.mark.parametrize("target", ["id", "facts", "vllm_version"])
-def test_a_name_that_collides_with_a_member_of_a_request_is_unknown(client: httpx.Client, target: str) -> None:
+def test_a_name_that_collides_with_a_field_of_a_request_is_unknown(client: httpx.Client, target: str) -> None:
     name = collisions(target, 1)[0]
-    assert told(client.post("/v1/decisions", json={"facts": {}, name: 1}))[2][0][0] == f"/{name}"
+    assert problem_of(client.post("/v1/decisions", json={"facts": {}, name: 1}))[2][0][0] == f"/{name}"
 
 
 # sizes and encodings
@@ -682,10 +686,10 @@ def test_a_name_that_collides_with_a_member_of_a_request_is_unknown(client: http
 FIFTY = 50 << 20
 
 
-@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize("filling", [b"[", b"\xff"])
-def test_50_mb_of_announced_length_are_a_413(client: httpx.Client, path: str, filling: bytes) -> None:
-    status, kind, ((pointer, message),) = told(client.post(path, content=filling * FIFTY))
+def test_an_announced_body_of_50_mb_is_a_413(client: httpx.Client, path: str, filling: bytes) -> None:
+    status, kind, ((pointer, message),) = problem_of(client.post(path, content=filling * FIFTY))
     limit = 16 << 20 if path.endswith("batch") else 1 << 20
     assert (status, kind, pointer, message.startswith(f"{FIFTY} bytes are more than the {limit} that are read")) == (
         413,
@@ -695,11 +699,11 @@ def test_50_mb_of_announced_length_are_a_413(client: httpx.Client, path: str, fi
     )
 
 
-@pytest.mark.parametrize("path", CALLS)
-def test_50_mb_in_chunks_are_a_413(client: httpx.Client, path: str) -> None:
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_a_chunked_body_of_50_mb_is_a_413(client: httpx.Client, path: str) -> None:
     response = client.post(path, content=(b" " * (1 << 16) for _ in range(FIFTY >> 16)))
     limit = 16 << 20 if path.endswith("batch") else 1 << 20
-    assert told(response) == (413, "too-large", [("", f"more than the {limit} bytes that are read")])
+    assert problem_of(response) == (413, "too-large", [("", f"more than the {limit} bytes that are read")])
 
 
 def test_a_body_of_exactly_the_limit_is_read_and_one_byte_more_is_not(client: httpx.Client) -> None:
@@ -711,13 +715,13 @@ def test_a_body_of_exactly_the_limit_is_read_and_one_byte_more_is_not(client: ht
     assert sizes == {(1 << 20) - 1: 200, 1 << 20: 200, (1 << 20) + 1: 413}
 
 
-@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP", "deflate", "br", "zstd", "gzip, identity", "x-nonsense"])
-def test_a_compressed_body_is_a_415_that_says_what_to_send(client: httpx.Client, path: str, encoding: str) -> None:
+def test_a_compressed_body_is_a_415_with_a_remedy(client: httpx.Client, path: str, encoding: str) -> None:
     response = client.post(
         path, content=gzip.compress(b'{"facts": {}}', mtime=0), headers={"content-encoding": encoding}
     )
-    assert told(response) == (
+    assert problem_of(response) == (
         415,
         "unsupported-encoding",
         [("", f"the body is `{encoding}`-encoded; send it without an encoding")],
@@ -726,13 +730,13 @@ def test_a_compressed_body_is_a_415_that_says_what_to_send(client: httpx.Client,
 
 def test_a_compressed_stream_is_a_415(client: httpx.Client) -> None:
     headers = {"content-type": "application/x-ndjson", "content-encoding": "gzip"}
-    assert told(
+    assert problem_of(
         client.post("/v1/decisions/batch", content=gzip.compress(b'{"facts": {}}\n', mtime=0), headers=headers)
     )[:2] == (415, "unsupported-encoding")
 
 
 @pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
-def test_a_body_that_is_not_compressed_may_say_so(client: httpx.Client, encoding: str) -> None:
+def test_the_identity_encoding_is_accepted(client: httpx.Client, encoding: str) -> None:
     assert client.post("/v1/decisions", json={"facts": {}}, headers={"content-encoding": encoding}).status_code == 200
 
 
@@ -746,7 +750,7 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "expected_message"),
     [
         ("", "line 1, column 1: empty; expected a document"),
         ("# nothing\n", "line 1, column 1: empty; expected a document"),
@@ -810,36 +814,46 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
     ],
     ids=lambda value: repr(value[:60]),
 )
-@pytest.mark.parametrize("path", CALLS)
-def test_yaml_that_is_not_read_is_a_400_that_says_where(client: httpx.Client, path: str, body: str, says: str) -> None:
-    status, kind, ((pointer, message),) = told(client.post(path, content=body.encode(), headers=YAML))
-    assert (status, kind, pointer, message.startswith(says)) == (400, MALFORMED, "", True), message
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_unsupported_yaml_is_a_400_with_its_position(
+    client: httpx.Client, path: str, body: str, expected_message: str
+) -> None:
+    status, kind, ((pointer, message),) = problem_of(client.post(path, content=body.encode(), headers=YAML))
+    assert (status, kind, pointer, message.startswith(expected_message)) == (400, MALFORMED, "", True), message
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "expected_message"),
     [
         (b"facts: \xff", "not UTF-8: byte 7 is not part of a character"),
         (b"facts: {}\nrequest_id: \xed\xa0\x80\n", "not UTF-8: byte 22 is not part of a character"),
         ("facts: {}".encode("utf-16"), "not UTF-8: byte 0 is not part of a character"),
     ],
 )
-def test_yaml_that_is_no_utf_8_is_a_400_that_says_where(client: httpx.Client, body: bytes, says: str) -> None:
-    assert told(client.post("/v1/decisions", content=body, headers=YAML)) == (400, MALFORMED, [("", says)])
+def test_yaml_that_is_not_utf_8_is_a_400_with_its_position(
+    client: httpx.Client, body: bytes, expected_message: str
+) -> None:
+    assert problem_of(client.post("/v1/decisions", content=body, headers=YAML)) == (
+        400,
+        MALFORMED,
+        [("", expected_message)],
+    )
 
 
 @pytest.mark.parametrize(
-    ("size", "says"),
+    ("size", "expected_message"),
     [(300 << 10, "a YAML body may have at most 262144 bytes; send JSON"), (10 << 20, None)],
 )
 @pytest.mark.parametrize("filling", ["#", "- x\n", "a"])
-def test_megabytes_of_yaml_are_a_413(client: httpx.Client, filling: str, size: int, says: str | None) -> None:
+def test_megabytes_of_yaml_are_a_413(
+    client: httpx.Client, filling: str, size: int, expected_message: str | None
+) -> None:
     body = (filling * (size // len(filling) + 1))[:size].encode()
-    expected = says or (
+    expected = expected_message or (
         f"{len(body)} bytes are more than the {1 << 20} that are read; send less, or a stream of lines to "
         "/v1/decisions/batch"
     )
-    assert told(client.post("/v1/decisions", content=body, headers=YAML)) == (413, "too-large", [("", expected)])
+    assert problem_of(client.post("/v1/decisions", content=body, headers=YAML)) == (413, "too-large", [("", expected)])
 
 
 @pytest.mark.parametrize(
@@ -860,10 +874,10 @@ def test_megabytes_of_yaml_are_a_413(client: httpx.Client, filling: str, size: i
         ),
     ],
 )
-def test_yaml_that_does_not_fit_is_a_422_like_json(
+def test_an_invalid_request_in_yaml_is_a_422_as_in_json(
     client: httpx.Client, body: str, faults: list[tuple[str, str]]
 ) -> None:
-    assert told(client.post("/v1/decisions", content=body, headers=YAML)) == (422, INVALID, faults)
+    assert problem_of(client.post("/v1/decisions", content=body, headers=YAML)) == (422, INVALID, faults)
 
 
 # forms
@@ -922,10 +936,10 @@ MISSING = ("/deployment", "a form has one part `deployment`; add `-F deployment=
         "unknown field",
     ],
 )
-def test_a_form_that_does_not_fit_is_a_422_that_names_the_part(
+def test_an_invalid_form_is_a_422_that_names_the_part(
     client: httpx.Client, body: bytes, faults: list[tuple[str, str]]
 ) -> None:
-    assert told(client.post("/v1/dry-run", content=body, headers=FORM)) == (422, INVALID, faults)
+    assert problem_of(client.post("/v1/dry-run", content=body, headers=FORM)) == (422, INVALID, faults)
 
 
 @pytest.mark.parametrize(
@@ -968,14 +982,16 @@ def test_a_form_that_does_not_fit_is_a_422_that_names_the_part(
 def test_a_broken_form_is_a_400(client: httpx.Client, content_type: str, body: bytes) -> None:
     headers = [(b"content-type", content_type.encode())]
     response = client.post("/v1/dry-run", content=body, headers=headers)
-    status, kind, ((pointer, message),) = told(response)
+    status, kind, ((pointer, message),) = problem_of(response)
     assert (status, kind, pointer, message.startswith("not a form: ")) == (400, MALFORMED, "", True)
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("x.json", "not JSON"), ("x.yaml", "line 1, column 1: not YAML"), ("", "not JSON")]
+    ("name", "expected_message"), [("x.json", "not JSON"), ("x.yaml", "line 1, column 1: not YAML"), ("", "not JSON")]
 )
-def test_a_deployment_in_a_form_that_cannot_be_read_is_a_400(client: httpx.Client, name: str, says: str) -> None:
+def test_a_deployment_in_a_form_that_cannot_be_read_is_a_400(
+    client: httpx.Client, name: str, expected_message: str
+) -> None:
     body = part("deployment", b"{", f'; filename="{name}"' if name else "") + END
-    status, kind, ((_, message),) = told(client.post("/v1/dry-run", content=body, headers=FORM))
-    assert (status, kind, says in message) == (400, MALFORMED, True), message
+    status, kind, ((_, message),) = problem_of(client.post("/v1/dry-run", content=body, headers=FORM))
+    assert (status, kind, expected_message in message) == (400, MALFORMED, True), message

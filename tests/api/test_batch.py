@@ -34,18 +34,18 @@ def test_a_batch_is_answered_in_the_order_of_its_items(client: httpx.Client) -> 
     ]
 
 
-def test_an_item_is_answered_like_the_same_request_by_itself(client: httpx.Client) -> None:
+def test_an_item_is_answered_like_the_same_request_alone(client: httpx.Client) -> None:
     request = {"facts": QWEN, "vllm_version": "0.24.0rc1", "request_id": "seven", "explain": True}
     alone = client.post("/v1/decisions", json=request).json()
     (answer,) = ask(client, [request])
     assert {**answer, "decision_id": None} == {**alone, "decision_id": None}
 
 
-def test_each_item_has_an_id_of_its_own(client: httpx.Client) -> None:
+def test_each_item_has_its_own_id(client: httpx.Client) -> None:
     assert len({answer["decision_id"] for answer in ask(client, [{"facts": QWEN}] * 200)}) == 200
 
 
-def test_an_item_s_fault_spoils_only_that_item(client: httpx.Client) -> None:
+def test_a_faulty_item_does_not_affect_the_others(client: httpx.Client) -> None:
     answers = ask(
         client,
         [
@@ -133,7 +133,7 @@ def test_a_batch_may_be_yaml(client: httpx.Client) -> None:
         ),
     ],
 )
-def test_what_is_no_batch_is_a_problem_that_says_where(
+def test_an_invalid_batch_is_a_problem_with_a_pointer(
     client: httpx.Client, document: bytes, faults: list[tuple[str, str]]
 ) -> None:
     response = client.post("/v1/decisions/batch", content=document)
@@ -142,7 +142,7 @@ def test_what_is_no_batch_is_a_problem_that_says_where(
     assert [(fault["pointer"], fault["message"]) for fault in problem["errors"]] == faults
 
 
-def test_more_items_than_are_taken_are_refused_with_the_way_out(client: httpx.Client) -> None:
+def test_too_many_items_are_refused_with_a_remedy(client: httpx.Client) -> None:
     response = client.post("/v1/decisions/batch", content=json.dumps({"items": [{}] * 10_001}))
     assert (response.status_code, response.json()["errors"]) == (
         422,

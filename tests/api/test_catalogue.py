@@ -1,4 +1,4 @@
-"""The calls that only show: policy, rules, releases, facts, health, documentation, and what is not there."""
+"""The read endpoints: policy, rules, releases, facts, health and documentation; and unknown paths."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ KNOWN = [
     "0.33.0",
 ]
 KINDS = {"presence", "tri-state", "boolean", "integer", "choice", "text", "list of text", "list"}
-SHOWING = [
+READ_PATHS = [
     "/v1/policy",
     "/v1/rules",
     "/v1/rules/kv-connector-fallback",
@@ -53,7 +53,7 @@ SHOWING = [
     "/openapi.json",
     "/docs",
 ]
-DECIDING = ["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"]
+DECIDING_PATHS = ["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"]
 
 
 def get(client: httpx.Client, path: str, **parameters: str) -> Any:
@@ -79,7 +79,9 @@ def refusal(response: httpx.Response) -> tuple[int, str, str]:
 # the policy
 
 
-def test_the_policy_says_what_is_loaded_from_where_and_since_when(client: httpx.Client, catalogue: Catalogue) -> None:
+def test_the_policy_has_the_loaded_revision_its_source_and_its_load_time(
+    client: httpx.Client, catalogue: Catalogue
+) -> None:
     document = get(client, "/v1/policy")
     loaded_at = document.pop("loaded_at")
     layers = document.pop("layers")
@@ -152,7 +154,7 @@ def test_the_rules_of_one_release_are_those_in_force_each_with_its_one_range(
     assert {len(rule["releases"]) for rule in rules} == {1}
 
 
-def test_a_rule_is_shown_as_its_file_has_it_with_its_layer_and_place(client: httpx.Client) -> None:
+def test_a_rule_is_returned_as_in_its_file_with_layer_and_path(client: httpx.Client) -> None:
     assert get(client, "/v1/rules/kv-connector-fallback") == {
         "id": "kv-connector-fallback",
         "layer": "house",
@@ -186,7 +188,7 @@ def test_a_rule_is_shown_as_its_file_has_it_with_its_layer_and_place(client: htt
 @pytest.mark.parametrize(
     ("parameters", "ranges"), [({}, [">=0.22,<0.24", ">=0.24,<0.25"]), ({"vllm_version": "0.24.0"}, [">=0.24,<0.25"])]
 )
-def test_a_rule_is_shown_with_its_history_or_as_one_release_has_it(
+def test_a_rule_is_returned_with_its_history_or_as_of_one_release(
     client: httpx.Client, parameters: dict[str, str], ranges: list[str]
 ) -> None:
     found = get(client, "/v1/rules/parallel-drafting", **parameters)["releases"]
@@ -216,7 +218,7 @@ def test_a_rule_is_shown_with_its_history_or_as_one_release_has_it(
         ),
     ],
 )
-def test_a_rule_that_is_not_there_is_a_404_with_a_near_match(client: httpx.Client, path: str, message: str) -> None:
+def test_an_unknown_rule_is_a_404_with_a_suggestion(client: httpx.Client, path: str, message: str) -> None:
     assert refusal(client.get(path)) == (404, "not-found", message)
 
 
@@ -232,7 +234,7 @@ def test_a_rule_that_is_not_there_is_a_404_with_a_near_match(client: httpx.Clien
         ("9" * 300, "invalid-request", f"invalid version `{'9' * 80}…`; write it as `0.23.0` or `v0.23.0`"),
     ],
 )
-def test_a_version_in_a_query_that_decides_nothing_is_a_422(
+def test_an_unknown_or_invalid_version_in_a_query_is_a_422(
     client: httpx.Client, path: str, version: str, kind: str, message: str
 ) -> None:
     status, found, said = refusal(client.get(path, params={"vllm_version": version}))
@@ -266,7 +268,7 @@ def test_the_facts_are_the_vocabulary(client: httpx.Client) -> None:
     ] == list(map(shown, VOCABULARY))
 
 
-def test_every_fact_says_its_type_its_default_and_the_releases_that_read_it(client: httpx.Client) -> None:
+def test_every_fact_has_a_type_a_default_and_the_releases_that_read_it(client: httpx.Client) -> None:
     members = ["name", "type", "legal", "choices", "nullable", "default", "meaning", "read_by"]
     for fact in get(client, "/v1/facts")["facts"]:
         assert (list(fact), fact["type"] in KINDS, fact["read_by"]) == (
@@ -300,7 +302,7 @@ def test_every_default_of_the_facts_is_legal_in_a_request(client: httpx.Client) 
 # health and documentation
 
 
-def test_a_live_process_says_so(client: httpx.Client) -> None:
+def test_a_running_process_is_live(client: httpx.Client) -> None:
     response = client.get("/livez")
     assert (response.status_code, response.headers["content-type"], response.text) == (
         200,
@@ -313,7 +315,9 @@ def test_a_ready_process_names_the_revision_that_decides(client: httpx.Client) -
     assert get(client, "/readyz") == {"status": "ready", "revision": get(client, "/v1/policy")["revision"]}
 
 
-def test_curl_tells_a_ready_service_by_its_exit_code(server: Server, run: Callable[..., Done], tmp_path: Path) -> None:
+def test_the_exit_code_of_curl_shows_whether_the_service_is_ready(
+    server: Server, run: Callable[..., Done], tmp_path: Path
+) -> None:
     ready, nothing = (
         run("-sSf", "-o", "answer", f"{server.url}{path}", program="curl", cwd=tmp_path)
         for path in ("/readyz", "/ready")
@@ -339,12 +343,12 @@ def test_the_documentation_is_a_page_that_needs_no_other_host(client: httpx.Clie
 
 
 @pytest.mark.parametrize("ranges", ["bytes=0-3", "bytes=9999999999-", "x", "bytes=3-1", "bytes=a"])
-def test_a_file_of_the_documentation_is_sent_as_a_whole(client: httpx.Client, ranges: str) -> None:
+def test_a_documentation_file_is_always_sent_whole(client: httpx.Client, ranges: str) -> None:
     answer = client.get("/docs/static/swagger-ui.css", headers={"range": ranges})
     assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (200, "text/css")
 
 
-# what is not there
+# unknown paths and methods
 
 
 @pytest.mark.parametrize(
@@ -362,7 +366,7 @@ def test_a_file_of_the_documentation_is_sent_as_a_whole(client: httpx.Client, ra
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_an_unknown_path_is_a_404_with_a_near_match(client: httpx.Client, method: str, path: str, message: str) -> None:
+def test_an_unknown_path_is_a_404_with_a_suggestion(client: httpx.Client, method: str, path: str, message: str) -> None:
     assert refusal(client.request(method, path, content=b"x" if method == "POST" else None)) == (
         404,
         "not-found",
@@ -374,8 +378,8 @@ def test_an_unknown_path_is_a_404_with_a_near_match(client: httpx.Client, method
     ("path", "legal", "methods"),
     [
         ("/", "GET, HEAD", ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")),
-        *((path, "GET", ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")) for path in SHOWING[:7]),
-        *((path, "POST", ("GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")) for path in DECIDING),
+        *((path, "GET", ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")) for path in READ_PATHS[:7]),
+        *((path, "POST", ("GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")) for path in DECIDING_PATHS),
     ],
 )
 def test_another_method_is_a_405_that_names_the_legal_one(
@@ -388,8 +392,8 @@ def test_another_method_is_a_405_that_names_the_legal_one(
     }
 
 
-@pytest.mark.parametrize("path", SHOWING)
-def test_a_showing_call_is_not_disturbed_by_a_body(client: httpx.Client, path: str) -> None:
+@pytest.mark.parametrize("path", READ_PATHS)
+def test_a_read_endpoint_ignores_a_body(client: httpx.Client, path: str) -> None:
     plain, odd = client.get(path), client.request("GET", path, content=b"{")
     assert (odd.status_code, odd.content) == (200, plain.content)
 

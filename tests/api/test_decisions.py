@@ -63,7 +63,7 @@ def test_a_dense_qwen_gets_v2_by_default(decide: Callable[..., Any], revision: s
     }
 
 
-def test_a_kv_connector_stays_on_v1_with_the_variable_to_set_and_vllm_s_own_answer_beside_it(
+def test_a_kv_connector_gets_v1_with_the_variable_to_set_and_vllm_s_own_decision(
     decide: Callable[..., Any], revision: str
 ) -> None:
     answer = without_id(decide({"vllm_version": "0.23.0", "facts": {**QWEN, **NIXL, "env": {}}}))
@@ -121,7 +121,7 @@ def test_a_kv_connector_stays_on_v1_with_the_variable_to_set_and_vllm_s_own_answ
         "",
     ],
 )
-def test_a_body_is_json_whatever_its_type_says(client: httpx.Client, content_type: str | None) -> None:
+def test_a_body_is_json_whatever_its_content_type(client: httpx.Client, content_type: str | None) -> None:
     headers = {} if content_type is None else {"content-type": content_type}
     response = client.post("/v1/decisions", content=json.dumps({"facts": QWEN}), headers=headers)
     assert (response.status_code, response.headers["content-type"], response.json()["runner"]) == (
@@ -143,7 +143,9 @@ def test_a_yaml_body_is_decided_like_the_same_json(
     assert without_id(response.json()) == without_id(decide({"facts": QWEN}))
 
 
-def test_curl_with_a_json_file_works_as_it_is(server: Server, run: Callable[..., Done], tmp_path: Path) -> None:
+def test_curl_with_a_json_file_needs_no_further_options(
+    server: Server, run: Callable[..., Done], tmp_path: Path
+) -> None:
     file = tmp_path / "deployment.json"
     file.write_text(json.dumps({"facts": {**QWEN, **NIXL}}, indent=2))
     done = run("-sS", f"{server.url}/v1/decisions", "-d", f"@{file}", program="curl")
@@ -196,7 +198,7 @@ def test_curl_with_a_yaml_file_and_plain_text_shows_a_short_table(
         ("", "application/json"),
     ],
 )
-def test_plain_text_comes_where_it_is_wanted_more_than_json(
+def test_plain_text_is_returned_if_it_is_preferred_to_json(
     client: httpx.Client, accept: str, content_type: str
 ) -> None:
     response = client.post("/v1/decisions", json={"facts": QWEN}, headers={"accept": accept})
@@ -235,7 +237,7 @@ def test_several_accept_headers_are_one_list(
 
 
 @pytest.mark.parametrize("request_id", [None, "", "pod-7", "ünïcödé 🦊", "x" * 256, '\x00\n"\\'])
-def test_a_request_s_id_comes_back_as_it_was(decide: Callable[..., Any], request_id: str | None) -> None:
+def test_the_request_id_is_returned_unchanged(decide: Callable[..., Any], request_id: str | None) -> None:
     assert decide({"facts": QWEN, "request_id": request_id})["request_id"] == request_id
 
 
@@ -258,7 +260,7 @@ def test_a_request_s_id_comes_back_as_it_was(decide: Callable[..., Any], request
         ("0.33.7", "0.33.0", False),
     ],
 )
-def test_any_version_of_a_known_series_is_decided_by_its_newest_patch_not_above_it(
+def test_a_version_is_decided_as_the_newest_known_patch_up_to_it(
     decide: Callable[..., Any], asked: str, decided_as: str, *, verified: bool
 ) -> None:
     answer = decide({"facts": QWEN, "vllm_version": asked})
@@ -272,14 +274,14 @@ def test_any_version_of_a_known_series_is_decided_by_its_newest_patch_not_above_
     ("asked", "decided_as"),
     [("0.19.1", "0.20.0"), ("0.1", "0.20.0"), ("0.34.0", "0.33.0"), ("1.0.0rc1", "0.33.0"), ("0.23.0", "0.23.0")],
 )
-def test_beyond_what_was_verified_the_nearest_release_decides_where_the_request_says_so(
+def test_an_unknown_release_is_decided_as_the_nearest_one_on_request(
     decide: Callable[..., Any], asked: str, decided_as: str
 ) -> None:
     answer = decide({"facts": QWEN, "vllm_version": asked, "beyond_verified": "nearest"})
     assert answer["release"] == {"decided_as": decided_as, "verified": asked == decided_as, "defaulted": False}
 
 
-def test_an_unverified_release_is_warned_of(decide: Callable[..., Any]) -> None:
+def test_an_unverified_release_gets_a_warning(decide: Callable[..., Any]) -> None:
     assert decide({"facts": QWEN, "vllm_version": "0.24.0rc1"})["warnings"] == [
         "vLLM 0.24.0rc1 was not checked against these rules; decided as 0.24.0",
     ]
@@ -305,14 +307,14 @@ def test_without_a_version_the_default_release_decides_and_the_answer_says_so(
         (None, "v1", ["kv-connector-fallback"]),
     ],
 )
-def test_the_layers_that_are_asked_decide(
+def test_only_the_requested_layers_decide(
     decide: Callable[..., Any], layers: list[str] | None, runner: str, rules: list[str]
 ) -> None:
     answer = decide({"facts": {**QWEN, **NIXL}, "layers": layers})
     assert (answer["runner"], [reason["rule"] for reason in answer["reasons"]]) == (runner, rules)
 
 
-def test_explain_adds_the_trace_the_assumptions_and_where_reasons_are_lifted_and_changes_nothing_else(
+def test_explain_adds_only_the_trace_the_assumptions_and_lifted_in(
     decide: Callable[..., Any],
 ) -> None:
     plain, explained = (
@@ -376,7 +378,7 @@ def test_the_operator_s_variable_is_read_as_vllm_reads_it(
     assert (answer["runner"], answer["outcome"], answer["starts"]) == (runner, outcome, starts)
 
 
-def test_after_a_malformed_variable_there_is_no_runner_and_vllm_s_own_text(decide: Callable[..., Any]) -> None:
+def test_a_malformed_variable_gives_no_runner_and_vllm_s_own_message(decide: Callable[..., Any]) -> None:
     answer = decide({"facts": {**QWEN, "env": {"VLLM_USE_V2_MODEL_RUNNER": "yes"}}})
     assert {
         name: answer[name]
@@ -391,7 +393,7 @@ def test_after_a_malformed_variable_there_is_no_runner_and_vllm_s_own_text(decid
     }
 
 
-def test_an_object_that_is_a_fact_may_hold_other_members(decide: Callable[..., Any]) -> None:
+def test_an_object_that_is_a_fact_may_have_other_fields(decide: Callable[..., Any]) -> None:
     members = {"hidden_size": 4096, "nested": {"is_moe": [{"x": None}]}}
     answer = decide({"facts": {"model_config": {**QWEN["model_config"], **members}}})
     assert (answer["runner"], answer["warnings"]) == ("v2", [])
@@ -411,20 +413,20 @@ def test_a_fact_that_the_release_does_not_read_has_no_effect(decide: Callable[..
     assert without_id(with_it) == without_id(decide({"facts": QWEN, "vllm_version": release}))
 
 
-def test_a_repeated_document_gets_the_same_answer_with_an_id_of_its_own(decide: Callable[..., Any]) -> None:
+def test_a_repeated_document_gets_the_same_answer_with_a_new_id(decide: Callable[..., Any]) -> None:
     answers = [decide({"facts": QWEN, "request_id": "repeated"}) for _ in range(5)]
     assert [without_id(answer) for answer in answers] == [without_id(answers[0])] * 5
     assert len({answer["decision_id"] for answer in answers}) == 5
 
 
 @pytest.mark.parametrize("explain", [False, True])
-def test_a_decision_s_id_is_a_uuid_of_version_7_that_grows(decide: Callable[..., Any], *, explain: bool) -> None:
+def test_decision_ids_are_increasing_uuids_of_version_7(decide: Callable[..., Any], *, explain: bool) -> None:
     ids = [decide({"facts": QWEN, "explain": explain})["decision_id"] for _ in range(3)]
     assert [UUID(found).version for found in ids] == [7, 7, 7]
     assert ids == sorted(ids)
 
 
-def test_the_shape_of_an_answer_does_not_depend_on_how_its_document_is_spaced(client: httpx.Client) -> None:
+def test_whitespace_in_a_document_does_not_change_the_shape_of_its_answer(client: httpx.Client) -> None:
     bodies = [
         json.dumps({"facts": QWEN}),
         json.dumps({"facts": QWEN}, indent=4),
@@ -433,7 +435,7 @@ def test_the_shape_of_an_answer_does_not_depend_on_how_its_document_is_spaced(cl
     assert len({json.dumps(without_id(client.post("/v1/decisions", content=body).json())) for body in bodies}) == 1
 
 
-def test_an_answer_larger_than_what_is_kept_is_right_again_the_second_time(decide: Callable[..., Any]) -> None:
+def test_an_answer_too_large_for_the_cache_is_correct_the_second_time(decide: Callable[..., Any]) -> None:
     request = {"facts": {"model_config": {"architectures": [f"Architecture{number}" for number in range(2000)]}}}
     first, second = (without_id(decide(request)) for _ in range(2))
     assert first == second

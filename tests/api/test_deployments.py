@@ -32,16 +32,16 @@ TRANSFER = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
 ARGS = ["serve", NAME, "-tp", "2", "--port", "8000", "--api-key", "sesame", "--kv-transfer-config", TRANSFER]
 DEPLOYMENT: dict[str, Any] = {"args": ARGS, "model_configs": CONFIGS}
 REQUEST: dict[str, Any] = {"vllm_version": "0.23.0", "deployment": DEPLOYMENT}
-CALLS = ("/v1/decisions", "/v1/dry-run")
+ENDPOINTS = ("/v1/decisions", "/v1/dry-run")
 YAML = {"content-type": "application/yaml"}
 NEEDED = "the config.json of `{}` is needed, under the name that the arguments give it"
 
 
-def of(args: list[str] | str, **members: Any) -> dict[str, Any]:
+def request_with(args: list[str] | str, **members: Any) -> dict[str, Any]:
     return {"vllm_version": "0.23.0", "deployment": {"args": args, "model_configs": CONFIGS, **members}}
 
 
-def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
+def problem_of(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
     """Status, kind and faults of a problem."""
     document = response.json()
     assert response.headers["content-type"] == "application/problem+json"
@@ -55,7 +55,7 @@ def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
 # the answer
 
 
-def test_a_deployment_is_decided_as_its_facts_are_and_says_where_each_came_from(decide: Callable[..., Any]) -> None:
+def test_a_deployment_is_decided_by_its_facts_and_names_the_source_of_each(decide: Callable[..., Any]) -> None:
     answer = without_id(decide(REQUEST))
     facts, ignored = answer.pop("facts"), answer.pop("ignored_args")
     row = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "parallel_config": {"tensor_parallel_size": 2}}
@@ -107,24 +107,24 @@ def test_a_deployment_is_decided_as_its_facts_are_and_says_where_each_came_from(
         ],
     ],
 )
-def test_however_the_command_is_written_the_decision_is_the_same(
+def test_the_spelling_of_the_command_does_not_change_the_decision(
     decide: Callable[..., Any], args: list[str] | str
 ) -> None:
-    answers = [without_id(decide(of(each))) for each in (ARGS, args)]
+    answers = [without_id(decide(request_with(each))) for each in (ARGS, args)]
     values = [{name: fact["value"] for name, fact in answer.pop("facts").items()} for answer in answers]
     ignored = [answer.pop("ignored_args") for answer in answers]
     assert (answers[0], values[0], ignored[0]) == (answers[1], values[1], ignored[1])
 
 
 @pytest.mark.parametrize("document", [REQUEST, {**REQUEST, "explain": True}])
-def test_yaml_is_answered_as_the_same_json_is(
+def test_yaml_is_answered_like_the_same_json(
     client: httpx.Client, decide: Callable[..., Any], document: dict[str, Any]
 ) -> None:
     response = client.post("/v1/decisions", content=yaml.safe_dump(document), headers=YAML)
     assert (response.status_code, without_id(response.json())) == (200, without_id(decide(document)))
 
 
-def test_a_configuration_may_stand_in_yaml_once_and_be_meant_twice(client: httpx.Client) -> None:
+def test_a_yaml_alias_may_repeat_a_configuration(client: httpx.Client) -> None:
     text = """
         vllm_version: 0.23.0
         deployment:
@@ -140,7 +140,7 @@ def test_a_configuration_may_stand_in_yaml_once_and_be_meant_twice(client: httpx
     assert (response.status_code, facts["speculative_config.method"]["value"]) == (200, "draft_model")
 
 
-def test_a_deployment_that_was_asked_before_is_answered_as_before(decide: Callable[..., Any]) -> None:
+def test_a_repeated_deployment_gets_the_same_answer(decide: Callable[..., Any]) -> None:
     request = {**REQUEST, "request_id": "a deployment twice"}
     first, second = decide(request), decide(request)
     assert without_id(first) == without_id(second)
@@ -162,9 +162,12 @@ NO_FLAG = "vLLM 0.23.0 has no flag `--no-such-flag` (args[2]) and would not star
 
 
 @pytest.mark.parametrize("version", ["0.23.0", "v0.23", None])
-def test_a_flag_that_the_release_does_not_have_ends_the_start(decide: Callable[..., Any], version: str | None) -> None:
+def test_a_flag_that_the_release_lacks_prevents_startup(decide: Callable[..., Any], version: str | None) -> None:
     answer = decide(
-        {**of(["serve", NAME, "--no-such-flag"], env={"VLLM_USE_V2_MODEL_RUNNER": "1"}), "vllm_version": version}
+        {
+            **request_with(["serve", NAME, "--no-such-flag"], env={"VLLM_USE_V2_MODEL_RUNNER": "1"}),
+            "vllm_version": version,
+        }
     )
     assert (answer["runner"], answer["starts"], answer["startup_errors"]) == ("v2", False, [])
     assert (answer["launch_errors"], answer["warnings"]) == ([NO_FLAG], [])
@@ -175,7 +178,7 @@ def test_a_flag_that_the_release_does_not_have_ends_the_start(decide: Callable[.
 @pytest.mark.parametrize(
     "request_",
     [
-        of(["serve", NAME, "--no-such-flag"]) | {"vllm_version": "0.23.1"},
+        request_with(["serve", NAME, "--no-such-flag"]) | {"vllm_version": "0.23.1"},
         {
             "manifest": {
                 "kind": "Pod",
@@ -193,7 +196,7 @@ def test_a_flag_that_the_release_does_not_have_ends_the_start(decide: Callable[.
         },
     ],
 )
-def test_where_the_release_is_not_certain_such_a_flag_is_a_warning(
+def test_an_unknown_flag_is_a_warning_if_the_release_is_uncertain(
     client: httpx.Client, request_: dict[str, Any]
 ) -> None:
     answer = client.post("/v1/decisions", json=request_).json()
@@ -220,9 +223,9 @@ WORDS = [
 
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 @pytest.mark.parametrize("words", WORDS)
-def test_words_of_a_script_that_a_shell_may_expand_are_answered(client: httpx.Client, shell: str, words: str) -> None:
-    request_ = of([shell, "-c", f"vllm serve {NAME} {words}"])
-    answers = [client.post(path, json=request_) for path in CALLS]
+def test_a_script_with_words_that_a_shell_may_expand_is_answered(client: httpx.Client, shell: str, words: str) -> None:
+    request_ = request_with([shell, "-c", f"vllm serve {NAME} {words}"])
+    answers = [client.post(path, json=request_) for path in ENDPOINTS]
     batch = client.post("/v1/decisions/batch", json={"items": [request_, REQUEST]}).json()
     assert {answer.status_code for answer in answers} <= {200, 422}
     assert batch["items"][1]["runner"] == "v1"
@@ -230,7 +233,7 @@ def test_words_of_a_script_that_a_shell_may_expand_are_answered(client: httpx.Cl
 
 @pytest.mark.parametrize("words", ["--a{b,c}", "--enable-{dbo,eplb}", "-{a,b}"])
 def test_a_flag_that_bash_expands_is_not_known(decide: Callable[..., Any], words: str) -> None:
-    answer = decide(of(["bash", "-c", f"vllm serve {NAME} {words}"]))
+    answer = decide(request_with(["bash", "-c", f"vllm serve {NAME} {words}"]))
     assert (answer["starts"], answer["launch_errors"]) == (True, [])
     assert f"the value of `{words}` (args[2]) is not known, so it is ignored; set the variable" in answer["warnings"]
 
@@ -257,9 +260,9 @@ def test_a_dry_run_explains_a_deployment(client: httpx.Client, decide: Callable[
 def test_a_deployment_is_decided_without_its_variable_and_by_later_releases_too(
     client: httpx.Client, decide: Callable[..., Any], release: str, variable: str, args: list[str]
 ) -> None:
-    request = of(["serve", NAME, *args], env={"VLLM_USE_V2_MODEL_RUNNER": variable})
+    request = request_with(["serve", NAME, *args], env={"VLLM_USE_V2_MODEL_RUNNER": variable})
     found = decide({**request, "vllm_version": release, "explain": True})
-    other = decide({**of(["serve", NAME, *args]), "vllm_version": release})
+    other = decide({**request_with(["serve", NAME, *args]), "vllm_version": release})
     expected = {name: other[name] for name in ("runner", "outcome", "starts")}
     assert found.get("without_variable") == (expected if found["outcome"] == "override" else None)
     known = [each["version"] for each in client.get("/v1/releases").json()["releases"]]
@@ -279,7 +282,7 @@ def test_a_deployment_is_decided_without_its_variable_and_by_later_releases_too(
 )
 def test_a_variable_that_a_script_sets_is_left_out_too(decide: Callable[..., Any], script: str) -> None:
     command = f"vllm serve {NAME}"
-    found, other = decide(of(script.format(command))), decide(of(command))
+    found, other = decide(request_with(script.format(command))), decide(request_with(command))
     assert (found["runner"], found["outcome"]) == ("v1", "override")
     assert found["without_variable"] == {name: other[name] for name in ("runner", "outcome", "starts")}
 
@@ -293,12 +296,12 @@ def test_candidate_rules_are_compared_on_a_deployment(client: httpx.Client, deci
     ]
 
 
-# many
+# batches and streams
 
 
 MANY: list[tuple[dict[str, Any], str]] = [
     (REQUEST, "v1"),
-    (of(["serve", NAME]), "v2"),
+    (request_with(["serve", NAME]), "v2"),
     ({"deployment": {"args": ["serve", "a/b"]}}, "model-config-needed"),
     ({"deployment": {"args": "'"}}, "invalid-request"),
     ({"facts": {}}, "v1"),
@@ -310,13 +313,13 @@ def short(answer: dict[str, Any]) -> str:
     return found
 
 
-def test_a_batch_has_deployments_beside_others(client: httpx.Client) -> None:
+def test_a_batch_may_mix_deployments_with_other_requests(client: httpx.Client) -> None:
     answer = client.post("/v1/decisions/batch", json={"items": [request for request, _ in MANY]}).json()
     assert [short(item) for item in answer["items"]] == [expected for _, expected in MANY]
     assert answer["items"][2]["errors"][0]["pointer"] == "/items/2/deployment/model_configs/a~1b"
 
 
-def test_a_stream_has_deployments_beside_others(client: httpx.Client) -> None:
+def test_a_stream_may_mix_deployments_with_other_requests(client: httpx.Client) -> None:
     lines = "\n".join(json.dumps(request) for request, _ in MANY)
     response = client.post("/v1/decisions/batch", content=lines, headers={"content-type": "application/x-ndjson"})
     assert [short(json.loads(line)) for line in response.text.splitlines()] == [expected for _, expected in MANY]
@@ -329,7 +332,7 @@ DRAFT = '{"model": "a/draft", "method": "eagle3", "num_speculative_tokens": 3}'
 KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-needed", "unsupported-model"
 
 
-@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize(
     ("deployment", "kind", "faults"),
     [
@@ -438,24 +441,28 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
         ),
     ],
 )
-def test_what_is_wrong_is_told_by_its_place(
+def test_a_fault_in_a_deployment_is_reported_with_its_pointer(
     client: httpx.Client, path: str, deployment: Any, kind: str, faults: list[tuple[str, str]]
 ) -> None:
-    assert told(client.post(path, json={"vllm_version": "0.23.0", "deployment": deployment})) == (422, kind, faults)
+    assert problem_of(client.post(path, json={"vllm_version": "0.23.0", "deployment": deployment})) == (
+        422,
+        kind,
+        faults,
+    )
 
 
 @pytest.mark.parametrize("member", ["model_configs", "environment"])
-def test_what_belongs_into_a_deployment_is_told_where_it_stands_beside(client: httpx.Client, member: str) -> None:
+def test_a_field_of_a_deployment_outside_it_is_reported(client: httpx.Client, member: str) -> None:
     faults = [(f"/{member}", f"`{member}` belongs in `deployment`")]
-    assert told(client.post("/v1/decisions", json={**REQUEST, member: {}})) == (422, KIND_INVALID, faults)
+    assert problem_of(client.post("/v1/decisions", json={**REQUEST, member: {}})) == (422, KIND_INVALID, faults)
 
 
-def test_a_request_says_in_one_way_what_is_to_be_deployed(client: httpx.Client) -> None:
+def test_a_request_has_only_one_of_facts_deployment_and_manifest(client: httpx.Client) -> None:
     faults = [
         ("/deployment", "a request has one of `facts`, `deployment`, `manifest`, and this one has `facts` already"),
         ("/manifest", "a request has one of `facts`, `deployment`, `manifest`, and this one has `facts` already"),
     ]
-    assert told(client.post("/v1/decisions", json={**REQUEST, "facts": {}, "manifest": {}})) == (
+    assert problem_of(client.post("/v1/decisions", json={**REQUEST, "facts": {}, "manifest": {}})) == (
         422,
         KIND_INVALID,
         faults,
@@ -490,11 +497,11 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     ],
     ids=["cyclic", "no anchor", "bomb", "object", "name", "10 MB", "300 KB"],
 )
-@pytest.mark.parametrize("path", CALLS)
-def test_yaml_that_would_do_harm_is_refused(
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_harmful_yaml_is_refused(
     client: httpx.Client, path: str, text: str, status: int, kind: str, message: str | None
 ) -> None:
-    found = told(client.post(path, content=text, headers=YAML))
+    found = problem_of(client.post(path, content=text, headers=YAML))
     assert found[:2] == (status, kind)
     assert message in {None, found[2][0][1]}
 
@@ -519,24 +526,24 @@ def test_yaml_that_would_do_harm_is_refused(
         ["serve", "Qwen/Qwen3-8B", "-sc", "__import__('os').system('touch FILE')"],
     ],
 )
-@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize("path", ENDPOINTS)
 def test_no_argument_is_run(client: httpx.Client, tmp_path: Path, path: str, args: list[str] | str) -> None:
     mark = str(tmp_path / "mark")
     written = args.replace("FILE", mark) if isinstance(args, str) else [word.replace("FILE", mark) for word in args]
-    assert client.post(path, json=of(written)).status_code in {200, 422}
+    assert client.post(path, json=request_with(written)).status_code in {200, 422}
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_configuration_s_own_code_is_not_looked_for(decide: Callable[..., Any]) -> None:
+def test_code_named_in_a_configuration_is_not_looked_up(decide: Callable[..., Any]) -> None:
     config = {**CONFIG, "auto_map": {"AutoConfig": "configuration_x.X"}}
-    assert decide(of(["serve", NAME, "--trust-remote-code"], model_configs={NAME: config}))["runner"] == "v2"
+    assert decide(request_with(["serve", NAME, "--trust-remote-code"], model_configs={NAME: config}))["runner"] == "v2"
 
 
 def test_no_folder_of_the_server_is_read(client: httpx.Client, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     name = str(tmp_path)
     pointer = f"/deployment/model_configs/{name.replace('/', '~1')}"
-    assert told(client.post("/v1/decisions", json={"deployment": {"args": ["serve", name]}})) == (
+    assert problem_of(client.post("/v1/decisions", json={"deployment": {"args": ["serve", name]}})) == (
         422,
         KIND_NEEDED,
         [(pointer, NEEDED.format(name))],
@@ -546,23 +553,27 @@ def test_no_folder_of_the_server_is_read(client: httpx.Client, tmp_path: Path) -
 def test_no_option_file_of_the_server_is_read(client: httpx.Client, tmp_path: Path) -> None:
     file = tmp_path / "serve.yaml"
     file.write_text("tensor-parallel-size: 2\n")
-    status, kind, faults = told(client.post("/v1/decisions", json=of(["serve", NAME, "--config", str(file)])))
+    status, kind, faults = problem_of(
+        client.post("/v1/decisions", json=request_with(["serve", NAME, "--config", str(file)]))
+    )
     assert (status, kind, [pointer for pointer, _ in faults]) == (422, KIND_INVALID, ["/deployment/args/3"])
 
 
 def test_a_merge_key_of_an_option_file_is_applied(decide: Callable[..., Any]) -> None:
     files = {"s.yaml": f"model: {NAME}\n<<: {{enable-dbo: true}}\n"}
     env = {"VLLM_USE_V2_MODEL_RUNNER": "1"}
-    expected = decide(of(["serve", NAME, "--enable-dbo"], env=env))
-    answer = decide(of(["serve", "--config", "s.yaml"], env=env, files=files))
+    expected = decide(request_with(["serve", NAME, "--enable-dbo"], env=env))
+    answer = decide(request_with(["serve", "--config", "s.yaml"], env=env, files=files))
     assert answer["facts"]["parallel_config.enable_dbo"] == {"value": True, "from": "files/s.yaml/enable-dbo"}
     assert [answer[field] for field in ("runner", "starts", "startup_errors", "warnings")] == [
         expected[field] for field in ("runner", "starts", "startup_errors", "warnings")
     ]
 
 
-def test_an_option_file_comes_with_the_request(decide: Callable[..., Any]) -> None:
-    answer = decide(of(["serve", NAME, "--config", "serve.yaml"], files={"serve.yaml": "tensor-parallel-size: 2\n"}))
+def test_an_option_file_is_read_from_the_request(decide: Callable[..., Any]) -> None:
+    answer = decide(
+        request_with(["serve", NAME, "--config", "serve.yaml"], files={"serve.yaml": "tensor-parallel-size: 2\n"})
+    )
     assert answer["facts"]["parallel_config.tensor_parallel_size"] == {
         "value": 2,
         "from": "files/serve.yaml/tensor-parallel-size",

@@ -53,10 +53,10 @@ HOSTILE = [
     rule(f"hostile-{number}", f"kv_transfer_config.kv_connector: {{not_in: [{MANY}, Other{number}]}}")
     for number in range(12)
 ]
-"""Three seconds of a processor, in a body of 3 MB."""
+"""Rules that take three seconds of processor time, in a body of 3 MB."""
 
 
-def dry(client: httpx.Client, document: Any) -> Any:
+def dry_run(client: httpx.Client, document: Any) -> Any:
     response = client.post("/v1/dry-run", json=document)
     assert (response.status_code, response.headers["content-type"]) == (200, "application/json"), response.text
     return response.json()
@@ -77,11 +77,11 @@ def problem(response: httpx.Response) -> tuple[int, str, list[dict[str, Any]]]:
 def test_a_dry_run_is_the_decision_with_explain_on(client: httpx.Client, explain: dict[str, bool]) -> None:
     request = {"facts": NIXL, "request_id": "seven"}
     decision = client.post("/v1/decisions", json={**request, "explain": True}).json()
-    assert without_id(dry(client, {**request, **explain})) == without_id(decision)
+    assert without_id(dry_run(client, {**request, **explain})) == without_id(decision)
 
 
 def test_candidate_rules_are_compared_with_the_loaded_ones(client: httpx.Client) -> None:
-    answer = dry(client, {"request": {"facts": IDLE, "vllm_version": "0.23.0"}, "rules": [NARROWED]})
+    answer = dry_run(client, {"request": {"facts": IDLE, "vllm_version": "0.23.0"}, "rules": [NARROWED]})
     assert (list(answer), changes(answer)) == (
         ["current", "candidate", "changes"],
         [
@@ -101,30 +101,30 @@ def test_candidate_rules_are_compared_with_the_loaded_ones(client: httpx.Client)
     ]
 
 
-def test_what_is_current_is_what_a_plain_dry_run_answers(client: httpx.Client) -> None:
-    current = dry(client, {"request": {"facts": IDLE}, "rules": [NARROWED]})["current"]
-    assert without_id(current) == without_id(dry(client, {"facts": IDLE}))
+def test_the_current_decision_is_that_of_a_plain_dry_run(client: httpx.Client) -> None:
+    current = dry_run(client, {"request": {"facts": IDLE}, "rules": [NARROWED]})["current"]
+    assert without_id(current) == without_id(dry_run(client, {"facts": IDLE}))
 
 
 def test_a_candidate_that_decides_the_same_changes_nothing(client: httpx.Client) -> None:
-    assert changes(dry(client, {"request": {"facts": NIXL}, "rules": [NARROWED]})) == []
+    assert changes(dry_run(client, {"request": {"facts": NIXL}, "rules": [NARROWED]})) == []
 
 
-def test_both_decisions_have_ids_of_their_own_and_the_revisions_of_their_rules(client: httpx.Client) -> None:
-    answer = dry(client, {"request": {"facts": NIXL}, "rules": [NARROWED]})
+def test_both_decisions_have_their_own_id_and_revision(client: httpx.Client) -> None:
+    answer = dry_run(client, {"request": {"facts": NIXL}, "rules": [NARROWED]})
     assert answer["current"]["decision_id"] != answer["candidate"]["decision_id"]
     assert answer["current"]["policy"] != answer["candidate"]["policy"]
 
 
-def test_a_rule_can_be_taken_away(client: httpx.Client) -> None:
-    answer = dry(client, {"request": {"facts": NIXL}, "remove": ["kv-connector-fallback"]})
+def test_a_rule_can_be_removed(client: httpx.Client) -> None:
+    answer = dry_run(client, {"request": {"facts": NIXL}, "remove": ["kv-connector-fallback"]})
     assert [change["member"] for change in changes(answer)] == ["runner", "outcome", "set_env"]
     assert "kv-connector-fallback" not in {item["rule"] for item in answer["candidate"]["trace"]}
 
 
-def test_a_rule_can_be_taken_away_and_come_back_under_another_name(client: httpx.Client) -> None:
+def test_a_rule_can_be_removed_and_added_under_another_name(client: httpx.Client) -> None:
     again = rule("kv-fallback", "kv_transfer_config: present", message="as before")
-    answer = dry(client, {"request": {"facts": NIXL}, "rules": [again], "remove": ["kv-connector-fallback"]})
+    answer = dry_run(client, {"request": {"facts": NIXL}, "rules": [again], "remove": ["kv-connector-fallback"]})
     assert (
         answer["candidate"]["runner"],
         [reason["rule"] for reason in answer["candidate"]["reasons"]],
@@ -132,13 +132,13 @@ def test_a_rule_can_be_taken_away_and_come_back_under_another_name(client: httpx
     ) == ("v1", ["kv-fallback"], [])
 
 
-def test_several_rules_are_tried_together_and_each_change_names_those_that_stand(client: httpx.Client) -> None:
+def test_several_rules_are_tried_together_and_each_change_names_its_rules(client: httpx.Client) -> None:
     rules = [
         rule("first-tried", "model_config: present"),
         rule("second-tried", "model_config: present"),
         rule("third-tried", "lora_config: present"),
     ]
-    answer = dry(client, {"request": {"facts": QWEN}, "rules": rules})
+    answer = dry_run(client, {"request": {"facts": QWEN}, "rules": rules})
     assert [(change["member"], change["to"], change["rules"]) for change in changes(answer)] == [
         ("runner", "v1", ["first-tried", "second-tried"]),
         ("outcome", "fallback", ["first-tried", "second-tried"]),
@@ -162,7 +162,7 @@ def test_a_new_rule_goes_to_the_layer_that_has_its_effect(
             )
             + "order: 9000\n"
         )
-    answer = dry(client, {"request": {"facts": QWEN}, "rules": [text]})
+    answer = dry_run(client, {"request": {"facts": QWEN}, "rules": [text]})
     assert [
         (reason["rule"], reason["layer"], reason["effect"])
         for reason in answer["candidate"]["reasons"]
@@ -170,14 +170,14 @@ def test_a_new_rule_goes_to_the_layer_that_has_its_effect(
     ] == [("newcomer", layer, effect)]
 
 
-def test_a_request_that_asks_upstream_alone_is_not_changed_by_house_rules(client: httpx.Client) -> None:
+def test_house_rules_do_not_change_a_request_for_the_upstream_layer(client: httpx.Client) -> None:
     request = {"facts": QWEN, "layers": ["upstream"]}
-    assert dry(client, {"request": request, "rules": [rule("newcomer", "model_config: present")]})["changes"] == []
+    assert dry_run(client, {"request": request, "rules": [rule("newcomer", "model_config: present")]})["changes"] == []
 
 
 def test_candidates_never_touch_the_loaded_rules(client: httpx.Client) -> None:
     before = client.get("/v1/rules").content
-    dry(
+    dry_run(
         client,
         {
             "request": {"facts": NIXL},
@@ -193,10 +193,12 @@ def test_candidates_never_touch_the_loaded_rules(client: httpx.Client) -> None:
 def test_without_a_candidate_the_wrapped_request_is_a_plain_dry_run(
     client: httpx.Client, empty: dict[str, Any]
 ) -> None:
-    assert without_id(dry(client, {"request": {"facts": NIXL}, **empty})) == without_id(dry(client, {"facts": NIXL}))
+    assert without_id(dry_run(client, {"request": {"facts": NIXL}, **empty})) == without_id(
+        dry_run(client, {"facts": NIXL})
+    )
 
 
-def test_a_candidate_may_come_as_yaml(client: httpx.Client) -> None:
+def test_a_candidate_may_be_yaml(client: httpx.Client) -> None:
     body = (
         "request:\n  facts: {kv_transfer_config: {}, model_config: {architectures: [Qwen3ForCausalLM]}}\n"
         "remove: [kv-connector-fallback]\n"
@@ -240,7 +242,7 @@ def test_plain_text_shows_what_a_candidate_changes_before_its_decision(client: h
     ]
 
 
-def test_plain_text_shows_what_changes_for_vllm_by_itself(client: httpx.Client) -> None:
+def test_plain_text_shows_what_changes_for_vllm_alone(client: httpx.Client) -> None:
     document = {
         "request": {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_moe": True}}},
         "remove": ["moe"],
@@ -254,7 +256,7 @@ def test_plain_text_shows_what_changes_for_vllm_by_itself(client: httpx.Client) 
     ]
 
 
-def test_plain_text_says_where_a_candidate_changes_nothing(client: httpx.Client) -> None:
+def test_plain_text_says_that_a_candidate_changes_nothing(client: httpx.Client) -> None:
     document = {"request": {"facts": QWEN}, "rules": [NARROWED]}
     found = client.post("/v1/dry-run", json=document, headers={"accept": "text/plain"}).text.splitlines()
     assert found[0] == "the candidate rules change nothing for this deployment"
@@ -265,7 +267,7 @@ def test_plain_text_says_where_a_candidate_changes_nothing(client: httpx.Client)
 
 @pytest.fixture
 def curl(server: Server, run: Callable[..., Done], tmp_path: Path) -> Callable[..., Any]:
-    """Sends a form by curl, with files by their names and contents; the answer's document."""
+    """Sends a form with curl, and files by their names and contents; returns the answer's document."""
 
     def send(*parts: str, **files: str) -> Any:
         for name, content in files.items():
@@ -280,7 +282,7 @@ def curl(server: Server, run: Callable[..., Done], tmp_path: Path) -> Callable[.
 
 def test_curl_sends_a_deployment_as_a_form(curl: Callable[..., Any], client: httpx.Client) -> None:
     answer = curl("deployment=@deployment.json", deployment_json=json.dumps({"facts": NIXL}))
-    assert without_id(answer) == without_id(dry(client, {"facts": NIXL}))
+    assert without_id(answer) == without_id(dry_run(client, {"facts": NIXL}))
 
 
 def test_curl_sends_a_deployment_as_a_yaml_file(curl: Callable[..., Any]) -> None:
@@ -294,7 +296,7 @@ def test_curl_sends_a_deployment_as_text(curl: Callable[..., Any]) -> None:
     assert curl('deployment={"facts": {}}')["reasons"][0]["rule"] == "no-model-config"
 
 
-def test_curl_lays_a_rule_file_over_the_rules(curl: Callable[..., Any]) -> None:
+def test_curl_sends_a_rule_file(curl: Callable[..., Any]) -> None:
     answer = curl(
         "deployment=@deployment.json",
         "rules=@narrowed.yaml",
@@ -308,7 +310,7 @@ def test_curl_lays_a_rule_file_over_the_rules(curl: Callable[..., Any]) -> None:
     ]
 
 
-def test_curl_lays_several_rule_files_over_the_rules_and_takes_one_away(curl: Callable[..., Any]) -> None:
+def test_curl_sends_several_rule_files_and_removes_a_rule(curl: Callable[..., Any]) -> None:
     answer = curl(
         "deployment=@deployment.json",
         "rules=@one.yaml",
@@ -322,7 +324,7 @@ def test_curl_lays_several_rule_files_over_the_rules_and_takes_one_away(curl: Ca
     assert [reason["rule"] for reason in answer["current"]["reasons"]] == ["kv-connector-fallback"]
 
 
-def test_curl_gets_a_table_of_a_form_too(server: Server, run: Callable[..., Done]) -> None:
+def test_curl_gets_a_table_for_a_form_too(server: Server, run: Callable[..., Done]) -> None:
     form = ("-F", f"deployment={json.dumps({'facts': NIXL})}", "-F", "remove=kv-connector-fallback")
     done = run("-sS", f"{server.url}/v1/dry-run", "-H", "accept: text/plain", *form, program="curl")
     assert (done.code, done.out.splitlines()[0].split()) == (0, ["field", "from", "to", "rules"])
@@ -411,7 +413,7 @@ def test_curl_gets_a_table_of_a_form_too(server: Server, run: Callable[..., Done
     ],
     ids=["empty", "broken YAML", "no map", "no name", "twice", "anchor", "unknown fact", "two faults", "no release"],
 )
-def test_a_bad_candidate_is_a_problem_with_file_line_and_what_to_write(
+def test_an_invalid_rule_file_is_a_problem_with_file_line_and_remedy(
     client: httpx.Client, text: str, faults: list[tuple[str, int, int, str]]
 ) -> None:
     response = client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": [text]})
@@ -425,7 +427,7 @@ def test_a_bad_candidate_is_a_problem_with_file_line_and_what_to_write(
     )
 
 
-def test_the_faults_of_all_candidates_come_at_once(client: httpx.Client) -> None:
+def test_the_faults_of_all_candidates_are_reported_at_once(client: httpx.Client) -> None:
     rules = ["", rule("newcomer", "model_config: present"), "id: [\n"]
     status, kind, errors = problem(client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": rules}))
     assert (status, kind, [(fault["file"], fault["line"]) for fault in errors]) == (
@@ -435,7 +437,7 @@ def test_the_faults_of_all_candidates_come_at_once(client: httpx.Client) -> None
     )
 
 
-def test_a_candidate_without_which_nothing_decides_is_refused(client: httpx.Client) -> None:
+def test_removing_the_only_rule_that_decides_is_refused(client: httpx.Client) -> None:
     status, kind, errors = problem(
         client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "remove": ["v2-by-default"]})
     )
@@ -475,7 +477,7 @@ def test_a_candidate_without_which_nothing_decides_is_refused(client: httpx.Clie
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_a_candidate_that_does_not_fit_is_a_problem_that_says_where(
+def test_an_invalid_candidate_is_a_problem_with_a_pointer(
     client: httpx.Client, document: Any, faults: list[tuple[str, str]]
 ) -> None:
     response = client.post("/v1/dry-run", json=document)
@@ -487,7 +489,7 @@ def test_a_candidate_that_does_not_fit_is_a_problem_that_says_where(
 
 
 @pytest.mark.parametrize("candidate", [{}, {"remove": ["kv-connector-fallback"]}])
-def test_a_fault_in_the_wrapped_request_is_pointed_to_where_it_stands(
+def test_a_fault_in_the_wrapped_request_has_its_pointer_in_the_body(
     client: httpx.Client, candidate: dict[str, Any]
 ) -> None:
     response = client.post(
@@ -522,7 +524,7 @@ def test_a_condition_that_the_engine_cannot_hold_is_a_fault_with_its_remedy(clie
     )
 
 
-def test_more_than_the_engine_can_hold_is_refused_with_the_bound(client: httpx.Client) -> None:
+def test_more_than_the_engine_can_hold_is_refused_with_the_limit(client: httpx.Client) -> None:
     asked = [
         [f"model_config.architectures: {{has_none_of: [A{number}B{other}]}}" for other in range(60)]
         for number in range(5)
@@ -533,10 +535,10 @@ def test_more_than_the_engine_can_hold_is_refused_with_the_bound(client: httpx.C
     assert re.fullmatch("expected at most 200 different comparisons in a release, got 3[0-9]{2}", fault["message"])
 
 
-# candidates that would do harm
+# harmful candidates
 
 
-def test_a_hostile_candidate_is_stopped_and_the_service_goes_on(
+def test_a_hostile_candidate_is_stopped_and_the_service_keeps_working(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:
     with (
@@ -556,15 +558,15 @@ LONG: dict[str, Any] = {"model_config": {"architectures": [f"A{number}" + "x" * 
 """Facts of 370 KB."""
 
 
-def test_a_candidate_s_text_that_repeats_a_long_fact_is_cut(client: httpx.Client) -> None:
+def test_a_candidate_s_text_that_repeats_a_long_fact_is_truncated(client: httpx.Client) -> None:
     repeating = rule("tried", "model_config.is_moe: false", message='"' + "{model_config.architectures} " * 200 + '"')
-    answer = dry(client, {"request": {"facts": LONG, "vllm_version": "0.23.0"}, "rules": [repeating]})
+    answer = dry_run(client, {"request": {"facts": LONG, "vllm_version": "0.23.0"}, "rules": [repeating]})
     (message,) = (reason["message"] for reason in answer["candidate"]["reasons"] if reason["rule"] == "tried")
     assert "… (1500 more)" in message
     assert len(message) < 1 << 17
 
 
-def tried(client: httpx.Client, rules: int, accept: str = "application/json") -> httpx.Response:
+def dry_run_of_rules(client: httpx.Client, rules: int, accept: str = "application/json") -> httpx.Response:
     """A dry run of rules whose texts and evidence are long."""
     message = "{model_config.architectures} " * 3
     texts = [rule(f"tried-{number}", "model_config.is_moe: false", message=f'"{message}"') for number in range(rules)]
@@ -573,17 +575,17 @@ def tried(client: httpx.Client, rules: int, accept: str = "application/json") ->
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/plain"])
-def test_a_large_answer_of_candidates_is_whole(client: httpx.Client, accept: str) -> None:
-    answer = tried(client, 1, accept)
+def test_a_large_answer_to_candidates_is_complete(client: httpx.Client, accept: str) -> None:
+    answer = dry_run_of_rules(client, 1, accept)
     assert (answer.status_code, len(answer.content) > 1 << 19) == (200, True)
     assert answer.headers["content-type"].startswith(accept)
     assert answer.text.endswith("]}" if accept == "application/json" else "\n")
 
 
-def test_the_answer_of_candidates_is_bounded(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+def test_the_size_of_an_answer_to_candidates_is_limited(serve: Callable[..., AbstractContextManager[Server]]) -> None:
     with serve(RUNNER_POLICY_MAX_ANSWER="2000000") as server, server.client() as client:
-        assert tried(client, 1).status_code == 200
-        assert problem(tried(client, 20)) == (
+        assert dry_run_of_rules(client, 1).status_code == 200
+        assert problem(dry_run_of_rules(client, 20)) == (
             422,
             "too-much-work",
             [
@@ -597,12 +599,12 @@ def test_the_answer_of_candidates_is_bounded(serve: Callable[..., AbstractContex
 
 
 @pytest.mark.slow
-def test_others_are_answered_while_hostile_candidates_run_and_too_many_of_them_are_turned_away(
+def test_others_are_answered_while_hostile_candidates_run_and_too_many_are_refused(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:
     variables = {"RUNNER_POLICY_CANDIDATE_TIMEOUT": "0.3", "RUNNER_POLICY_CANDIDATE_CONCURRENCY": "1"}
     with serve(**variables) as server, server.client() as client, ThreadPoolExecutor(40) as pool:
-        # read in little time, so that all of them wait for the one candidate process
+        # read quickly, so that all of them wait for the one candidate process
         names = ", ".join(f"Connector{number}" for number in range(4_000))
         rules = [rule("hostile", f"kv_transfer_config.kv_connector: {{not_in: [{names}]}}")]
         hostile = {"request": {"facts": QWEN}, "rules": rules}
@@ -622,8 +624,8 @@ def test_others_are_answered_while_hostile_candidates_run_and_too_many_of_them_a
 ANY_CONNECTOR = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}
 
 
-def test_changes_may_be_asked_of_all_deployments(client: httpx.Client) -> None:
-    answer = dry(client, {"request": {"facts": QWEN}, "rules": [NARROWED], "changes": "all"})
+def test_changes_can_be_requested_for_all_deployments(client: httpx.Client) -> None:
+    answer = dry_run(client, {"request": {"facts": QWEN}, "rules": [NARROWED], "changes": "all"})
     found = {
         (tuple(item["releases"]), item["from"]["runner"], item["to"]["runner"]): item for item in answer["changes"]
     }
@@ -650,19 +652,19 @@ def test_changes_may_be_asked_of_all_deployments(client: httpx.Client) -> None:
     assert {item["rule"] for item in answer["changes"]} == {"kv-connector-fallback"}
 
 
-def test_a_candidate_that_affects_nobody_is_proved_to(client: httpx.Client, root: Path) -> None:
+def test_a_candidate_without_effect_is_proved_to_have_none(client: httpx.Client, root: Path) -> None:
     same = (
         (root / "rules/house/kv-connector-fallback.yaml")
         .read_text()
         .replace("kv_transfer_config: present", "not: {kv_transfer_config: absent}")
     )
     body = {"request": {"facts": NIXL}, "rules": [same], "changes": "all"}
-    assert dry(client, body)["changes"] == []
+    assert dry_run(client, body)["changes"] == []
     text = client.post("/v1/dry-run", json=body, headers={"accept": "text/plain"}).text
     assert text.splitlines()[0] == "the candidate rules change nothing for any deployment (proved)"
 
 
-def test_a_form_asks_of_all_deployments_too_and_plain_text_shows_them(client: httpx.Client) -> None:
+def test_a_form_can_request_changes_for_all_deployments_and_plain_text_shows_them(client: httpx.Client) -> None:
     parts = {
         "deployment": (None, json.dumps({"facts": QWEN})),
         "remove": (None, "kv-connector-fallback"),
@@ -674,7 +676,7 @@ def test_a_form_asks_of_all_deployments_too_and_plain_text_shows_them(client: ht
 
 
 @pytest.mark.parametrize("value", ["some", True, ["all"], 1])
-def test_changes_are_asked_in_one_word(client: httpx.Client, value: Any) -> None:
+def test_the_only_legal_value_of_changes_is_all(client: httpx.Client, value: Any) -> None:
     response = client.post(
         "/v1/dry-run", json={"request": {"facts": QWEN}, "remove": ["kv-connector-fallback"], "changes": value}
     )

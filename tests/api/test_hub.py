@@ -70,12 +70,12 @@ def variables(hub: HubServer, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def asked(one_hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def service(one_hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the hub switched on.
 
-    It caches what it fetched, so a test that checks what is fetched has models of its own.
+    It caches what it fetched, so a test that checks what is fetched uses its own models.
     """
-    folder = tmp_path_factory.mktemp("asked")
+    folder = tmp_path_factory.mktemp("service")
     variables = {
         "HF_ENDPOINT": one_hub.url,
         "HF_HOME": str(folder / "home"),
@@ -86,11 +86,11 @@ def asked(one_hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield started
 
 
-def of(*args: str, model: str = NAME, **members: Any) -> dict[str, Any]:
+def request_with(*args: str, model: str = NAME, **members: Any) -> dict[str, Any]:
     return {"vllm_version": "0.24.0", "deployment": {"args": ["--model", model, *args], **members}}
 
 
-def told(problem: Any, hub: HubServer) -> tuple[str, list[tuple[str, str]]]:
+def problem_of(problem: Any, hub: HubServer) -> tuple[str, list[tuple[str, str]]]:
     faults = [(fault["pointer"], fault["message"].replace(hub.url, "HUB")) for fault in problem["errors"]]
     return problem["type"].removeprefix("urn:runner-policy:problem:"), faults
 
@@ -101,15 +101,15 @@ def decided(client: httpx.Client, document: object, path: str = "/v1/decisions",
     return response.json()
 
 
-# what the hub has
+# models on the hub
 
 
-def test_a_model_is_fetched_once_for_all_who_ask(hub: HubServer, asked: Server, decide: Callable[..., Any]) -> None:
+def test_a_model_is_fetched_once_for_all_requests(hub: HubServer, service: Server, decide: Callable[..., Any]) -> None:
     hub.give(Reply(), name="once/m")
-    given = without_id(decide(of(model="once/m", model_configs={"once/m": CONFIG})))
-    with asked.client() as client:
-        assert [without_id(decided(client, of(model="once/m"))) for _ in range(3)] == [given] * 3
-        requests = [of(model="once/m"), {"facts": {}}, pod("once/m")]
+    given = without_id(decide(request_with(model="once/m", model_configs={"once/m": CONFIG})))
+    with service.client() as client:
+        assert [without_id(decided(client, request_with(model="once/m"))) for _ in range(3)] == [given] * 3
+        requests = [request_with(model="once/m"), {"facts": {}}, pod("once/m")]
         single, _, manifest = decided(client, {"items": requests}, "/v1/decisions/batch")["items"]
         assert (without_id(single), manifest["items"][0]["decision"]["runner"]) == (given, given["runner"])
         lines = client.post(
@@ -118,10 +118,10 @@ def test_a_model_is_fetched_once_for_all_who_ask(hub: HubServer, asked: Server, 
             headers={"content-type": "application/x-ndjson"},
         )
         assert [without_id(json.loads(lines.text.splitlines()[0]))] == [given]
-        assert decided(client, of(model="once/m"), "/v1/dry-run")["facts"] == given["facts"]
+        assert decided(client, request_with(model="once/m"), "/v1/dry-run")["facts"] == given["facts"]
         text = client.post(
             "/v1/decisions",
-            content=json.dumps(of(model="once/m")),
+            content=json.dumps(request_with(model="once/m")),
             headers={"content-type": "application/yaml", "accept": "text/plain"},
         )
         assert text.text.startswith("V2  default  starts  vLLM 0.24.0 (verified)")
@@ -136,11 +136,11 @@ def pod(model: str) -> dict[str, Any]:
     }
 
 
-def test_each_way_to_ask_has_the_model_fetched(hub: HubServer, asked: Server) -> None:
+def test_every_endpoint_fetches_the_model(hub: HubServer, service: Server) -> None:
     hub.replies["*"] = Reply()
-    with asked.client() as client:
+    with service.client() as client:
         for name, document in (
-            ("way/a", of(model="way/a")),
+            ("way/a", request_with(model="way/a")),
             ("way/b", {"manifest": pod("way/b")}),
             ("way/c", pod("way/c")),
         ):
@@ -150,7 +150,7 @@ def test_each_way_to_ask_has_the_model_fetched(hub: HubServer, asked: Server) ->
             assert decision["facts"]["model_config.architectures"] == given
 
 
-def test_a_draft_and_the_verifier_of_a_speculators_repository_are_fetched_too(hub: HubServer, asked: Server) -> None:
+def test_a_draft_and_the_verifier_of_a_speculators_repository_are_fetched_too(hub: HubServer, service: Server) -> None:
     methods = [{"speculative_tokens": 3, "proposal_type": "greedy"}]
     spec = {
         "algorithm": "eagle3",
@@ -170,9 +170,10 @@ def test_a_draft_and_the_verifier_of_a_speculators_repository_are_fetched_too(hu
         Reply(json.dumps({"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"}).encode()), name="a/draft"
     )
     draft = '{"model": "a/draft", "method": "eagle3", "num_speculative_tokens": 3}'
-    with asked.client() as client:
+    with service.client() as client:
         facts = [
-            decided(client, each)["facts"] for each in (of("-sc", draft, model="target/m"), of(model="a/speculators"))
+            decided(client, each)["facts"]
+            for each in (request_with("-sc", draft, model="target/m"), request_with(model="a/speculators"))
         ]
     assert [each["speculative_config.method"]["value"] for each in facts] == ["eagle3"] * 2
     assert {
@@ -186,27 +187,33 @@ def test_a_draft_and_the_verifier_of_a_speculators_repository_are_fetched_too(hu
     }
 
 
-def test_the_files_beside_a_configuration_count(hub: HubServer, asked: Server) -> None:
+def test_the_files_beside_a_configuration_count(hub: HubServer, service: Server) -> None:
     hub.give(Reply(), name="files/m")
     hub.give(Reply(POOLING), "modules.json", name="files/m")
-    with asked.client() as client:
-        assert decided(client, of(model="files/m"))["facts"]["model_config.runner_type"]["value"] == "pooling"
-        compared = decided(client, {"request": of(model="files/m"), "remove": ["kv-connector-fallback"]}, "/v1/dry-run")
+    with service.client() as client:
+        assert decided(client, request_with(model="files/m"))["facts"]["model_config.runner_type"]["value"] == "pooling"
+        compared = decided(
+            client, {"request": request_with(model="files/m"), "remove": ["kv-connector-fallback"]}, "/v1/dry-run"
+        )
     assert compared["candidate"]["facts"] == compared["current"]["facts"]
 
 
-def test_candidate_rules_are_tried_with_what_the_hub_gave(hub: HubServer, asked: Server) -> None:
+def test_candidate_rules_are_tried_with_models_from_the_hub(hub: HubServer, service: Server) -> None:
     hub.give(Reply())
     given = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
-    with asked.client() as client:
-        documents: list[dict[str, Any]] = [{"facts": {}}, of(), of(model_configs={NAME: given}, files={})]
+    with service.client() as client:
+        documents: list[dict[str, Any]] = [
+            {"facts": {}},
+            request_with(),
+            request_with(model_configs={NAME: given}, files={}),
+        ]
         for document in documents:
             compared = decided(client, {"request": document, "remove": ["kv-connector-fallback"]}, "/v1/dry-run")
             assert compared["changes"] == []
             assert compared["candidate"].get("facts") == compared["current"].get("facts")
 
 
-def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, tmp_path: Path) -> None:
+def test_an_answer_is_valid_as_long_as_the_fetched_model(hub: HubServer, tmp_path: Path) -> None:
     now = [0.0]
     models = HubModels(Hub(60, endpoint=hub.url, offline=False, cache=str(tmp_path), clock=lambda: now[0]))
     settings = Settings(log=SecretStr("off"))
@@ -239,7 +246,7 @@ def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, tmp_path:
         return (await served.pool.result(job, answers.texts, today())).body
 
     def architecture() -> str:
-        found = asyncio.run(answer(json.dumps(of()).encode()))
+        found = asyncio.run(answer(json.dumps(request_with()).encode()))
         return str(json.loads(found)["facts"]["model_config.architectures"]["value"][0])
 
     hub.give(Reply())
@@ -250,48 +257,48 @@ def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, tmp_path:
     assert found == ["Qwen3ForCausalLM"] * 4 + ["Qwen2ForCausalLM"]
 
 
-# what it does not have
+# missing models
 
 
-def test_a_model_that_the_hub_does_not_have_is_told(hub: HubServer, asked: Server) -> None:
+def test_a_model_missing_from_the_hub_is_reported(hub: HubServer, service: Server) -> None:
     hub.give(Reply())
     hub.give(Reply(b"", 404, {"X-Error-Code": "RepoNotFound"}), name="none/b")
     hub.give(Reply(b"[]"), name="none/c")
     lacks = f"HUB has no `{{}}`; check the name, set `HF_TOKEN` if it is private, {GIVE}"
-    with asked.client() as client:
-        response = client.post("/v1/decisions", json=of(model="none/b"))
+    with service.client() as client:
+        response = client.post("/v1/decisions", json=request_with(model="none/b"))
         assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")
-        assert told(response.json(), hub) == (
+        assert problem_of(response.json(), hub) == (
             "model-config-needed",
             [("/deployment/model_configs/none~1b", lacks.format("none/b"))],
         )
         draft = '{"model": "none/b", "method": "eagle3", "num_speculative_tokens": 3}'
-        two = client.post("/v1/decisions", json=of("-sc", draft, model="none/c")).json()
+        two = client.post("/v1/decisions", json=request_with("-sc", draft, model="none/c")).json()
         unreadable = "`config.json` of `none/c` must be an object, got `[]`; give its `config.json`"
-        assert told(two, hub)[1] == [
+        assert problem_of(two, hub)[1] == [
             ("/deployment/model_configs/none~1c", unreadable),
             ("/deployment/model_configs/none~1b", lacks.format("none/b")),
         ]
-        several = {"items": [of(), of(model="none/b")]}
+        several = {"items": [request_with(), request_with(model="none/b")]}
         good, bad = decided(client, several, "/v1/decisions/batch")["items"]
-        assert ("runner" in good, told(bad, hub)[1][0][0]) == (True, "/items/1/deployment/model_configs/none~1b")
+        assert ("runner" in good, problem_of(bad, hub)[1][0][0]) == (True, "/items/1/deployment/model_configs/none~1b")
         lines = client.post(
             "/v1/decisions/batch",
             content="\n".join(map(json.dumps, several["items"])),
             headers={"content-type": "application/x-ndjson"},
         ).text.splitlines()
-        assert told(json.loads(lines[1]), hub)[0] == "model-config-needed"
+        assert problem_of(json.loads(lines[1]), hub)[0] == "model-config-needed"
 
 
-def test_what_is_no_name_on_the_hub_is_not_asked_for_and_no_folder_is_read(
-    hub: HubServer, asked: Server, tmp_path: Path
+def test_an_invalid_model_name_is_not_requested_and_no_folder_is_read(
+    hub: HubServer, service: Server, tmp_path: Path
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     no_name = "expected one such as `Qwen/Qwen3-8B`; or give its `config.json`"
-    with asked.client() as client:
+    with service.client() as client:
         for name in (str(tmp_path), "../x", "a/b/c", "a b"):
-            response = client.post("/v1/decisions", json=of(model=name))
-            kind, ((_, message),) = told(response.json(), hub)
+            response = client.post("/v1/decisions", json=request_with(model=name))
+            kind, ((_, message),) = problem_of(response.json(), hub)
             assert (response.status_code, kind, message.rpartition(": ")[2]) == (
                 422,
                 "model-config-needed",
@@ -307,37 +314,37 @@ REFUSALS = [
 ]
 
 
-def test_the_token_stands_in_no_answer_and_no_log(hub: HubServer, asked: Server) -> None:
-    with asked.client() as client:
+def test_the_token_is_in_no_answer_and_no_log(hub: HubServer, service: Server) -> None:
+    with service.client() as client:
         for status, code, message in REFUSALS:
             hub.give(
                 Reply(b"", status, {"X-Error-Code": code, "X-Error-Message": f"who has {TOKEN}?"}), name=f"a/b{status}"
             )
-            response = client.post("/v1/decisions", json=of(model=f"a/b{status}"))
-            assert told(response.json(), hub)[1] == [(f"/deployment/model_configs/a~1b{status}", message)]
+            response = client.post("/v1/decisions", json=request_with(model=f"a/b{status}"))
+            assert problem_of(response.json(), hub)[1] == [(f"/deployment/model_configs/a~1b{status}", message)]
             assert TOKEN not in response.text + str(response.headers)
     assert hub.tokens == [f"Bearer {TOKEN}"] * 3
-    assert TOKEN not in asked.log.read_text()
+    assert TOKEN not in service.log.read_text()
 
 
-# while it is slow
+# a slow hub
 
 
-def test_a_slow_hub_holds_up_nobody_else(hub: HubServer, asked: Server) -> None:
+def test_a_slow_hub_does_not_delay_other_requests(hub: HubServer, service: Server) -> None:
     hub.give(Reply(hold=hub.release), name="slow/m")
     hub.give(Reply(), name="quick/m")
-    with ThreadPoolExecutor(2) as pool, asked.client() as client:
+    with ThreadPoolExecutor(2) as pool, service.client() as client:
         waiting = [
             pool.submit(decided, client, document, path)
             for document, path in (
-                (of(model="slow/m"), "/v1/decisions"),
-                ({"items": [of(model="slow/m")]}, "/v1/decisions/batch"),
+                (request_with(model="slow/m"), "/v1/decisions"),
+                ({"items": [request_with(model="slow/m")]}, "/v1/decisions/batch"),
             )
         ]
         while not hub.asked:
             threading.Event().wait(0.01)
-        others: list[Any] = [{"facts": {}}, of(model="quick/m"), of(model_configs={NAME: CONFIG})]
-        with asked.client() as other:
+        others: list[Any] = [{"facts": {}}, request_with(model="quick/m"), request_with(model_configs={NAME: CONFIG})]
+        with service.client() as other:
             assert [decided(other, document)["starts"] for document in others] == [True] * 3
             assert other.get("/readyz").status_code == 200
         assert [future.done() for future in waiting] == [False, False]
@@ -346,22 +353,24 @@ def test_a_slow_hub_holds_up_nobody_else(hub: HubServer, asked: Server) -> None:
     assert (single["runner"], batch["items"][0]["runner"]) == ("v2", "v2")
 
 
-def test_a_hub_that_does_not_answer_is_not_waited_for(hub: HubServer, serve: Serve, variables: dict[str, str]) -> None:
+def test_a_hub_that_does_not_answer_in_time_counts_as_unavailable(
+    hub: HubServer, serve: Serve, variables: dict[str, str]
+) -> None:
     hub.give(Reply(hold=hub.release))
     with serve(**{**ON, "RUNNER_POLICY_HUB_TIMEOUT": "0.2"}, **variables) as started, started.client() as client:
-        response = client.post("/v1/decisions", json=of())
+        response = client.post("/v1/decisions", json=request_with())
     assert (response.status_code, response.json()["type"]) == (422, "urn:runner-policy:problem:model-config-needed")
 
 
-def test_a_hub_that_hangs_is_waited_for_within_bounds_and_by_no_caller_alone(
+def test_waiting_for_a_hanging_hub_is_limited_in_time_and_per_caller(
     hub: HubServer, serve: Serve, variables: dict[str, str]
 ) -> None:
     hub.give(Reply(), name="a/b")
     for number in range(40):
         hub.give(Reply(hold=hub.release), name=f"slow/m{number}")
 
-    def asked(client: httpx.Client, caller: str, name: str) -> httpx.Response:
-        return client.post("/v1/decisions", json=of(model=name), headers={"x-forwarded-for": caller})
+    def service(client: httpx.Client, caller: str, name: str) -> httpx.Response:
+        return client.post("/v1/decisions", json=request_with(model=name), headers={"x-forwarded-for": caller})
 
     settings = {**ON, "RUNNER_POLICY_HUB_TIMEOUT": "3", "RUNNER_POLICY_TRUSTED_PROXIES": "127.0.0.1", **variables}
     with (
@@ -370,11 +379,13 @@ def test_a_hub_that_hangs_is_waited_for_within_bounds_and_by_no_caller_alone(
         started.client() as client,
         started.client() as other,
     ):
-        assert asked(other, "8.8.8.8", "a/c").status_code == 422  # the worker process and the hub's library are there
-        slow = [pool.submit(asked, client, "7.7.7.7", f"slow/m{number}") for number in range(40)]
+        assert (
+            service(other, "8.8.8.8", "a/c").status_code == 422
+        )  # the worker process and the hub's library are loaded
+        slow = [pool.submit(service, client, "7.7.7.7", f"slow/m{number}") for number in range(40)]
         while sum("/slow/" in path for _, path in hub.asked) < 3:
             threading.Event().wait(0.01)
-        assert asked(other, "8.8.8.8", "a/b").status_code == 200
+        assert service(other, "8.8.8.8", "a/b").status_code == 200
         assert not any(future.done() and future.result().status_code == 200 for future in slow)
         answers = [future.result() for future in slow]
     assert {answer.status_code for answer in answers} == {422, 503}
@@ -386,17 +397,17 @@ def test_a_hub_that_hangs_is_waited_for_within_bounds_and_by_no_caller_alone(
     )
 
 
-# off, and set wrongly
+# switched off, or misconfigured
 
 
 @pytest.mark.parametrize("switch", [{}, pytest.param({"RUNNER_POLICY_HUB": "false"}, marks=pytest.mark.slow)])
-def test_by_itself_no_hub_is_asked(
+def test_by_default_nothing_is_requested_from_the_hub(
     hub: HubServer, serve: Serve, variables: dict[str, str], switch: dict[str, str]
 ) -> None:
     hub.give(Reply())
     with serve(**switch, **variables) as started, started.client() as client:
-        answers = [client.post(path, json=of()) for path in ("/v1/decisions", "/v1/dry-run")]
-        batch = decided(client, {"items": [of()]}, "/v1/decisions/batch")["items"]
+        answers = [client.post(path, json=request_with()) for path in ("/v1/decisions", "/v1/dry-run")]
+        batch = decided(client, {"items": [request_with()]}, "/v1/decisions/batch")["items"]
     assert [answer.json()["type"] for answer in answers] + [batch[0]["type"]] == [
         "urn:runner-policy:problem:model-config-needed"
     ] * 3
@@ -407,14 +418,14 @@ def test_by_itself_no_hub_is_asked(
 def test_offline_only_the_cache_is_read(hub: HubServer, serve: Serve, variables: dict[str, str]) -> None:
     hub.give(Reply())
     with serve(**ON, **variables) as started, started.client() as client:
-        before = without_id(decided(client, of()))
+        before = without_id(decided(client, request_with()))
     seen = len(hub.asked)
     with serve(**ON, **variables, HF_HUB_OFFLINE="1") as started, started.client() as client:
-        assert without_id(decided(client, of())) == before
-        assert "(`HF_HUB_OFFLINE`)" in client.post("/v1/decisions", json=of(model="a/b")).json()["detail"]
+        assert without_id(decided(client, request_with())) == before
+        assert "(`HF_HUB_OFFLINE`)" in client.post("/v1/decisions", json=request_with(model="a/b")).json()["detail"]
     assert (len(hub.asked), TEXT) == (seen, json.dumps(CONFIG).encode())
 
 
-def test_a_hub_s_address_that_is_none_keeps_the_service_from_starting(run: Callable[..., Done]) -> None:
+def test_an_invalid_hub_address_prevents_startup(run: Callable[..., Done]) -> None:
     done = run("serve", RUNNER_POLICY_HUB="true", HF_ENDPOINT=f"ftp://user:{TOKEN}@hub", RUNNER_POLICY_PORT="0")
     assert (done.code, done.out, "set `HF_ENDPOINT`" in done.err, TOKEN in done.err) == (2, "", True, False)

@@ -54,7 +54,7 @@ def landing(client: httpx.Client, accept: str | None, method: str = "GET", **hea
 
 @pytest.mark.parametrize(("accept", "content_type"), ACCEPT.items(), ids=str)
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_the_page_is_what_the_client_prefers_and_text_by_default(
+def test_the_page_has_the_form_that_the_client_prefers_and_is_text_by_default(
     client: httpx.Client, method: str, accept: str | None, content_type: str
 ) -> None:
     response = landing(client, accept, method)
@@ -83,7 +83,7 @@ def test_a_head_request_has_the_headers_of_the_page(client: httpx.Client, accept
     assert int(head.headers["content-length"]) == len(got.content)
 
 
-def test_the_page_as_json_says_what_is_loaded(client: httpx.Client, catalogue: Catalogue) -> None:
+def test_the_page_as_json_describes_the_loaded_rules(client: httpx.Client, catalogue: Catalogue) -> None:
     found = landing(client, "application/json").json()
     known = catalogue.releases.known
     example = found.pop("example")
@@ -110,7 +110,7 @@ def test_every_link_of_the_page_is_answered(client: httpx.Client) -> None:
     assert {link: client.get(link).status_code for link in links} == dict.fromkeys(links, 200)
 
 
-def test_the_question_of_the_text_has_the_answer_that_is_shown(
+def test_the_command_in_the_text_gives_the_answer_shown(
     client: httpx.Client, server: Server, run: Callable[..., Done], catalogue: Catalogue
 ) -> None:
     text = landing(client, "text/plain").text
@@ -124,7 +124,7 @@ def test_the_question_of_the_text_has_the_answer_that_is_shown(
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_the_html_page_has_the_same_contents_and_needs_nothing_else(client: httpx.Client) -> None:
+def test_the_html_page_has_the_same_contents_and_loads_nothing_else(client: httpx.Client) -> None:
     response = landing(client, BROWSER)
     page = response.text
     policy = dict(part.strip().split(" ", 1) for part in response.headers["content-security-policy"].split(";"))
@@ -156,7 +156,7 @@ def test_the_page_is_the_same_for_every_caller(client: httpx.Client, server: Ser
         assert b"geheim" not in pages.pop()
 
 
-def test_the_page_names_the_revision_that_is_loaded_later(
+def test_the_page_names_a_revision_that_is_loaded_later(
     serve: Callable[..., AbstractContextManager[Server]], folder: Path
 ) -> None:
     with serve("--rules", str(folder), RUNNER_POLICY_RELOAD="true") as server, server.client() as client:

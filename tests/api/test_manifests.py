@@ -50,7 +50,7 @@ def request_for(manifest: object, **members: Any) -> dict[str, Any]:
     return {"manifest": manifest, "model_configs": CONFIGS, **members}
 
 
-def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
+def problem_of(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
     """Status, kind and faults of a problem."""
     assert response.headers["content-type"] == "application/problem+json"
     return response.status_code, *shown(response.json())
@@ -79,7 +79,7 @@ def items(client: httpx.Client, document: object, path: str = "/v1/decisions", *
 # the answer
 
 
-def test_a_container_is_decided_as_the_deployment_that_it_is(client: httpx.Client, decide: Callable[..., Any]) -> None:
+def test_a_container_is_decided_like_the_same_deployment(client: httpx.Client, decide: Callable[..., Any]) -> None:
     (item,) = items(client, request_for(ONE))
     alone = decide(
         {"vllm_version": "0.24.0", "deployment": {"args": ["--model", NAME, *NIXL], "model_configs": CONFIGS}}
@@ -92,7 +92,7 @@ def test_a_container_is_decided_as_the_deployment_that_it_is(client: httpx.Clien
     assert facts["kv_transfer_config.kv_connector"]["from"] == "args[2]"
 
 
-def test_what_stands_beside_a_manifest_holds_for_each_container(client: httpx.Client) -> None:
+def test_fields_beside_a_manifest_apply_to_each_container(client: httpx.Client) -> None:
     members = {"environment": {"platform": "rocm"}, "layers": ["upstream"], "request_id": "seven", "explain": True}
     (item,) = items(client, request_for(ONE, **members))
     decision = item["decision"]
@@ -109,7 +109,7 @@ def test_what_stands_beside_a_manifest_holds_for_each_container(client: httpx.Cl
     ]
 
 
-def test_one_container_s_fault_spoils_only_that_container(client: httpx.Client) -> None:
+def test_a_faulty_container_does_not_affect_the_others(client: httpx.Client) -> None:
     found = items(client, request_for(SEVERAL))
     below = "items[2].spec.template.spec.containers"
     assert [item["path"] for item in found] == [f"items[1].{PATH}", *(f"{below}[{n}]" for n in range(4))]
@@ -141,7 +141,7 @@ def test_one_container_s_fault_spoils_only_that_container(client: httpx.Client) 
         ("vllm/vllm-openai:latest", None, "0.23.0", [UNVERSIONED]),
     ],
 )
-def test_the_image_says_the_release_else_the_request_else_the_default_decides(
+def test_the_release_is_that_of_the_image_else_of_the_request_else_the_default(
     client: httpx.Client, image: str, stated: str | None, version: str, warnings: list[str]
 ) -> None:
     (item,) = items(client, request_for(deployment(container(image=image)), vllm_version=stated))
@@ -182,7 +182,7 @@ def test_an_item_names_its_object(client: httpx.Client, metadata: Any, expected:
 
 
 def without_models(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Items without what is said of models whose configuration is needed."""
+    """Items without messages about missing model configurations."""
     kinds = [item.get("problem", {}).get("type", "").rpartition(":")[2] for item in found]
     return [
         {"path": item["path"], "kind": kind} if kind == "model-config-needed" else item
@@ -193,7 +193,7 @@ def without_models(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "document", [ONE, [ONE], SEVERAL, [NGINX, ONE], {"servingEngineSpec": {"modelSpec": []}}, NGINX]
 )
-def test_a_bare_manifest_is_answered_as_one_in_a_request(client: httpx.Client, document: object) -> None:
+def test_a_bare_manifest_is_answered_like_one_in_a_request(client: httpx.Client, document: object) -> None:
     alone, inside = (
         json.dumps(without_models(without_ids(items(client, each)))) for each in (document, {"manifest": document})
     )
@@ -204,7 +204,7 @@ def test_a_bare_manifest_is_answered_as_one_in_a_request(client: httpx.Client, d
     ("document", "place"),
     [(deployment(container(model="a/b")), ""), ([NGINX, deployment(container(model="a/b"))], "/1")],
 )
-def test_a_model_that_a_bare_manifest_needs_is_asked_for_at_its_container(
+def test_a_missing_model_of_a_bare_manifest_is_reported_at_its_container(
     client: httpx.Client, document: object, place: str
 ) -> None:
     (item,) = items(client, document)
@@ -216,20 +216,20 @@ def test_a_model_that_a_bare_manifest_needs_is_asked_for_at_its_container(
 
 
 def test_a_bare_manifest_s_faults_point_into_the_body(client: httpx.Client) -> None:
-    status, kind, ((pointer, message),) = told(
+    status, kind, ((pointer, message),) = problem_of(
         client.post("/v1/decisions", json={"apiVersion": "apps/v1", "kind": "Deploymet"})
     )
     assert (status, kind, pointer) == (422, "invalid-request", "/kind")
     assert message.endswith("did you mean `Deployment`?")
 
 
-def test_documents_of_yaml_are_a_manifest_each(client: httpx.Client) -> None:
+def test_each_yaml_document_is_a_manifest(client: httpx.Client) -> None:
     text = "\n---\n".join(["# nothing", yaml.safe_dump(NGINX), yaml.safe_dump(ONE), ""])
     response = client.post("/v1/decisions", content=text, headers=YAML)
     assert (response.status_code, [item["path"] for item in response.json()["items"]]) == (200, [f"[1].{PATH}"])
 
 
-def test_aliases_of_yaml_are_what_they_stand_for(client: httpx.Client) -> None:
+def test_yaml_aliases_are_resolved(client: httpx.Client) -> None:
     text = f"""
         model_configs:
           {NAME}: {{architectures: [Qwen3ForCausalLM], model_type: qwen3}}
@@ -248,7 +248,7 @@ def test_aliases_of_yaml_are_what_they_stand_for(client: httpx.Client) -> None:
     assert found == [("services.one", "0.24.0"), ("services.two", "0.25.0"), ("services.three", "0.24.0")]
 
 
-# what cannot be read
+# variables and invalid manifests
 
 
 @pytest.mark.parametrize(
@@ -285,8 +285,8 @@ def test_a_variable_of_compose_has_the_value_that_compose_sets(
     assert (item["decision"]["runner"], item["decision"]["starts"]) == (runner, starts)
 
 
-def test_an_unknown_kind_is_told_with_those_that_are_known(client: httpx.Client) -> None:
-    status, kind, ((pointer, message),) = told(
+def test_an_unknown_kind_is_reported_with_the_known_ones(client: httpx.Client) -> None:
+    status, kind, ((pointer, message),) = problem_of(
         client.post("/v1/decisions", json=request_for({"apiVersion": "apps/v1", "kind": "Deploymet"}))
     )
     assert (status, kind, pointer) == (422, "invalid-request", "/manifest/kind")
@@ -303,17 +303,17 @@ def test_an_unknown_kind_is_told_with_those_that_are_known(client: httpx.Client)
 
 
 @pytest.mark.parametrize("manifest", [None, 1, "kind: Pod", True, [1], {"spec": {}}, {"apiVersion": "v1", "kind": 1}])
-def test_what_is_no_manifest_is_told(client: httpx.Client, manifest: object) -> None:
-    status, kind, faults = told(client.post("/v1/decisions", json=request_for(manifest)))
+def test_an_invalid_manifest_is_reported(client: httpx.Client, manifest: object) -> None:
+    status, kind, faults = problem_of(client.post("/v1/decisions", json=request_for(manifest)))
     assert (status, kind) == (422, "invalid-request")
     assert all(pointer.startswith("/manifest") for pointer, _ in faults)
 
 
 @pytest.mark.parametrize("path", ["/v1/decisions", "/v1/dry-run"])
-def test_hostile_yaml_is_no_manifest(client: httpx.Client, tmp_path: Path, path: str) -> None:
+def test_hostile_yaml_is_refused_as_a_manifest(client: httpx.Client, tmp_path: Path, path: str) -> None:
     mark = tmp_path / "mark"
     text = f"apiVersion: v1\nkind: !!python/object/apply:os.system ['touch {mark}']\n"
-    assert told(client.post(path, content=text, headers=YAML))[:2] == (400, "malformed")
+    assert problem_of(client.post(path, content=text, headers=YAML))[:2] == (400, "malformed")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -368,7 +368,7 @@ def test_a_table_has_a_row_for_each_engine_and_all_problems_below(client: httpx.
             assert " ".join(f"{item['path']}: {fault['pointer']}: {fault['message']}".split()) in below
 
 
-def test_a_path_that_looks_like_markup_is_shown_as_it_is(client: httpx.Client) -> None:
+def test_a_path_that_looks_like_markup_is_shown_unchanged(client: httpx.Client) -> None:
     services = {
         name: {"image": "vllm/vllm-openai:v0.24.0", "command": ["--model", NAME]}
         for name in ("[/bold]", "a\x1b[31m\nb")
@@ -378,7 +378,7 @@ def test_a_path_that_looks_like_markup_is_shown_as_it_is(client: httpx.Client) -
     assert [line[4] for line in rows(response.text)[1:]] == ["services.[/bold]", r"services.a\x1b[31m\nb"]
 
 
-def test_what_a_terminal_would_obey_is_spelled_out(client: httpx.Client) -> None:
+def test_control_characters_are_escaped_in_a_table(client: httpx.Client) -> None:
     connector = json.dumps({"kv_connector": "\x1b[31mRed\x07", "kv_role": "kv_both"})
     request = {"deployment": {"args": ["serve", NAME, "--kv-transfer-config", connector], "model_configs": CONFIGS}}
     for path in ("/v1/decisions", "/v1/dry-run"):
@@ -404,7 +404,7 @@ def test_a_dry_run_explains_each_container(client: httpx.Client) -> None:
     )
 
 
-def test_a_dry_run_of_a_manifest_is_the_same_table_with_each_explanation(client: httpx.Client) -> None:
+def test_a_dry_run_of_a_manifest_adds_each_explanation_to_the_table(client: httpx.Client) -> None:
     def plain_and_dry(manifest: dict[str, Any]) -> list[str]:
         paths = ("/v1/decisions", "/v1/dry-run")
         return [client.post(path, json=request_for(manifest), headers=TEXT).text for path in paths]
@@ -427,7 +427,7 @@ def test_candidate_rules_are_not_tried_on_a_manifest(client: httpx.Client, docum
         )
     ]
     response = client.post("/v1/dry-run", json={"request": document, "remove": ["kv-connector-fallback"]})
-    assert told(response) == (422, "invalid-request", faults)
+    assert problem_of(response) == (422, "invalid-request", faults)
 
 
 def test_a_form_s_deployment_may_be_a_manifest(client: httpx.Client) -> None:
@@ -435,10 +435,10 @@ def test_a_form_s_deployment_may_be_a_manifest(client: httpx.Client) -> None:
     assert [item["path"] for item in response.json()["items"]] == [PATH]
 
 
-# many
+# batches and streams
 
 
-def test_a_batch_has_manifests_beside_others(client: httpx.Client) -> None:
+def test_a_batch_may_mix_manifests_with_other_requests(client: httpx.Client) -> None:
     requests = [
         request_for(SEVERAL),
         ONE,
@@ -460,7 +460,7 @@ def test_a_batch_has_manifests_beside_others(client: httpx.Client) -> None:
     assert nothing == {"items": []}
 
 
-def test_a_stream_has_manifests_beside_others(client: httpx.Client) -> None:
+def test_a_stream_may_mix_manifests_with_other_requests(client: httpx.Client) -> None:
     requests = [
         request_for(SEVERAL),
         {"facts": {}},
@@ -476,7 +476,7 @@ def test_a_stream_has_manifests_beside_others(client: httpx.Client) -> None:
     assert nothing == {"items": []}
 
 
-# what cannot be read
+# commands that cannot be read
 
 
 FILLED: list[dict[str, Any]] = [
@@ -507,7 +507,7 @@ def engine(image: str, variables: dict[str, str | None], **members: Any) -> dict
 
 
 @pytest.mark.parametrize("members", FILLED)
-def test_a_command_that_variables_hold_is_decided(client: httpx.Client, members: dict[str, Any]) -> None:
+def test_a_command_in_variables_is_decided(client: httpx.Client, members: dict[str, Any]) -> None:
     document = engine("vllm/vllm-openai:v0.24.0", VARIABLES, **members)
     (item,) = items(client, request_for(deployment(document)))
     assert (item["path"], item["decision"]["runner"]) == (PATH, "v2")
@@ -553,7 +553,7 @@ def test_a_program_among_the_arguments_of_vllm_s_image_is_an_argument(
 
 @pytest.mark.parametrize("variables", [{}, dict.fromkeys(VARIABLES)])
 @pytest.mark.parametrize(("members", "place"), HIDDEN[:-1] + NAMING)
-def test_a_command_that_cannot_be_read_is_a_problem_where_the_image_is_vllms(
+def test_a_command_that_cannot_be_read_is_a_problem_if_the_image_is_vllm_s(
     client: httpx.Client, members: dict[str, Any], place: str, variables: dict[str, str | None]
 ) -> None:
     (item,) = items(client, request_for(deployment(engine("vllm/vllm-openai:v0.24.0", variables, **members))))
@@ -595,11 +595,11 @@ def test_with_another_image_only_a_command_that_names_vllm_is_a_problem(client: 
         ["sh", "-c", "pip install vllm; curl http://vllm:8000/health"],
     ],
 )
-def test_another_program_in_vllms_image_is_passed_over(client: httpx.Client, command: list[str]) -> None:
+def test_another_program_in_vllms_image_is_ignored(client: httpx.Client, command: list[str]) -> None:
     assert items(client, request_for(deployment(engine("vllm/vllm-openai:v0.24.0", {}, command=command)))) == []
 
 
-def test_the_command_line_and_a_dry_run_say_it_too(
+def test_the_command_line_and_a_dry_run_report_it_too(
     client: httpx.Client, run: Callable[..., Done], tmp_path: Path
 ) -> None:
     document = request_for(deployment(engine("vllm/vllm-openai:v0.24.0", {}, command=["bash", "start.sh"])))

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from .conftest import Server
 
-SEEDS, EACH = (1, 2), 2500
+SEEDS, PER_SEED = (1, 2), 2500
 LOG = Sent("GET", "/v1/log")
-USUAL = posted("/v1/decisions", {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}})
+VALID = posted("/v1/decisions", {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}})
 
 
 def opened(server: Server) -> Connection:
@@ -36,12 +36,12 @@ def opened(server: Server) -> Connection:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_any_bent_request_gets_a_well_formed_answer_and_so_does_the_next_one(server: Server, seed: int) -> None:
+def test_any_mutated_request_and_the_next_one_get_a_well_formed_answer(server: Server, seed: int) -> None:
     report, connection = Report(), opened(server)
-    for number, sent in enumerate(islice(RequestMutator(seed).requests(), EACH)):
+    for number, sent in enumerate(islice(RequestMutator(seed).requests(), PER_SEED)):
         report.note(sent, connection.asked(sent))
         if number % 10 == 9:
-            assert connection.asked(USUAL).status == 200
+            assert connection.asked(VALID).status == 200
     connection.close()
     assert report.wrong == []
     assert {200, 400, 404, 405, 412, 415, 422} <= report.statuses.keys()
@@ -49,7 +49,7 @@ def test_any_bent_request_gets_a_well_formed_answer_and_so_does_the_next_one(ser
 
 
 @pytest.mark.slow
-def test_a_bent_request_that_is_allowed_to_ask_gets_a_well_formed_answer_from_a_server_that_logs_all(
+def test_a_mutated_request_with_a_token_gets_a_well_formed_answer_from_a_server_that_logs_everything(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:
     report = Report()
@@ -65,12 +65,12 @@ def test_a_bent_request_that_is_allowed_to_ask_gets_a_well_formed_answer_from_a_
     assert report.wrong == []
 
 
-def test_the_same_seed_bends_the_same_way() -> None:
+def test_the_same_seed_gives_the_same_mutations() -> None:
     first, second, third = (list(islice(RequestMutator(seed).requests(), 200)) for seed in (7, 7, 8))
     assert (first == second, first == third) == (True, False)
 
 
-def test_what_is_bent_is_answered_before(server: Server) -> None:
+def test_the_requests_are_answered_without_mutations(server: Server) -> None:
     connection = Connection(server.port)
     posts = [sent for sent in originals() if sent.method == "POST"]
     statuses = [connection.asked(sent).status for sent in posts[::5]]
@@ -94,11 +94,11 @@ def test_what_is_bent_is_answered_before(server: Server) -> None:
         ("a", {"a": 1}, False),
     ],
 )
-def test_a_pointer_leads_somewhere_or_nowhere(pointer: str, document: Any, *, expected: bool) -> None:
+def test_a_pointer_is_checked_against_its_document(pointer: str, document: Any, *, expected: bool) -> None:
     assert resolves(pointer, document) is expected
 
 
-def test_a_request_says_its_length() -> None:
+def test_a_request_has_its_content_length() -> None:
     assert (
         Sent("GET", "/", ((b"a", b"b"),), b"xy").wire()
         == b"GET / HTTP/1.1\r\nhost: localhost\r\na: b\r\ncontent-length: 2\r\n\r\nxy"

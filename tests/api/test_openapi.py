@@ -1,4 +1,4 @@
-"""`/openapi.json`: valid, complete, and true of what the service really answers."""
+"""`/openapi.json`: valid, complete, and in agreement with what the service really answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from service.log.filters import DEFAULT_LIMIT, FILTERS, MAX_LIMIT
 from service.log.query import read_filter
 from service.problems import KINDS
 
-from .documented import Documented, strict
+from .documented import DocumentedAnswers, strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,7 +84,7 @@ def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
     assert document["openapi"].startswith("3.1")
 
 
-def test_every_call_and_method_is_documented(document: dict[str, Any]) -> None:
+def test_every_endpoint_and_method_is_documented(document: dict[str, Any]) -> None:
     assert {(method, path) for method, path, _ in operations(document)} == {
         ("post", "/v1/decisions"),
         ("post", "/v1/decisions/batch"),
@@ -105,7 +105,7 @@ def test_every_call_and_method_is_documented(document: dict[str, Any]) -> None:
     }
 
 
-def test_every_call_says_what_it_does_and_shows_an_answer(document: dict[str, Any]) -> None:
+def test_every_endpoint_has_a_description_and_an_example_answer(document: dict[str, Any]) -> None:
     for method, path, operation in operations(document):
         assert operation["summary"], (method, path)
         assert operation["description"], (method, path)
@@ -113,7 +113,7 @@ def test_every_call_says_what_it_does_and_shows_an_answer(document: dict[str, An
         assert any("example" in body for body in answers.values()), (method, path)
 
 
-def test_every_deciding_call_shows_a_request_of_each_type_that_it_reads(document: dict[str, Any]) -> None:
+def test_every_deciding_endpoint_has_an_example_of_each_content_type_that_it_reads(document: dict[str, Any]) -> None:
     types = {
         path: sorted(operation["requestBody"]["content"])
         for _, path, operation in operations(document)
@@ -200,7 +200,7 @@ cases:
 
 @pytest.fixture(params=["no house rule", "few rules"])
 def other_rules(request: pytest.FixtureRequest, folder: Path) -> Path:
-    """Rules without those that are shipped with an example."""
+    """Rules that lack the shipped ones which the examples name."""
     if request.param == "no house rule":
         shutil.rmtree(folder / "house")
         return folder
@@ -211,7 +211,7 @@ def other_rules(request: pytest.FixtureRequest, folder: Path) -> Path:
     return few
 
 
-def test_the_document_is_there_and_true_with_any_rules(
+def test_the_document_is_served_and_correct_with_any_rules(
     serve: Callable[..., AbstractContextManager[Server]], other_rules: Path
 ) -> None:
     with serve("--rules", str(other_rules)) as server, server.client() as client:
@@ -318,7 +318,7 @@ def test_objects_and_closed_sets_of_values_have_names(document: dict[str, Any]) 
     assert [name for name in document["components"]["schemas"] if not re.fullmatch("([A-Z][a-z0-9]+)+", name)] == []
 
 
-def test_null_is_an_alternative_and_each_list_says_what_it_has(document: dict[str, Any]) -> None:
+def test_null_is_an_alternative_and_each_list_has_an_item_schema(document: dict[str, Any]) -> None:
     for place, schema in schemas_in(document):
         assert isinstance(schema.get("type", ""), str), place
         assert None not in schema.get("enum", ()), place
@@ -436,14 +436,14 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("request_", [request for _, request in REQUESTS], ids=[name for name, _ in REQUESTS])
 @pytest.mark.parametrize("path", ["/v1/decisions", "/v1/dry-run"])
-def test_a_decision_fits_its_schema_with_no_member_beside_it(
+def test_a_decision_fits_its_schema_without_additional_fields(
     client: httpx.Client, document: dict[str, Any], path: str, request_: dict[str, Any]
 ) -> None:
     answer = client.post(path, json=request_).json()
     assert fits(strict(document), content(document, "post", path, 200)["schema"], answer) == []
 
 
-def test_the_schema_of_a_request_takes_what_the_service_takes(document: dict[str, Any]) -> None:
+def test_the_schema_of_a_request_accepts_what_the_service_accepts(document: dict[str, Any]) -> None:
     schema = document["paths"]["/v1/decisions"]["post"]["requestBody"]["content"][JSON]["schema"]
     assert {name: fits(document, schema, request) for name, request in REQUESTS} == {name: [] for name, _ in REQUESTS}
 
@@ -519,7 +519,7 @@ def test_a_batch_fits_its_schema(client: httpx.Client, document: dict[str, Any])
 @pytest.mark.parametrize(
     "path", ["/v1/policy", "/v1/rules", "/v1/rules/{rule_id}", "/v1/releases", "/v1/facts", "/readyz"]
 )
-def test_a_showing_call_s_answer_fits_its_schema_and_its_example_s_members(
+def test_a_read_endpoint_s_answer_fits_its_schema_and_has_the_fields_of_its_example(
     client: httpx.Client, document: dict[str, Any], path: str
 ) -> None:
     answer = client.get(path.format(rule_id="kv-connector-fallback")).json()
@@ -531,7 +531,7 @@ PROBLEM = {"type": "urn:runner-policy:problem:malformed", "title": "", "status":
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "answer", "says"),
+    ("path", "status", "answer", "expected_message"),
     [
         ("/v1/decisions", 400, PROBLEM, None),
         ("/v1/nothing", 200, {}, None),
@@ -541,8 +541,8 @@ PROBLEM = {"type": "urn:runner-policy:problem:malformed", "title": "", "status":
         ("/v1/decisions", 200, {"items": [{}]}, "does not fit its schema"),
     ],
 )
-def test_an_answer_of_a_test_that_is_not_documented_is_found(
-    document: dict[str, Any], path: str, status: int, answer: dict[str, Any], says: str | None
+def test_an_undocumented_answer_is_detected(
+    document: dict[str, Any], path: str, status: int, answer: dict[str, Any], expected_message: str | None
 ) -> None:
     media_type = JSON if status == 200 else "application/problem+json"
     response = httpx.Response(
@@ -551,8 +551,8 @@ def test_an_answer_of_a_test_that_is_not_documented_is_found(
         headers={"content-type": media_type},
         request=httpx.Request("POST", f"http://localhost{path}"),
     )
-    with nullcontext() if says is None else pytest.raises(AssertionError, match=says):
-        Documented(lambda: document).check(response)
+    with nullcontext() if expected_message is None else pytest.raises(AssertionError, match=expected_message):
+        DocumentedAnswers(lambda: document).check(response)
 
 
 PROBLEMS: list[tuple[str, str, int, dict[str, Any]]] = [
@@ -661,7 +661,7 @@ TEXTS += [
 ]
 
 
-def test_the_schema_of_each_parameter_of_the_log_takes_what_the_service_takes(document: dict[str, Any]) -> None:
+def test_the_schema_of_each_parameter_of_the_log_accepts_what_the_service_accepts(document: dict[str, Any]) -> None:
     for parameter in document["paths"]["/v1/log"]["get"]["parameters"]:
         name, schema = parameter["name"], parameter["schema"]
         for text in TEXTS:
@@ -676,7 +676,7 @@ def test_the_schema_of_each_parameter_of_the_log_takes_what_the_service_takes(do
             assert (name, text, fitting) == (name, text, taken)
 
 
-def test_the_document_is_made_without_the_database_s_library(run: Callable[..., Done]) -> None:
+def test_the_document_is_made_without_the_database_library(run: Callable[..., Done]) -> None:
     done = run("-c", "import sys, service.openapi; print('sqlalchemy' in sys.modules)", program="python")
     assert (done.code, done.out) == (0, "False\n"), done.err
 
@@ -695,7 +695,7 @@ def test_logged_decisions_fit_their_schemas(shared: Callable[..., AbstractContex
     assert fits(document, content(document, "get", "/readyz", 200)["schema"], state) == []
 
 
-def test_a_call_says_the_token_that_it_needs_and_every_status_that_it_can_have(document: dict[str, Any]) -> None:
+def test_every_endpoint_documents_its_scope_and_every_status(document: dict[str, Any]) -> None:
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
     scopes = {path: operation["security"] for _, path, operation in operations(document)}
     assert {path: [list(each.values()) for each in needed] for path, needed in scopes.items()} == {

@@ -1,4 +1,4 @@
-"""Clients that generators make of `/openapi.json`: complete, typed, and true of what the service answers."""
+"""Clients generated from `/openapi.json`: complete, typed, and in agreement with what the service answers."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ UNKNOWN_TYPES = {
     ("POST", "/v1/decisions/batch", NDJSON),
     ("POST", "/v1/dry-run", "application/yaml"),
 }
-"""Types of bodies that openapi-python-client has no code for, so that it leaves them out with a warning."""
+"""Types of bodies that openapi-python-client does not support, and leaves out with a warning."""
 
 
 def generated(document: dict[str, Any], folder: Path, program: str, *arguments: str) -> str:
-    """What a generator prints, run on the document, which is in the folder then."""
+    """Run a generator on the document, which is written to the folder; return its output."""
     (folder / "openapi.json").write_text(json.dumps(document))
     variables = environment(PATH=f"{BIN}:/usr/bin:/bin", NO_COLOR="1", COLUMNS="200")
     done = subprocess.run(
@@ -66,7 +66,7 @@ def generated(document: dict[str, Any], folder: Path, program: str, *arguments: 
     return done.stdout
 
 
-CHECKED = f"""\
+MYPY_CONFIG = f"""\
 [mypy]
 strict = true
 warn_redundant_casts = false
@@ -98,7 +98,7 @@ def plan(client: AuthenticatedClient, architectures: list[str]) -> dict[str, str
 
 def type_errors(folder: Path, *paths: str) -> str:
     """What mypy finds in generated code."""
-    (folder / "mypy.ini").write_text(CHECKED)
+    (folder / "mypy.ini").write_text(MYPY_CONFIG)
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file=mypy.ini", "--cache-dir=/dev/null", *paths],
         cwd=folder,
@@ -146,7 +146,7 @@ def models_file(document: dict[str, Any], tmp_path_factory: pytest.TempPathFacto
     return folder / "models.py"
 
 
-def test_openapi_python_client_takes_everything_but_the_types_of_bodies_that_it_does_not_know(
+def test_openapi_python_client_supports_everything_except_some_body_types(
     python_client: tuple[Path, str],
 ) -> None:
     _, said = python_client
@@ -182,7 +182,7 @@ def test_every_class_of_the_python_client_has_the_name_of_a_schema_or_of_its_fie
     assert classes - made == set()
 
 
-def test_what_generators_make_compiles(python_client: tuple[Path, str], models_file: Path) -> None:
+def test_generated_code_compiles(python_client: tuple[Path, str], models_file: Path) -> None:
     package, _ = python_client
     paths = [models_file, *sorted(package.rglob("*.py"))]
     assert len(paths) > 100
@@ -191,7 +191,7 @@ def test_what_generators_make_compiles(python_client: tuple[Path, str], models_f
 
 
 @pytest.mark.slow
-def test_what_generators_make_has_no_type_errors(python_client: tuple[Path, str], models_file: Path) -> None:
+def test_generated_code_has_no_type_errors(python_client: tuple[Path, str], models_file: Path) -> None:
     package, _ = python_client
     (package.parent / "controller.py").write_text(CONTROLLER)
     assert type_errors(package.parent, PACKAGE, "controller.py") == ""
@@ -240,15 +240,15 @@ def test_models_read_answers_and_write_them_unchanged(
     response = client.request(method, path, **request_)
     model = getattr(models, name).model_validate_json(response.content)
     written = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    assert moments(written) == moments(response.json())
+    assert with_timestamps(written) == with_timestamps(response.json())
 
 
-def moments(document: Any) -> Any:
-    """The document with its timestamps as such: there are several ways to write one."""
+def with_timestamps(document: Any) -> Any:
+    """The document with its timestamps parsed, because one can be written in several ways."""
     if isinstance(document, dict):
-        return {name: moments(child) for name, child in document.items()}
+        return {name: with_timestamps(child) for name, child in document.items()}
     if isinstance(document, list):
-        return [moments(child) for child in document]
+        return [with_timestamps(child) for child in document]
     is_timestamp = isinstance(document, str) and re.match(r"\d{4}-\d\d-\d\dT", document)
     return datetime.fromisoformat(document) if is_timestamp else document
 
@@ -275,7 +275,7 @@ class Api:
         return answer.parsed
 
     def model(self, name: str, document: Any) -> Any:
-        """A model with the content of a document, of which nothing is lost."""
+        """A model with the content of a document, checked to be complete."""
         found = getattr(self.models, name).from_dict(document)
         assert found.to_dict() == document
         return found

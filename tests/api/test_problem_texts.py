@@ -1,4 +1,4 @@
-"""Problems as text: under ``accept: text/plain`` each error has the same content as its JSON, a fault a line."""
+"""Problems as text: under ``accept: text/plain`` each error has the same content as its JSON, one fault per line."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ PROBLEM, TEXT = "application/problem+json", "text/plain; charset=utf-8"
 NAME = "Qwen/Qwen3-8B"
 POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"image": "vllm/vllm-openai:v0.24.0"}]}}
 HOSTILE = "\x1b[31m\u202e\n\u009b"
-DECIDING = ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate")
+DECIDING_PATHS = ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate")
 REQUESTS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
-    **{f"no body {path}": ("POST", path, 400, {"content": b""}) for path in DECIDING},
-    **{f"compressed {path}": ("POST", path, 415, {"headers": {"content-encoding": "br"}}) for path in DECIDING},
-    **{f"large {path}": ("POST", path, 413, {"content": b" " * (17 << 20)}) for path in DECIDING},
-    **{f"an empty object {path}": ("POST", path, 422, {"content": b"{}"}) for path in DECIDING},
-    **{f"a method {path}": ("PUT", path, 405, {}) for path in (*DECIDING, "/", "/v1/policy", "/docs", "/metrics")},
-    **{f"a query {path}": ("POST", f"{path}?x=1", 422, {"content": b"{}"}) for path in DECIDING[:3]},
-    **{f"revision {path}": ("POST", path, 412, {"json": {}, "headers": {"if-match": "x"}}) for path in DECIDING},
+    **{f"no body {path}": ("POST", path, 400, {"content": b""}) for path in DECIDING_PATHS},
+    **{f"compressed {path}": ("POST", path, 415, {"headers": {"content-encoding": "br"}}) for path in DECIDING_PATHS},
+    **{f"large {path}": ("POST", path, 413, {"content": b" " * (17 << 20)}) for path in DECIDING_PATHS},
+    **{f"an empty object {path}": ("POST", path, 422, {"content": b"{}"}) for path in DECIDING_PATHS},
+    **{
+        f"a method {path}": ("PUT", path, 405, {}) for path in (*DECIDING_PATHS, "/", "/v1/policy", "/docs", "/metrics")
+    },
+    **{f"a query {path}": ("POST", f"{path}?x=1", 422, {"content": b"{}"}) for path in DECIDING_PATHS[:3]},
+    **{f"revision {path}": ("POST", path, 412, {"json": {}, "headers": {"if-match": "x"}}) for path in DECIDING_PATHS},
     "several faults": ("POST", "/v1/decisions", 422, {"json": {"facts": {"a": 1}, "layers": [], "explain": 2}}),
     "many faults": ("POST", "/v1/decisions", 422, {"json": {"facts": {f"x{n}": n for n in range(500)}}}),
     "control characters": ("POST", "/v1/decisions", 422, {"json": {"facts": {HOSTILE: HOSTILE}, HOSTILE: 1}}),
@@ -86,7 +88,7 @@ def text_of(problem: dict[str, Any]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def asked(client: httpx.Client, name: str, *accept: str) -> httpx.Response:
+def response_of(client: httpx.Client, name: str, *accept: str) -> httpx.Response:
     method, path, status, arguments = REQUESTS[name]
     headers = [*arguments.get("headers", {}).items(), *(("accept", value) for value in accept)]
     response = client.request(method, path, **{**arguments, "headers": headers})
@@ -95,8 +97,8 @@ def asked(client: httpx.Client, name: str, *accept: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_problem_as_text_says_what_its_json_says(client: httpx.Client, name: str) -> None:
-    problem, text = asked(client, name, "*/*"), asked(client, name, "text/plain")
+def test_a_problem_as_text_has_the_content_of_its_json(client: httpx.Client, name: str) -> None:
+    problem, text = response_of(client, name, "*/*"), response_of(client, name, "text/plain")
     assert (problem.headers["content-type"], text.headers["content-type"]) == (PROBLEM, TEXT)
     assert text.text == text_of(problem.json())
     assert all(line.isprintable() for line in text.text.split("\n"))
@@ -114,7 +116,7 @@ def test_a_problem_as_text_says_what_its_json_says(client: httpx.Client, name: s
 def test_the_form_of_a_problem_is_negotiated_by_weight(
     client: httpx.Client, name: str, accept: str, content_type: str
 ) -> None:
-    response = asked(client, name, accept)
+    response = response_of(client, name, accept)
     assert response.headers["content-type"] == content_type
     assert response.headers["vary"] == "accept"
     assert response.text.startswith("{") is (content_type == PROBLEM)
@@ -127,7 +129,7 @@ def test_several_accept_headers_of_a_refused_request_are_one_list(client: httpx.
         ("application/json;q=0.5", "text/plain;q=0.4", PROBLEM),
     ):
         for accept in ((one, other), (other, one)):
-            response = asked(client, name, *accept)
+            response = response_of(client, name, *accept)
             assert (response.headers["content-type"], response.headers["vary"]) == (content_type, "accept"), accept
 
 
@@ -143,10 +145,10 @@ def test_several_accept_headers_of_a_refused_request_are_one_list(client: httpx.
         ("decide", 403, "/v1/log"),
     ],
 )
-def test_who_may_not_call_an_endpoint_is_told_as_text(
+def test_a_caller_without_permission_gets_its_problem_as_text(
     shared: Callable[..., AbstractContextManager[Service]], token: str | None, status: int, path: str
 ) -> None:
-    method = "POST" if path in DECIDING else "GET"
+    method = "POST" if path in DECIDING_PATHS else "GET"
     with shared("tokens", *([token] if token else [])) as service, service.client() as client:
         if token is None:
             client.headers.pop("authorization", None)
@@ -156,7 +158,9 @@ def test_who_may_not_call_an_endpoint_is_told_as_text(
     assert text.headers.get("www-authenticate") == problem.headers.get("www-authenticate")
 
 
-def test_a_caller_over_its_rate_is_told_as_text(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+def test_a_caller_over_its_rate_limit_gets_its_problem_as_text(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
     with serve(RUNNER_POLICY_RATE_LIMIT="0.001") as server, server.client() as client:
         client.get("/v1/policy")
         text = client.post("/v1/decisions", json={"facts": {}}, headers={"accept": "text/plain"})

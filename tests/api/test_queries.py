@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 NONE = "this endpoint has no parameters"
 IN_BODY = "this endpoint has no parameters; send the request in the body"
-SHOWING = {
+READ_PATHS = {
     "/v1/policy": NONE,
     "/v1/releases": NONE,
     "/v1/facts": NONE,
@@ -30,14 +30,14 @@ def refusals(answer: httpx.Response) -> tuple[int, list[str]]:
     return answer.status_code, [fault["message"] for fault in answer.json()["errors"]]
 
 
-@pytest.mark.parametrize("path", SHOWING)
-def test_a_parameter_that_a_call_does_not_know_is_a_422(client: httpx.Client, path: str) -> None:
-    expected = [f"unknown parameter `colour`; {SHOWING[path]}", f"unknown parameter `\\x00`; {SHOWING[path]}"]
+@pytest.mark.parametrize("path", READ_PATHS)
+def test_an_unknown_parameter_is_a_422(client: httpx.Client, path: str) -> None:
+    expected = [f"unknown parameter `colour`; {READ_PATHS[path]}", f"unknown parameter `\\x00`; {READ_PATHS[path]}"]
     assert refusals(client.get(f"{path}?colour=red&%00&colour")) == (422, expected)
 
 
 @pytest.mark.parametrize("path", ["/v1/rules", "/v1/rules/kv-connector-fallback"])
-def test_a_near_miss_is_named_and_a_parameter_stands_once(client: httpx.Client, path: str) -> None:
+def test_a_misspelt_parameter_gets_a_suggestion_and_a_repeated_one_is_refused(client: httpx.Client, path: str) -> None:
     assert refusals(client.get(f"{path}?vllm_verson=0.23.0&vllm_version=0.23.0&vllm_version=0.24.0")) == (
         422,
         [
@@ -48,20 +48,20 @@ def test_a_near_miss_is_named_and_a_parameter_stands_once(client: httpx.Client, 
 
 
 @pytest.mark.parametrize("path", BODIES)
-def test_a_call_that_is_asked_by_its_body_takes_no_parameters(client: httpx.Client, path: str) -> None:
+def test_an_endpoint_with_a_body_has_no_parameters(client: httpx.Client, path: str) -> None:
     assert refusals(client.post(f"{path}?vllm_version=0.24.0&explain=true", json=BODIES[path])) == (
         422,
         [f"unknown parameter `vllm_version`; {IN_BODY}", f"unknown parameter `explain`; {IN_BODY}"],
     )
 
 
-def test_faults_are_bounded(client: httpx.Client) -> None:
+def test_the_number_of_faults_is_limited(client: httpx.Client) -> None:
     query = "&".join(f"p{number}={number}" for number in range(4000))
     status, messages = refusals(client.get(f"/v1/rules?{query}"))
     assert (status, len(messages)) == (422, 100)
 
 
-def test_what_probes_scrapers_and_api_servers_add_means_nothing(client: httpx.Client) -> None:
+def test_parameters_of_probes_scrapers_and_api_servers_are_ignored(client: httpx.Client) -> None:
     assert [
         client.get(f"{path}?timeout=3s").status_code
         for path in ("/livez", "/readyz", "/metrics", "/openapi.json", "/docs")

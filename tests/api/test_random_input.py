@@ -43,7 +43,7 @@ documents = st.recursive(
 
 
 @pytest.fixture(scope="module")
-def asked(server: Server) -> Iterator[httpx.Client]:
+def http(server: Server) -> Iterator[httpx.Client]:
     with server.client() as client:
         yield client
 
@@ -88,7 +88,7 @@ def values(fact: Fact) -> st.SearchStrategy[Any]:
 
 @st.composite
 def requests(draw: st.DrawFn) -> dict[str, Any]:
-    """Requests that fit."""
+    """Valid requests."""
     facts: dict[str, Any] = {}
     for fact in draw(st.lists(st.sampled_from(VOCABULARY), max_size=8, unique_by=lambda fact: fact.name)):
         *path, name = fact.name.split(".")
@@ -114,18 +114,18 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def places(document: Any, path: Path = ()) -> list[Path]:
-    """Every place in a document."""
+def paths_in(document: Any, path: Path = ()) -> list[Path]:
+    """Every path in a document."""
     found = [path]
     if isinstance(document, dict):
-        found += [place for key, value in document.items() for place in places(value, (*path, key))]
+        found += [place for key, value in document.items() for place in paths_in(value, (*path, key))]
     elif isinstance(document, list):
-        found += [place for number, value in enumerate(document) for place in places(value, (*path, number))]
+        found += [place for number, value in enumerate(document) for place in paths_in(value, (*path, number))]
     return found
 
 
 def changed(document: Any, path: Path, value: Any) -> Any:
-    """The document with another value at a place."""
+    """The document with another value at a path."""
     if not path:
         return value
     key, *rest = path
@@ -136,10 +136,10 @@ def changed(document: Any, path: Path, value: Any) -> Any:
 
 @st.composite
 def mutated(draw: st.DrawFn) -> Any:
-    """Requests that fit but for one or two places."""
+    """Valid requests with one or two values changed."""
     document = draw(requests())
     for _ in range(draw(st.integers(1, 2))):
-        document = changed(document, draw(st.sampled_from(places(document))), draw(documents))
+        document = changed(document, draw(st.sampled_from(paths_in(document))), draw(documents))
     return document
 
 
@@ -149,16 +149,16 @@ def mutated(draw: st.DrawFn) -> Any:
     path=st.sampled_from(["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"]),
     accept=st.sampled_from(["*/*", "application/json"]),
 )
-def test_any_json_gets_a_documented_answer(asked: httpx.Client, document: Any, path: str, accept: str) -> None:
-    checked(asked.post(path, content=json.dumps(document), headers={"accept": accept}))
+def test_any_json_gets_a_documented_answer(http: httpx.Client, document: Any, path: str, accept: str) -> None:
+    checked(http.post(path, content=json.dumps(document), headers={"accept": accept}))
 
 
 @settings(derandomize=True)
 @given(request=requests())
-def test_any_request_that_fits_is_decided_unless_its_release_is_unknown(
-    asked: httpx.Client, request: dict[str, Any]
+def test_any_valid_request_is_decided_unless_its_release_is_unknown(
+    http: httpx.Client, request: dict[str, Any]
 ) -> None:
-    response = asked.post("/v1/decisions", json=request)
+    response = http.post("/v1/decisions", json=request)
     answer = checked(response)
     if request.get("vllm_version") == "x" or (
         request.get("vllm_version") in {"0.19", "9.9"} and "beyond_verified" not in request
@@ -171,11 +171,11 @@ def test_any_request_that_fits_is_decided_unless_its_release_is_unknown(
 
 @settings(derandomize=True)
 @given(document=mutated())
-def test_any_request_with_a_wrong_place_gets_a_documented_answer_and_the_same_one_in_a_batch(
-    asked: httpx.Client, document: Any
+def test_any_changed_request_gets_a_documented_answer_and_the_same_one_in_a_batch(
+    http: httpx.Client, document: Any
 ) -> None:
-    alone = checked(asked.post("/v1/decisions", content=json.dumps(document)))
-    response = asked.post("/v1/decisions/batch", content=json.dumps({"items": [document, {"facts": {}}]}))
+    alone = checked(http.post("/v1/decisions", content=json.dumps(document)))
+    response = http.post("/v1/decisions/batch", content=json.dumps({"items": [document, {"facts": {}}]}))
     if response.status_code == 200:
         first, second = checked(response)["items"]
         assert (first.get("runner"), first.get("type"), second["runner"]) == (
@@ -195,18 +195,18 @@ def test_any_request_with_a_wrong_place_gets_a_documented_answer_and_the_same_on
     body=st.binary(max_size=200),
     kind=st.sampled_from(["application/json", "application/yaml", "multipart/form-data; boundary=X"]),
 )
-def test_any_bytes_get_a_documented_answer(asked: httpx.Client, body: bytes, kind: str) -> None:
-    checked(asked.post("/v1/dry-run", content=body, headers={"content-type": kind}))
+def test_any_bytes_get_a_documented_answer(http: httpx.Client, body: bytes, kind: str) -> None:
+    checked(http.post("/v1/dry-run", content=body, headers={"content-type": kind}))
 
 
 @settings(derandomize=True)
 @given(request=requests(), data=st.data())
-def test_any_request_cut_or_bent_at_one_byte_gets_a_documented_answer(
-    asked: httpx.Client, request: dict[str, Any], data: st.DataObject
+def test_any_request_truncated_or_changed_at_one_byte_gets_a_documented_answer(
+    http: httpx.Client, request: dict[str, Any], data: st.DataObject
 ) -> None:
     body = json.dumps(request).encode()
     place = data.draw(st.integers(0, len(body) - 1))
-    checked(asked.post("/v1/decisions", content=body[:place] + data.draw(st.binary(max_size=3)) + body[place + 1 :]))
+    checked(http.post("/v1/decisions", content=body[:place] + data.draw(st.binary(max_size=3)) + body[place + 1 :]))
 
 
 @settings(derandomize=True)
@@ -242,9 +242,9 @@ def test_any_request_cut_or_bent_at_one_byte_gets_a_documented_answer(
         ).map("".join),
     )
 )
-def test_any_text_as_yaml_gets_a_documented_answer(asked: httpx.Client, text: str) -> None:
+def test_any_text_as_yaml_gets_a_documented_answer(http: httpx.Client, text: str) -> None:
     checked(
-        asked.post(
+        http.post(
             "/v1/decisions", content=text.encode("utf-8", "surrogatepass"), headers={"content-type": "application/yaml"}
         )
     )
@@ -257,8 +257,8 @@ def test_any_text_as_yaml_gets_a_documented_answer(asked: httpx.Client, text: st
         max_size=6,
     )
 )
-def test_any_lines_get_a_line_each(asked: httpx.Client, lines: list[str]) -> None:
-    response = asked.post(
+def test_each_line_of_any_text_gets_an_answer(http: httpx.Client, lines: list[str]) -> None:
+    response = http.post(
         "/v1/decisions/batch", content="\n".join(lines), headers={"content-type": "application/x-ndjson"}
     )
     answers = response.content.split(b"\n")

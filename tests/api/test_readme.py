@@ -1,4 +1,4 @@
-"""The documentation is true: its commands are run, and its output is compared."""
+"""The commands in the documentation are run, and their output is compared with what it shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from policy.cli.app import app
 from policy.cli.commands import LazyCommand
 
 from .conftest import BIN, PATIENCE, ROOT, environment
-from .console import Block, Command, Unreadable, agrees, blocks
+from .console import Block, Command, InvalidBlock, blocks, matches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "rules/README.md"]
 )
-ELSEWHERE = {"make", "git", "docker", "podman", "cd", "pip"}
+NOT_RUN = {"make", "git", "docker", "podman", "cd", "pip"}
 MARK = "\x1e"
 CLUSTER = """\
 apiVersion: v1
@@ -56,10 +56,10 @@ command: [vllm, serve, Qwen/Qwen3-8B]}]}}}
   spec: {template: {spec: {containers: [{name: nginx, image: "nginx:1.29"}]}}}
 """
 """What `kubectl get deploy -A -o yaml` prints here, where there is no cluster."""
-SHOWN = [(page, block) for page in PAGES for block in blocks((ROOT / page).read_text())]
+BLOCKS = [(page, block) for page in PAGES for block in blocks((ROOT / page).read_text())]
 
 
-def named(value: object) -> str:
+def block_id(value: object) -> str:
     return f"line {value.line}" if isinstance(value, Block) else str(value)
 
 
@@ -68,31 +68,31 @@ def words(command: Command) -> list[str]:
 
 
 def is_run_here(command: Command) -> bool:
-    """Whether a command can be tried: not one that sets up, serves for ever, or needs another machine."""
-    return words(command)[:1] != [] and words(command)[0] not in ELSEWHERE
+    """Whether a command can be tried: not one that installs something, serves forever, or needs another machine."""
+    return words(command)[:1] != [] and words(command)[0] not in NOT_RUN
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Path:
-    """A copy of what commands read, so that one may also write, with a cluster beside it."""
+def workspace(tmp_path: Path) -> Path:
+    """A writable copy of the files that commands read, with a fake ``kubectl``."""
     for name in ("rules", "docs"):
-        shutil.copytree(ROOT / name, tmp_path / "desk" / name)
+        shutil.copytree(ROOT / name, tmp_path / "workspace" / name)
     (tmp_path / "tmp").mkdir()
     (tmp_path / "bin").mkdir()
     kubectl = tmp_path / "bin" / "kubectl"
     kubectl.write_text(f"#!/bin/sh\n[ \"$*\" = 'get deploy -A -o yaml' ] || exit 1\ncat <<'END'\n{CLUSTER}END\n")
     kubectl.chmod(0o755)
-    return tmp_path / "desk"
+    return tmp_path / "workspace"
 
 
-def printed(commands: list[str], desk: Path, port: int) -> list[tuple[int, str]]:
+def printed(commands: list[str], workspace: Path, port: int) -> list[tuple[int, str]]:
     """Exit code and output of each command, run one after the other in one shell."""
     script = "exec 2>&1\n" + "".join(f'{command}\nprintf "{MARK}%d{MARK}" "$?"\n' for command in commands)
-    path = os.pathsep.join([str(desk.parent / "bin"), str(BIN), os.environ["PATH"]])
-    variables = environment(PATH=path, TMPDIR=str(desk.parent / "tmp"))
+    path = os.pathsep.join([str(workspace.parent / "bin"), str(BIN), os.environ["PATH"]])
+    variables = environment(PATH=path, TMPDIR=str(workspace.parent / "tmp"))
     done = subprocess.run(
         ["bash", "-c", script.replace("localhost:8080", f"localhost:{port}")],
-        cwd=desk,
+        cwd=workspace,
         env=variables,
         capture_output=True,
         timeout=PATIENCE,
@@ -107,21 +107,21 @@ def printed(commands: list[str], desk: Path, port: int) -> list[tuple[int, str]]
 
 
 @pytest.mark.parametrize(
-    ("page", "block"), [(page, block) for page, block in SHOWN if any(map(is_run_here, block.commands))], ids=named
+    ("page", "block"), [(page, block) for page, block in BLOCKS if any(map(is_run_here, block.commands))], ids=block_id
 )
-def test_commands_print_what_the_page_shows(server: Server, desk: Path, page: str, block: Block) -> None:
+def test_commands_print_what_the_page_shows(server: Server, workspace: Path, page: str, block: Block) -> None:
     commands = [command for command in block.commands if is_run_here(command)]
-    found = printed([command.text for command in commands], desk, server.port)
+    found = printed([command.text for command in commands], workspace, server.port)
     wrong = [
         f"{page}:{command.line}: {command.text}\nexit code {code}, printed\n{output}\nexpected\n{command.expected}"
         for command, (code, output) in zip(commands, found, strict=True)
-        if (not agrees(command.expected, output) if block.shows_output else code != 0)
+        if (not matches(command.expected, output) if block.shows_output else code != 0)
     ]
     assert not wrong, "\n\n".join(wrong)
 
 
-@pytest.mark.parametrize(("page", "block"), SHOWN, ids=named)
-def test_every_make_target_that_a_page_names_is_there(page: str, block: Block) -> None:
+@pytest.mark.parametrize(("page", "block"), BLOCKS, ids=block_id)
+def test_every_make_target_in_a_page_s_commands_exists(page: str, block: Block) -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     asked = {
         word
@@ -134,7 +134,7 @@ def test_every_make_target_that_a_page_names_is_there(page: str, block: Block) -
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_make_target_in_a_page_s_sentences_is_there(page: str) -> None:
+def test_every_make_target_in_a_page_s_prose_exists(page: str) -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"`make ([a-z][\w-]*)", (ROOT / page).read_text())) <= targets
 
@@ -146,7 +146,7 @@ def test_no_page_has_an_unresolved_merge(page: str) -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "rules/README.md"])
 def test_the_guides_show_commands_with_their_output(page: str) -> None:
-    assert sum(len(block.commands) for shown, block in SHOWN if shown == page and block.shows_output) >= 5
+    assert sum(len(block.commands) for shown, block in BLOCKS if shown == page and block.shows_output) >= 5
 
 
 def names_of(command: Any, above: str = "") -> set[str]:
@@ -229,7 +229,7 @@ $ inside another block
 """
 
 
-def test_commands_and_what_they_print_are_found_with_their_lines() -> None:
+def test_commands_and_their_output_are_found_with_their_line_numbers() -> None:
     found = [
         (block.language, block.line, [(command.line, command.text, command.expected) for command in block.commands])
         for block in blocks(PAGE)
@@ -259,7 +259,7 @@ def test_a_text_without_commands_has_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected_message"),
     [
         ("```console\n$ x\n", "line 1: the block has no end"),
         ("x\n\n~~~sh\nx\n```\n", "line 3: the block has no end"),
@@ -267,8 +267,8 @@ def test_a_text_without_commands_has_none(text: str) -> None:
         ("```console\n$ cat <<END\nx\n```\n", "line 2: the here-document `END` has no end"),
     ],
 )
-def test_a_block_that_cannot_be_read_is_said(text: str, says: str) -> None:
-    with pytest.raises(Unreadable, match=f"^{re.escape(says)}$"):
+def test_an_invalid_block_is_reported(text: str, expected_message: str) -> None:
+    with pytest.raises(InvalidBlock, match=f"^{re.escape(expected_message)}$"):
         list(blocks(text))
 
 
@@ -301,11 +301,11 @@ def test_a_block_that_cannot_be_read_is_said(text: str, says: str) -> None:
         ("… rules, sha256:…: ok", "88 rules, sha256:abc: all wrong\n", False),
     ],
 )
-def test_an_ellipsis_is_anything_and_everything_else_is_itself(expected: str, output: str, *, same: bool) -> None:
-    assert agrees(expected, output) is same
+def test_an_ellipsis_matches_anything_and_other_text_only_itself(expected: str, output: str, *, same: bool) -> None:
+    assert matches(expected, output) is same
 
 
-def test_commands_of_a_block_share_a_shell_and_each_has_its_own_output(desk: Path) -> None:
+def test_commands_of_a_block_share_a_shell_and_each_has_its_own_output(workspace: Path) -> None:
     commands = [
         "T=$(mktemp -d)",
         "cd $T; echo here > x",
@@ -314,7 +314,7 @@ def test_commands_of_a_block_share_a_shell_and_each_has_its_own_output(desk: Pat
         "ls rules",
         "echo localhost:8080",
     ]
-    assert [(code, output.strip()) for code, output in printed(commands, desk, 99)] == [
+    assert [(code, output.strip()) for code, output in printed(commands, workspace, 99)] == [
         (0, ""),
         (0, ""),
         (0, "$T"),
@@ -322,4 +322,4 @@ def test_commands_of_a_block_share_a_shell_and_each_has_its_own_output(desk: Pat
         (2, "ls: cannot access 'rules': No such file or directory"),
         (0, "localhost:8080"),
     ]
-    assert sorted(path.name for path in desk.iterdir()) == ["docs", "rules"]
+    assert sorted(path.name for path in workspace.iterdir()) == ["docs", "rules"]

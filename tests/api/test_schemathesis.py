@@ -2,7 +2,7 @@
 
 Every operation, in all its phases, with all its checks, is run against a real server.
 
-`SCHEMATHESIS_EXAMPLES=500` asks for more of it: so many examples of each operation in each phase.
+`SCHEMATHESIS_EXAMPLES=500` asks for more: that number of examples of each operation in each phase.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FEW = 4
 EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", FEW))
 SECONDS = 60
 TOO_MANY = 10_000
-DECIDING = {
+DECIDING_PATHS = {
     "POST /v1/decisions",
     "POST /v1/decisions/batch",
     "POST /v1/dry-run",
@@ -52,7 +52,7 @@ def config(seed: int) -> schemathesis.Config:
 
 
 def problems(response: Any) -> list[Any]:
-    """Those in the answers to the items or lines of a batch, and to the containers of their manifests."""
+    """The problems in the answers to the items or lines of a batch, and to the containers of their manifests."""
     lines = response.headers["content-type"][0] == "application/x-ndjson"
     answers = [json.loads(line) for line in response.content.splitlines()] if lines else response.json()["items"]
     answers += [item.get("problem", {}) for answer in answers for item in answer.get("items", [])]
@@ -60,20 +60,20 @@ def problems(response: Any) -> list[Any]:
 
 
 def fits_our_contract(failure: Any, case: Any, response: Any) -> bool:
-    """Whether a failure is none: what schemathesis expects there does not fit, each for its own reason."""
+    """Whether a failure is expected: here the service deviates from schemathesis, each time for a reason."""
     title, label, status = type(failure).__name__, case.operation.label, response.status_code
     if title == "AcceptedNegativeData":
         # a request with two faults is refused for the one that is checked first: the revision in `if-match`, before the
         # body is read …
         if status == 412:
             return True
-        # … or the body's length, before what is in it
+        # … or the body's length, before its content
         if status == 413:
             return True
         # an item or a line that is wrong is answered in its place
         if label == "POST /v1/decisions/batch" and status == 200:
             return bool(problems(response))
-    if title == "RejectedPositiveData" and label in DECIDING:
+    if title == "RejectedPositiveData" and label in DECIDING_PATHS:
         # no schema can say that the text of a form's part is JSON
         if status == 400:
             return "multipart/form-data" in response.request.headers.get("content-type", "")
@@ -89,14 +89,12 @@ def fits_our_contract(failure: Any, case: Any, response: Any) -> bool:
 
 @pytest.fixture
 def hooked() -> Iterator[None]:
-    """The hooks of this test, for as long as it lasts."""
+    """The hooks of this test, removed when it ends."""
 
     @schemathesis.hook
     def before_load_schema(_: Any, raw: dict[str, Any]) -> None:
-        unbound(raw["components"])
-        if (
-            EXAMPLES == FEW
-        ):  # YAML and JSON become the same document before anything looks at it: one call with both will do
+        without_bounds(raw["components"])
+        if EXAMPLES == FEW:  # YAML and JSON become the same document before anything looks at it: testing one is enough
             for path in ("/v1/decisions/batch", "/v1/dry-run"):
                 del raw["paths"][path]["post"]["requestBody"]["content"]["application/yaml"]
 
@@ -112,7 +110,7 @@ def hooked() -> Iterator[None]:
     schemathesis.hooks.unregister_all()
 
 
-def unbound(schema: Any) -> None:
+def without_bounds(schema: Any) -> None:
     """Remove the bounds of very long lists.
 
     A list that is one item longer is a body of 16 MB; `tests/core` tests them.
@@ -122,12 +120,12 @@ def unbound(schema: Any) -> None:
             del schema["maxItems"]
         schema = list(schema.values())
     for below in schema if isinstance(schema, list) else ():
-        unbound(below)
+        without_bounds(below)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("hooked")
-def test_schemathesis_finds_nothing_that_the_service_and_its_document_do_not_agree_on(
+def test_schemathesis_finds_no_disagreement_between_the_service_and_its_document(
     with_tokens: Server,
 ) -> None:
     schema = schemathesis.openapi.from_url(f"{with_tokens.url}/openapi.json", headers=BEARER, config=config(seed=1))

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 SECRET: Final = "m4rk3r-0f-s3cr3t"
 NUMBER: Final = 48151623420
-EACH: Final = 20
-"""Which part of all requests goes through every call, and is explained."""
+ONE_IN: Final = 20
+"""One in this many requests is sent to every endpoint, and explained."""
 RELEASE: Final = "0.33.0"
 IMAGE: Final = f"vllm/vllm-openai:v{RELEASE}"
 NAME: Final = "Qwen/Qwen3-8B"
@@ -49,7 +49,7 @@ EXTRA: Final = json.dumps(
         "kv_connector_extra_config": {"s3": {"secret_access_key": SECRET}},
     }
 )
-MEMBERS: Final = [
+JSON_VALUES: Final = [
     json.dumps({"api_key": SECRET}),
     json.dumps({"s3": {"secret_access_key": SECRET}}),
     json.dumps({"headers": {"Authorization": f"Bearer {SECRET}"}}),
@@ -59,7 +59,7 @@ MEMBERS: Final = [
     f'{{"password": "{SECRET}',
     f'{{"hub": "hf_{SECRET.replace("-", "")}",',
 ]
-"""Settings as JSON; the last ones are none."""
+"""Settings as JSON; the last ones are invalid JSON."""
 OBJECTS: Final = (
     "--kv-transfer-config",
     "--hf-overrides",
@@ -85,14 +85,14 @@ def known_flags() -> Iterator[list[str]]:
             yield [f"{spelling}={SECRET}"]
             yield [spelling, f"-{SECRET}"]
             yield [spelling, URL]
-            yield from ([spelling, text] for text in MEMBERS)
+            yield from ([spelling, text] for text in JSON_VALUES)
             yield [f"{spelling}.token", SECRET]
             yield [f"{spelling}.token={SECRET}"]
             yield [f"{spelling}.token", f"$(NOBODY){SECRET}"]
 
 
 BLANKS: Final = (" ", "\t", "\n", "\u00a0", "\u2003", "\u2028", "\u200b", "\u2060", "\ufeff")
-"""Blanks, visible or not, that may stand between a flag and its value in one word."""
+"""Whitespace, visible or not, that may separate a flag from its value in one word."""
 DASHES: Final = tuple("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d")
 """Dashes that an editor may write for `-` or `--`."""
 EQUALS: Final = ("\uff1d", "\ufe66", "\u207c", "\u208c", "\uff1a")
@@ -132,7 +132,7 @@ WORDS: Final[list[list[str]]] = [
         [f"--{name}", "--", *before, SECRET]
         for name in (*SECRET_FLAGS, "my-token")
         for before in ([], ["a"])
-        if name != "hf-token"  # it may stand without a value, so that a model follows
+        if name != "hf-token"  # its value is optional, so a model follows
     ),
     *([f"--{name}{sign}{SECRET}"] for name in SECRET_FLAGS for sign in EQUALS),
     *([f"{FULL_WIDTH}={SECRET}"], [FULL_WIDTH, SECRET]),
@@ -156,8 +156,8 @@ WORDS: Final[list[list[str]]] = [
     [URL],
     [f"Authorization: Bearer {SECRET}"],
     [f"HF_TOKEN={SECRET}"],
-    *([flag, text] for flag in OBJECTS for text in MEMBERS),
-    *([f"{flag}={text}"] for flag in OBJECTS for text in MEMBERS),
+    *([flag, text] for flag in OBJECTS for text in JSON_VALUES),
+    *([f"{flag}={text}"] for flag in OBJECTS for text in JSON_VALUES),
 ]
 SHELL: Final = [
     f"HF_TOKEN={SECRET} vllm serve {NAME}",
@@ -232,7 +232,7 @@ def option_file(words: list[str]) -> str | None:
 
 
 def pods() -> Iterator[dict[str, Any]]:
-    """Pods that a review may ask about."""
+    """Pods for reviews."""
     for words in WORDS:
         yield pod(args=["--model", NAME, *words])
         yield pod(command=["sh", "-c", f"vllm serve {NAME} {shlex.join(words)}"])
@@ -318,7 +318,7 @@ def requests() -> Iterator[dict[str, Any]]:
 
 
 def review(document: dict[str, Any]) -> dict[str, Any]:
-    """The review of a pod that is made."""
+    """The review of the creation of a pod."""
     request = {
         "uid": "u",
         "kind": {"group": "", "version": "v1", "kind": "Pod"},
@@ -332,7 +332,7 @@ def review(document: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
-def shows(text: str) -> bool:
+def has_secret(text: str) -> bool:
     return SECRET in text or SECRET.replace("-", "") in text or str(NUMBER) in text
 
 
@@ -362,15 +362,17 @@ def test_no_answer_has_a_secret(policy: Policy) -> None:
     shown = [
         (document, text)
         for place, document in asked
-        for text in answers(policy, document, explain=place % EACH == 0)
-        if shows(text)
+        for text in answers(policy, document, explain=place % ONE_IN == 0)
+        if has_secret(text)
     ]
     assert shown == []
 
 
 @pytest.mark.slow
-def test_no_call_and_no_log_has_a_secret(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> None:
-    """Send some of them to every endpoint: one by one, as text, as dry runs and in batches.
+def test_no_endpoint_and_no_log_has_a_secret(
+    serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path
+) -> None:
+    """Send some of the requests to every endpoint: one by one, as text, as dry runs and in batches.
 
     Reviews are only validated, as a patch shows the object itself.
     """
@@ -380,19 +382,19 @@ def test_no_call_and_no_log_has_a_secret(serve: Callable[..., AbstractContextMan
         def ask(path: str, document: dict[str, Any], **headers: str) -> None:
             answer = client.post(path, json=document, headers=headers)
             assert answer.status_code in {200, 422}
-            if shows(answer.text):
+            if has_secret(answer.text):
                 shown.append((document, answer.text))
 
         singles = [document for document in requests() if "deployment" in document]
         ask("/v1/decisions/batch", {"items": singles})
-        for document in singles[::EACH]:
+        for document in singles[::ONE_IN]:
             ask("/v1/decisions", document)
             ask("/v1/decisions", document, accept="text/plain")
             ask("/v1/dry-run", document)
-        for document in islice(pods(), 0, None, EACH):
+        for document in islice(pods(), 0, None, ONE_IN):
             ask("/v1/decisions", manifest(document))
             ask("/v1/admission", review(document))
     assert shown == []
     held = "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
     assert '"decision_id"' in held
-    assert not shows(held)
+    assert not has_secret(held)

@@ -1,4 +1,4 @@
-"""`runner-policy serve`: what it takes to start, what it says where it does not, and how it ends."""
+"""`runner-policy serve`: what it needs to start, what it reports if it cannot, and how it stops."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def edit(file: Path, *changes: tuple[str, str]) -> None:
 
 @pytest.fixture
 def refused(call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """Runs `serve` in this process where it is not to come to serving."""
+    """Runs `serve` in this process, where it must fail before it listens."""
 
     def listens(*_: object, **__: object) -> None:
         raise AssertionError("it serves")
@@ -75,7 +75,7 @@ def refused(call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> Calla
     return serve
 
 
-def place(file: Path, text: str) -> str:
+def position(file: Path, text: str) -> str:
     """Line and column of a text in a file."""
     before, found, _ = file.read_text().partition(text)
     assert found
@@ -85,7 +85,7 @@ def place(file: Path, text: str) -> str:
 # rules
 
 
-def test_broken_rules_are_printed_with_every_fault_and_place_and_nothing_is_served(
+def test_every_fault_of_broken_rules_is_printed_with_its_position_and_nothing_is_served(
     run: Callable[..., Done], folder: Path
 ) -> None:
     rule = folder / RULE
@@ -121,11 +121,11 @@ def test_broken_rules_are_printed_with_every_fault_and_place_and_nothing_is_serv
                 "missing between its items"
             ),
             (
-                f"{rule}:{place(rule, 'fallback-v3')}: unknown effect `fallback-v3` of the house layer; legal: "
+                f"{rule}:{position(rule, 'fallback-v3')}: unknown effect `fallback-v3` of the house layer; legal: "
                 f"{effects}; did you mean `fallback-v1`?"
             ),
             (
-                f"{rule}:{place(rule, 'kv_transfer_confg:')}: unknown fact `kv_transfer_confg`; did you mean "
+                f"{rule}:{position(rule, 'kv_transfer_confg:')}: unknown fact `kv_transfer_confg`; did you mean "
                 f"`kv_transfer_config`?; {LISTS}"
             ),
             f"{folder}/stray.yaml:1:1: a rule file must be under `upstream/`, `house/`; move it there",
@@ -133,32 +133,31 @@ def test_broken_rules_are_printed_with_every_fault_and_place_and_nothing_is_serv
     )
 
 
-def test_broken_rules_are_said_once_however_many_workers_there_are_to_be(
-    run: Callable[..., Done], folder: Path
-) -> None:
+def test_broken_rules_are_reported_once_for_any_number_of_workers(run: Callable[..., Done], folder: Path) -> None:
     edit(folder / RULE, ("kv_transfer_config: present", "kv_transfer_config: presnt"))
     done = run("serve", "--port", "0", "--rules", str(folder), "--workers", "2")
-    says = (
-        f"{folder}/{RULE}:{place(folder / RULE, 'presnt')}: `kv_transfer_config` has no value to compare with `presnt`"
-    )
-    assert (done.code, len(done.err.splitlines()), done.err.startswith(says)) == (3, 1, True), done.err
+    where = f"{folder}/{RULE}:{position(folder / RULE, 'presnt')}"
+    expected_message = f"{where}: `kv_transfer_config` has no value to compare with `presnt`"
+    assert (done.code, len(done.err.splitlines()), done.err.startswith(expected_message)) == (3, 1, True), done.err
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "expected_message"),
     [
         ("nowhere", "{path}:1:1: no such folder; name one with `--rules` or RUNNER_POLICY_RULES"),
         ("releases.yaml", "{path}:1:1: no such folder; name one with `--rules` or RUNNER_POLICY_RULES"),
         ("house", "{path}/releases.yaml:1:1: missing; it lists the known releases and the default one"),
     ],
 )
-def test_a_folder_that_holds_no_rules_is_said(refused: Callable[..., Done], folder: Path, name: str, says: str) -> None:
+def test_a_folder_without_rules_is_reported(
+    refused: Callable[..., Done], folder: Path, name: str, expected_message: str
+) -> None:
     path = folder / name
     done = refused("--rules", str(path))
-    assert (done.code, says.format(path=path) in done.err.splitlines()) == (3, True), done.err
+    assert (done.code, expected_message.format(path=path) in done.err.splitlines()) == (3, True), done.err
 
 
-def test_rules_without_a_last_word_are_refused_for_every_release_concerned(
+def test_rules_that_leave_a_decision_open_are_refused_for_every_release_concerned(
     refused: Callable[..., Done], folder: Path
 ) -> None:
     next(folder.rglob("v2-by-default.yaml")).unlink()
@@ -173,7 +172,7 @@ def test_rules_without_a_last_word_are_refused_for_every_release_concerned(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables", "says"),
+    ("arguments", "variables", "expected_message"),
     [
         (["--port", "65536"], {}, ["--port: Input should be less than or equal to 65535, not `65536`"]),
         (["--port", "-1"], {}, ["--port: Input should be greater than or equal to 0, not `-1`"]),
@@ -223,20 +222,20 @@ def test_rules_without_a_last_word_are_refused_for_every_release_concerned(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else " ".join(value.values()),
 )
-def test_settings_that_do_not_fit_are_all_named_with_what_is_legal(
-    refused: Callable[..., Done], arguments: list[str], variables: dict[str, str], says: list[str]
+def test_all_invalid_settings_are_reported_with_their_legal_values(
+    refused: Callable[..., Done], arguments: list[str], variables: dict[str, str], expected_message: list[str]
 ) -> None:
     done = refused(*arguments, **{f"RUNNER_POLICY_{name}": value for name, value in variables.items()})
-    assert (done.code, done.err.splitlines()) == (2, says)
+    assert (done.code, done.err.splitlines()) == (2, expected_message)
 
 
-def test_a_hub_whose_address_is_none_is_said_as_the_hub_s_fault(refused: Callable[..., Done]) -> None:
+def test_an_invalid_hub_address_is_reported_as_a_fault_of_the_hub(refused: Callable[..., Done]) -> None:
     done = refused("--hub", HF_ENDPOINT="nowhere")
-    says = (
+    expected_message = (
         "--hub: the hub's endpoint must be an address such as `https://huggingface.co`; set `HF_ENDPOINT`, or leave it "
         "out"
     )
-    assert (done.code, done.err.splitlines()) == (2, [says])
+    assert (done.code, done.err.splitlines()) == (2, [expected_message])
 
 
 SEE_HELP = "; `runner-policy serve --help` lists the variables"
@@ -383,7 +382,7 @@ def test_documents_and_manifests_name_only_known_variables(root: Path, page: str
 
 
 @pytest.mark.parametrize("url", ["off", "sqlite"])
-def test_the_start_messages_as_text_say_where_everything_is(
+def test_the_start_messages_as_text_name_every_address(
     serve: Callable[..., AbstractContextManager[Server]], catalogue: Catalogue, tmp_path: Path, url: str
 ) -> None:
     log = "off" if url == "off" else f"sqlite:///{tmp_path / 'log.db'}"
@@ -419,7 +418,7 @@ def test_the_start_message_as_json_is_one_record(
 
 
 @pytest.mark.parametrize("arguments", [["--port", "http"], ["--prot", "1"], ["--workers"], ["rules"]])
-def test_wrong_usage_of_serve_is_a_2(refused: Callable[..., Done], arguments: list[str]) -> None:
+def test_wrong_usage_of_serve_exits_with_2(refused: Callable[..., Done], arguments: list[str]) -> None:
     assert refused(*arguments).code == 2
 
 
@@ -541,7 +540,7 @@ def test_two_workers_serve_the_same_policy_and_end_together(
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_signal_ends_it_cleanly(
+def test_a_signal_stops_the_service_cleanly(
     installed: Callable[..., AbstractContextManager[Server]], ending: signal.Signals
 ) -> None:
     with installed() as server:
@@ -552,7 +551,7 @@ def test_a_signal_ends_it_cleanly(
             server.connection()
 
 
-def test_a_request_that_is_under_way_is_answered_before_the_end(
+def test_a_request_in_progress_is_answered_before_the_service_stops(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:
     body = b'{"facts": {}}'

@@ -1,4 +1,4 @@
-"""`POST /v1/decisions/batch` as a stream: a request a line in, an answer a line out, as they come."""
+"""`POST /v1/decisions/batch` as a stream: one request per line in, one answer per line out, as they arrive."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ BAD = b'{"facts": {"model_config": {"is_moe": 1}}}'
 LONG = b'{"facts": {"model_config": {"x": "' + b"x" * LIMIT + b'"}}}'
 
 
-def told(answer: dict[str, Any]) -> Any:
-    """An answer in short: the runner, or the kind of problem."""
+def short_form(answer: dict[str, Any]) -> Any:
+    """A short form of an answer: the runner, or the kind of problem."""
     return answer.get("runner", answer.get("type", "").rpartition(":")[2])
 
 
@@ -32,7 +32,7 @@ def lines(client: httpx.Client, body: bytes | Iterator[bytes]) -> list[Any]:
     response = client.post("/v1/decisions/batch", content=body, headers=NDJSON)
     assert (response.status_code, response.headers["content-type"]) == (200, "application/x-ndjson")
     assert response.text == "" or response.text.endswith("\n")
-    return [told(json.loads(line)) for line in response.text.splitlines()]
+    return [short_form(json.loads(line)) for line in response.text.splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def lines(client: httpx.Client, body: bytes | Iterator[bytes]) -> list[Any]:
     ],
     ids=lambda value: f"{value[:40]!r} and so on, {len(value)} bytes" if isinstance(value, bytes) else " ".join(value),
 )
-def test_each_line_has_its_answer_in_its_place(client: httpx.Client, body: bytes, expected: list[str]) -> None:
+def test_each_line_is_answered_in_order(client: httpx.Client, body: bytes, expected: list[str]) -> None:
     assert lines(client, body) == expected
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 4096])
-def test_where_chunks_end_does_not_matter(client: httpx.Client, size: int) -> None:
+def test_chunk_boundaries_do_not_matter(client: httpx.Client, size: int) -> None:
     body = b"\n".join([QWEN, BAD, b"", OPT, b"{"] * 5) + b"\n" + QWEN
     pieces = (body[start : start + size] for start in range(0, len(body), size))
     assert lines(client, pieces) == ["v2", "invalid-request", "v1", "malformed"] * 5 + ["v2"]
@@ -79,12 +79,12 @@ def test_where_chunks_end_does_not_matter(client: httpx.Client, size: int) -> No
     "content_type",
     ["application/x-ndjson", "application/ndjson", "application/jsonl", "Application/X-NDJSON; charset=utf-8"],
 )
-def test_a_stream_is_known_by_its_type(client: httpx.Client, content_type: str) -> None:
+def test_a_stream_is_recognised_by_its_content_type(client: httpx.Client, content_type: str) -> None:
     response = client.post("/v1/decisions/batch", content=QWEN + b"\n" + OPT, headers={"content-type": content_type})
-    assert [told(json.loads(line)) for line in response.text.splitlines()] == ["v2", "v1"]
+    assert [short_form(json.loads(line)) for line in response.text.splitlines()] == ["v2", "v1"]
 
 
-def test_a_line_is_answered_like_the_same_request_by_itself(client: httpx.Client) -> None:
+def test_a_line_is_answered_like_the_same_request_alone(client: httpx.Client) -> None:
     request = {"facts": {"kv_transfer_config": {}}, "vllm_version": "v0.24.1", "request_id": "seven", "explain": True}
     alone = client.post("/v1/decisions", json=request).json()
     line = client.post("/v1/decisions/batch", content=json.dumps(request), headers=NDJSON).json()
@@ -106,19 +106,19 @@ def test_a_faulty_line_is_a_problem_with_pointers_into_the_line(client: httpx.Cl
     }
 
 
-def test_repeated_lines_have_ids_of_their_own(client: httpx.Client) -> None:
+def test_repeated_lines_have_different_ids(client: httpx.Client) -> None:
     response = client.post("/v1/decisions/batch", content=(QWEN + b"\n") * 500, headers=NDJSON)
     assert len({json.loads(line)["decision_id"] for line in response.text.splitlines()}) == 500
 
 
-def test_a_stream_is_longer_than_any_one_body_may_be(client: httpx.Client) -> None:
+def test_a_stream_may_be_longer_than_the_limit_of_a_body(client: httpx.Client) -> None:
     line = (
         b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "padding": "' + b"x" * 100_000 + b'"}}}\n'
     )
     assert lines(client, (line for _ in range(200))) == ["v2"] * 200
 
 
-def test_a_stream_of_announced_length_is_longer_than_any_one_body_may_be(client: httpx.Client) -> None:
+def test_a_stream_of_announced_length_may_be_longer_than_the_limit_of_a_body(client: httpx.Client) -> None:
     line = (
         b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "padding": "'
         + b"x" * 1_000_000
@@ -137,7 +137,7 @@ def test_curl_sends_a_stream_from_its_input(server: Server, run: Callable[..., D
         "@-",
     )
     done = run(*arguments, program="curl", stdin=QWEN + b"\n" + OPT + b"\n")
-    assert (done.code, [told(json.loads(line)) for line in done.out.splitlines()]) == (0, ["v2", "v1"])
+    assert (done.code, [short_form(json.loads(line)) for line in done.out.splitlines()]) == (0, ["v2", "v1"])
 
 
 def chunk(data: bytes) -> bytes:
@@ -179,11 +179,11 @@ def test_an_overlong_line_is_answered_before_it_ends(server: Server) -> None:
         assert b'"runner":"v2"' in read_until(connection, b"}\n\r\n")
 
 
-def test_a_client_that_leaves_in_the_middle_of_a_stream_is_let_go(server: Server, client: httpx.Client) -> None:
+def test_a_client_that_disconnects_within_a_stream_is_dropped(server: Server, client: httpx.Client) -> None:
     with server.connection() as connection:
         connection.sendall(HEAD + chunk(QWEN + b"\n"))
         read_until(connection, b"}\n\r\n")
-    assert told(client.post("/v1/decisions", content=QWEN).json()) == "v2"
+    assert short_form(client.post("/v1/decisions", content=QWEN).json()) == "v2"
     assert "Traceback" not in server.log.read_text()
 
 
@@ -191,6 +191,6 @@ def test_a_stream_does_not_keep_other_clients_waiting_until_its_end(server: Serv
     with server.connection() as connection:
         connection.sendall(HEAD + chunk(QWEN + b"\n"))
         read_until(connection, b"}\n\r\n")
-        assert told(client.post("/v1/decisions", content=OPT).json()) == "v1"
+        assert short_form(client.post("/v1/decisions", content=OPT).json()) == "v1"
         connection.sendall(b"0\r\n\r\n")
         assert read_until(connection, b"0\r\n\r\n") == b"0\r\n\r\n"

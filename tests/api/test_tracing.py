@@ -35,13 +35,13 @@ SERVER_SPAN = 2
 
 
 class Collector(ThreadingHTTPServer):
-    """Takes what exporters of OTLP send."""
+    """Receives what OTLP exporters send."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         self.requests: list[ExportTraceServiceRequest] = []
-        super().__init__(("127.0.0.1", 0), Taking)
+        super().__init__(("127.0.0.1", 0), CollectorHandler)
 
     @property
     def url(self) -> str:
@@ -66,7 +66,7 @@ class Collector(ThreadingHTTPServer):
         ]
 
 
-class Taking(BaseHTTPRequestHandler):
+class CollectorHandler(BaseHTTPRequestHandler):
     server: Collector
     protocol_version: ClassVar[str] = "HTTP/1.1"  # type: ignore[misc]  # the base has it as a plain attribute
 
@@ -82,7 +82,7 @@ class Taking(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def attributes(found: Any) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def test_a_decision_is_a_server_span_below_the_caller_s(
     }
 
 
-def test_every_call_has_its_span_and_all_are_sent_before_the_end(
+def test_every_endpoint_has_a_span_and_all_are_sent_before_the_service_stops(
     tracing: Callable[..., AbstractContextManager[Server]], collector: Collector
 ) -> None:
     with tracing() as server, server.client() as client:
@@ -197,7 +197,7 @@ def test_every_call_has_its_span_and_all_are_sent_before_the_end(
         ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=other"}, "other"),
     ],
 )
-def test_the_service_is_named_as_it_is_told_to(
+def test_the_service_name_can_be_configured(
     monkeypatch: pytest.MonkeyPatch, collector: Collector, variables: dict[str, str], name: str
 ) -> None:
     traced = started(monkeypatch, OTEL_TRACES_EXPORTER="otlp", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, **variables)
@@ -235,7 +235,9 @@ def test_the_service_is_named_as_it_is_told_to(
     )
 
 
-def test_a_sampler_is_followed(tracing: Callable[..., AbstractContextManager[Server]], collector: Collector) -> None:
+def test_the_configured_sampler_is_used(
+    tracing: Callable[..., AbstractContextManager[Server]], collector: Collector
+) -> None:
     with tracing(OTEL_TRACES_SAMPLER="parentbased_always_off") as server, server.client() as client:
         client.post("/v1/decisions", json=BODY)
         client.post("/v1/decisions", json=BODY, headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
@@ -243,7 +245,7 @@ def test_a_sampler_is_followed(tracing: Callable[..., AbstractContextManager[Ser
 
 
 @pytest.mark.slow
-def test_every_worker_sends_its_own(
+def test_every_worker_sends_its_own_spans(
     tracing: Callable[..., AbstractContextManager[Server]], collector: Collector
 ) -> None:
     with tracing("--workers", "2") as server:
@@ -253,7 +255,7 @@ def test_every_worker_sends_its_own(
     assert sum(span["name"] == "POST /v1/decisions" for span in collector.spans()) == 20
 
 
-def test_spans_go_to_the_console_where_that_is_wanted(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+def test_spans_go_to_the_console_if_configured(serve: Callable[..., AbstractContextManager[Server]]) -> None:
     with serve(OTEL_TRACES_EXPORTER="console") as server, server.client() as client:
         client.post("/v1/decisions", json=BODY)
     assert '"name": "POST /v1/decisions"' in server.log.read_text()
@@ -267,15 +269,15 @@ def test_spans_go_to_the_console_where_that_is_wanted(serve: Callable[..., Abstr
         {"OTEL_TRACES_EXPORTER": "none"},
         {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"},
     ],
-    ids=["not said", "empty", "none", "disabled"],
+    ids=["not set", "empty", "none", "disabled"],
 )
-def test_there_are_no_traces_unless_they_are_asked_for(
+def test_there_are_no_traces_unless_they_are_switched_on(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
     assert started(monkeypatch, **variables) is None
 
 
-def test_nothing_is_sent_or_even_imported_unless_it_is_asked_for(
+def test_nothing_is_sent_or_imported_unless_traces_are_switched_on(
     serve: Callable[..., AbstractContextManager[Server]], collector: Collector
 ) -> None:
     variables = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"}
@@ -284,16 +286,16 @@ def test_nothing_is_sent_or_even_imported_unless_it_is_asked_for(
         server.client() as client,
     ):
         client.post("/v1/decisions", json=BODY)
-    said = server.log.read_text()
+    message = server.log.read_text()
     # The SDK alone: FastAPI imports OpenTelemetry's API.
-    assert (collector.requests, "service.app" in said, "opentelemetry.sdk" in said) == (
+    assert (collector.requests, "service.app" in message, "opentelemetry.sdk" in message) == (
         [],
         True,
         False,
     )
 
 
-UNFIT: list[tuple[dict[str, str], str]] = [
+INVALID: list[tuple[dict[str, str], str]] = [
     (
         {"OTEL_TRACES_EXPORTER": "jaeger"},
         "OTEL_TRACES_EXPORTER: unknown exporter `jaeger`; legal: `otlp`, `console`, `none`",
@@ -311,33 +313,33 @@ UNFIT: list[tuple[dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"), UNFIT, ids=lambda value: next(iter(value)) if isinstance(value, dict) else None
+    ("variables", "message"), INVALID, ids=lambda value: next(iter(value)) if isinstance(value, dict) else None
 )
-def test_a_value_that_cannot_be_followed_is_named(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, variables: dict[str, str], said: str
+def test_an_invalid_value_is_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, variables: dict[str, str], message: str
 ) -> None:
     monkeypatch.setattr(logging.getLogger("runner_policy"), "propagate", True)
     assert started(monkeypatch, **{"OTEL_TRACES_EXPORTER": "otlp", **variables}) is None
     told = [
-        (line.message, said in str(getattr(line, "error", "")))
+        (line.message, message in str(getattr(line, "error", "")))
         for line in caplog.records
         if line.name == "runner_policy"
     ]
     assert told == [("traces are off: invalid OpenTelemetry variable", True)]
 
 
-def test_a_value_that_cannot_be_followed_stops_nothing(
+def test_an_invalid_value_does_not_stop_the_service(
     tracing: Callable[..., AbstractContextManager[Server]], collector: Collector
 ) -> None:
-    variables, said = UNFIT[0]
+    variables, message = INVALID[0]
     with tracing(**variables) as server, server.client() as client:
         assert client.post("/v1/decisions", json=BODY).status_code == 200
     lines = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
     told = [line["error"] for line in lines if line["message"] == "traces are off: invalid OpenTelemetry variable"]
-    assert ([said in error for error in told], collector.requests) == ([True], [])
+    assert ([message in error for error in told], collector.requests) == ([True], [])
 
 
-def test_a_collector_that_is_gone_keeps_nobody_waiting(tracing: Callable[..., AbstractContextManager[Server]]) -> None:
+def test_an_unreachable_collector_delays_no_request(tracing: Callable[..., AbstractContextManager[Server]]) -> None:
     with (
         tracing(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", RUNNER_POLICY_SHUTDOWN_TIMEOUT="2") as server,
         server.client() as client,

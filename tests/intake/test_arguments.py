@@ -1,4 +1,4 @@
-"""Words become options as each release's own parser reads them."""
+"""Options are read from words as by each release's own parser."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def read(
 def values(
     words: list[str], release: str = NEW, files: dict[str, str] | None = None, *, serve: bool = True
 ) -> dict[str, Any]:
-    """The options of words that nothing is wrong with."""
+    """The options of words without faults."""
     options, faults = read(words, release, files, serve=serve)
     assert faults == []
     return options.values
 
 
 def fault(words: list[str], release: str = NEW, files: dict[str, str] | None = None) -> tuple[str, str]:
-    """The one fault of words."""
+    """The only fault of words."""
     found = read(words, release, files)[1]
     assert len(found) == 1
     return found[0].pointer.removeprefix("/deployment/"), found[0].message
@@ -148,7 +148,7 @@ def test_words_set_options(words: list[str], found: dict[str, Any]) -> None:
     assert values(words) == found
 
 
-def test_an_option_s_place_is_its_word_s() -> None:
+def test_an_option_has_the_position_of_its_word() -> None:
     options = read(
         [
             "m",
@@ -174,7 +174,7 @@ def test_an_option_s_place_is_its_word_s() -> None:
     }
 
 
-def test_what_decides_nothing_is_named_as_written_and_a_secret_without_its_value() -> None:
+def test_ignored_arguments_are_listed_as_written_and_secrets_without_their_values() -> None:
     words = [
         "--port",
         "8000",
@@ -227,13 +227,13 @@ def test_a_flag_reads_its_text(flag: str, text: str, value: object) -> None:
     "words",
     [["-qfp8"], ["-q", "fp8"], ["--quantization=fp8"], ["--max-model-len", "1k"], ["--enable-hybrid-kv-cache-manager"]],
 )
-def test_what_decides_nothing_is_named(words: list[str]) -> None:
+def test_ignored_arguments_are_listed(words: list[str]) -> None:
     options, faults = read(words)
     assert (options.values, len(options.ignored), faults) == ({}, 1, [])
 
 
 @pytest.mark.parametrize(
-    ("words", "where", "said"),
+    ("words", "where", "expected"),
     [
         (["-tp", "two"], 1, "`--tensor-parallel-size`: expected a whole number such as `2`, got `two`"),
         (["-tp"], 0, "`--tensor-parallel-size` takes a value, but nothing follows it"),
@@ -385,13 +385,15 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
         ),
     ],
 )
-def test_what_vllm_refuses_says_where_and_what_to_write(words: list[str], where: int, said: str | None) -> None:
+def test_an_argument_that_vllm_refuses_is_a_fault_with_position_and_remedy(
+    words: list[str], where: int, expected: str | None
+) -> None:
     pointer, message = fault(words)
     assert pointer == f"args/{where}"
-    assert said is None or message == said
+    assert expected is None or message == expected
 
 
-def test_broken_json_points_into_the_flag() -> None:
+def test_a_fault_in_json_has_a_pointer_into_the_flag() -> None:
     pointer, message = fault(["-sc", '{"method": "ngram",}'])
     assert pointer == "args/1"
     assert message.startswith('`--speculative-config`: invalid JSON `{"method": "ngram",}`: ')
@@ -467,14 +469,14 @@ def test_a_flag_that_the_release_lacks_is_a_launch_error(
         (["--help"], "`--help` (args[0]) shows vLLM's help and starts nothing"),
     ],
 )
-def test_what_ends_the_start_is_a_launch_error(words: list[str], refused: str) -> None:
+def test_an_argument_that_prevents_startup_is_a_launch_error(words: list[str], refused: str) -> None:
     options, faults = read(words, "0.20.0")
     assert (options.launch_errors, options.warnings, faults) == ([refused], [], [])
 
 
-def test_a_model_that_cannot_be_known_is_a_fault() -> None:
-    said = "no model is given, unless it is `$MODEL`, whose value is not known; write the model, or set the variable"
-    assert fault([Unknown("$MODEL"), "-tp", "2"]) == ("args/0", said)
+def test_an_unknown_model_is_a_fault() -> None:
+    message = "no model is given, unless it is `$MODEL`, whose value is not known; write the model, or set the variable"
+    assert fault([Unknown("$MODEL"), "-tp", "2"]) == ("args/0", message)
 
 
 @pytest.mark.parametrize(
@@ -499,7 +501,7 @@ def test_a_model_that_cannot_be_known_is_a_fault() -> None:
         ),
     ],
 )
-def test_what_users_should_know_is_a_warning(words: list[str], warned: str) -> None:
+def test_an_argument_with_an_unexpected_effect_gets_a_warning(words: list[str], warned: str) -> None:
     options, faults = read(words, "0.20.0")
     assert (options.warnings, faults) == ([warned], [])
 
@@ -518,14 +520,14 @@ def test_what_users_should_know_is_a_warning(words: list[str], warned: str) -> N
         (["m"], []),
     ],
 )
-def test_a_whole_argument_of_unknown_value_is_named(words: list[str], unknown: list[tuple[str, str]]) -> None:
+def test_an_argument_whose_whole_value_is_unknown_is_listed(words: list[str], unknown: list[tuple[str, str]]) -> None:
     options, faults = read(words)
     assert (options.unknown_words, faults) == (unknown, [])
     named = "".join(options.warnings)
     assert all(f"the value of `{word}` ({place})" in named for word, place in unknown)
 
 
-def test_a_model_without_its_flag_is_read_after_vllm_serve_only() -> None:
+def test_a_positional_model_is_read_only_after_vllm_serve() -> None:
     options, faults = read(["m"], serve=False)
     assert (options.values, faults) == ({}, [])
     assert options.warnings == [
@@ -547,7 +549,7 @@ def test_a_model_without_its_flag_is_read_after_vllm_serve_only() -> None:
         ("0.31.0", ["--dcp-comm-backend", "None", "--reasoning-parser", "none"], {"reasoning_parser": "none"}),
     ],
 )
-def test_releases_differ(release: str, words: list[str], found: dict[str, Any]) -> None:
+def test_options_differ_between_releases(release: str, words: list[str], found: dict[str, Any]) -> None:
     assert values(words, release) == found
 
 
@@ -559,7 +561,7 @@ def test_releases_differ(release: str, words: list[str], found: dict[str, Any]) 
         ("0.30.0", ["--safetensors-load-strategy", "None"]),
     ],
 )
-def test_what_another_release_takes_is_a_fault_here(release: str, words: list[str]) -> None:
+def test_an_argument_of_another_release_is_a_fault(release: str, words: list[str]) -> None:
     assert fault(words, release)[0] == "args/1"
 
 
@@ -577,7 +579,7 @@ FROM_FILE = {
 }
 
 
-def test_a_file_s_lines_are_options_below_those_of_the_command_line() -> None:
+def test_the_command_line_takes_precedence_over_an_option_file() -> None:
     options, faults = read(["--config", "s.yaml", "-tp", "4", "--model", "n"], files=FILE)
     assert (options.values, faults) == (FROM_FILE | {"tensor_parallel_size": 4, "model": "n"}, [])
     assert options.places["distributed_executor_backend"] == "files/s.yaml/distributed-executor-backend"
@@ -587,7 +589,7 @@ def test_a_file_s_lines_are_options_below_those_of_the_command_line() -> None:
     assert values(["--config", "s.yaml"], files=FILE) == FROM_FILE
 
 
-def test_a_false_of_a_file_is_read_by_the_server_s_module_from_0_28_on() -> None:
+def test_the_server_s_module_reads_false_in_a_file_from_0_28_on() -> None:
     assert values(["--config", "s.yaml"], "0.28.0", FILE, serve=False) == FROM_FILE | {"enforce_eager": False}
     assert values(["--config", "s.yaml"], "0.27.1", FILE, serve=False) == FROM_FILE
 
@@ -600,7 +602,7 @@ def test_a_false_of_a_file_is_read_by_the_server_s_module_from_0_28_on() -> None
         ("tensor-parallel-size: 16\n<<: {tensor-parallel-size: 32}", {"tensor_parallel_size": 16}),
         ("<<: [{tensor-parallel-size: 16}, {tensor-parallel-size: 32}]", {"tensor_parallel_size": 16}),
         ("<<: {tensor-parallel-size: 16}\n<<: {tensor-parallel-size: 32}", {"tensor_parallel_size": 32}),
-        ("no-enable-dbo: true\n<<: {enable-dbo: true}", {"enable_dbo": False}),  # merged keys are the first ones
+        ("no-enable-dbo: true\n<<: {enable-dbo: true}", {"enable_dbo": False}),  # merged keys come first
         ("hf-overrides: &a {b: 1}\n<<: {hf-overrides: {b: 2}}", {"hf_overrides": {"b": 1}}),
         ("hf-overrides: {<<: &a {b: 1}, c: *a}", {"hf_overrides": {"b": 1, "c": {"b": 1}}}),
         (
@@ -632,14 +634,14 @@ def test_a_file_is_read_as_pyyaml_s_safe_load_reads_it(text: str, expected: dict
     assert values(["--config", "s.yaml"], files={"s.yaml": text}) == {"model": "m"} | expected
 
 
-def test_a_merge_key_in_quotes_is_a_key_like_any_other() -> None:
+def test_a_quoted_merge_key_is_an_ordinary_key() -> None:
     options, _ = read(["m", "--config", "s.yaml"], files={"s.yaml": '"<<": {enable-dbo: true}'})
     assert [error for error in options.launch_errors if "`--<<`" in error]
     assert "enable_dbo" not in options.values
 
 
 @pytest.mark.parametrize(
-    ("text", "pointer", "said"),
+    ("text", "pointer", "message"),
     [
         (
             "- a",
@@ -721,10 +723,10 @@ def test_a_merge_key_in_quotes_is_a_key_like_any_other() -> None:
         ),
     ],
 )
-def test_a_file_s_faults_point_into_it(text: str, pointer: str, said: str | None) -> None:
+def test_faults_in_a_file_have_pointers_into_it(text: str, pointer: str, message: str | None) -> None:
     found = fault(["--config", "d/s.yaml"], files={"d/s.yaml": text})
     assert found[0] == pointer
-    assert said is None or found[1] == said
+    assert message is None or found[1] == message
 
 
 @pytest.mark.parametrize(
@@ -738,16 +740,16 @@ def test_a_file_s_faults_point_into_it(text: str, pointer: str, said: str | None
         ("/deployment/args", "files/x/s.yaml/key", "/deployment/files/x~1s.yaml"),
     ],
 )
-def test_a_place_has_a_pointer(pointer: str, place: str, found: str) -> None:
+def test_a_position_has_a_pointer(pointer: str, place: str, found: str) -> None:
     assert word_pointer(pointer, place) == found
 
 
-def test_more_than_is_read_is_a_fault() -> None:
+def test_too_many_or_too_long_words_are_a_fault() -> None:
     assert read(["a"] * (MAX_WORDS + 1))[1][0].pointer == "/deployment/args"
     assert read(["a" * 1_000_001])[1][0].pointer == "/deployment/args"
 
 
-def test_hostile_words_end_soon_and_their_faults_are_bounded() -> None:
+def test_hostile_words_are_read_quickly_and_their_faults_are_limited() -> None:
     options, faults = read(["m", *(f"--tensor-paralel-size{index}" for index in range(4000))])
     assert (len(options.launch_errors), len(faults)) == (MAX_WARNINGS, 0)
     assert options.warnings == [f"{4000 - MAX_WARNINGS} more messages about the arguments are left out"]
@@ -755,14 +757,14 @@ def test_hostile_words_end_soon_and_their_faults_are_bounded() -> None:
     assert len(read(["m"] * 4000)[1]) == MAX_FAULTS
 
 
-def test_a_release_without_tables_is_no_release() -> None:
+def test_a_release_without_tables_is_unknown() -> None:
     with pytest.raises(KeyError):
         flags("9.9.9")
     assert in_other_release("--nothing", NEW) is None
 
 
 @pytest.mark.parametrize("release", releases())
-def test_every_release_has_what_matters_most(release: str) -> None:
+def test_every_release_has_the_most_important_flags(release: str) -> None:
     known = flags(release).by_name
     assert {
         "model",
@@ -774,11 +776,11 @@ def test_every_release_has_what_matters_most(release: str) -> None:
     assert known["tensor_parallel_size"].kind == "int"
 
 
-def test_what_matters_is_a_flag_somewhere() -> None:
+def test_every_important_option_is_a_flag_of_some_release() -> None:
     assert {name for release in releases() for name in flags(release).by_name} >= RELEVANT
 
 
-# laws
+# properties
 
 
 class Refused(Exception):
@@ -1121,5 +1123,5 @@ def test_a_secret_that_may_be_several_words_is_not_shown() -> None:
     assert (faults, "sk-1" in str(options.warnings), "sk-1" in str(options.unknown_words)) == ([], False, False)
 
 
-def test_a_dotted_key_of_unknown_name_is_a_fault() -> None:
+def test_a_dotted_key_with_an_unknown_name_is_a_fault() -> None:
     assert "whose value is not known" in fault(["m", Unknown("--hf-overrides.$K"), "1"])[1]

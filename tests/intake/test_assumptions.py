@@ -23,8 +23,8 @@ SET = {"VLLM_USE_V2_MODEL_RUNNER": "1"}
 NOT_STATED = "not stated"
 
 
-def assumed(ask: Asking, args: list[str], release: str, **said: Any) -> list[Assumption]:
-    return ask(args, release, explain=True, **said).assumptions or []
+def assumed(ask: Asking, args: list[str], release: str, **given: Any) -> list[Assumption]:
+    return ask(args, release, explain=True, **given).assumptions or []
 
 
 def platform(value: str = "cuda", **otherwise: Alternative) -> Assumption:
@@ -66,11 +66,11 @@ OPEN: list[tuple[str, list[str], dict[str, Any], list[Assumption]]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "args", "said", "expected"), OPEN)
-def test_each_thing_that_nobody_stated_is_listed_with_what_would_change(
-    ask: Asking, release: str, args: list[str], said: dict[str, Any], expected: list[Assumption]
+@pytest.mark.parametrize(("release", "args", "given", "expected"), OPEN)
+def test_each_unstated_fact_is_listed_with_what_would_change(
+    ask: Asking, release: str, args: list[str], given: dict[str, Any], expected: list[Assumption]
 ) -> None:
-    assert assumed(ask, args, release, **said) == expected
+    assert assumed(ask, args, release, **given) == expected
 
 
 def test_a_platform_that_refuses_the_model_would_not_start_it(ask: Asking) -> None:
@@ -85,7 +85,7 @@ def test_a_platform_that_refuses_the_model_would_not_start_it(ask: Asking) -> No
 
 
 @pytest.mark.parametrize("platform_", ["rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified"])
-def test_another_platform_is_weighed_with_all_that_follows_from_it(ask: Asking, platform_: str) -> None:
+def test_another_platform_is_evaluated_with_all_that_follows_from_it(ask: Asking, platform_: str) -> None:
     for release in ("0.27.1", "0.30.0", "0.33.0"):
         decision = ask(["--model", "moe"], release, explain=True)
         stated = ask(["--model", "moe"], release, environment={"platform": platform_})
@@ -96,13 +96,13 @@ def test_another_platform_is_weighed_with_all_that_follows_from_it(ask: Asking, 
 
 
 def pod(*variables: str) -> dict[str, Any]:
-    """A pod whose variables come from somewhere that the manifest does not show."""
+    """A pod whose variables come from outside the manifest."""
     env = [{"name": name, "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}} for name in variables]
     container = {"name": "vllm", "image": "vllm/vllm-openai:v0.33.0", "args": DENSE, "env": env}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
 
 
-def asked_of(ask: Asking, manifest: dict[str, Any]) -> Request:
+def request_for(ask: Asking, manifest: dict[str, Any]) -> Request:
     configs = ask.request(DENSE)["deployment"]["model_configs"]
     document = {
         "manifest": manifest,
@@ -130,8 +130,8 @@ UNKNOWN: list[tuple[tuple[str, ...], list[Assumption]]] = [
 
 
 @pytest.mark.parametrize(("variables", "expected"), UNKNOWN)
-def test_a_variable_whose_value_cannot_be_known_is_an_assumption(
+def test_a_variable_with_an_unknown_value_is_an_assumption(
     ask: Asking, variables: tuple[str, ...], expected: list[Assumption]
 ) -> None:
-    decision = ask.policy.decide(asked_of(ask, pod(*variables)), date(2026, 1, 1))
+    decision = ask.policy.decide(request_for(ask, pod(*variables)), date(2026, 1, 1))
     assert (decision.runner, decision.assumptions) == ("v2", expected)

@@ -51,7 +51,7 @@ POOLINGS: list[tuple[str, list[str], str | None, str]] = [
 
 
 @pytest.mark.parametrize(("release", "args", "pooling", "expected"), POOLINGS)
-def test_a_pooling_hybrid_caches_by_how_it_pools(
+def test_the_cache_mode_of_a_pooling_hybrid_depends_on_its_pooling(
     ask: Asking, release: str, args: list[str], pooling: str | None, expected: str
 ) -> None:
     files = MODULES if pooling is None else {**MODULES, "a/1_Pooling/config.json": pooling}
@@ -60,7 +60,7 @@ def test_a_pooling_hybrid_caches_by_how_it_pools(
 
 
 @pytest.mark.parametrize(("args", "expected"), MODES, ids=[" ".join(args) for args, _ in MODES])
-def test_the_mode_is_what_the_releases_hooks_make_of_it(
+def test_the_hooks_of_a_release_determine_the_mode(
     ask: Asking, args: list[str], expected: dict[str, tuple[str, str]]
 ) -> None:
     assert {release: ask.fact(MODE, ["--model", *args], release) for release in expected} == expected
@@ -80,7 +80,7 @@ ENCODERS: list[tuple[list[str], dict[str, tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("args", "expected"), ENCODERS)
-def test_from_0_31_on_an_engine_that_only_encodes_caches_no_prefixes(
+def test_from_0_31_on_an_encoder_only_engine_caches_no_prefixes(
     ask: Asking, args: list[str], expected: dict[str, tuple[str, str]]
 ) -> None:
     found = {
@@ -98,14 +98,14 @@ POOLED: list[tuple[str, dict[str, object], list[str], tuple[str, str]]] = [
 
 
 @pytest.mark.parametrize(("release", "members", "args", "expected"), POOLED)
-def test_a_pooling_model_caches_prefixes_where_it_looks_back_only(
+def test_a_pooling_model_caches_prefixes_only_if_it_is_causal(
     ask: Asking, release: str, members: dict[str, object], args: list[str], expected: tuple[str, str]
 ) -> None:
     models = {"x": {**MODELS["hybrid"], **members}}
     assert ask.fact(MODE, ["--model", "x", *args], release, models=models) == expected
 
 
-def test_the_mode_all_is_no_value_from_0_32_on(ask: Asking) -> None:
+def test_the_mode_all_is_illegal_from_0_32_on(ask: Asking) -> None:
     problem = ask.refusal(["--model", "hybrid", *ALL], "0.32.0")
     assert problem == (
         "invalid-request",

@@ -1,4 +1,4 @@
-"""Which scripts are certainly read as shells run them, and which construct of the others is named."""
+"""Which scripts are certain to be read as shells run them, and which construct of the others is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compile mode, the CUDA graphs and sequence parallelism that a deployment comes to."""
+"""The compile mode, CUDA graphs and sequence parallelism that are derived for a deployment."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ V2 = {"VLLM_USE_V2_MODEL_RUNNER": "1"}
 BREAK = "VLLM_USE_BREAKABLE_CUDAGRAPH"
 
 
-def modes(ask: Asking, args: list[str], release: str, **said: Any) -> tuple[Origin | None, Origin | None]:
-    return ask.fact(MODE, args, release, **said), ask.fact(GRAPH, args, release, **said)
+def modes(ask: Asking, args: list[str], release: str, **given: Any) -> tuple[Origin | None, Origin | None]:
+    return ask.fact(MODE, args, release, **given), ask.fact(GRAPH, args, release, **given)
 
 
 def cc(**keys: Any) -> list[str]:
@@ -55,7 +55,7 @@ MODES: list[tuple[list[str], Origin, Origin]] = [
 
 
 @pytest.mark.parametrize(("args", "mode", "graph"), MODES, ids=[" ".join(args) for args, _, _ in MODES])
-def test_modes_are_what_the_arguments_say_or_the_level(
+def test_the_modes_come_from_the_arguments_or_the_level(
     ask: Asking, args: list[str], mode: Origin, graph: Origin
 ) -> None:
     assert modes(ask, [*DENSE, *args], "0.31.0") == (mode, graph)
@@ -64,7 +64,7 @@ def test_modes_are_what_the_arguments_say_or_the_level(
 STOCK = ("STOCK_TORCH_COMPILE", HERE)
 BREAKABLE = ("NONE", "model_configs/breakable")
 NONE_BY_VARIABLE = ("NONE", "env.TORCH_COMPILE_DISABLE")
-BORDERS: list[tuple[list[str], dict[str, str], dict[str, tuple[Origin, Origin]]]] = [
+CHANGES: list[tuple[list[str], dict[str, str], dict[str, tuple[Origin, Origin]]]] = [
     (
         [*DENSE, "-cc.mode=1"],
         {},
@@ -102,8 +102,8 @@ BORDERS: list[tuple[list[str], dict[str, str], dict[str, tuple[Origin, Origin]]]
 ]
 
 
-@pytest.mark.parametrize(("args", "env", "expected"), BORDERS)
-def test_what_a_release_changed_of_modes_holds_from_it_on(
+@pytest.mark.parametrize(("args", "env", "expected"), CHANGES)
+def test_a_change_of_modes_applies_from_its_release_on(
     ask: Asking, args: list[str], env: dict[str, str], expected: dict[str, tuple[Origin, Origin]]
 ) -> None:
     assert {release: modes(ask, args, release, env=env) for release in expected} == expected
@@ -138,7 +138,7 @@ BY_PLATFORM: list[tuple[str, list[str], dict[str, str], str, tuple[Origin, Origi
 
 
 @pytest.mark.parametrize(("platform", "args", "env", "release", "expected"), BY_PLATFORM)
-def test_the_platforms_hook_has_the_last_word(
+def test_the_hook_of_the_platform_decides_last(
     ask: Asking, platform: str, args: list[str], env: dict[str, str], release: str, expected: tuple[Origin, Origin]
 ) -> None:
     assert modes(ask, args, release, env=env, environment={"platform": platform}) == expected
@@ -217,12 +217,12 @@ SEQUENCES: list[tuple[list[str], str, str, Origin, str]] = [
 
 
 @pytest.mark.parametrize(("args", "platform", "release", "expected", "graph"), SEQUENCES)
-def test_sequence_parallelism_is_switched_off_where_it_does_not_pay(
+def test_sequence_parallelism_is_switched_off_if_it_brings_no_benefit(
     ask: Asking, args: list[str], platform: str, release: str, expected: Origin, graph: str
 ) -> None:
-    said = {"environment": {"platform": platform}}
-    found = ask.fact(GRAPH, args, release, **said)
-    assert (ask.fact(SP, args, release, **said), found and found[0]) == (expected, graph)
+    given = {"environment": {"platform": platform}}
+    found = ask.fact(GRAPH, args, release, **given)
+    assert (ask.fact(SP, args, release, **given), found and found[0]) == (expected, graph)
 
 
 def test_a_hidden_size_of_a_part_counts_as_the_models(ask: Asking) -> None:
@@ -236,15 +236,15 @@ def drafts(**keys: Any) -> list[str]:
     return [*DENSE, "--speculative-config", json.dumps(keys)]
 
 
-SAID = ([[1, 4, 3]], HERE)
+STATED = ([[1, 4, 3]], HERE)
 EAGLE = drafts(model="eagle3-draft")
 SCHEDULES: list[tuple[list[str], dict[str, str], dict[str, tuple[Origin, Origin]]]] = [
-    (EAGLE, {}, {"0.24.0": (SAID, ("PIECEWISE", HERE)), "0.25.0": (SAID, DEFAULT_GRAPH)}),
-    (EAGLE, V1, {"0.25.0": (SAID, ("PIECEWISE", HERE)), "0.33.0": (SAID, ("PIECEWISE", HERE))}),
-    ([*EAGLE, "-cc.cudagraph_mode=NONE"], V1, {"0.33.0": (SAID, ("NONE", "args[4]"))}),
-    ([*EAGLE, "-dp", "2"], {}, {"0.25.1": (SAID, DEFAULT_GRAPH), "0.26.0": ((None, "args[4]"), DEFAULT_GRAPH)}),
-    (drafts(method="suffix"), V1, {"0.32.0": (SAID, ("PIECEWISE", HERE)), "0.33.0": ((None, HERE), DEFAULT_GRAPH)}),
-    (drafts(method="ngram"), V1, {"0.33.0": (SAID, ("PIECEWISE", HERE))}),
+    (EAGLE, {}, {"0.24.0": (STATED, ("PIECEWISE", HERE)), "0.25.0": (STATED, DEFAULT_GRAPH)}),
+    (EAGLE, V1, {"0.25.0": (STATED, ("PIECEWISE", HERE)), "0.33.0": (STATED, ("PIECEWISE", HERE))}),
+    ([*EAGLE, "-cc.cudagraph_mode=NONE"], V1, {"0.33.0": (STATED, ("NONE", "args[4]"))}),
+    ([*EAGLE, "-dp", "2"], {}, {"0.25.1": (STATED, DEFAULT_GRAPH), "0.26.0": ((None, "args[4]"), DEFAULT_GRAPH)}),
+    (drafts(method="suffix"), V1, {"0.32.0": (STATED, ("PIECEWISE", HERE)), "0.33.0": ((None, HERE), DEFAULT_GRAPH)}),
+    (drafts(method="ngram"), V1, {"0.33.0": (STATED, ("PIECEWISE", HERE))}),
 ]
 
 
@@ -274,13 +274,13 @@ SPLIT: list[tuple[list[str], dict[str, str], Origin]] = [
 
 
 @pytest.mark.parametrize(("args", "env", "graph"), SPLIT)
-def test_the_splitting_of_the_graph_has_its_say_once_the_runner_is_chosen(
+def test_splitting_the_graph_changes_its_mode_after_the_runner_is_chosen(
     ask: Asking, args: list[str], env: dict[str, str], graph: Origin
 ) -> None:
     assert ask.fact(GRAPH, args, env=env) == graph
 
 
-def test_a_model_without_a_hidden_size_is_not_run_in_sequence_parallel(ask: Asking) -> None:
+def test_a_model_without_a_hidden_size_has_no_sequence_parallelism(ask: Asking) -> None:
     models = {"x": {**CONFIG, "hidden_size": "many"}}
     assert ask.fact(SP, ["--model", "x", SP_ON, *TWO], "0.31.0", models=models) == (
         False,
@@ -290,7 +290,7 @@ def test_a_model_without_a_hidden_size_is_not_run_in_sequence_parallel(ask: Aski
 
 LEGAL_MODES = "`NONE`, `STOCK_TORCH_COMPILE`, `DYNAMO_TRACE_ONCE`, `VLLM_COMPILE`"
 LEGAL_GRAPHS = "`NONE`, `PIECEWISE`, `FULL`, `FULL_DECODE_ONLY`, `FULL_AND_PIECEWISE`"
-NO_MODES: list[tuple[str, Any, str]] = [
+UNKNOWN_MODES: list[tuple[str, Any, str]] = [
     ("mode", "fast", f"`fast` is not legal for `{MODE}`; legal: {LEGAL_MODES}"),
     ("mode", 4, f"`4` is not legal for `{MODE}`; legal: {LEGAL_MODES}"),
     ("mode", -1, f"`-1` is not legal for `{MODE}`; legal: {LEGAL_MODES}"),
@@ -300,6 +300,6 @@ NO_MODES: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "value", "message"), NO_MODES)
-def test_a_mode_that_is_none_is_a_fault_at_its_argument(ask: Asking, key: str, value: Any, message: str) -> None:
+@pytest.mark.parametrize(("key", "value", "message"), UNKNOWN_MODES)
+def test_an_unknown_mode_is_a_fault_at_its_argument(ask: Asking, key: str, value: Any, message: str) -> None:
     assert ask.refusal([*DENSE, *cc(**{key: value})]) == ("invalid-request", [("/deployment/args/2", message)])

@@ -1,6 +1,6 @@
-"""A `config.json` as vLLM sees it.
+"""A `config.json` as vLLM reads it.
 
-Defaults, aliases and formulas of its class, its language model, and what it becomes as a draft.
+Defaults, aliases and formulas of its class, its language model, and its form as a draft.
 """
 
 from __future__ import annotations
@@ -113,19 +113,19 @@ def test_the_language_model_is_found(document: Document, model_type: str | None,
     assert layers in {0, text.get("num_hidden_layers")}
 
 
-def test_parts_that_claim_to_hold_themselves_end() -> None:
+def test_parts_nested_in_themselves_are_followed_to_a_limited_depth() -> None:
     document: Document = {}
     for _ in range(500):
         document = {"model_type": "qwen3_omni_moe", "thinker_config": document}
     assert Configuration(document, tables(NEWEST)).text().model_type == "qwen3_omni_moe"
 
 
-def test_the_language_model_is_looked_for_once() -> None:
+def test_the_language_model_is_determined_once() -> None:
     configuration = Configuration({"model_type": "gemma3"}, tables(NEWEST))
     assert configuration.text() is configuration.text()
 
 
-def test_a_null_that_is_stated_is_there() -> None:
+def test_a_stated_null_is_present() -> None:
     configuration = Configuration({"model_type": "llama", "num_experts": None}, tables(NEWEST))
     assert (
         configuration.has("num_experts"),
@@ -134,7 +134,7 @@ def test_a_null_that_is_stated_is_there() -> None:
     ) == (True, False, True)
 
 
-def test_a_member_is_found_by_its_path() -> None:
+def test_a_field_is_found_by_its_path() -> None:
     configuration = Configuration(
         {"model_type": "gemma3", "text_config": {"num_hidden_layers": 3}, "a": {"b": {"c": 1}}}, tables(NEWEST)
     )
@@ -346,7 +346,7 @@ def test_a_draft_decides_the_method_and_gets_its_names(
     )
 
 
-def test_the_second_of_two_rows_sees_what_the_first_wrote() -> None:
+def test_the_second_of_two_rows_sees_the_changes_of_the_first() -> None:
     rows: list[dict[str, Any]] = [
         {"a": ["+", ["key", "a"], 1]},
         {"when": [">", ["key", "a"], 1], "b": ["key", "a"]},
@@ -376,9 +376,7 @@ DOCUMENTS = st.dictionaries(st.sampled_from(NAMES), JUNK, max_size=8)
 
 
 @given(document=DOCUMENTS, model_type=st.sampled_from(TYPES) | JUNK, release=st.sampled_from(releases()))
-def test_whatever_a_document_holds_every_attribute_has_a_value(
-    document: Document, model_type: Any, release: str
-) -> None:
+def test_every_attribute_has_a_value_for_any_document(document: Document, model_type: Any, release: str) -> None:
     configuration = Configuration({**document, "model_type": model_type}, tables(release))
     for found in (configuration, configuration.text()):
         for name in NAMES:

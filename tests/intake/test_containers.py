@@ -1,4 +1,4 @@
-"""Each container of a manifest as a request of its own: its release, its place, its name."""
+"""Each container of a manifest as its own request: its release, its path, its name."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_container_is_decided_for_its_images_release_else_the_requests_else_th
         ("PYTHONPATH=/x vllm serve dense", ("0.24.0", False, True)),
     ],
 )
-def test_another_vllm_than_the_image_s_is_decided_for_or_makes_the_release_unverified(
+def test_another_vllm_than_the_image_s_decides_or_makes_the_release_unverified(
     ask: Asking, script: str, expected: tuple[str, bool, bool]
 ) -> None:
     members = {**container("vllm/vllm-openai:v0.24.0"), "command": ["bash", "-c", script], "args": []}
@@ -211,7 +211,7 @@ COMPOSE: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("service", "file", "warnings"), COMPOSE)
-def test_what_compose_adds_that_is_not_read_gives_a_warning(
+def test_an_unread_field_of_compose_gives_a_warning(
     ask: Asking, service: dict[str, Any], file: dict[str, Any], warnings: list[str]
 ) -> None:
     engine = {"image": "vllm/vllm-openai:v0.24.0", "command": ARGS, **service}
@@ -225,7 +225,7 @@ def test_what_compose_adds_that_is_not_read_gives_a_warning(
     "name", ["PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "LD_PRELOAD", "LD_AUDIT"]
 )
 @pytest.mark.parametrize("value", [{"value": "/x"}, {"value": ""}, {"valueFrom": {"secretKeyRef": {"name": "s"}}}])
-def test_variables_may_make_another_vllm_run_however_the_command_is_written(
+def test_variables_may_make_another_vllm_run_in_any_form_of_command(
     ask: Asking, name: str, value: dict[str, Any]
 ) -> None:
     engine = container("vllm/vllm-openai:v0.24.0") | {"env": [{"name": name, **value}]}
@@ -437,7 +437,7 @@ def test_notes_are_warnings_of_the_decision(ask: Asking) -> None:
     assert NO_VERSION in ask.policy.decide(request, TODAY).warnings
 
 
-def test_an_image_of_an_unknown_release_spoils_only_its_own_container(ask: Asking) -> None:
+def test_an_image_of_an_unknown_release_affects_only_its_own_container(ask: Asking) -> None:
     items = read(
         ask, pod(container("vllm/vllm-openai:v0.99.0", "a"), container("vllm/vllm-openai:v0.33.0", "b")), "/items/3"
     )
@@ -453,7 +453,7 @@ def test_an_image_of_an_unknown_release_spoils_only_its_own_container(ask: Askin
     assert (request.release.decided_as, request.pointer) == ("0.33.0", "/items/3/manifest/spec/containers/1")
 
 
-def test_a_fault_in_a_container_stands_at_its_place_in_the_manifest(ask: Asking) -> None:
+def test_a_fault_in_a_container_has_its_pointer_in_the_manifest(ask: Asking) -> None:
     ((_, request),) = read(ask, pod(container("vllm/vllm-openai:v0.33.0", args=[*ARGS, "-tp", "0"])))
     assert isinstance(request, Request)
     with pytest.raises(RequestInvalid) as raised:
@@ -461,7 +461,7 @@ def test_a_fault_in_a_container_stands_at_its_place_in_the_manifest(ask: Asking)
     assert [fault.pointer for fault in raised.value.faults] == ["/manifest/spec/containers/0/args/2"]
 
 
-def test_a_missing_configuration_stands_where_the_request_would_state_it(ask: Asking) -> None:
+def test_a_missing_configuration_is_reported_where_the_request_would_have_it(ask: Asking) -> None:
     ((_, request),) = read(ask, pod(container("vllm/vllm-openai:v0.33.0", args=["--model", "a/b"])))
     assert isinstance(request, Request)
     with pytest.raises(RequestInvalid) as raised:
@@ -473,12 +473,12 @@ def test_a_missing_configuration_stands_where_the_request_would_state_it(ask: As
     )
 
 
-def test_a_manifest_that_cannot_be_read_is_a_problem_as_a_whole(ask: Asking) -> None:
+def test_a_manifest_that_cannot_be_read_is_one_problem(ask: Asking) -> None:
     problem, faults = ask.problem(lambda: read(ask, {"apiVersion": "example.com/v1", "kind": "Gadget"}))
     assert (problem, [pointer for pointer, _ in faults]) == ("invalid-request", ["/manifest/kind"])
 
 
-def test_an_engine_that_cannot_be_decided_is_a_problem_of_its_own(ask: Asking) -> None:
+def test_an_engine_that_cannot_be_decided_has_its_own_problem(ask: Asking) -> None:
     server = {"name": "s", "image": "kserve/huggingfaceserver:v0.15", "args": ["--model_id=a/b"]}
     (_, first), (_, second) = read(ask, pod(server, container("vllm/vllm-openai:v0.33.0")), "/x")
     assert isinstance(first, RequestInvalid)
@@ -491,13 +491,13 @@ def test_a_manifest_without_an_engine_has_no_requests(ask: Asking) -> None:
     assert read(ask, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}) == []
 
 
-def test_a_bare_manifest_is_a_request_by_itself(ask: Asking) -> None:
+def test_a_bare_manifest_is_a_request(ask: Asking) -> None:
     asked = read_request_or_manifest([pod(container("vllm/vllm-openai:v0.33.0"))], ask.policy.releases)
     assert isinstance(asked, Manifest)
     assert [path for path, _ in requests_of(asked, ask.policy.releases)] == ["[0].spec.containers[0]"]
 
 
-def test_what_is_asked_of_a_manifest_is_asked_of_each_container(ask: Asking) -> None:
+def test_the_options_of_a_manifest_apply_to_each_container(ask: Asking) -> None:
     members: dict[str, Any] = {
         "layers": ["upstream"],
         "explain": True,
@@ -537,7 +537,7 @@ NAMES: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("document", "path", "expected"), NAMES)
-def test_a_container_is_called_by_the_object_that_it_stands_in(document: Any, path: str, expected: str) -> None:
+def test_a_container_has_the_name_of_its_object(document: Any, path: str, expected: str) -> None:
     assert name_of(document, path) == expected
 
 
@@ -574,7 +574,7 @@ SPEC = {
     "modelURL": "Qwen/Qwen3-8B",
     "vllmConfig": {"dtype": "x"},
 }
-AT_WHAT_IS_THERE: list[tuple[dict[str, Any], list[str]]] = [
+EXISTING_POINTERS: list[tuple[dict[str, Any], list[str]]] = [
     (
         pod({**CONTAINER, "args": ["--max-model-len", "many"]}),
         ["/spec/containers/0/command/4", "/spec/containers/0/args/1"],
@@ -585,8 +585,8 @@ AT_WHAT_IS_THERE: list[tuple[dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize("pointer", ["", "/items/3"])
-@pytest.mark.parametrize(("document", "pointers"), AT_WHAT_IS_THERE, ids=["words", "a text", "values of a chart"])
-def test_what_is_wrong_with_an_engine_points_at_what_is_there(
+@pytest.mark.parametrize(("document", "pointers"), EXISTING_POINTERS, ids=["words", "a text", "values of a chart"])
+def test_a_fault_of_an_engine_has_a_pointer_to_an_existing_value(
     ask: Asking, document: dict[str, Any], pointers: list[str], pointer: str
 ) -> None:
     ((_, request),) = read(ask, document, pointer)

@@ -26,7 +26,7 @@ def read(document: Any) -> tuple[Deployment, list[RequestFault]]:
     return read_deployment(document, "/deployment", faults), faults
 
 
-def test_everything_that_is_stated_is_taken_as_it_is() -> None:
+def test_stated_values_are_kept_unchanged() -> None:
     document = {
         "args": ["--model", "a/b"],
         "env": {"A": "1", "B": ""},
@@ -49,11 +49,11 @@ def test_everything_that_is_stated_is_taken_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("document", [{}, {"env": None, "model_configs": None, "files": None, "environment": None}])
-def test_what_is_left_out_is_empty_or_assumed(document: dict[str, Any]) -> None:
+def test_missing_fields_are_empty_or_assumed(document: dict[str, Any]) -> None:
     assert read(document) == (Deployment([], {}, {}, {}, Environment(), models_at="/deployment/model_configs"), [])
 
 
-def test_a_variable_of_null_is_one_that_is_not_set() -> None:
+def test_a_variable_with_null_is_not_set() -> None:
     deployment, faults = read({"env": {"A": None, "B": "1"}})
     assert (deployment.env, faults) == ({"B": "1"}, [])
 
@@ -73,7 +73,7 @@ ENVIRONMENTS: list[tuple[dict[str, Any], Environment]] = [
 
 
 @pytest.mark.parametrize(("document", "expected"), ENVIRONMENTS)
-def test_the_environment_is_as_stated_and_the_rest_as_the_platform_has_it(
+def test_the_environment_is_as_stated_and_completed_from_the_platform(
     document: dict[str, Any], expected: Environment
 ) -> None:
     deployment, faults = read({"environment": document})
@@ -163,12 +163,12 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("document", "expected"), WRONG)
-def test_what_is_wrong_is_named_with_its_place(document: Any, expected: list[tuple[str, str]]) -> None:
+def test_each_fault_has_its_pointer(document: Any, expected: list[tuple[str, str]]) -> None:
     _, faults = read(document)
     assert faults == [RequestFault(f"/deployment{place}", message) for place, message in expected]
 
 
-def test_all_faults_are_named_at_once(ask: Asking) -> None:
+def test_all_faults_are_reported_at_once(ask: Asking) -> None:
     wrong = {"args": 1, "env": 1, "model_configs": 1, "files": 1, "environment": 1, "other": 1}
     problem, faults = ask.problem(lambda: ask.document({"deployment": wrong, "explain": 1}))
     assert problem == "invalid-request"
@@ -178,7 +178,7 @@ def test_all_faults_are_named_at_once(ask: Asking) -> None:
     ]
 
 
-BOUNDS: list[tuple[str, dict[str, Any], str]] = [
+LIMITS: list[tuple[str, dict[str, Any], str]] = [
     (
         "env",
         {str(n): "" for n in range(MAX_VARIABLES + 1)},
@@ -197,13 +197,13 @@ BOUNDS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("member", "document", "message"), BOUNDS, ids=[member for member, _, _ in BOUNDS])
-def test_there_is_only_so_much_of_anything(member: str, document: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("member", "document", "message"), LIMITS, ids=[member for member, _, _ in LIMITS])
+def test_every_size_is_limited(member: str, document: dict[str, Any], message: str) -> None:
     _, faults = read({member: document})
     assert faults == [RequestFault(f"/deployment/{member}", message)]
 
 
-def test_of_many_unknown_members_and_words_only_the_first_are_named() -> None:
+def test_only_the_first_unknown_fields_and_words_are_reported() -> None:
     assert len(read({f"x{n}": 1 for n in range(100)})[1]) == 32
     assert len(read({"args": [1] * 10_000})[1]) == MAX_FAULTS
 
@@ -218,7 +218,7 @@ ORIGINS = {
 
 
 @pytest.mark.parametrize(("fact", "member"), ORIGINS.items())
-def test_what_no_manifest_shows_says_whether_somebody_stated_it(ask: Asking, fact: str, member: str) -> None:
+def test_the_origin_of_an_environment_fact_shows_whether_it_was_stated(ask: Asking, fact: str, member: str) -> None:
     stated = {"platform": "cuda", "has_triton": True, "plugins": {}}
     found = [
         ask.fact(fact, ["--model", "dense"], environment=environment) for environment in ({}, {member: stated[member]})

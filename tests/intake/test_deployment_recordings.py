@@ -67,12 +67,12 @@ def decided(policy: Policy, line: Line) -> Decision:
 
 @pytest.fixture(scope="module", params=FILES)
 def answers(request: pytest.FixtureRequest, policy: Policy) -> list[tuple[Line, Decision]]:
-    """Each line of a recording with our decision, which is made once for all that is said of it."""
+    """Each line of a recording with our decision, which is made once for all checks."""
     return [(line, decided(policy, line)) for line in recorded(request.param)]
 
 
 def facts_as_recorded(decision: Decision, asked: Line, release: str) -> Line:
-    """The facts of an answer that a line has, too; one that is not there has its default."""
+    """The facts of a decision that a line also has; a missing one has its default."""
     assert decision.facts
     shown = decision.facts
     return {name: shown[name].value if name in shown else FACTS[name].default_in(series(release)) for name in asked}
@@ -82,7 +82,7 @@ def as_lists(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def test_every_recording_is_asked() -> None:
+def test_every_recording_is_compared() -> None:
     assert sorted(path.name.removesuffix(".jsonl.gz") for path in FOLDER.glob("*.jsonl.gz")) == sorted(FILES)
 
 
@@ -100,7 +100,7 @@ def test_a_deployment_is_decided_as_vllm_did_with_the_facts_that_vllm_had(answer
     assert mismatches == []
 
 
-def comes_from_somewhere(origin: str, deployment: Line) -> bool:
+def origin_exists(origin: str, deployment: Line) -> bool:
     """Whether an origin exists in the request.
 
     It is an argument, a field of a given file, configuration or environment, a variable, or none of these.
@@ -119,7 +119,7 @@ def comes_from_somewhere(origin: str, deployment: Line) -> bool:
     )
 
 
-def test_every_fact_says_where_it_came_from(answers: list[tuple[Line, Decision]]) -> None:
+def test_every_fact_has_an_existing_origin(answers: list[tuple[Line, Decision]]) -> None:
     lost = []
     for line, decision in answers:
         assert decision.facts
@@ -127,6 +127,6 @@ def test_every_fact_says_where_it_came_from(answers: list[tuple[Line, Decision]]
         lost += [
             (line["id"], fact, sourced.from_)
             for fact, sourced in decision.facts.items()
-            if not comes_from_somewhere(sourced.from_, deployment)
+            if not origin_exists(sourced.from_, deployment)
         ]
     assert lost == []

@@ -1,4 +1,4 @@
-"""The facts that one argument alone states, and the order in which facts are derived."""
+"""Facts stated by a single argument, and the order in which facts are derived."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_an_argument_states_a_fact(ask: Asking, fact: str, args: list[str], valu
     assert ask.fact(fact, DENSE) == (default, "default")
 
 
-BORDERS: list[tuple[str, list[str], dict[str, tuple[Any, str]]]] = [
+CHANGES: list[tuple[str, list[str], dict[str, tuple[Any, str]]]] = [
     (
         ROUTED,
         [*DENSE, "--enable-return-routed-experts"],
@@ -79,8 +79,8 @@ BORDERS: list[tuple[str, list[str], dict[str, tuple[Any, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("fact", "args", "expected"), BORDERS)
-def test_what_a_release_changed_holds_from_it_on(
+@pytest.mark.parametrize(("fact", "args", "expected"), CHANGES)
+def test_a_change_applies_from_its_release_on(
     ask: Asking, fact: str, args: list[str], expected: dict[str, tuple[Any, str]]
 ) -> None:
     assert {release: ask.fact(fact, args, release) for release in expected} == expected
@@ -106,7 +106,7 @@ def test_the_runners_own_variable_is_a_fact(
     assert (fact.value, fact.from_, decision.runner) == (value, origin, runner)
 
 
-def test_a_variable_set_on_the_command_line_counts_more_than_the_one_around_it(ask: Asking) -> None:
+def test_a_variable_on_the_command_line_overrides_that_of_the_environment(ask: Asking) -> None:
     text = "VLLM_USE_V2_MODEL_RUNNER=1 vllm serve dense"
     assert ask(text, env={"VLLM_USE_V2_MODEL_RUNNER": "0"}).runner == "v2"
 
@@ -115,7 +115,7 @@ PLATFORMS = ("cuda", "rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified")
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_a_platform_states_its_own_fact_and_no_other(ask: Asking, platform: str) -> None:
+def test_a_platform_sets_only_its_own_fact(ask: Asking, platform: str) -> None:
     facts = ask.facts("platform", DENSE, environment={"platform": platform})
     own = {"rocm": "is_rocm", "tpu": "is_tpu", "out-of-tree": "is_out_of_tree", "unspecified": "is_unspecified"}
     expected: dict[str, tuple[Any, str]] = {
@@ -126,7 +126,7 @@ def test_a_platform_states_its_own_fact_and_no_other(ask: Asking, platform: str)
 
 MASK = ["--return-sampling-mask", "--logprobs-mode", "processed_logprobs"]
 SPARSE_ARGS = ["--attention-config", '{"hisparse_config": {}}']
-WAITING: list[tuple[str, list[str], dict[str, str], bool]] = [
+AFTER_A_REFUSAL: list[tuple[str, list[str], dict[str, str], bool]] = [
     ("0.28.0", MASK, {}, True),
     ("0.28.0", MASK, {"VLLM_USE_V2_MODEL_RUNNER": "0"}, False),
     ("0.29.0", ["--enable-trace-replay"], {"VLLM_USE_V2_MODEL_RUNNER": "0"}, False),
@@ -136,8 +136,8 @@ WAITING: list[tuple[str, list[str], dict[str, str], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "args", "env", "value"), WAITING)
-def test_where_v1_refuses_what_only_v2_can_nothing_after_that_is_set(
+@pytest.mark.parametrize(("release", "args", "env", "value"), AFTER_A_REFUSAL)
+def test_nothing_is_derived_after_v1_refuses_a_feature_of_v2(
     ask: Asking, release: str, args: list[str], env: dict[str, str], *, value: bool
 ) -> None:
     assert ask.fact(ASYNC, [*DENSE, *args], release, env=env) == (value, "default")
@@ -189,18 +189,18 @@ ILLEGAL: list[tuple[list[str], str, str]] = [
 
 
 @pytest.mark.parametrize(("args", "pointer", "message"), ILLEGAL, ids=[" ".join(args) for args, _, _ in ILLEGAL])
-def test_a_value_that_no_release_takes_is_a_fault_at_its_argument(
+def test_a_value_that_no_release_accepts_is_a_fault_at_its_argument(
     ask: Asking, args: list[str], pointer: str, message: str
 ) -> None:
     assert ask.refusal([*DENSE, *args]) == ("invalid-request", [(pointer, message)])
 
 
-def test_every_illegal_value_is_named_at_once(ask: Asking) -> None:
+def test_all_illegal_values_are_reported_at_once(ask: Asking) -> None:
     _, faults = ask.refusal([*DENSE, "-tp", "0", "-pp", "0", "--ubatch-size", "-1"])
     assert [pointer for pointer, _ in faults] == ["/deployment/args/2", "/deployment/args/4", "/deployment/args/6"]
 
 
-def test_an_illegal_value_of_a_model_or_a_variable_is_a_fault_there(ask: Asking) -> None:
+def test_an_illegal_value_of_a_model_or_a_variable_is_reported_at_its_origin(ask: Asking) -> None:
     long = "x" * 9000
     models = {"dense": {"architectures": ["Qwen3ForCausalLM", long], "model_type": "qwen3"}}
     _, faults = ask.refusal(DENSE, models=models, env={"VLLM_USE_V2_MODEL_RUNNER": long})

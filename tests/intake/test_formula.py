@@ -1,4 +1,4 @@
-"""Formulas of the tables: what each operation means, and that computing ends whatever the values are."""
+"""Formulas of the tables: what each operation means, and that every computation ends."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_an_operation_has_one_meaning(formula: Any, expected: Any) -> None:
     assert compute(formula, VALUES.get, VALUES, {"mamba": "linear_attention"}) == expected
 
 
-SENSELESS: list[Any] = [
+INVALID: list[Any] = [
     [],
     ["unreadable"],
     ["no such", 1, 2],
@@ -98,8 +98,8 @@ SENSELESS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("formula", SENSELESS)
-def test_a_formula_that_makes_no_sense_is_incomputable(formula: Any) -> None:
+@pytest.mark.parametrize("formula", INVALID)
+def test_an_invalid_formula_is_incomputable(formula: Any) -> None:
     with pytest.raises(Incomputable):
         compute(formula, VALUES.get)
 
@@ -132,7 +132,7 @@ FORMULAS = list(every_formula())
 
 
 @given(value=JSON, other=JSON, index=st.integers(0, len(FORMULAS) - 1))
-def test_whatever_the_values_a_formula_of_the_tables_has_a_value_or_none(value: Any, other: Any, index: int) -> None:
+def test_a_formula_of_the_tables_has_a_value_or_none_for_any_values(value: Any, other: Any, index: int) -> None:
     try:
         found = compute(
             FORMULAS[index], lambda name: value if len(name) % 2 else other, {"full_attention_interval": value}

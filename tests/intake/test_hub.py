@@ -51,12 +51,12 @@ def other() -> Iterator[HubServer]:
         yield started
 
 
-Asks = Callable[..., Hub]
+MakeHub = Callable[..., Hub]
 
 
 @pytest.fixture
-def asks(server: HubServer, tmp_path: Path) -> Asks:
-    """A hub on the server, with an empty cache of its own."""
+def make_hub(server: HubServer, tmp_path: Path) -> MakeHub:
+    """A hub on the server, with its own empty cache."""
 
     def made(timeout: float = 20, **options: Any) -> Hub:
         given: dict[str, Any] = {"endpoint": server.url, "cache": str(tmp_path / "cache"), "offline": False}
@@ -73,20 +73,20 @@ def refusal(hub: Hub, name: str = NAME, revision: str | None = None) -> tuple[st
     return type(caught.value).__name__, str(caught.value).replace(hub.source.endpoint, "HUB")
 
 
-# What the hub has
+# Models on the hub
 
 
-def test_a_model_is_fetched_once_and_remembered(server: HubServer, asks: Asks) -> None:
+def test_a_model_is_fetched_once_and_cached(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
-    hub = asks()
+    hub = make_hub()
     assert [hub.config(NAME), hub.config(NAME)] == [ModelFiles(CONFIG, {}, COMMIT, size=len(TEXT))] * 2
     assert server.asked == [("HEAD", f"/{NAME}/resolve/main/config.json"), ("GET", f"/{NAME}/resolve/main/config.json")]
 
 
-def test_a_memory_that_is_too_old_is_asked_for_again_but_not_fetched_again(server: HubServer, asks: Asks) -> None:
+def test_an_old_cached_model_is_revalidated_but_not_fetched_again(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
     now = [0.0]
-    hub = asks(clock=lambda: now[0])
+    hub = make_hub(clock=lambda: now[0])
     hub.config(NAME)
     now[0] = 299.0
     hub.config(NAME)
@@ -95,9 +95,9 @@ def test_a_memory_that_is_too_old_is_asked_for_again_but_not_fetched_again(serve
     assert [method for method, _ in server.asked] == ["HEAD", "GET", "HEAD"]
 
 
-def test_a_refusal_is_remembered_for_a_short_time(server: HubServer, asks: Asks) -> None:
+def test_a_refusal_is_cached_for_a_short_time(server: HubServer, make_hub: MakeHub) -> None:
     now = [0.0]
-    hub = asks(clock=lambda: now[0])
+    hub = make_hub(clock=lambda: now[0])
     assert refusal(hub) == refusal(hub)
     server.give(Reply())
     now[0] = 16.0
@@ -105,161 +105,159 @@ def test_a_refusal_is_remembered_for_a_short_time(server: HubServer, asks: Asks)
     assert [method for method, _ in server.asked] == ["HEAD", "HEAD", "GET"]
 
 
-def test_another_process_needs_no_second_fetch(server: HubServer, asks: Asks) -> None:
+def test_another_process_needs_no_second_fetch(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
-    assert asks().config(NAME) == asks().config(NAME)
+    assert make_hub().config(NAME) == make_hub().config(NAME)
     assert [method for method, _ in server.asked] == ["HEAD", "GET", "HEAD"]
 
 
-def test_a_commit_that_the_cache_has_is_not_asked_for(server: HubServer, asks: Asks) -> None:
+def test_a_cached_commit_is_not_requested(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
-    asks().config(NAME)
+    make_hub().config(NAME)
     server.asked.clear()
-    assert asks().config(NAME, COMMIT).config == CONFIG
+    assert make_hub().config(NAME, COMMIT).config == CONFIG
     assert server.asked == []
 
 
 @pytest.mark.parametrize("revision", ["v1.0", "refs/pr/3", "feature_x+y", "a"])
-def test_a_revision_is_asked_for(server: HubServer, asks: Asks, revision: str) -> None:
+def test_the_given_revision_is_requested(server: HubServer, make_hub: MakeHub, revision: str) -> None:
     server.give(Reply(), revision=revision)
-    assert asks().config(NAME, revision).config == CONFIG
+    assert make_hub().config(NAME, revision).config == CONFIG
 
 
-def test_companions_come_from_the_same_commit_and_those_that_are_not_there_are_left_out(
-    server: HubServer, asks: Asks
+def test_companions_come_from_the_same_commit_and_missing_ones_are_left_out(
+    server: HubServer, make_hub: MakeHub
 ) -> None:
     server.give(Reply())
     server.give(Reply(b"[]"), "modules.json")
     server.give(Reply(b'{"a": 1}'), "1_Pooling/config.json", revision=COMMIT)
     also = ["modules.json", "joint_head_config.json", "1_Pooling/config.json"]
     files = {"modules.json": "[]", "1_Pooling/config.json": '{"a": 1}'}
-    assert asks().config(NAME, companions=also) == ModelFiles(CONFIG, files, COMMIT, size=len(TEXT) + 10)
+    assert make_hub().config(NAME, companions=also) == ModelFiles(CONFIG, files, COMMIT, size=len(TEXT) + 10)
     assert {path.split("/")[4] for _, path in server.asked[2:]} == {COMMIT}
     server.asked.clear()
-    assert asks().config(NAME, companions=also).files == files
+    assert make_hub().config(NAME, companions=also).files == files
     assert server.asked == [("HEAD", f"/{NAME}/resolve/main/config.json")]
 
 
-def test_no_other_file_is_fetched(server: HubServer, asks: Asks) -> None:
+def test_no_other_file_is_fetched(server: HubServer, make_hub: MakeHub) -> None:
     with pytest.raises(
         ValueError,
         match=r"expected companions from `modules\.json`, `1_Pooling/config\.json`, `joint_head_config\.json`",
     ):
-        asks().config(NAME, companions=["model.safetensors"])
+        make_hub().config(NAME, companions=["model.safetensors"])
     assert server.asked == []
 
 
-def test_a_file_without_a_stated_length_is_read(server: HubServer, asks: Asks) -> None:
+def test_a_file_without_a_stated_length_is_read(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply(headers={"Content-Length": None}))
-    assert asks().config(NAME).config == CONFIG
+    assert make_hub().config(NAME).config == CONFIG
 
 
-def test_a_file_in_other_storage_comes_as_any_other(server: HubServer, asks: Asks) -> None:
+def test_a_file_in_other_storage_is_fetched_like_any_other(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply(headers={"X-Xet-Hash": "ab" * 32, "X-Xet-Refresh-Route": "/api/models/x/xet-read-token/main"}))
-    assert asks().config(NAME).config == CONFIG
+    assert make_hub().config(NAME).config == CONFIG
 
 
-# Offline, or as good as
+# Offline, or with a failing hub
 
 
-def test_offline_the_cache_answers(server: HubServer, asks: Asks) -> None:
+def test_offline_the_cache_is_used(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
     server.give(Reply(b"[]"), "modules.json")
-    asks().config(NAME, companions=["modules.json", "joint_head_config.json"])
+    make_hub().config(NAME, companions=["modules.json", "joint_head_config.json"])
     server.asked.clear()
     also = ["modules.json", "joint_head_config.json", "1_Pooling/config.json"]
-    assert asks(offline=True).config(NAME, companions=also) == ModelFiles(
+    assert make_hub(offline=True).config(NAME, companions=also) == ModelFiles(
         CONFIG, {"modules.json": "[]"}, COMMIT, ("1_Pooling/config.json",), True, len(TEXT) + 2
     )
     assert server.asked == []
 
 
-def test_offline_without_a_copy_is_told(server: HubServer, asks: Asks) -> None:
-    told = f"the hub is offline (`HF_HUB_OFFLINE`), and its cache does not have `{NAME}`; give its `config.json`"
-    assert refusal(asks(offline=True)) == ("HubOffline", told)
+def test_offline_a_model_that_is_not_cached_is_reported(server: HubServer, make_hub: MakeHub) -> None:
+    reason = f"the hub is offline (`HF_HUB_OFFLINE`), and its cache does not have `{NAME}`; give its `config.json`"
+    assert refusal(make_hub(offline=True)) == ("HubOffline", reason)
     assert server.asked == []
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-def test_a_hub_that_does_not_work_is_told_at_once_and_not_asked_twice(
-    server: HubServer, asks: Asks, status: int
-) -> None:
+def test_a_failing_hub_is_reported_without_a_retry(server: HubServer, make_hub: MakeHub, status: int) -> None:
     server.give(Reply(b"", status, {"Retry-After": "3600"}))
-    assert refusal(asks()) == ("HubUnreachable", f"the hub answers {status}; try again later, {GIVE}")
+    assert refusal(make_hub()) == ("HubUnreachable", f"the hub answers {status}; try again later, {GIVE}")
     assert len(server.asked) == 1
 
 
-def test_the_cache_stands_in_for_a_hub_that_does_not_work(server: HubServer, asks: Asks) -> None:
+def test_the_cache_replaces_a_failing_hub(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
-    asks().config(NAME)
+    make_hub().config(NAME)
     server.give(Reply(status=503))
-    assert asks().config(NAME) == ModelFiles(CONFIG, {}, COMMIT, cached=True, size=len(TEXT))
+    assert make_hub().config(NAME) == ModelFiles(CONFIG, {}, COMMIT, cached=True, size=len(TEXT))
 
 
-def test_a_copy_that_stood_in_is_soon_asked_for_again(server: HubServer, asks: Asks) -> None:
+def test_a_copy_used_for_a_failing_hub_is_soon_revalidated(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
-    asks().config(NAME)
+    make_hub().config(NAME)
     server.give(Reply(status=503))
     now = [0.0]
-    hub = asks(clock=lambda: now[0])
+    hub = make_hub(clock=lambda: now[0])
     assert hub.config(NAME).cached
     server.give(Reply())
     now[0] = 16.0
     assert not hub.config(NAME).cached
 
 
-def test_a_hub_that_is_not_there_is_told(asks: Asks) -> None:
-    told = f"the hub cannot be reached (ConnectError); check the network and `HF_ENDPOINT`, {GIVE}"
-    assert refusal(asks(endpoint="http://127.0.0.1:1")) == ("HubUnreachable", told)
+def test_an_unreachable_hub_is_reported(make_hub: MakeHub) -> None:
+    reason = f"the hub cannot be reached (ConnectError); check the network and `HF_ENDPOINT`, {GIVE}"
+    assert refusal(make_hub(endpoint="http://127.0.0.1:1")) == ("HubUnreachable", reason)
 
 
 @pytest.mark.parametrize("reply", [Reply(), Reply(drip=True), Reply(headers={"Content-Length": None}, drip=True)])
-def test_a_slow_hub_is_not_waited_for(server: HubServer, asks: Asks, reply: Reply) -> None:
+def test_a_slow_hub_times_out(server: HubServer, make_hub: MakeHub, reply: Reply) -> None:
     reply.hold = None if reply.drip else server.release
     reply.body = TEXT + b" " * 2000
     server.give(reply)
-    kind, told = refusal(asks(0.3))
-    assert (kind, told.partition(" did not answer")[0]) in {("HubTimeout", "HUB"), ("HubTimeout", "the hub")}
+    kind, reason = refusal(make_hub(0.3))
+    assert (kind, reason.partition(" did not answer")[0]) in {("HubTimeout", "HUB"), ("HubTimeout", "the hub")}
 
 
 @pytest.mark.parametrize("reply", [Reply(), Reply(TEXT + b" " * 2000, drip=True)])
-def test_a_slow_fetch_makes_room_for_the_next(server: HubServer, asks: Asks, reply: Reply) -> None:
+def test_a_slow_fetch_makes_room_for_the_next(server: HubServer, make_hub: MakeHub, reply: Reply) -> None:
     reply.hold = None if reply.drip else server.release
     server.give(reply)
     server.give(Reply(), name="gpt2")
-    hub = asks(0.3, max_fetches=1)
+    hub = make_hub(0.3, max_fetches=1)
     assert refusal(hub)[0] == "HubTimeout"
     hub.timeout = 20
     assert hub.config("gpt2").config == CONFIG
     assert refusal(hub) == ("HubTimeout", f"the hub did not answer within the time limit; try again later, {GIVE}")
 
 
-def test_a_fetch_that_had_to_wait_for_room_is_not_begun_too_late(server: HubServer, asks: Asks) -> None:
+def test_a_fetch_that_waited_too_long_is_not_started(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
-    hub = asks(0)
+    hub = make_hub(0)
     assert refusal(hub)[0] == "HubTimeout"
     assert server.asked == []
 
 
-def test_a_broken_cache_has_nothing(server: HubServer, asks: Asks, tmp_path: Path) -> None:
+def test_a_broken_cache_counts_as_empty(server: HubServer, make_hub: MakeHub, tmp_path: Path) -> None:
     server.give(Reply())
-    asks().config(NAME)
+    make_hub().config(NAME)
     next((tmp_path / "cache").rglob("refs/main")).write_bytes(b"\xff")
-    assert refusal(asks(offline=True))[0] == "HubOffline"
+    assert refusal(make_hub(offline=True))[0] == "HubOffline"
 
 
-def test_the_cache_stands_in_for_a_slow_hub(server: HubServer, asks: Asks) -> None:
+def test_the_cache_replaces_a_slow_hub(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
-    asks().config(NAME)
+    make_hub().config(NAME)
     server.give(Reply(hold=server.release))
-    assert asks(0.3).config(NAME) == ModelFiles(CONFIG, {}, COMMIT, cached=True, size=len(TEXT))
+    assert make_hub(0.3).config(NAME) == ModelFiles(CONFIG, {}, COMMIT, cached=True, size=len(TEXT))
 
 
-# What the hub refuses
+# Refusals
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "token", "kind", "told"),
+    ("status", "code", "token", "kind", "reason"),
     [
         (
             401,
@@ -322,25 +320,25 @@ def test_the_cache_stands_in_for_a_slow_hub(server: HubServer, asks: Asks) -> No
         (418, None, None, "HubUnreachable", f"HUB answers 418 for `{NAME}`; try again later, {GIVE}"),
     ],
 )
-def test_a_refusal_says_what_to_do(
+def test_a_refusal_has_a_reason_and_a_remedy(
     server: HubServer,
-    asks: Asks,
+    make_hub: MakeHub,
     monkeypatch: pytest.MonkeyPatch,
     status: int,
     code: str | None,
     token: str | None,
     kind: str,
-    told: str,
+    reason: str,
 ) -> None:
     if token:
         monkeypatch.setenv("HF_TOKEN", token)
     server.give(Reply(b"", status, {"X-Error-Code": code, "X-Error-Message": f"who has {TOKEN}?"}))
-    assert refusal(asks()) == (kind, told)
+    assert refusal(make_hub()) == (kind, reason)
 
 
-def test_a_server_that_is_no_hub_is_told(server: HubServer, asks: Asks) -> None:
+def test_a_server_that_is_not_a_hub_is_reported(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply(headers={"X-Repo-Commit": None}))
-    assert refusal(asks()) == ("HubUnreachable", f"HUB does not answer like a hub; check `HF_ENDPOINT`, {GIVE}")
+    assert refusal(make_hub()) == ("HubUnreachable", f"HUB does not answer like a hub; check `HF_ENDPOINT`, {GIVE}")
 
 
 FILE_NAMES = (
@@ -358,30 +356,30 @@ FILE_NAMES = (
     "x" * 300,
     "\xe9",
 )
-"""Values of headers that would be names of files elsewhere, or of none."""
+"""Header values that would name a file outside the cache, or none."""
 
 
 @pytest.mark.parametrize("header", ["ETag", "X-Linked-Etag", "X-Repo-Commit"])
 @pytest.mark.parametrize("status", [200, 302, 404])
 def test_a_hub_names_no_file_outside_its_cache(
-    server: HubServer, asks: Asks, tmp_path: Path, status: int, header: str
+    server: HubServer, make_hub: MakeHub, tmp_path: Path, status: int, header: str
 ) -> None:
     sent = {"Location": f"{server.url}/blob", "X-Error-Code": "EntryNotFound"} if status != 200 else {}
     server.replies["/blob"] = Reply()
     expected = f"the hub sends an invalid `{header.lower()}` header; check `HF_ENDPOINT`, {GIVE}"
     for value in (*FILE_NAMES, *(f'"{value}"' for value in FILE_NAMES)):
         server.give(Reply(status=status, headers={**sent, header: value}))
-        assert refusal(asks()) == ("HubUnreachable", expected), value
+        assert refusal(make_hub()) == ("HubUnreachable", expected), value
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.parametrize("value", ['W/"5f3a-1"', '"{SHA1{0a9f}}"', '"a.b:gzip"', "0a9f", '"W"', f'"{"a" * 64}"'])
-def test_any_etag_that_is_a_file_name_is_accepted(server: HubServer, asks: Asks, value: str) -> None:
+def test_any_etag_that_is_a_file_name_is_accepted(server: HubServer, make_hub: MakeHub, value: str) -> None:
     server.give(Reply(headers={"ETag": value}))
-    assert asks().config(NAME).config == CONFIG
+    assert make_hub().config(NAME).config == CONFIG
 
 
-# What cannot be used
+# Unusable files
 
 TOO_LARGE = (
     "HubTooLarge",
@@ -398,29 +396,29 @@ TOO_LARGE = (
     ],
 )
 def test_a_file_that_is_too_large_is_not_fetched(
-    server: HubServer, asks: Asks, reply: Reply, asked: int, tmp_path: Path
+    server: HubServer, make_hub: MakeHub, reply: Reply, asked: int, tmp_path: Path
 ) -> None:
     server.give(reply)
-    assert refusal(asks()) == TOO_LARGE
+    assert refusal(make_hub()) == TOO_LARGE
     assert len(server.asked) == asked
     assert [path for path in (tmp_path / "cache").rglob("blobs/*") if path.is_file()] == []
 
 
-def test_a_file_of_the_largest_size_is_read(server: HubServer, asks: Asks) -> None:
+def test_a_file_of_the_largest_size_is_read(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply(b"{}" + b" " * (MAX_BYTES - 2)))
-    assert asks().config(NAME).size == MAX_BYTES
+    assert make_hub().config(NAME).size == MAX_BYTES
 
 
-def test_a_file_that_comes_packed_is_not_unpacked(server: HubServer, asks: Asks) -> None:
+def test_a_compressed_file_is_not_decompressed(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply(headers={"Content-Encoding": "gzip"}))
-    assert refusal(asks()) == (
+    assert refusal(make_hub()) == (
         "HubUnreachable",
         f"the hub compresses files although the request forbids it; check `HF_ENDPOINT`, {GIVE}",
     )
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reason"),
     [
         (b"", "is empty"),
         (b"[]", "must be an object, got `[]`"),
@@ -429,92 +427,99 @@ def test_a_file_that_comes_packed_is_not_unpacked(server: HubServer, asks: Asks)
         (b"[" * 100_000, "cannot be read: nested too deeply: at most 64 levels are read"),
     ],
 )
-def test_a_configuration_that_is_no_object_is_told(server: HubServer, asks: Asks, body: bytes, told: str) -> None:
+def test_a_configuration_that_is_not_an_object_is_reported(
+    server: HubServer, make_hub: MakeHub, body: bytes, reason: str
+) -> None:
     server.give(Reply(body))
-    expected = ("HubUnreadable", f"`config.json` of `{NAME}` {told}; give its `config.json`")
-    assert refusal(asks()) == expected
-    assert refusal(asks(offline=True)) == expected
+    expected = ("HubUnreadable", f"`config.json` of `{NAME}` {reason}; give its `config.json`")
+    assert refusal(make_hub()) == expected
+    assert refusal(make_hub(offline=True)) == expected
 
 
-def test_a_companion_that_is_no_text_is_told(server: HubServer, asks: Asks) -> None:
+def test_a_companion_that_is_not_text_is_reported(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
     server.give(Reply(b"\xff"), "modules.json")
     with pytest.raises(HubUnreadable, match=r"`modules\.json` of `Qwen/Qwen3-8B` is not UTF-8; give"):
-        asks().config(NAME, companions=["modules.json"])
+        make_hub().config(NAME, companions=["modules.json"])
 
 
-def test_a_copy_in_the_cache_that_is_too_large_is_told(server: HubServer, asks: Asks, tmp_path: Path) -> None:
+def test_a_cached_copy_that_is_too_large_is_reported(server: HubServer, make_hub: MakeHub, tmp_path: Path) -> None:
     server.give(Reply())
-    asks().config(NAME)
+    make_hub().config(NAME)
     next((tmp_path / "cache").rglob("snapshots/*/config.json")).resolve().write_bytes(b" " * (MAX_BYTES + 1))
-    told = f"`config.json` of `{NAME}` has more than {MAX_BYTES} bytes, which is the limit"
-    assert refusal(asks()) == ("HubTooLarge", told)
+    reason = f"`config.json` of `{NAME}` has more than {MAX_BYTES} bytes, which is the limit"
+    assert refusal(make_hub()) == ("HubTooLarge", reason)
 
 
-def test_a_cache_that_cannot_be_written_is_told(server: HubServer, asks: Asks, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(server: HubServer, make_hub: MakeHub, tmp_path: Path) -> None:
     server.give(Reply())
     (tmp_path / "file").touch()
-    kind, told = refusal(asks(cache=str(tmp_path / "file")))
-    assert (kind, told.split(": ")[0]) == ("HubFailed", f"`{NAME}` cannot be stored in the hub's cache")
+    kind, reason = refusal(make_hub(cache=str(tmp_path / "file")))
+    assert (kind, reason.split(": ")[0]) == ("HubFailed", f"`{NAME}` cannot be stored in the hub's cache")
 
 
-# Who gets the token
+# The token
 
 
-def test_a_model_that_moved_is_followed(server: HubServer, asks: Asks) -> None:
+def test_a_renamed_model_is_followed(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply(b"", 307, {"Location": f"/{NAME}/resolve/main/config.json"}), name="old-name")
     server.give(Reply())
-    assert asks().config("old-name").config == CONFIG
+    assert make_hub().config("old-name").config == CONFIG
 
 
-def test_the_token_goes_to_the_hub_and_to_no_other_server(
-    server: HubServer, other: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch
+def test_the_token_is_sent_only_to_the_hub(
+    server: HubServer, other: HubServer, make_hub: MakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     server.give(
         Reply(b"", 302, {"Location": f"{other.url}/blob", "X-Linked-Etag": '"abc"', "X-Linked-Size": str(len(TEXT))})
     )
     other.replies["/blob"] = Reply()
-    assert asks().config(NAME).config == CONFIG
+    assert make_hub().config(NAME).config == CONFIG
     assert (server.tokens, other.asked, other.tokens) == ([f"Bearer {TOKEN}"], [("GET", "/blob")], [None])
 
 
-def test_a_redirect_on_the_way_does_not_carry_the_token_off(
-    server: HubServer, other: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch
+def test_the_token_is_not_sent_to_the_target_of_a_redirect(
+    server: HubServer, other: HubServer, make_hub: MakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     server.give(Reply(b"", 307, {"Location": "/moved"}))
     server.replies["/moved"] = Reply(b"", 302, {"Location": f"{other.url}/blob", "X-Linked-Etag": '"abc"'})
     other.replies["/blob"] = Reply(headers={"Content-Length": None})
-    assert asks().config(NAME).config == CONFIG
+    assert make_hub().config(NAME).config == CONFIG
     assert set(other.tokens) == {None}
 
 
-def test_without_a_token_none_is_sent(server: HubServer, asks: Asks) -> None:
+def test_without_a_token_none_is_sent(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
-    asks().config(NAME)
+    make_hub().config(NAME)
     assert server.tokens == [None, None]
 
 
 @pytest.mark.parametrize("token", [f"{TOKEN}é", f"{TOKEN}\x07x"])
-def test_what_is_no_token_is_told_without_showing_it(
-    server: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch, token: str
+def test_an_invalid_token_is_reported_without_showing_it(
+    server: HubServer, make_hub: MakeHub, monkeypatch: pytest.MonkeyPatch, token: str
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", token)
-    assert refusal(asks()) == ("HubDenied", "the token in `HF_TOKEN` has invalid characters; set it again")
+    assert refusal(make_hub()) == ("HubDenied", "the token in `HF_TOKEN` has invalid characters; set it again")
     assert server.asked == []
 
 
-def test_what_the_library_raises_beside_is_told_by_its_kind(asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_exception_of_the_library_is_reported_by_its_kind(
+    make_hub: MakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_OIDC_RESOURCE", NAME)
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
-    assert refusal(asks()) == ("HubFailed", f"`{NAME}` cannot be fetched from HUB: OIDCError; give its `config.json`")
+    assert refusal(make_hub()) == (
+        "HubFailed",
+        f"`{NAME}` cannot be fetched from HUB: OIDCError; give its `config.json`",
+    )
 
 
-def test_a_password_in_the_address_is_not_shown(server: HubServer, asks: Asks) -> None:
+def test_a_password_in_the_address_is_not_shown(server: HubServer, make_hub: MakeHub) -> None:
     address = server.url.replace("http://", f"http://user:{TOKEN}@")
     server.give(Reply(status=403))
-    assert refusal(asks(endpoint=address))[1].startswith(f"{server.url} forbids")
+    assert refusal(make_hub(endpoint=address))[1].startswith(f"{server.url} forbids")
 
 
 # Names
@@ -541,9 +546,9 @@ def test_a_password_in_the_address_is_not_shown(server: HubServer, asks: Asks) -
         "a--b",
     ],
 )
-def test_what_is_no_name_of_a_repository_is_not_asked_for(server: HubServer, asks: Asks, name: str) -> None:
-    kind, told = refusal(asks(), name)
-    assert (kind, told.rpartition(": ")[2]) == (
+def test_an_invalid_repository_name_is_not_requested(server: HubServer, make_hub: MakeHub, name: str) -> None:
+    kind, reason = refusal(make_hub(), name)
+    assert (kind, reason.rpartition(": ")[2]) == (
         "HubNameInvalid",
         "expected one such as `Qwen/Qwen3-8B`; or give its `config.json`",
     )
@@ -553,9 +558,9 @@ def test_what_is_no_name_of_a_repository_is_not_asked_for(server: HubServer, ask
 @pytest.mark.parametrize(
     "revision", ["", "..", "../../x", "/etc", "a/../b", "a//b", "a/", ".x", "a b", "a\n", "-x", "a" * 201, "x."]
 )
-def test_what_is_no_revision_is_not_asked_for(server: HubServer, asks: Asks, revision: str) -> None:
-    kind, told = refusal(asks(), NAME, revision)
-    assert (kind, told.partition(" `")[0], told.rpartition(": ")[2]) == (
+def test_an_invalid_revision_is_not_requested(server: HubServer, make_hub: MakeHub, revision: str) -> None:
+    kind, reason = refusal(make_hub(), NAME, revision)
+    assert (kind, reason.partition(" `")[0], reason.rpartition(": ")[2]) == (
         "HubNameInvalid",
         "invalid revision",
         "name a branch, a tag or a commit",
@@ -565,18 +570,18 @@ def test_what_is_no_revision_is_not_asked_for(server: HubServer, asks: Asks, rev
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.text() | st.text("ab/.-_"), revision=st.none() | st.text() | st.text("ab/.-_"))
-def test_any_name_and_revision_are_answered_or_refused(tmp_path: Path, name: str, revision: str | None) -> None:
+def test_any_name_and_revision_give_a_model_or_a_refusal(tmp_path: Path, name: str, revision: str | None) -> None:
     with pytest.raises(HubFailed):
         Hub(20, offline=True, cache=str(tmp_path)).config(name, revision)
     assert list(tmp_path.iterdir()) == []
 
 
-# Many at once
+# Concurrent fetches
 
 
-def test_a_model_that_many_ask_for_is_fetched_once(server: HubServer, asks: Asks) -> None:
+def test_concurrent_requests_fetch_a_model_once(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply(hold=server.release))
-    hub = asks()
+    hub = make_hub()
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(hub.config, NAME) for _ in range(8)]
         server.release.set()
@@ -584,9 +589,9 @@ def test_a_model_that_many_ask_for_is_fetched_once(server: HubServer, asks: Asks
     assert [method for method, _ in server.asked] == ["HEAD", "GET"]
 
 
-def test_no_more_are_fetched_at_once_than_may_be(server: HubServer, asks: Asks) -> None:
+def test_the_number_of_concurrent_fetches_is_limited(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply(hold=server.release))
-    hub = asks(0.5, max_fetches=1)
+    hub = make_hub(0.5, max_fetches=1)
     hub.timeout = 20
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(hub.config, NAME)
@@ -611,7 +616,7 @@ def test_no_more_are_fetched_at_once_than_may_be(server: HubServer, asks: Asks) 
     "endpoint",
     ["huggingface.co", "ftp://hub", "http://", "https://[", "http://h:99999", "http://h?x", "http://h#x", "http://h\n"],
 )
-def test_an_endpoint_that_is_no_address_is_told(endpoint: str) -> None:
+def test_an_invalid_endpoint_is_reported(endpoint: str) -> None:
     with pytest.raises(
         HubMisconfigured, match=r"must be an address such as `https://huggingface\.co`; set `HF_ENDPOINT`"
     ):
@@ -638,9 +643,9 @@ def test_the_environment_is_read_when_a_hub_is_made(
     assert (source.endpoint, source.offline) == (endpoint, offline)
 
 
-def test_requests_of_others_have_no_bounds_of_ours(server: HubServer, asks: Asks) -> None:
+def test_other_users_of_the_library_keep_their_own_limits(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
-    asks().config(NAME)
+    make_hub().config(NAME)
     server.replies["/large"] = Reply(b" " * (MAX_BYTES + 1))
     assert len(huggingface_hub.get_session().get(f"{server.url}/large").content) == MAX_BYTES + 1
 
@@ -660,7 +665,7 @@ def ran(code: str, **environment: str) -> str:
     return run.stdout.strip()
 
 
-def test_nothing_of_the_library_is_imported_where_no_hub_is_asked() -> None:
+def test_nothing_of_the_library_is_imported_without_a_hub() -> None:
     code = (
         "import sys; from policy.intake.model.hub import Hub; Hub(1); print('huggingface_hub' in sys.modules, 'httpx2' "
         "in sys.modules)"

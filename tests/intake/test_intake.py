@@ -63,7 +63,7 @@ MISSING: list[tuple[list[str] | str, dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("args", "models", "expected"), MISSING, ids=[str(args) for args, _, _ in MISSING])
-def test_every_model_whose_configuration_nobody_gave_is_named_at_once(
+def test_all_models_without_a_configuration_are_named_at_once(
     ask: Asking, args: list[str] | str, models: dict[str, Any], expected: list[str]
 ) -> None:
     told = ", ".join(f"`{name.rstrip('/')}`" for name in models)
@@ -97,7 +97,7 @@ UNSUPPORTED: list[tuple[list[str], str, str]] = [
 
 
 @pytest.mark.parametrize(("args", "name", "why"), UNSUPPORTED)
-def test_a_model_that_the_release_refuses_is_a_problem_of_its_own(
+def test_a_model_that_the_release_refuses_has_its_own_problem(
     ask: Asking, args: list[str], name: str, why: str
 ) -> None:
     models = {"x": {"architectures": ["NoSuchThing"]}, "empty": {}}
@@ -119,19 +119,19 @@ SAME: list[list[str] | str] = [
 
 
 def answered(decision: Decision) -> dict[str, Any]:
-    """A decision but for its id, which is its own."""
+    """A decision without its id, which is different each time."""
     return {name: getattr(decision, name) for name in decision.__struct_fields__ if name != "decision_id"}
 
 
 @pytest.mark.parametrize("args", SAME)
-def test_however_a_command_is_written_its_deployment_is_the_same(ask: Asking, args: list[str] | str) -> None:
+def test_the_spelling_of_a_command_does_not_change_its_deployment(ask: Asking, args: list[str] | str) -> None:
     found, expected = (answered(ask(asked, models={"dense": DENSE})) for asked in (args, SAME[0]))
     for each in (found, expected):
         each["facts"] = {name: (fact.value, fact.from_.partition("[")[0]) for name, fact in each["facts"].items()}
     assert found == expected
 
 
-def test_what_decides_nothing_is_named(ask: Asking) -> None:
+def test_ignored_arguments_are_listed(ask: Asking) -> None:
     decision = ask("vllm serve dense --port 8000 --max-num-seqs=16 --api-key secret -tp 2")
     assert (decision.ignored_args, decision.warnings) == (["--port 8000", "--max-num-seqs=16", "--api-key"], [])
 
@@ -142,7 +142,7 @@ def test_arguments_may_come_from_a_file(ask: Asking) -> None:
     assert found == (2, "files/serve.yaml/tensor-parallel-size")
 
 
-def test_a_model_is_found_elsewhere_once_nobody_brings_it(catalogue: Catalogue) -> None:
+def test_a_model_that_the_request_lacks_is_looked_up(catalogue: Catalogue) -> None:
     looked: list[str] = []
 
     def find(name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
@@ -169,7 +169,7 @@ def test_a_model_is_found_elsewhere_once_nobody_brings_it(catalogue: Catalogue) 
     assert looked == ["x/model", "x/model", "x/draft", "x/model"]
 
 
-# laws
+# properties
 
 LEAVES = (
     st.none()
@@ -390,22 +390,22 @@ DEPLOYMENTS = st.builds(
     ENV,
     ENVIRONMENT,
 )
-LAW = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 Answer = tuple[str, Any]
 
 
 def answer(ask: Asking, document: Any) -> Answer:
-    """The decision, or every fault; any other exception is the test's failure."""
+    """The decision, or every fault; any other exception fails the test."""
     try:
         return "decision", answered(ask.document(document))
     except RequestInvalid as error:
         return error.problem, error.faults
 
 
-@LAW
+@PROPERTY
 @given(release=RELEASES, member=st.sampled_from(MEMBERS), value=ANYTHING)
-def test_whatever_a_member_holds_there_is_an_answer_or_a_fault_in_it(
+def test_any_value_of_a_field_gives_an_answer_or_a_fault_in_it(
     ask: Asking, release: str, member: str, value: Any
 ) -> None:
     deployment = {"args": ["--model", "dense"], "model_configs": {"dense": DENSE}, member: value}
@@ -413,9 +413,9 @@ def test_whatever_a_member_holds_there_is_an_answer_or_a_fault_in_it(
     assert kind == "decision" or all(fault.pointer.startswith("/deployment/") for fault in found)
 
 
-@LAW
+@PROPERTY
 @given(release=RELEASES, deployment=DEPLOYMENTS)
-def test_whatever_is_deployed_there_is_an_answer_with_legal_facts_or_a_fault_in_it(
+def test_any_deployment_gives_legal_facts_or_a_fault_in_it(
     ask: Asking, release: str, deployment: dict[str, Any]
 ) -> None:
     kind, found = answer(ask, {"deployment": deployment, "vllm_version": release})
@@ -435,25 +435,25 @@ def is_legal(name: str, value: Any) -> bool:
 
 
 @pytest.fixture(scope="session")
-def forgetful(catalogue: Catalogue) -> Asking:
+def ask_new_policy(catalogue: Catalogue) -> Asking:
     """Asks a policy that has decided nothing before."""
     return Asking(Policy(catalogue))
 
 
-@LAW
+@PROPERTY
 @given(release=RELEASES, deployment=DEPLOYMENTS)
-def test_a_deployment_is_decided_the_same_whenever_it_is_asked(
-    ask: Asking, forgetful: Asking, release: str, deployment: dict[str, Any]
+def test_earlier_requests_do_not_change_a_decision(
+    ask: Asking, ask_new_policy: Asking, release: str, deployment: dict[str, Any]
 ) -> None:
     document = {"deployment": deployment, "vllm_version": release}
     first = answer(ask, document)
-    forgetful.policy._intakes.clear()
-    assert [answer(ask, document), answer(forgetful, document)] == [first, first]
+    ask_new_policy.policy._intakes.clear()
+    assert [answer(ask, document), answer(ask_new_policy, document)] == [first, first]
 
 
-@LAW
+@PROPERTY
 @given(release=RELEASES, deployment=DEPLOYMENTS)
-def test_to_explain_changes_nothing_else(ask: Asking, release: str, deployment: dict[str, Any]) -> None:
+def test_explain_changes_nothing_else(ask: Asking, release: str, deployment: dict[str, Any]) -> None:
     document = {"deployment": deployment, "vllm_version": release}
     kind, plain = answer(ask, document)
     explained_kind, explained = answer(ask, {**document, "explain": True})
@@ -465,7 +465,7 @@ def test_to_explain_changes_nothing_else(ask: Asking, release: str, deployment: 
     assert (explained_kind, explained) == (kind, plain)
 
 
-def test_more_deployments_than_are_kept_are_all_decided(ask: Asking) -> None:
+def test_more_deployments_than_are_cached_are_all_decided(ask: Asking) -> None:
     found = [
         ask.fact("parallel_config.ubatch_size", ["--model", "dense", "--ubatch-size", str(n)]) for n in (*range(200), 0)
     ]

@@ -1,4 +1,4 @@
-"""vLLM's own words are found in whatever starts it."""
+"""vLLM's own arguments are found in any command that starts it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
         (["bash", "run.sh", "vllm", "serve", "m"], ["m"], 4),
     ],
 )
-def test_the_words_after_vllm_serve_are_its_own(words: list[str], found: list[str], first: int) -> None:
+def test_the_words_after_vllm_serve_are_its_arguments(words: list[str], found: list[str], first: int) -> None:
     installation = BY_UV if words[:1] == ["uv"] else None
     assert read(words) == (CommandLine(found, PLACES[first : len(words)], installation=installation), [])
 
@@ -106,7 +106,7 @@ def test_the_command_of_a_script_that_starts_vllm_is_read(
 
 
 @pytest.mark.parametrize("text", ["--model m -tp 2", "org/m -tp 2"])
-def test_a_text_may_hold_flags_alone(text: str) -> None:
+def test_a_text_may_consist_of_flags(text: str) -> None:
     faults: list[RequestFault] = []
     assert (read_text(text, {}, faults, "/a").words, faults) == (text.split(), [])
 
@@ -182,7 +182,7 @@ SET: Final = {V2: "0"}
 
 
 def variable_of(words: list[str], env: Mapping[str, str | None]) -> tuple[str | None, bool, bool]:
-    """The variable that vLLM gets as far as it is known, whether there is a doubt, and whether there is a warning."""
+    """The variable that vLLM gets, if it is known; whether there is a doubt; and whether there is a warning."""
     line = read_command(words, [""] * len(words), env, [], "")
     assert line.words == ["m"]
     return {**env, **line.env}.get(V2), bool(line.doubts), bool(line.warnings)
@@ -269,7 +269,7 @@ def test_variables_of_the_container_that_change_a_shell_make_it_doubtful(name: s
         assert variable_of(["vllm", "serve", "m"], {**SET, name: value}) == ("0", False, False)
 
 
-def test_the_variable_that_names_a_start_up_file_counts_for_bash_alone() -> None:
+def test_the_variable_that_names_a_start_up_file_matters_only_to_bash() -> None:
     assert variable_of(["sh", "-c", "vllm serve m"], {**SET, "BASH_ENV": "x"}) == ("0", False, False)
     assert variable_of(["bash", "-c", "export BASH_ENV=x; bash -c 'vllm serve m'"], SET) == (None, True, True)
 
@@ -368,7 +368,7 @@ def test_kubernetes_variables_are_filled_in_first() -> None:
     assert read(["vllm", "serve", "$(MODEL)", "$(NOBODY)", "$$(TP)"])[0].words == ["org/m", "$(NOBODY)", "$(TP)"]
 
 
-def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
+def test_of_two_servers_the_first_is_read_with_a_warning() -> None:
     found = read(["sh", "-c", "vllm serve a & vllm serve b"])[0]
     assert (found.words, found.warnings) == (["a"], ["the script starts vLLM 2 times; the first is read"])
 
@@ -438,7 +438,7 @@ def test_a_script_that_may_start_vllm_in_another_way_is_in_doubt(text: str, word
         ["sh", "-c", "export X=$(hostname); case $X in a) nvidia-smi;; esac; sleep $((1 + 1))"],
     ],
 )
-def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
+def test_a_command_that_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
     faults: list[RequestFault] = []
     assert read_command(words, PLACES[: len(words)], {}, faults, "/a") == CommandLine()
     assert [
@@ -452,7 +452,7 @@ def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
 
 @pytest.mark.parametrize("before", [[], ["A=b"], ["A=b", "C="]])
 @pytest.mark.parametrize("path", ["./A=b", "/x/A=b", "../a/A=b="])
-def test_a_path_that_ends_as_an_assignment_is_a_program(path: str, before: list[str]) -> None:
+def test_a_path_that_ends_like_an_assignment_is_a_program(path: str, before: list[str]) -> None:
     line, (fault,) = read([*before, path, "vllm", "serve", "m"])
     assert (line.words, fault.message.partition(",")[0]) == (
         [],
@@ -635,7 +635,7 @@ def test_a_script_that_hides_vllm_cannot_be_read(script: str, why: str) -> None:
         "grep x <<<vllm; find . | xargs -I{} -n 1 cp {} /x; ls | xargs -0; ls | xargs -n1 sh -c 'rm $0'",
     ],
 )
-def test_a_script_without_vllm_is_not_taken_as_hiding_it(script: str) -> None:
+def test_a_script_without_vllm_does_not_count_as_hiding_it(script: str) -> None:
     assert starts_vllm(["bash", "-c", script], {}) is False
 
 
@@ -649,12 +649,12 @@ def test_a_script_without_vllm_is_not_taken_as_hiding_it(script: str) -> None:
         ('vllm serve m --hf-overrides {"a":1,"b":2} --x *', ["m", "--hf-overrides", "{a:1,b:2}", "--x", "*"]),
     ],
 )
-def test_what_bash_expands_is_read(script: str, words: list[str]) -> None:
+def test_expansions_of_bash_are_read(script: str, words: list[str]) -> None:
     assert read(["bash", "-c", script])[0].words == words
 
 
 @pytest.mark.parametrize(("words", "why", "place", "names_vllm"), UNREAD)
-def test_what_cannot_be_read_is_a_fault_that_says_so(
+def test_an_unreadable_command_is_a_fault_with_its_reason(
     words: list[str], why: str, place: int, *, names_vllm: bool
 ) -> None:
     _, faults = read(words)
@@ -674,7 +674,7 @@ def test_a_script_that_cannot_be_read_may_start_vllm(script: str) -> None:
     assert read(["sh", "-c", script])[1][0].message.startswith("the script cannot be read: ")
 
 
-def test_a_script_that_cannot_be_read_and_has_no_vllm_names_none() -> None:
+def test_an_unreadable_script_without_vllm_does_not_name_it() -> None:
     for script in ("cat <<EOF\nserver vllm:8000\nupstream vllm {}\nEOF\nnginx", "cat <<EOF\nmyvllm serve\nEOF"):
         found = starts_vllm(["sh", "-c", script], {})
         assert isinstance(found, UnreadableCommand)
@@ -711,7 +711,7 @@ def test_a_program_that_variables_name_is_read(words: list[str], found: list[str
     assert starts_vllm(words, env) is True
 
 
-def test_a_text_that_does_not_start_vllm_is_a_fault_and_an_empty_one_is_none() -> None:
+def test_a_text_that_does_not_start_vllm_is_a_fault_and_an_empty_one_is_not() -> None:
     faults: list[RequestFault] = []
     assert read_text("", {}, faults, "/a") == CommandLine()
     assert faults == []
@@ -728,7 +728,7 @@ def test_flags_alone_could_be_another_program_s(words: list[str], *, starts: boo
     assert starts_vllm(words, {}) is starts
 
 
-def test_a_broken_script_says_where() -> None:
+def test_a_fault_in_a_script_has_its_position() -> None:
     said = "the script cannot be read: the quote `'` at character 12 is not closed; close it"
     assert read(["sh", "-c", "vllm serve 'm"])[1] == [RequestFault("/deployment/args", said)]
     for text, message in (
@@ -740,7 +740,7 @@ def test_a_broken_script_says_where() -> None:
         assert faults == [RequestFault("/a", message)]
 
 
-def test_more_words_than_are_read_are_a_fault() -> None:
+def test_too_many_words_are_a_fault() -> None:
     words = ["a"] * (MAX_WORDS + 1)
     faults: list[RequestFault] = []
     assert read_command(words, words, {}, faults, "/a") == CommandLine()
@@ -807,7 +807,7 @@ WORD = st.sampled_from(
         (["python3", "-m", "vllm.entrypoints.openai.run_batch", "-i", "a"], "vllm.entrypoints.openai.run_batch"),
     ],
 )
-def test_an_engine_without_a_server_is_a_fault_that_says_so(words: list[str], command: str) -> None:
+def test_an_engine_without_a_server_is_a_fault(words: list[str], command: str) -> None:
     line, (fault,) = read(words)
     assert (line.words, fault.message.partition(";")[0]) == (
         [],
@@ -848,7 +848,7 @@ PACKAGES = [
 
 
 @pytest.mark.parametrize("before", PACKAGES)
-def test_a_package_of_vllm_that_a_program_runs_is_vllm(before: str) -> None:
+def test_a_program_that_runs_the_package_of_vllm_starts_vllm(before: str) -> None:
     words = [*before.split(), "serve", "m", "--port", "1"]
     line, faults = read(words)
     assert (line.words, line.serve, faults) == (["m", "--port", "1"], True, [])
@@ -925,7 +925,7 @@ INSTALLED: list[tuple[str, str | None]] = [
 
 
 @pytest.mark.parametrize(("script", "version"), INSTALLED)
-def test_another_vllm_that_a_script_installs_or_runs_is_that_one(script: str, version: str | None) -> None:
+def test_the_vllm_that_a_script_installs_or_runs_is_found(script: str, version: str | None) -> None:
     for words in (["bash", "-c", script], ["sh", "-c", f"bash -c {shlex.quote(script)}"]):
         line, faults = read(words)
         assert (line.words, faults) == (["m"], [])
@@ -954,7 +954,7 @@ def test_another_vllm_that_a_script_installs_or_runs_is_that_one(script: str, ve
         *("cp install.sh .; vllm serve m", "install -m 755 x /bin/bash; vllm serve m"),
     ],
 )
-def test_what_installs_no_other_vllm_before_the_start_leaves_the_image_s(script: str) -> None:
+def test_a_script_that_installs_no_other_vllm_keeps_that_of_the_image(script: str) -> None:
     line, faults = read(["bash", "-c", script])
     assert (line.words, line.installation, faults) == (["m"], None, [])
 
@@ -968,7 +968,7 @@ def test_what_installs_no_other_vllm_before_the_start_leaves_the_image_s(script:
         ("sudo bash -c 'sudo vllm serve m'", ["`sudo` may change the variables of what it starts"]),
     ],
 )
-def test_a_doubt_about_variables_is_given_once(script: str, doubts: list[str]) -> None:
+def test_a_doubt_about_variables_is_reported_once(script: str, doubts: list[str]) -> None:
     line, faults = read(["bash", "-lc", script])
     assert faults == []
     expected = [*doubts, *([] if LOGIN in doubts else [LOGIN])]

@@ -39,7 +39,7 @@ def test_a_folder_with_a_configuration_alone_has_no_other_files(tmp_path: Path) 
     assert read_folder(saved(tmp_path, config_json=json.dumps(CONFIG))) == (CONFIG, {})
 
 
-def test_what_stands_beside_the_configuration_is_given_as_text(tmp_path: Path) -> None:
+def test_the_files_beside_the_configuration_are_returned_as_text(tmp_path: Path) -> None:
     folder = saved(
         tmp_path, config_json=json.dumps(CONFIG), modules_json="[]", joint_head_config_json="{}", weights_bin="…"
     )
@@ -64,31 +64,31 @@ def test_links_are_followed(tmp_path: Path) -> None:
     assert read_folder(link) == (CONFIG, {})
 
 
-def test_a_folder_without_a_configuration_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_configuration_is_reported(tmp_path: Path) -> None:
     assert faults(tmp_path) == ["`FOLDER` has no `config.json`; name the folder that the model was saved in"]
 
 
-def test_the_hubs_cache_is_told_apart(tmp_path: Path) -> None:
+def test_a_cache_folder_of_the_hub_is_recognised(tmp_path: Path) -> None:
     (tmp_path / "snapshots").mkdir()
     assert faults(tmp_path) == ["`FOLDER` has no `config.json`; name a folder below its `snapshots`"]
 
 
-def test_a_dangling_link_is_no_configuration(tmp_path: Path) -> None:
+def test_a_dangling_link_is_not_a_configuration(tmp_path: Path) -> None:
     (tmp_path / "config.json").symlink_to(tmp_path / "gone")
     assert faults(tmp_path) == ["`FOLDER` has no `config.json`; name the folder that the model was saved in"]
 
 
 @pytest.mark.parametrize("name", ["no-such-folder", "a\0b", ""])
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path, name: str) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path, name: str) -> None:
     assert len(faults(tmp_path / f"x{name}")) == 1
 
 
-def test_a_file_in_place_of_a_folder_is_told(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_folder_is_reported(tmp_path: Path) -> None:
     saved(tmp_path, config_json="{}")
     assert faults(tmp_path / "config.json") == ["`FOLDER` is a file; name the folder that it is in"]
 
 
-def test_all_reasons_are_told_at_once(tmp_path: Path) -> None:
+def test_all_reasons_are_reported_at_once(tmp_path: Path) -> None:
     folder = saved(tmp_path, config_json="[1]", modules_json=b" " * (MAX_BYTES + 1), joint_head_config_json=b"\xff{}")
     assert faults(folder) == [
         "`config.json` must be an object, got `[1]`",
@@ -102,12 +102,12 @@ def test_a_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("make", "kind"), [(os.mkfifo, "a named pipe"), (os.mkdir, "a folder")])
-def test_what_is_not_a_file_is_not_read(tmp_path: Path, make: Callable[[Path], None], kind: str) -> None:
+def test_only_files_are_read(tmp_path: Path, make: Callable[[Path], None], kind: str) -> None:
     make(tmp_path / "config.json")
     assert faults(tmp_path) == [f"`config.json` cannot be read: expected a file, got {kind}"]
 
 
-def test_what_the_system_does_not_let_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_the_system_refuses_to_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / "config.json").symlink_to(tmp_path / "config.json")
     assert faults(tmp_path)[0].startswith("`config.json` cannot be read: ")
 
@@ -120,12 +120,12 @@ def test_what_the_system_does_not_let_be_read_is_told(tmp_path: Path) -> None:
         ('{"name": "Infinity"}', {"name": "Infinity"}),
     ],
 )
-def test_numbers_that_python_writes_and_json_does_not_know_are_null(text: str, document: dict[str, Any]) -> None:
+def test_infinity_and_nan_are_read_as_null(text: str, document: dict[str, Any]) -> None:
     assert read_config(text.encode()) == document
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reason"),
     [
         ("", "is empty"),
         (" \n", "is empty"),
@@ -141,13 +141,13 @@ def test_numbers_that_python_writes_and_json_does_not_know_are_null(text: str, d
         ('{"a":' * 9999 + "NaN" + "}" * 9999, "cannot be read: nested too deeply: at most 64 levels are read"),
     ],
 )
-def test_what_is_no_object_of_json_is_told(text: str, told: str) -> None:
+def test_text_that_is_not_a_json_object_is_reported(text: str, reason: str) -> None:
     with pytest.raises(FileInvalid) as caught:
         read_config(text.encode())
-    assert str(caught.value) == told
+    assert str(caught.value) == reason
 
 
 @given(st.binary() | st.text(alphabet='{}[]",:NaInfity0eE-\\u').map(str.encode))
-def test_any_bytes_are_an_object_or_a_reason(raw: bytes) -> None:
+def test_any_bytes_give_an_object_or_a_reason(raw: bytes) -> None:
     with suppress(FileInvalid):
         assert isinstance(read_config(raw), dict)

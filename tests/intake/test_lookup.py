@@ -27,7 +27,7 @@ OTHER = {"architectures": ["MambaForCausalLM"], "model_type": "mamba"}
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[HubServer]:
-    """A hub that this process is set to ask, with an empty cache."""
+    """A hub that this process is configured to use, with an empty cache."""
     for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
@@ -51,27 +51,27 @@ def refusal(models: ModelFinder, name: str = NAME) -> list[RequestFault]:
     return list(caught.value.faults)
 
 
-def test_what_is_nowhere_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_unknown_model_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     assert ModelFinder({}, hub=False).find(NAME) is None
 
 
 @pytest.mark.parametrize("is_folder", [False, True])
-def test_what_a_flag_names_is_read(tmp_path: Path, *, is_folder: bool) -> None:
+def test_a_model_named_by_a_flag_is_read(tmp_path: Path, *, is_folder: bool) -> None:
     place = file(tmp_path / "a")
     file(tmp_path / "a", "[]", "modules.json")
     models = ModelFinder({NAME: place.parent if is_folder else place}, hub=False)
     assert models.find(NAME) == (CONFIG, {"modules.json": "[]"} if is_folder else {})
 
 
-def test_a_folder_here_is_read_by_its_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_local_folder_is_read_by_its_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     file(tmp_path / "a")
     models = ModelFinder({}, hub=False)
     assert models.find("a") == models.find(str(tmp_path / "a")) == (CONFIG, {})
 
 
-def test_a_flag_counts_more_than_a_folder_and_a_folder_more_than_the_hub(
+def test_a_flag_takes_precedence_over_a_folder_and_a_folder_over_the_hub(
     hub: HubServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -82,7 +82,7 @@ def test_a_flag_counts_more_than_a_folder_and_a_folder_more_than_the_hub(
     assert hub.asked == []
 
 
-def test_the_hub_gives_what_is_not_here(hub: HubServer) -> None:
+def test_a_model_that_is_not_local_comes_from_the_hub(hub: HubServer) -> None:
     hub.give(Reply())
     hub.give(Reply(b"[]"), "modules.json")
     assert ModelFinder({}, hub=True).find(NAME) == (CONFIG, {"modules.json": "[]"})
@@ -100,7 +100,7 @@ def test_each_model_is_read_once(hub: HubServer, tmp_path: Path) -> None:
     assert len(hub.asked) == seen
 
 
-def test_what_is_there_and_cannot_be_used_is_told_with_every_reason(tmp_path: Path) -> None:
+def test_an_unusable_model_is_reported_with_every_reason(tmp_path: Path) -> None:
     folder = file(tmp_path / "a", "[]").parent
     (folder / "modules.json").write_bytes(b"\xff")
     of_model = f"the model `{NAME}`"
@@ -117,12 +117,12 @@ def test_what_is_there_and_cannot_be_used_is_told_with_every_reason(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "config.json", "x" * 200])
-def test_what_is_no_folder_s_path_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+def test_an_invalid_folder_path_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     monkeypatch.chdir(file(tmp_path / "a").parent)
     assert ModelFinder({}, hub=False).find(name) is None
 
 
-def test_a_folder_that_holds_no_model_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     told = "`.` has no `config.json`; name the folder that the model was saved in"
     assert [refusal(ModelFinder({}, hub=True), name) for name in (".", "")] == [
@@ -131,17 +131,17 @@ def test_a_folder_that_holds_no_model_is_told(monkeypatch: pytest.MonkeyPatch, t
 
 
 @pytest.mark.parametrize("name", ["a" * 300, "a/" * 5000])
-def test_a_path_that_is_too_long_is_told(name: str) -> None:
+def test_a_path_that_is_too_long_is_reported(name: str) -> None:
     (fault,) = refusal(ModelFinder({}, hub=False), name)
     assert fault.message.endswith("` cannot be read: File name too long")
 
 
-def test_what_the_hub_refuses_is_told(hub: HubServer) -> None:
+def test_a_refusal_of_the_hub_is_reported(hub: HubServer) -> None:
     told = f"`{NAME}` on {hub.url} has no `config.json`; check the name, or give its `config.json`"
     assert refusal(ModelFinder({}, hub=True)) == [RequestFault("", f"the model `{NAME}`: {told}")]
 
 
-def test_a_hub_whose_address_is_none_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_hub_address_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "ftp://hub")
     ModelFinder({}, hub=False)
     with pytest.raises(HubMisconfigured):

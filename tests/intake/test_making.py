@@ -1,4 +1,4 @@
-"""The generator of the model tables: what it reads in sources of vLLM and Transformers, and how it writes that down."""
+"""The generator of the model tables: what it reads in sources of vLLM and Transformers, and what it writes."""
 
 from __future__ import annotations
 
@@ -399,7 +399,7 @@ def test_a_class_has_the_flags_of_its_bases_its_decorators_and_later_assignments
     }
 
 
-def test_lists_are_read_where_each_release_writes_them(sources: Path) -> None:
+def test_lists_are_read_from_where_each_release_has_them(sources: Path) -> None:
     folder = made(sources)
     found = rows(folder, "constants")
     assert {name: constant for name, constant in found.items() if name not in DECISIONS} == {
@@ -611,11 +611,11 @@ DECISIONS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", DECISIONS)
-def test_what_a_release_decides_is_written_down_as_formulas(sources: Path, name: str) -> None:
+def test_the_decisions_of_a_release_are_written_as_formulas(sources: Path, name: str) -> None:
     assert rows(made(sources), "constants")[name] == DECISIONS[name]
 
 
-def test_a_convertor_says_what_it_makes_of_the_architectures(sources: Path) -> None:
+def test_the_architectures_that_a_convertor_returns_are_written_as_formulas(sources: Path) -> None:
     vision = [
         "and",
         [">", ["if", ["!=", ["key", "vision_layers"], None], ["key", "vision_layers"], 0], 0],
@@ -636,7 +636,7 @@ def test_a_convertor_says_what_it_makes_of_the_architectures(sources: Path) -> N
     }
 
 
-def test_a_release_before_0_29_names_its_breakable_architectures_in_a_test(sources: Path) -> None:
+def test_a_release_before_0_29_names_its_breakable_architectures_in_a_condition(sources: Path) -> None:
     written(
         sources / "vllm",
         {
@@ -665,7 +665,7 @@ def test_a_release_without_a_source_has_no_such_constant(sources: Path) -> None:
     assert rows(made(sources), "constants").keys() == {"config_attribute_renames", "hook_changes", "speculators"}
 
 
-def test_a_part_that_a_class_makes_its_own_is_told(sources: Path) -> None:
+def test_a_class_that_flattens_a_part_names_it(sources: Path) -> None:
     assert rows(made(sources), "vllm_configs") == {
         "flat": {"class": "FlatConfig", "defaults": {"num_experts": 4}, "flattens": "text_config"}
     }
@@ -688,7 +688,7 @@ def test_a_release_that_changes_nothing_changes_no_line(sources: Path) -> None:
     assert {name for name in after if after[name] != before[name]} == {"releases.json"}
 
 
-def test_a_release_made_again_leaves_the_others_as_they_were(sources: Path) -> None:
+def test_regenerating_a_release_leaves_the_others_unchanged(sources: Path) -> None:
     made(sources, version="0.32.0")
     folder = made(sources, version="0.33.0")
     registry = sources / "vllm/vllm/model_executor/models/registry.py"
@@ -698,13 +698,13 @@ def test_a_release_made_again_leaves_the_others_as_they_were(sources: Path) -> N
     assert "DenseModel" in tables("0.33.0", folder).models
 
 
-def test_source_stands_for_one_version(sources: Path) -> None:
+def test_the_option_source_is_refused_for_several_versions(sources: Path) -> None:
     assert (
         maketables.main(["0.32.0", "0.33.0", "--source", str(sources / "vllm"), "--into", str(sources / "tables")]) == 2
     )
 
 
-def test_a_registry_that_is_not_a_dict_is_no_release(sources: Path) -> None:
+def test_a_registry_that_is_not_a_dict_is_unreadable(sources: Path) -> None:
     registry = sources / "vllm/vllm/model_executor/models/registry.py"
     registry.write_text("_VLLM_MODELS = f()")
     with pytest.raises(SourceUnreadable):
@@ -717,7 +717,7 @@ def test_a_registry_that_is_not_a_dict_is_no_release(sources: Path) -> None:
         made(sources)
 
 
-def test_a_registry_entry_that_is_no_pair_is_no_release(sources: Path) -> None:
+def test_a_registry_entry_that_is_not_a_pair_is_unreadable(sources: Path) -> None:
     registry = sources / "vllm/vllm/model_executor/models/registry.py"
     registry.write_text('_VLLM_MODELS = {**_TEXT, "DenseModel": "dense"}\n_TEXT = {}')
     with pytest.raises(SourceUnreadable, match="DenseModel"):
@@ -756,7 +756,7 @@ def test_a_release_that_detects_no_method_has_no_formula_for_it(sources: Path) -
     )
 
 
-def test_breakable_architectures_that_are_no_list_are_unreadable(sources: Path) -> None:
+def test_breakable_architectures_that_are_not_a_list_are_unreadable(sources: Path) -> None:
     written(
         sources / "vllm",
         {"vllm/config/vllm.py": "def default_breakable_cudagraph_architectures():\n    x = 1\n    return 'A'"},

@@ -1,4 +1,4 @@
-"""What the generator keeps of a configuration class: defaults, formulas, aliases and parts, one construct at a time."""
+"""What the generator reads from a configuration class: defaults, formulas, aliases and parts, each by its construct."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ __all__ = ["OneModel", "OneHead", "OneOther", "OnePreTrainedModel", "Missing"]
 """
 
 
-def test_models_without_a_source_test_say_only_what_they_support(tmp_path: Path) -> None:
+def test_models_have_the_flags_of_what_they_support(tmp_path: Path) -> None:
     files = {
         "transformers/modeling_utils.py": "class PreTrainedModel: ...",
         "transformers/models/one/modeling_one.py": MODELING,

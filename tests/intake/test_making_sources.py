@@ -72,7 +72,7 @@ BODIES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("body", "expected"), BODIES)
-def test_a_method_is_followed_place_by_place(tmp_path: Path, body: str, expected: dict[str, Any]) -> None:
+def test_the_assignments_of_a_method_are_followed(tmp_path: Path, body: str, expected: dict[str, Any]) -> None:
     world = world_of(tmp_path, {"m.py": "def what(x): ..."})
     module = world.module("m")
     assert module is not None
@@ -100,7 +100,7 @@ SYNTAX: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), SYNTAX)
-def test_a_written_out_value_is_read(tmp_path: Path, text: str, expected: object) -> None:
+def test_a_literal_is_read(tmp_path: Path, text: str, expected: object) -> None:
     assert named_value(world_of(tmp_path, {"m.py": text}), "m", "A") == expected
 
 
@@ -119,7 +119,7 @@ UNREAD = [
 
 
 @pytest.mark.parametrize("text", UNREAD)
-def test_what_is_more_than_a_value_is_unreadable_and_never_guessed(tmp_path: Path, text: str) -> None:
+def test_anything_but_a_literal_is_unreadable_and_never_guessed(tmp_path: Path, text: str) -> None:
     world = world_of(tmp_path, {"m.py": text})
     if text.startswith("import"):
         assert named_value(world, "m", "A") == Name("A")
@@ -128,7 +128,7 @@ def test_what_is_more_than_a_value_is_unreadable_and_never_guessed(tmp_path: Pat
         named_value(world, "m", "A")
 
 
-def test_a_name_is_found_through_imports_stars_and_other_ways_of_being_bound(tmp_path: Path) -> None:
+def test_a_name_is_found_through_imports_star_imports_and_other_bindings(tmp_path: Path) -> None:
     files = {
         "p/__init__.py": "from .inner import *\nfrom . import inner\nimport p.inner as other",
         "p/inner.py": """
@@ -184,7 +184,7 @@ def test_bases_that_python_would_refuse_still_get_an_order(tmp_path: Path) -> No
     }
 
 
-def test_a_name_that_is_made_of_itself_ends(tmp_path: Path) -> None:
+def test_a_name_defined_by_itself_is_unreadable(tmp_path: Path) -> None:
     world = world_of(
         tmp_path, {"m.py": "LOOP = LOOP\nclass K:\n    flag = LOOP\n    other = 1\nAlias = K\nclass L(Alias): ..."}
     )
@@ -197,7 +197,7 @@ def test_a_name_that_is_made_of_itself_ends(tmp_path: Path) -> None:
         constant(klass, "flag")
 
 
-def test_what_a_type_checker_alone_sees_is_no_attribute(tmp_path: Path) -> None:
+def test_a_name_only_for_type_checkers_is_not_an_attribute(tmp_path: Path) -> None:
     text = """
         import typing
         if typing.TYPE_CHECKING:

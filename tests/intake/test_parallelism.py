@@ -1,4 +1,4 @@
-"""The executor that vLLM takes, and what the CPU platform takes away."""
+"""The executor that vLLM uses, and what the CPU platform lacks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ON_CPU: list[tuple[str, list[str], dict[str, str], tuple[str, str]]] = [
 
 
 @pytest.mark.parametrize(("release", "args", "env", "expected"), ON_CPU)
-def test_the_cpu_platform_runs_one_device_in_a_process_of_its_own(
+def test_the_cpu_platform_runs_one_device_in_its_own_process(
     ask: Asking, release: str, args: list[str], env: dict[str, str], expected: tuple[str, str]
 ) -> None:
     assert ask.fact(BACKEND, [*DENSE, *args], release, env=env, environment=CPU) == expected

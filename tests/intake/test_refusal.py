@@ -117,7 +117,7 @@ def test_a_configuration_that_vllm_refuses_does_not_start(
 REFUSAL = "its 32 attention heads cannot be divided by a tensor parallel size of 3"
 
 
-def test_the_rules_decide_a_refused_configuration_all_the_same(ask: Asking) -> None:
+def test_the_rules_still_decide_a_refused_configuration(ask: Asking) -> None:
     decision = ask([*DENSE, "-tp", "3"], upstream=False)
     assert (decision.runner, decision.outcome, decision.starts, decision.startup_errors) == ("v2", "default", False, [])
     assert decision.summary.endswith(f"; vLLM will not start: {BEFORE}{REFUSAL}")
@@ -132,7 +132,7 @@ def test_the_rules_decide_a_refused_configuration_all_the_same(ask: Asking) -> N
     ],
     ids=["choice of the runner alone", "other patch release", "argument that is not known"],
 )
-def test_a_refusal_is_a_warning_where_it_does_not_count_or_is_not_certain(
+def test_a_refusal_is_a_warning_if_it_does_not_count_or_is_not_certain(
     ask: Asking,
     release: str,
     args: list[str] | str,
@@ -148,7 +148,7 @@ def test_microbatches_are_not_refused_on_other_platforms(ask: Asking, platform: 
     assert (refusals(decision.launch_errors), refusals(decision.warnings)) == ([], [])
 
 
-def test_nothing_that_comes_after_a_refusal_is_set(ask: Asking) -> None:
+def test_nothing_is_derived_after_a_refusal(ask: Asking) -> None:
     args = [*DENSE, "-tp", "3", "--enforce-eager"]
     found = [
         ask.fact(name, args)

@@ -1,4 +1,4 @@
-"""Which class a release takes for a model, and what follows from it."""
+"""The class that a release uses for a model, and what follows from it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ NEWEST = "0.33.0"
 Document = dict[str, Any]
 
 
-def resolve(release: str, document: Document, asked: ModelQuery | None = None) -> ResolvedModel:
+def resolve(release: str, document: Document, query: ModelQuery | None = None) -> ResolvedModel:
     configuration = Configuration(document, tables(release))
-    return select_class(configuration.tables, configuration, architectures_of(configuration), asked or ModelQuery())
+    return select_class(configuration.tables, configuration, architectures_of(configuration), query or ModelQuery())
 
 
 QWEN: Document = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
@@ -94,11 +94,11 @@ CASES: list[tuple[str, Document, ModelQuery, tuple[str, str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "document", "asked", "expected"), CASES)
+@pytest.mark.parametrize(("release", "document", "query", "expected"), CASES)
 def test_the_runner_type_follows_from_the_class(
-    release: str, document: Document, asked: ModelQuery, expected: tuple[str, str, str]
+    release: str, document: Document, query: ModelQuery, expected: tuple[str, str, str]
 ) -> None:
-    found = resolve(release, document, asked)
+    found = resolve(release, document, query)
     assert (found.runner_type, found.convert_type, found.model.class_name) == expected
 
 
@@ -129,11 +129,11 @@ BACKEND: list[tuple[Document, ModelQuery, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "asked", "expected"), BACKEND)
-def test_the_transformers_backend_is_taken_for_its_own_name(
-    document: Document, asked: ModelQuery, expected: str
+@pytest.mark.parametrize(("document", "query", "expected"), BACKEND)
+def test_the_transformers_backend_is_used_for_its_own_name(
+    document: Document, query: ModelQuery, expected: str
 ) -> None:
-    assert resolve(NEWEST, document, asked).architecture == expected
+    assert resolve(NEWEST, document, query).architecture == expected
 
 
 REFUSED: list[tuple[str, Document, ModelQuery, str]] = [
@@ -171,12 +171,12 @@ REFUSED: list[tuple[str, Document, ModelQuery, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "document", "asked", "reason"), REFUSED)
-def test_a_model_that_a_release_refuses_is_refused_in_its_words(
-    release: str, document: Document, asked: ModelQuery, reason: str
+@pytest.mark.parametrize(("release", "document", "query", "reason"), REFUSED)
+def test_a_model_that_a_release_refuses_is_refused_with_its_message(
+    release: str, document: Document, query: ModelQuery, reason: str
 ) -> None:
     with pytest.raises(Unsupported) as refused:
-        resolve(release, document, asked)
+        resolve(release, document, query)
     assert str(refused.value) == reason
 
 
@@ -190,12 +190,12 @@ def test_a_class_that_no_release_registers_is_refused() -> None:
         select_class(bare, Configuration(QWEN, bare), ["Qwen3ForCausalLM"], ModelQuery(model_impl="terratorch"))
 
 
-def test_the_same_question_has_the_same_answer() -> None:
+def test_resolving_the_same_model_again_gives_the_same_result() -> None:
     assert resolve(NEWEST, QWEN) is resolve(NEWEST, {**QWEN, "num_hidden_layers": 2})
     assert resolve(NEWEST, QWEN, ModelQuery(platform="rocm")) == resolve(NEWEST, QWEN, ModelQuery(platform="rocm"))
 
 
-def test_architectures_beyond_any_model_are_not_looked_at() -> None:
+def test_excess_architectures_are_ignored() -> None:
     names = ["NoSuch"] * MAX_TRIED + ["Qwen3ForCausalLM"]
     with pytest.raises(Unsupported):
         resolve(NEWEST, {**QWEN, "architectures": names})
@@ -297,7 +297,7 @@ def test_a_class_that_is_not_hybrid_stays_so() -> None:
         ({"model_type": "llama"}, False),
     ],
 )
-def test_an_encoder_may_stand_in_the_language_model(document: Document, *, expected: bool) -> None:
+def test_an_encoder_may_be_inside_the_language_model(document: Document, *, expected: bool) -> None:
     assert is_encoder_decoder(Configuration(document, tables(NEWEST))) is expected
 
 
@@ -350,12 +350,12 @@ LATENT: list[tuple[str, Document, ModelQuery, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "document", "asked", "expected"), LATENT)
+@pytest.mark.parametrize(("release", "document", "query", "expected"), LATENT)
 def test_latent_attention_follows_from_the_language_model(
-    release: str, document: Document, asked: ModelQuery, *, expected: bool
+    release: str, document: Document, query: ModelQuery, *, expected: bool
 ) -> None:
     configuration = Configuration(document, tables(release))
-    assert use_mla(resolve(release, document, asked), configuration) is expected
+    assert use_mla(resolve(release, document, query), configuration) is expected
 
 
 JUNK = st.recursive(
@@ -384,7 +384,7 @@ WORDS = {
     "convert": ("auto", "none", "embed", "classify", "reward"),
     "model_impl": ("auto", "vllm", "transformers", "terratorch"),
 }
-ASKED = st.builds(
+QUERIES = st.builds(
     ModelQuery, **{name: st.sampled_from(words) for name, words in WORDS.items()}, sentence_transformers=st.booleans()
 )
 
@@ -393,17 +393,17 @@ ASKED = st.builds(
     document=st.dictionaries(st.sampled_from(MEMBERS), JUNK, max_size=6),
     names=JUNK | st.lists(NAMES, max_size=3),
     model_type=st.sampled_from(sorted(tables(NEWEST).configs)) | JUNK,
-    asked=ASKED,
+    query=QUERIES,
     release=st.sampled_from(releases()),
 )
-def test_whatever_a_document_holds_it_is_resolved_or_refused(
-    document: Document, names: Any, model_type: Any, asked: ModelQuery, release: str
+def test_any_document_is_resolved_or_refused(
+    document: Document, names: Any, model_type: Any, query: ModelQuery, release: str
 ) -> None:
     configuration = Configuration({**document, "architectures": names, "model_type": model_type}, tables(release))
     is_moe(configuration)
     is_encoder_decoder(configuration)
     try:
-        found = select_class(configuration.tables, configuration, architectures_of(configuration), asked)
+        found = select_class(configuration.tables, configuration, architectures_of(configuration), query)
     except Unsupported:
         return
     is_hybrid(found.model, configuration)

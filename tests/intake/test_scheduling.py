@@ -62,7 +62,7 @@ ELSEWHERE: list[tuple[list[str], dict[str, Any], tuple[bool, str]]] = [
 
 
 @pytest.mark.parametrize(("args", "environment", "expected"), ELSEWHERE)
-def test_pooling_models_and_cpus_are_scheduled_in_step(
+def test_pooling_models_and_cpus_are_scheduled_synchronously(
     ask: Asking, args: list[str], environment: dict[str, Any], expected: tuple[bool, str]
 ) -> None:
     assert ask.fact(FACT, args, environment=environment) == expected

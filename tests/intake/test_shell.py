@@ -1,4 +1,4 @@
-"""A shell's text becomes words as a shell would make them, and nothing is run."""
+"""The text of a shell is split into words as a shell would split it, and nothing is run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": Non
         ("{ a; }", ["a"]),
     ],
 )
-def test_a_text_parts_into_words_as_a_shell_parts_it(text: str, words: list[str]) -> None:
+def test_a_text_is_split_into_words_as_by_a_shell(text: str, words: list[str]) -> None:
     assert split(text, ENV)[0].words == words
 
 
@@ -62,7 +62,7 @@ def test_a_text_parts_into_words_as_a_shell_parts_it(text: str, words: list[str]
         "$(a $(b))",
     ],
 )
-def test_what_only_a_running_shell_knows_stays_as_it_was_written(text: str) -> None:
+def test_an_expansion_that_only_a_running_shell_knows_is_left_as_written(text: str) -> None:
     for written in (f"a {text}", f'a "{text}"'):
         word = split(written, ENV)[0].words[1]
         assert (type(word), word) == (Unknown, text)
@@ -99,20 +99,20 @@ def test_what_only_a_running_shell_knows_stays_as_it_was_written(text: str) -> N
         *("{a,b}", "a{1..3}", '{"a",b}', "{a,{b,c}}", '{a,"b"}', "$MANY*", "${NO:-~}", "${NO:-*}"),
     ],
 )
-def test_what_is_not_certain_outside_quotes_may_be_any_number_of_words(text: str) -> None:
+def test_an_uncertain_expansion_outside_quotes_may_be_any_number_of_words(text: str) -> None:
     for is_bash in (True, False):
         word = split(f"a --port {text}", ENV, is_bash=is_bash)[0].words[-1]
         assert type(word) is Pattern or (type(word) is Unknown and word.is_several)
 
 
 @pytest.mark.parametrize("text", ['"$NO"', '"${NO:+x}"', '"$(a b)"', '"`a`"', '"${TP%4}"', '"$*"', '"${X[*]}"'])
-def test_what_is_not_certain_in_quotes_is_one_word(text: str) -> None:
+def test_an_uncertain_expansion_in_quotes_is_one_word(text: str) -> None:
     word = split(f"f() {{ a {text}; }}", ENV)[1].words[-1]
     assert (type(word), isinstance(word, Unknown) and word.is_several) == (Unknown, False)
 
 
 @pytest.mark.parametrize("text", ["$LWS_LEADER_ADDRESS", "${HOSTNAME}", "$A_SERVICE_PORT_HTTP", "$((NO + 1))"])
-def test_what_shells_and_controllers_set_is_one_word(text: str) -> None:
+def test_a_variable_of_shells_and_controllers_is_one_word(text: str) -> None:
     word, after_ifs, stated = (
         split(script, env)[-1].words[-1]
         for script, env in (
@@ -129,7 +129,7 @@ def test_what_shells_and_controllers_set_is_one_word(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['"$@"', '"${@}"', '"${X[@]}"', '"${X[@]:1}"', '"${!TP}"'])
-def test_what_quotes_do_not_join_may_be_any_number_of_words(text: str) -> None:
+def test_an_expansion_that_quotes_do_not_join_may_be_any_number_of_words(text: str) -> None:
     word = split(f"f() {{ a {text}; }}", ENV)[1].words[-1]
     assert isinstance(word, Unknown)
     assert word.is_several
@@ -158,7 +158,7 @@ def test_what_quotes_do_not_join_may_be_any_number_of_words(text: str) -> None:
         "RANDOM=1; r $RANDOM",
     ],
 )
-def test_what_may_have_changed_before_is_not_known(text: str) -> None:
+def test_a_variable_that_may_have_changed_before_is_unknown(text: str) -> None:
     word = split(text, {})[-1].words[-1]
     assert (type(word), isinstance(word, Unknown) and word.is_several) == (Unknown, True)
 
@@ -201,7 +201,7 @@ def test_a_script_that_changes_how_it_is_read_is_in_doubt(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["A=1; A+=2; r $A", "r $'x'", "r a &>b c", "A=(a b); r ${A[@]}", "A=a; r ${A/a/b}", "A=a; r ${A:0:1}"]
 )
-def test_what_only_bash_reads_is_in_doubt_in_another_shell(text: str) -> None:
+def test_syntax_of_bash_is_in_doubt_in_another_shell(text: str) -> None:
     for is_bash in (True, False):
         assert bool(split(text, {}, is_bash=is_bash)[-1].doubt) is not is_bash
 
@@ -217,7 +217,7 @@ def test_what_only_bash_reads_is_in_doubt_in_another_shell(text: str) -> None:
         "ulimit -n 4; mkdir -p x; r",
     ],
 )
-def test_an_ordinary_script_is_in_no_doubt(text: str) -> None:
+def test_an_ordinary_script_is_not_in_doubt(text: str) -> None:
     assert split(text, {})[-1].doubt == ""
 
 
@@ -315,13 +315,13 @@ def test_two_subshells_are_not_a_calculation(text: str) -> None:
     assert ["r", "b"] in [command.words for command in split(text, {})]
 
 
-def test_calculations_count_as_words() -> None:
+def test_calculations_count_towards_the_limit_of_words() -> None:
     with pytest.raises(ShellSyntaxError, match="words, which is the limit"):
         split("((a));" * (MAX_WORDS + 1), {})
 
 
 @pytest.mark.parametrize("text", ["x=(a", "x=(a; b)", "x=(a <b)", "x=("])
-def test_an_array_ends(text: str) -> None:
+def test_an_array_that_is_not_closed_is_a_fault(text: str) -> None:
     with pytest.raises(ShellSyntaxError, match="the array at character 3 is not closed"):
         split(text, {})
 
@@ -336,7 +336,7 @@ def test_an_array_ends(text: str) -> None:
         ("A=b", []),
     ],
 )
-def test_separators_part_commands(text: str, commands: list[list[str]]) -> None:
+def test_separators_separate_commands(text: str, commands: list[list[str]]) -> None:
     assert [command.words for command in split(text, {})] == commands
 
 
@@ -387,11 +387,11 @@ def test_separators_part_commands(text: str, commands: list[list[str]]) -> None:
         ("A=0; false && export A; run", {"A": None}),
     ],
 )
-def test_a_command_gets_the_variables_that_the_text_passes_on(text: str, env: dict[str, str | None]) -> None:
+def test_a_command_gets_the_variables_that_the_text_exports(text: str, env: dict[str, str | None]) -> None:
     assert split(text, ENV)[-1].env == env
 
 
-def test_the_arguments_of_a_script_are_its_numbers_and_all_of_them() -> None:
+def test_the_arguments_of_a_script_are_its_positional_parameters() -> None:
     assert split('run "$@" $1 $0', {}, ["sh", "a b", "c"])[0].words == ["run", "a b", "c", "a", "b", "sh"]
     assert split('run "$@" x', {})[0].words == ["run", "x"]
 
@@ -419,14 +419,14 @@ def test_a_script_changes_its_arguments(text: str, words: list[str]) -> None:
 @pytest.mark.parametrize(
     "text", ["$(vllm serve m)", "`exec /usr/bin/vllm serve m`", "${A:-$(python -m vllm.entrypoints.openai.api_server)}"]
 )
-def test_a_substitution_that_may_start_vllm_is_a_command_that_is_not_known(text: str) -> None:
+def test_a_substitution_that_may_start_vllm_is_an_unknown_command(text: str) -> None:
     for script in (f"echo {text}", f'echo "{text}"', f"A={text}", f"export A={text}"):
         found = split(script, {})[0].words
         assert (found, type(found[0])) == ([text], Unknown)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a 'b", "the quote `'` at character 3 is not closed; close it"),
         ('a "b', 'the quote `"` at character 3 is not closed; close it'),
@@ -450,10 +450,10 @@ def test_a_substitution_that_may_start_vllm_is_a_command_that_is_not_known(text:
         ),
     ],
 )
-def test_a_text_that_is_no_command_says_where(text: str, said: str) -> None:
+def test_an_invalid_command_is_a_fault_with_its_position(text: str, message: str) -> None:
     with pytest.raises(ShellSyntaxError) as caught:
         split(text, {"A": "x" * (MAX_FILLED // 10)}, ["sh", "x" * (MAX_FILLED // 10)])
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
@@ -470,7 +470,7 @@ def test_a_text_that_is_no_command_says_where(text: str, said: str) -> None:
         (Unknown("$(TP)"), "4", Unknown),
     ],
 )
-def test_kubernetes_fills_in_what_is_there_and_leaves_the_rest(word: str, filled: str, kind: type) -> None:
+def test_kubernetes_substitutes_known_variables_and_leaves_the_rest(word: str, filled: str, kind: type) -> None:
     found = expand_references(word, ENV)
     assert (found, type(found)) == (filled, kind)
 
@@ -486,17 +486,17 @@ def test_kubernetes_fills_in_what_is_there_and_leaves_the_rest(word: str, filled
         ("$(TP)", str),
     ],
 )
-def test_a_name_that_is_not_shown_may_be_set_but_what_a_shell_runs_is_no_name(word: str, kind: type) -> None:
+def test_an_unknown_name_may_be_set_but_a_command_substitution_is_not_a_name(word: str, kind: type) -> None:
     assert type(expand_references(word, ENV, has_hidden_variables=True)) is kind
     assert type(expand_references(word, ENV)) is str
 
 
-def test_kubernetes_takes_almost_any_text_as_a_name() -> None:
+def test_kubernetes_accepts_almost_any_text_as_a_name() -> None:
     assert expand_references("$(a b)$(c:d)", {"a b": "1", "c:d": "2"}) == "12"
 
 
 @given(st.text(alphabet="aA1 =$(){}`'\"\\\n#;&|<>:-+?@*!~\x00é", max_size=60))
-def test_any_text_gives_commands_or_says_what_is_wrong(text: str) -> None:
+def test_any_text_gives_commands_or_a_fault(text: str) -> None:
     try:
         commands = split(text, ENV, ["sh", "one"])
     except ShellSyntaxError:

@@ -1,4 +1,4 @@
-"""What is read from a script is what bash and sh start, or it is in doubt: both run the script, with another `vllm`."""
+"""A script is read as bash and sh run it, or it is in doubt: both run it, with a fake `vllm`."""
 
 from __future__ import annotations
 

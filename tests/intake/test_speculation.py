@@ -1,4 +1,4 @@
-"""The method of speculative decoding that vLLM comes to, and its draft."""
+"""The method of speculative decoding that vLLM determines, and its draft."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ OF_THE_TARGET: Found = {
 }
 
 
-def asked(**keys: Any) -> list[str]:
+def speculative_args(**keys: Any) -> list[str]:
     return ["--speculative-config", json.dumps({"num_speculative_tokens": 3, **keys})]
 
 
-def said(ask: Asking, args: list[str], release: str, **given: Any) -> Found:
+def speculation_of(ask: Asking, args: list[str], release: str, **given: Any) -> Found:
     """The method and the draft."""
     found = ask.facts("speculative_config", args, release, **given)
     return {
@@ -35,24 +35,34 @@ def said(ask: Asking, args: list[str], release: str, **given: Any) -> Found:
     }
 
 
-def by(name: str, architecture: str, method: str, origin: str | None = None) -> Found:
-    """A draft of its own."""
+def draft_facts(name: str, architecture: str, method: str, origin: str | None = None) -> Found:
+    """The facts of a separate draft."""
     place = f"model_configs/{name}"
     return {METHOD: (method, origin or place), ARCHITECTURES: ([architecture], place)}
 
 
 HERE = "args[2]"
 METHODS: list[tuple[str, dict[str, Any], str, Found]] = [
-    ("dense", {"model": "draft"}, "0.33.0", by("draft", "LlamaForCausalLM", "draft_model")),
-    ("dense", {"model": "draft/"}, "0.33.0", by("draft", "LlamaForCausalLM", "draft_model")),
-    ("dense", {"model": "eagle3-draft"}, "0.33.0", by("eagle3-draft", "Eagle3LlamaForCausalLM", "eagle3")),
-    ("dense", {"model": "eagle-draft"}, "0.33.0", by("eagle-draft", "EagleLlamaForCausalLM", "eagle")),
-    ("dense", {"model": "draft", "method": "eagle"}, "0.33.0", by("draft", "EagleLlamaForCausalLM", "eagle", HERE)),
-    ("dense", {"model": "draft", "method": "dflash"}, "0.33.0", by("draft", "DFlashLlamaForCausalLM", "dflash", HERE)),
-    ("dense", {"model": "medusa"}, "0.32.0", by("medusa", "MedusaModel", "medusa")),
-    ("dense", {"model": "medusa"}, "0.33.0", by("medusa", "MedusaModel", "draft_model")),
-    ("mla", {"method": "mtp"}, "0.33.0", by("mla", "DeepSeekMTPModel", "mtp", HERE)),
-    ("mla", {"method": "deepseek_mtp"}, "0.33.0", by("mla", "DeepSeekMTPModel", "mtp", HERE)),
+    ("dense", {"model": "draft"}, "0.33.0", draft_facts("draft", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "draft/"}, "0.33.0", draft_facts("draft", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "eagle3-draft"}, "0.33.0", draft_facts("eagle3-draft", "Eagle3LlamaForCausalLM", "eagle3")),
+    ("dense", {"model": "eagle-draft"}, "0.33.0", draft_facts("eagle-draft", "EagleLlamaForCausalLM", "eagle")),
+    (
+        "dense",
+        {"model": "draft", "method": "eagle"},
+        "0.33.0",
+        draft_facts("draft", "EagleLlamaForCausalLM", "eagle", HERE),
+    ),
+    (
+        "dense",
+        {"model": "draft", "method": "dflash"},
+        "0.33.0",
+        draft_facts("draft", "DFlashLlamaForCausalLM", "dflash", HERE),
+    ),
+    ("dense", {"model": "medusa"}, "0.32.0", draft_facts("medusa", "MedusaModel", "medusa")),
+    ("dense", {"model": "medusa"}, "0.33.0", draft_facts("medusa", "MedusaModel", "draft_model")),
+    ("mla", {"method": "mtp"}, "0.33.0", draft_facts("mla", "DeepSeekMTPModel", "mtp", HERE)),
+    ("mla", {"method": "deepseek_mtp"}, "0.33.0", draft_facts("mla", "DeepSeekMTPModel", "mtp", HERE)),
     (
         "dense",
         {"method": "dspark"},
@@ -83,16 +93,16 @@ METHODS: list[tuple[str, dict[str, Any], str, Found]] = [
         "dense",
         {"model": "my.draft", "method": "eagle"},
         "0.26.0",
-        by("my.draft", "EagleLlamaForCausalLM", "eagle", HERE),
+        draft_facts("my.draft", "EagleLlamaForCausalLM", "eagle", HERE),
     ),
     (
         "dense",
         {"model": "my.draft", "method": "eagle"},
         "0.21.0",
-        by("my.draft", "EagleLlamaForCausalLM", "eagle", HERE),
+        draft_facts("my.draft", "EagleLlamaForCausalLM", "eagle", HERE),
     ),
-    ("dense", {"model": "my.draft"}, "0.21.0", by("my.draft", "LlamaForCausalLM", "draft_model")),
-    ("dense", {"model": "a/my.draft"}, "0.33.0", by("a/my.draft", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "my.draft"}, "0.21.0", draft_facts("my.draft", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "a/my.draft"}, "0.33.0", draft_facts("a/my.draft", "LlamaForCausalLM", "draft_model")),
 ]
 MY_DRAFTS = {"my.draft": LLAMA, "a/my.draft": LLAMA}
 
@@ -100,21 +110,25 @@ MY_DRAFTS = {"my.draft": LLAMA, "a/my.draft": LLAMA}
 @pytest.mark.parametrize(
     ("model", "keys", "release", "expected"), METHODS, ids=[f"{release}-{keys}" for _, keys, release, _ in METHODS]
 )
-def test_the_method_is_found_as_the_release_finds_it(
+def test_the_method_is_detected_as_by_the_release(
     ask: Asking, model: str, keys: dict[str, Any], release: str, expected: Found
 ) -> None:
-    assert said(ask, ["--model", model, *asked(**keys)], release, models=MY_DRAFTS) == expected
+    assert speculation_of(ask, ["--model", model, *speculative_args(**keys)], release, models=MY_DRAFTS) == expected
 
 
-def test_without_speculative_decoding_there_is_only_that_there_is_none(ask: Asking) -> None:
+def test_without_speculative_decoding_its_absence_is_the_only_fact(ask: Asking) -> None:
     facts = ask(["--model", "dense"]).facts
     assert facts
     assert [name for name in facts if name.startswith("speculative_config")] == ["speculative_config"]
     assert facts["speculative_config"].value is False
 
 
-def test_every_fact_of_a_draft_is_there_with_its_origin(ask: Asking) -> None:
-    args = ["--model", "dense", *asked(model="draft", draft_lm_head_quantization="fp8", use_heterogeneous_vocab=True)]
+def test_a_draft_has_all_its_facts_with_their_origins(ask: Asking) -> None:
+    args = [
+        "--model",
+        "dense",
+        *speculative_args(model="draft", draft_lm_head_quantization="fp8", use_heterogeneous_vocab=True),
+    ]
     assert ask.facts("speculative_config", args) == {
         METHOD: ("draft_model", "model_configs/draft"),
         PARALLEL: (False, HERE),
@@ -138,16 +152,19 @@ PARALLELS: list[tuple[dict[str, Any], bool]] = [
 
 
 @pytest.mark.parametrize(("keys", "expected"), PARALLELS)
-def test_some_methods_draft_in_parallel_by_themselves(ask: Asking, keys: dict[str, Any], *, expected: bool) -> None:
-    assert ask.fact("speculative_config.parallel_drafting", ["--model", "dense", *asked(**keys)]) == (expected, HERE)
+def test_some_methods_draft_in_parallel_by_default(ask: Asking, keys: dict[str, Any], *, expected: bool) -> None:
+    assert ask.fact("speculative_config.parallel_drafting", ["--model", "dense", *speculative_args(**keys)]) == (
+        expected,
+        HERE,
+    )
 
 
 @pytest.mark.parametrize(("release", "expected"), [("0.32.0", False), ("0.33.0", True)])
-def test_an_xpress_head_is_one_from_0_33_on(ask: Asking, release: str, *, expected: bool) -> None:
+def test_an_xpress_head_is_recognised_from_0_33_on(ask: Asking, release: str, *, expected: bool) -> None:
     models = {"draft": {**DENSE, "architectures": ["Qwen3XPressModel"]}}
     found = ask.fact(
         "speculative_config.is_xpress",
-        ["--model", "dense", *asked(model="draft", method="dflash")],
+        ["--model", "dense", *speculative_args(model="draft", method="dflash")],
         release,
         models=models,
     )
@@ -155,7 +172,7 @@ def test_an_xpress_head_is_one_from_0_33_on(ask: Asking, release: str, *, expect
 
 
 def test_layer_types_of_a_draft_are_filled_in_by_its_class(ask: Asking) -> None:
-    args = ["--model", "draft", *asked(model="dense")]
+    args = ["--model", "draft", *speculative_args(model="dense")]
     assert ask.fact(f"speculative_config.{LAYERS}", args) == (FULL, "model_configs/dense")
 
 
@@ -170,25 +187,25 @@ ILLEGAL: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize("release", ["0.26.0", "0.33.0"])
 @pytest.mark.parametrize(("key", "value"), ILLEGAL)
-def test_a_value_of_no_legal_type_is_a_fault_where_vllm_asks_for_the_runner_too(
+def test_a_value_of_an_illegal_type_is_a_fault_in_releases_that_read_their_runner_midway_too(
     ask: Asking, release: str, key: str, value: Any
 ) -> None:
     # 0.26 has no `draft_lm_head_quantization`: there it is an unknown field. No such value may reach the rules.
-    problem, faults = ask.refusal(["--model", "dense", *asked(method="ngram", **{key: value})], release)
+    problem, faults = ask.refusal(["--model", "dense", *speculative_args(method="ngram", **{key: value})], release)
     assert (problem, [pointer.rpartition("/")[0] for pointer, _ in faults]) == ("invalid-request", ["/deployment/args"])
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({}, 'it names neither a `method` nor a `model`; write one such as `"method": "ngram"`'),
         ({"model": 3}, "`model`: expected a string, got `3`"),
         ({"model": ["draft"], "method": "eagle"}, '`model`: expected a string, got `["draft"]`'),
     ],
 )
-def test_what_vllm_refuses_before_it_looks_at_a_draft_is_told(ask: Asking, keys: dict[str, Any], said: str) -> None:
-    told = [("/deployment/args/2", f"the speculative configuration: {said}")]
-    assert ask.refusal(["--model", "dense", *asked(**keys)]) == ("invalid-request", told)
+def test_a_refusal_before_the_draft_is_read_is_reported(ask: Asking, keys: dict[str, Any], message: str) -> None:
+    faults = [("/deployment/args/2", f"the speculative configuration: {message}")]
+    assert ask.refusal(["--model", "dense", *speculative_args(**keys)]) == ("invalid-request", faults)
 
 
 def speculators(kind: str, verifier: Any = "dense", **members: Any) -> Config:
@@ -209,13 +226,13 @@ SERVED: list[tuple[str, str, list[str], Origin, Origin]] = [
     ("0.33.0", "eagle3", [], ("eagle3", IN_IT), (False, IN_IT)),
     ("0.33.0", "peagle", [], ("eagle3", IN_IT), (True, IN_IT)),
     ("0.33.0", "dflash", [], ("dflash", IN_IT), (True, IN_IT)),
-    ("0.28.0", "eagle3", asked(parallel_drafting=True, method="ngram"), ("eagle3", IN_IT), (False, IN_IT)),
-    ("0.29.0", "eagle3", asked(parallel_drafting=True, method="ngram"), ("eagle3", IN_IT), (True, IN_IT)),
+    ("0.28.0", "eagle3", speculative_args(parallel_drafting=True, method="ngram"), ("eagle3", IN_IT), (False, IN_IT)),
+    ("0.29.0", "eagle3", speculative_args(parallel_drafting=True, method="ngram"), ("eagle3", IN_IT), (True, IN_IT)),
 ]
 
 
 @pytest.mark.parametrize(("release", "kind", "args", "method", "parallel"), SERVED)
-def test_a_repository_of_speculators_brings_its_verifier_and_itself_as_the_draft(
+def test_a_repository_of_speculators_gives_its_verifier_and_itself_as_the_draft(
     ask: Asking, release: str, kind: str, args: list[str], method: Origin, parallel: Origin
 ) -> None:
     models = {"spec": speculators(kind), "dense": DENSE}
@@ -227,9 +244,11 @@ def test_a_repository_of_speculators_brings_its_verifier_and_itself_as_the_draft
     )
 
 
-def test_as_a_draft_a_repository_of_speculators_is_its_own_layers(ask: Asking) -> None:
+def test_a_repository_of_speculators_as_a_draft_consists_of_its_own_layers(ask: Asking) -> None:
     models = {"spec": speculators("peagle")}
-    found = ask.facts("speculative_config", ["--model", "dense", *asked(model="spec")], "0.33.0", models=models)
+    found = ask.facts(
+        "speculative_config", ["--model", "dense", *speculative_args(model="spec")], "0.33.0", models=models
+    )
     assert (found[METHOD], found[PARALLEL], found[ARCHITECTURES]) == (
         ("draft_model", "model_configs/spec"),
         (False, HERE),
@@ -257,7 +276,7 @@ NOT_SPECULATORS: list[Any] = [
 
 
 @pytest.mark.parametrize("inner", NOT_SPECULATORS)
-def test_what_names_no_verifier_is_a_model_like_another(ask: Asking, inner: Any) -> None:
+def test_a_repository_without_a_verifier_is_an_ordinary_model(ask: Asking, inner: Any) -> None:
     models = {"x": {**DENSE, "speculators_config": inner}}
     decision = ask(["--model", "x"], models=models)
     assert decision.facts
@@ -275,4 +294,6 @@ SHORT = ["--spec-method", "eagle3", "--spec-model", "draft", "--spec-tokens", "3
 
 
 def test_the_short_options_are_the_keys_of_the_long_one(ask: Asking) -> None:
-    assert said(ask, ["--model", "dense", *SHORT], "0.33.0") == by("draft", "Eagle3LlamaForCausalLM", "eagle3", HERE)
+    assert speculation_of(ask, ["--model", "dense", *SHORT], "0.33.0") == draft_facts(
+        "draft", "Eagle3LlamaForCausalLM", "eagle3", HERE
+    )

@@ -1,4 +1,4 @@
-"""The model tables as they are handed out: what each release knows."""
+"""The model tables as they are shipped: what each release knows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from policy.intake.model.tables import Model, provenance, releases, tables
 
 
-def test_the_tables_cover_every_release_with_its_proof() -> None:
+def test_the_tables_cover_every_release_with_the_digests_of_its_sources() -> None:
     assert releases()[0] == "0.20.0"
     assert releases()[-1] == "0.33.0"
     assert len(releases()) == 18

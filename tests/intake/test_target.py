@@ -20,11 +20,11 @@ VISION = MODELS["vision"]
 
 
 def within(**text: Any) -> Config:
-    """A model with a language model in a part of its own."""
+    """A model whose language model is a separate part."""
     return {**VISION, "text_config": {**VISION["text_config"], **text}}
 
 
-def test_a_dense_model_has_these_facts_and_no_other(ask: Asking) -> None:
+def test_a_dense_model_has_these_facts_and_no_others(ask: Asking) -> None:
     by_class, default = "model_configs/dense/architectures", "default"
     assert ask.facts("model_config", ["--model", "dense"]) == {
         "enable_prompt_embeds": (False, default),
@@ -75,7 +75,7 @@ FACTS: list[tuple[str, Config, str, tuple[Any, str]]] = [
 @pytest.mark.parametrize(
     ("name", "config", "fact", "expected"), FACTS, ids=[f"{name}-{fact}" for name, _, fact, _ in FACTS]
 )
-def test_a_fact_is_what_the_configuration_says(
+def test_a_fact_comes_from_the_configuration(
     ask: Asking, name: str, config: Config, fact: str, expected: tuple[Any, str]
 ) -> None:
     assert ask.fact(fact, ["--model", name], models={name: config} if config else {}) == expected
@@ -102,7 +102,7 @@ QUANTIZATION: list[tuple[Config, tuple[bool, str], tuple[bool, str]]] = [
 
 
 @pytest.mark.parametrize(("config", "before", "after"), QUANTIZATION)
-def test_from_0_33_on_two_more_members_say_that_a_model_is_quantised(
+def test_from_0_33_on_two_more_fields_mark_a_model_as_quantised(
     ask: Asking, config: Config, before: tuple[bool, str], after: tuple[bool, str]
 ) -> None:
     args = ["--model", "x"]
@@ -112,7 +112,7 @@ def test_from_0_33_on_two_more_members_say_that_a_model_is_quantised(
     ]
 
 
-def test_the_flag_of_quantisation_is_not_the_models(ask: Asking) -> None:
+def test_the_quantisation_flag_does_not_make_a_model_quantised(ask: Asking) -> None:
     assert ask.fact(QUANTIZED, ["--model", "dense", "--quantization", "fp8"]) == (False, "default")
 
 
@@ -157,11 +157,13 @@ BY_ARGUMENT: list[tuple[list[str], str, tuple[Any, str]]] = [
 
 
 @pytest.mark.parametrize(("args", "fact", "expected"), BY_ARGUMENT, ids=[" ".join(args) for args, _, _ in BY_ARGUMENT])
-def test_the_command_line_can_say_otherwise(ask: Asking, args: list[str], fact: str, expected: tuple[Any, str]) -> None:
+def test_the_command_line_can_override_the_configuration(
+    ask: Asking, args: list[str], fact: str, expected: tuple[Any, str]
+) -> None:
     assert ask.fact(fact, ["--model", "dense", *args]) == expected
 
 
-def test_an_override_of_a_part_leaves_the_rest_of_the_part(ask: Asking) -> None:
+def test_an_override_of_a_part_keeps_the_rest_of_it(ask: Asking) -> None:
     models = {"x": within(num_experts=4, kv_lora_rank=8)}
     args = ["--model", "x", "--hf-overrides", '{"text_config": {"num_experts": 0}}']
     assert ask.fact(MOE, args, models=models) == (False, "model_configs/x/text_config/num_experts")
@@ -198,7 +200,7 @@ POOLED = {"a/b/modules.json": json.dumps([{"type": POOLING, "path": "1_Pooling"}
 
 
 @pytest.mark.parametrize("name", ["modules.json", "1_Pooling/config.json"])
-def test_a_file_of_sentence_transformers_that_is_no_json_is_a_fault_there(ask: Asking, name: str) -> None:
+def test_an_invalid_json_file_of_sentence_transformers_is_a_fault_at_the_file(ask: Asking, name: str) -> None:
     problem, faults = ask.refusal(
         ["--model", "a/b"], models={"a/b": LLAMA}, files={**POOLED, f"a/b/{name}": "[not json"}
     )
@@ -216,7 +218,7 @@ HEADED: list[tuple[str, str, str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("model_type", "architecture", "file", "expected"), HEADED)
-def test_another_file_of_the_model_makes_it_another_architecture(
+def test_a_further_file_of_a_model_changes_its_architecture(
     ask: Asking, model_type: str, architecture: str, file: str, expected: list[str]
 ) -> None:
     models = {"a/b": {**DENSE, "architectures": [architecture], "model_type": model_type}}

@@ -77,21 +77,21 @@ CONNECTORS: list[tuple[str, list[str], dict[str, str], tuple[bool, str], dict[st
 ]
 
 
-@pytest.mark.parametrize(("release", "args", "env", "there", "expected"), CONNECTORS)
+@pytest.mark.parametrize(("release", "args", "env", "presence", "expected"), CONNECTORS)
 def test_a_connector_is_stated_or_implied(
     ask: Asking,
     release: str,
     args: list[str],
     env: dict[str, str],
-    there: tuple[bool, str],
+    presence: tuple[bool, str],
     expected: dict[str, tuple[Any, str]],
 ) -> None:
     asked = [*DENSE, *args]
-    assert ask.fact("kv_transfer_config", asked, release, env=env) == there
+    assert ask.fact("kv_transfer_config", asked, release, env=env) == presence
     assert ask.facts("kv_transfer_config", asked, release, env=env) == expected
 
 
 @pytest.mark.parametrize("config", ['{"ec_connector": "x", "ec_role": "ec_producer"}', "{}"])
-def test_a_connector_of_encoder_caches_is_a_fact_by_its_presence(ask: Asking, config: str) -> None:
+def test_the_presence_of_an_encoder_cache_connector_is_a_fact(ask: Asking, config: str) -> None:
     found = [ask.fact("ec_transfer_config", [*DENSE, *args]) for args in ([], ["--ec-transfer-config", config])]
     assert found == [(False, "default"), (True, "args[2]")]

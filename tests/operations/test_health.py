@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from api.conftest import changed
+from api.conftest import command_variables
 from ports import port_of_nobody
 from typer.testing import CliRunner
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 def health(**variables: str) -> tuple[int, str]:
     """The exit code and the error output with these settings."""
     settings = {f"RUNNER_POLICY_{name}": value for name, value in variables.items()}
-    found = CliRunner().invoke(app, ["health"], env={**dict.fromkeys(changed()), "COLUMNS": "200", **settings})
+    found = CliRunner().invoke(
+        app, ["health"], env={**dict.fromkeys(command_variables()), "COLUMNS": "200", **settings}
+    )
     assert found.stdout == ""
     return found.exit_code, found.stderr
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from api.conftest import BIN, PATIENCE, ROOT, changed, environment
+from api.conftest import BIN, PATIENCE, ROOT, command_variables, environment
 from ports import port_of_nobody
 from processes import bound
 from typer.testing import CliRunner
@@ -40,7 +40,7 @@ def refused(*arguments: str, **variables: str) -> tuple[int, list[str]]:
     before = signal.getsignal(signal.SIGTERM)
     try:
         found = CliRunner().invoke(
-            app, ["serve", *arguments], env={**dict.fromkeys(changed()), "COLUMNS": "200", **settings}
+            app, ["serve", *arguments], env={**dict.fromkeys(command_variables()), "COLUMNS": "200", **settings}
         )
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -84,9 +84,7 @@ INTERPOLATED: list[tuple[str, str | None, list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("text", "value", "assumptions"), INTERPOLATED)
-def test_a_text_is_interpolated_as_compose_does_it(
-    text: str, value: str | None, assumptions: list[tuple[str, str]]
-) -> None:
+def test_a_text_is_interpolated_as_by_compose(text: str, value: str | None, assumptions: list[tuple[str, str]]) -> None:
     found = interpolate(text)
     assert (None if found.unknown else found.text) == value
     assert [name for name, _ in found.assumptions] == [name for name, _ in assumptions]
@@ -131,7 +129,7 @@ def test_an_invalid_reference_is_a_fault(text: str, where: str) -> None:
     assert "is invalid; write `$NAME`" in fault.message
 
 
-def test_defaults_are_nested_only_so_deep() -> None:
+def test_the_nesting_of_defaults_is_limited() -> None:
     def nested(depth: int) -> str:
         return "${A:-" * depth + "1" + "}" * depth
 
@@ -236,7 +234,7 @@ def test_a_number_or_a_boolean_has_the_text_that_go_prints(value: object, text: 
 
 
 @pytest.mark.parametrize("value", [[], {}, ["1"], {"a": 1}])
-def test_a_list_or_an_object_is_no_value_of_a_variable(value: object) -> None:
+def test_a_list_or_an_object_is_not_a_legal_value_of_a_variable(value: object) -> None:
     (fault,) = read(environment={"A": value})[1]
     assert fault.pointer == "/services/a/environment/A"
 

@@ -1,4 +1,4 @@
-"""Commands of Compose given as one text: split as go-shellwords 1.0.12 does it, which no shell does."""
+"""Commands of Compose given as one text: split as by go-shellwords 1.0.12, which differs from every shell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policy.intake.manifests.go_shellwords import split
 
 
 def go_words(text: str) -> list[str] | None:
-    """The words by go-shellwords' own loop over characters; None where it gives an error."""
+    """The words according to go-shellwords' own loop over characters; None if it returns an error."""
     words: list[str] = []
     word = ""
     has_word = escaped = double = single = backtick = dollar = False
@@ -62,7 +62,7 @@ def words_or_none(text: str) -> list[str] | None:
 
 
 @given(st.text(alphabet="ab1 '\"\\\n\t$();&|<>`#é\x0b", max_size=14))
-def test_a_command_is_split_as_go_shellwords_does_it(text: str) -> None:
+def test_a_command_is_split_as_by_go_shellwords(text: str) -> None:
     assert words_or_none(text) == go_words(text)
 
 
@@ -135,7 +135,7 @@ def read(**service: Any) -> tuple[list[str], list[str], list[str]]:
     return words, notes, [fault.message for fault in faults]
 
 
-def test_a_warning_says_where_compose_ends_the_command() -> None:
+def test_a_warning_shows_where_compose_ends_the_command() -> None:
     for name, service in (
         ("command", {"entrypoint": ["vllm", "serve"], "command": "m -tp 2 > log --enable-dbo"}),
         ("entrypoint", {"entrypoint": "vllm serve m -tp 2 > log --enable-dbo"}),

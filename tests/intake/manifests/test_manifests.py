@@ -1,6 +1,6 @@
-"""Manifests: what each controller's own examples give, what is refused, and that no input does harm.
+"""Manifests: the engines in each controller's own examples, what is refused, and that no input does harm.
 
-Beside each fixture stands what it must give: ``gives/<fixture>``, whole, each word with its place.
+The complete engines of each fixture are in ``gives/<fixture>``, each word with its position.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def content(path: Path) -> Any:
 SERVING = {"command": ["vllm", "serve", "a/b"]}
 
 
-def taken(document: object) -> tuple[list[Container], list[RequestFault]]:
+def read(document: object) -> tuple[list[Container], list[RequestFault]]:
     faults: list[RequestFault] = []
     return read_manifest(document, "/manifest", faults), faults
 
 
 def shown(container: Container) -> dict[str, Any]:
-    """A container as the expectation files write it: words with their places, and nothing that is empty."""
+    """A container as the expectation files write it: words with their positions, without empty fields."""
     members = msgspec.structs.asdict(container)
     if container.installation is not None:
         members["installation"] = msgspec.structs.asdict(container.installation)
@@ -80,7 +80,7 @@ def graph(*args: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_a_manifest_gives_these_engines(path: Path) -> None:
-    containers, faults = taken(content(path))
+    containers, faults = read(content(path))
     assert faults == []
     assert [shown(container) for container in containers] == content(HERE / "gives" / path.name)
 
@@ -170,8 +170,8 @@ def test_only_the_official_images_tag_names_the_version_of_vllm(
         ({"args": ["--model", "x"]}, False),
     ],
 )
-def test_a_container_counts_by_its_command_or_by_its_image(container: dict[str, Any], counts: bool) -> None:  # noqa: FBT001
-    containers, faults = taken(pod(**container))
+def test_a_container_is_an_engine_by_its_command_or_its_image(container: dict[str, Any], counts: bool) -> None:  # noqa: FBT001
+    containers, faults = read(pod(**container))
     assert (bool(containers), faults) == (counts, [])
 
 
@@ -217,14 +217,14 @@ SERVER = "vllm.entrypoints.openai.api_server"
     ],
 )
 def test_the_arguments_of_a_known_image_are_those_of_vllm(args: list[str], words: list[str]) -> None:
-    containers, faults = taken(pod(image="vllm/vllm-openai:v0.23.0", args=args))
+    containers, faults = read(pod(image="vllm/vllm-openai:v0.23.0", args=args))
     assert ([container.words for container in containers], faults) == ([words], [])
 
 
 @pytest.mark.parametrize("args", [["vllm", "serve", "Q"], ["serve", "Q"], ["bash", "-c", "vllm serve Q"]])
-def test_arguments_that_start_vllm_are_a_command_where_the_entry_point_may_run_them(args: list[str]) -> None:
+def test_arguments_that_start_vllm_are_a_command_if_the_entry_point_may_run_them(args: list[str]) -> None:
     for image in ("rocm/vllm:latest", "example.com/own:1", "ghcr.io/llm-d/llm-d-cuda:v0.9.0"):
-        containers, faults = taken(pod(image=image, args=args))
+        containers, faults = read(pod(image=image, args=args))
         expected = [] if (image, args[0]) == ("example.com/own:1", "serve") else [args]
         assert ([container.words for container in containers], faults) == (expected, [])
 
@@ -234,7 +234,7 @@ def test_workers_of_an_inference_service_are_read(members: dict[str, Any]) -> No
     worker = {"image": "vllm/vllm-openai:v0.23.0", **SERVING}
     document = predictor()
     document["spec"]["predictor"] = {**members, "workerSpec": {"containers": [worker]}}
-    containers, faults = taken(document)
+    containers, faults = read(document)
     assert ([container.path for container in containers], faults) == (["spec.predictor.workerSpec.containers[0]"], [])
 
 
@@ -252,14 +252,14 @@ def test_a_runtime_of_kserves_server_is_read_with_the_model_that_uses_it() -> No
         storageUri="hf://a/b",
         args=["--enable-dbo", "--backend=vllm"],
     )
-    assert taken(runtime) == ([], [])
-    (container,), faults = taken([runtime, model])
+    assert read(runtime) == ([], [])
+    (container,), faults = read([runtime, model])
     assert (container.words, container.problem, faults) == (["vllm", "serve", "/mnt/models", "--enable-dbo"], "", [])
 
 
 def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
     spec = {"headGroupSpec": {"template": {"spec": {"containers": [{"image": "vllm/vllm-openai:v0.23.0"}]}}}}
-    assert taken({"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": spec}) == ([], [])
+    assert read({"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": spec}) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -383,8 +383,8 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
         ({"services": {"a": 1}}, "/services/a", "expected an object, got `1`"),
     ],
 )
-def test_what_is_wrong_is_told_where_it_stands(document: object, pointer: str, message: str) -> None:
-    assert taken(document)[1] == [RequestFault(f"/manifest{pointer}", message)]
+def test_a_fault_has_its_pointer_in_the_manifest(document: object, pointer: str, message: str) -> None:
+    assert read(document)[1] == [RequestFault(f"/manifest{pointer}", message)]
 
 
 @pytest.mark.parametrize(
@@ -406,8 +406,8 @@ def test_what_is_wrong_is_told_where_it_stands(document: object, pointer: str, m
         predictor(modelFormat={"name": "huggingface"}, args=["--backend=huggingface"]),
     ],
 )
-def test_a_known_document_without_vllm_gives_nothing(document: object) -> None:
-    assert taken(document) == ([], [])
+def test_a_known_document_without_vllm_has_no_engines(document: object) -> None:
+    assert read(document) == ([], [])
 
 
 CONTAINER = {"name": "v", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm", "serve", "a/b"]}
@@ -431,7 +431,7 @@ CONTAINER = {"name": "v", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm
 def test_a_container_in_an_object_that_is_not_read_is_an_engine_that_cannot_be_decided(
     version: str, kind: str, members: dict[str, Any], path: str
 ) -> None:
-    (container,), faults = taken({"apiVersion": version, "kind": kind, **members})
+    (container,), faults = read({"apiVersion": version, "kind": kind, **members})
     assert (path in container.path, container.problem.partition(",")[0], container.words, faults) == (
         True,
         f"the kind `{kind}` is not supported",
@@ -452,17 +452,17 @@ def test_a_container_in_an_object_that_is_not_read_is_an_engine_that_cannot_be_d
     ],
 )
 def test_an_object_that_is_not_read_has_no_engine_without_a_container(spec: dict[str, Any]) -> None:
-    assert taken({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "spec": spec}) == ([], [])
+    assert read({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "spec": spec}) == ([], [])
 
 
 def words(document: object) -> list[list[str]]:
-    containers, faults = taken(document)
+    containers, faults = read(document)
     assert faults == []
     return [container.words for container in containers]
 
 
 def notes(document: object) -> list[str]:
-    return taken(document)[0][0].notes
+    return read(document)[0][0].notes
 
 
 SERVE = ["vllm", "serve", "/mnt/models"]
@@ -491,7 +491,7 @@ PD_CONNECTOR = (
             ],
             id="offloading without a size",
         ),
-        pytest.param(llm(), [SERVE], id="KServe starts a service that says nothing of its container"),
+        pytest.param(llm(), [SERVE], id="KServe starts a service that does not describe its container"),
         pytest.param(
             llm(parallelism={"data": 2, "tensor": 4}),
             [[*SERVE, "--tensor-parallel-size", "4"]],
@@ -740,7 +740,7 @@ PD_CONNECTOR = (
         ),
     ],
 )
-def test_a_controller_adds_its_own(document: object, expected: list[list[str]]) -> None:
+def test_a_controller_adds_its_own_arguments(document: object, expected: list[list[str]]) -> None:
     assert words(document) == expected
 
 
@@ -778,8 +778,8 @@ def test_a_controller_adds_its_own(document: object, expected: list[list[str]]) 
         ([{"apiVersion": "v1", "kind": "PodList", "items": [pod(**SERVING)]}], "[0].items[0].spec.containers[0]"),
     ],
 )
-def test_pods_stand_in_other_objects_too(document: object, path: str) -> None:
-    containers, faults = taken(document)
+def test_pods_in_other_objects_are_read_too(document: object, path: str) -> None:
+    containers, faults = read(document)
     assert ([container.path for container in containers], faults) == ([path], [])
 
 
@@ -797,7 +797,7 @@ def test_pods_stand_in_other_objects_too(document: object, path: str) -> None:
         ("text", False),
     ],
 )
-def test_a_manifest_is_known_by_its_kind_or_its_shape(document: object, known: bool) -> None:  # noqa: FBT001
+def test_a_manifest_is_recognised_by_its_kind_or_its_shape(document: object, known: bool) -> None:  # noqa: FBT001
     assert is_manifest(document) is known
 
 
@@ -876,7 +876,7 @@ OFFLOADING = {"cpu": "1Gi"}
         ),
     ],
 )
-def test_what_the_manifest_does_not_show_is_noted(document: object, note: str) -> None:
+def test_information_that_a_manifest_lacks_gets_a_note(document: object, note: str) -> None:
     assert note in notes(document)
 
 
@@ -891,27 +891,27 @@ def test_what_the_manifest_does_not_show_is_noted(document: object, note: str) -
     ],
 )
 def test_a_variable_has_this_value(document: object, name: str, value: str | None) -> None:
-    assert taken(document)[0][0].env[name] == value
+    assert read(document)[0][0].env[name] == value
 
 
-def test_a_task_in_an_image_of_its_own_has_that_image() -> None:
-    containers, _ = taken({"run": "vllm serve a/b", "resources": {"image_id": "docker:vllm/vllm-openai:v0.23.0"}})
+def test_a_task_with_its_own_image_has_that_image() -> None:
+    containers, _ = read({"run": "vllm serve a/b", "resources": {"image_id": "docker:vllm/vllm-openai:v0.23.0"}})
     assert [(container.image, container.vllm_version) for container in containers] == [
         ("vllm/vllm-openai:v0.23.0", "0.23.0")
     ]
 
 
-def test_config_maps_of_one_name_and_two_contents_are_not_known() -> None:
+def test_config_maps_with_one_name_and_different_contents_are_unknown() -> None:
     maps = [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"A": value}} for value in "12"
     ]
     reference = {"configMapKeyRef": {"name": "c", "key": "A"}}
-    containers, _ = taken([*maps, pod(command=["vllm", "serve"], env=[{"name": "A", "valueFrom": reference}])])
+    containers, _ = read([*maps, pod(command=["vllm", "serve"], env=[{"name": "A", "valueFrom": reference}])])
     assert containers[0].env == {"A": None}
 
 
-def test_a_manifest_holds_so_many_engines_and_no_more() -> None:
-    containers, faults = taken(
+def test_the_number_of_engines_in_a_manifest_is_limited() -> None:
+    containers, faults = read(
         {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [SERVING] * (MAX_CONTAINERS + 1)}}
     )
     assert len(containers) == MAX_CONTAINERS
@@ -922,49 +922,49 @@ def test_a_manifest_holds_so_many_engines_and_no_more() -> None:
     ]
 
 
-def test_a_manifest_holds_so_many_documents_and_no_more() -> None:
+def test_the_number_of_documents_in_a_manifest_is_limited() -> None:
     service = {"apiVersion": "v1", "kind": "Service"}
-    assert taken([service] * MAX_DOCUMENTS) == ([], [])
-    assert taken([service] * (MAX_DOCUMENTS + 2)) == (
+    assert read([service] * MAX_DOCUMENTS) == ([], [])
+    assert read([service] * (MAX_DOCUMENTS + 2)) == (
         [],
         [RequestFault(f"/manifest/{MAX_DOCUMENTS}", "more than 10000 documents; give fewer at a time")],
     )
 
 
-def test_lists_do_not_nest_without_end() -> None:
+def test_the_nesting_of_lists_is_limited() -> None:
     document: Any = []
     for _ in range(20):
         document = [document]
-    assert [fault.message for fault in taken(document)[1]] == [
+    assert [fault.message for fault in read(document)[1]] == [
         "lists are nested more than 8 deep; write the objects in one list"
     ]
 
 
-def test_a_command_has_so_many_words_and_no_more() -> None:
-    containers, faults = taken(pod(command=["vllm", "serve", *["x"] * 5000]))
+def test_the_number_of_words_in_a_command_is_limited() -> None:
+    containers, faults = read(pod(command=["vllm", "serve", *["x"] * 5000]))
     assert (containers, [fault.message for fault in faults]) == (
         [],
         ["expected a command of at most 4096 words and 1000000 characters; write a shorter one"],
     )
 
 
-def test_faults_end_at_some_point() -> None:
-    assert len(taken(pod(args=[0] * 500))[1]) == MAX_FAULTS
+def test_the_number_of_faults_is_limited() -> None:
+    assert len(read(pod(args=[0] * 500))[1]) == MAX_FAULTS
 
 
-def test_variables_that_double_each_other_do_not_grow_without_end() -> None:
+def test_the_growth_of_variables_that_double_each_other_is_limited() -> None:
     env = [
         {"name": "V0", "value": "x" * 64},
         *({"name": f"V{i}", "value": f"$(V{i - 1})$(V{i - 1})"} for i in range(1, 64)),
     ]
-    containers, faults = taken(pod(command=["vllm", "serve"], env=env))
+    containers, faults = read(pod(command=["vllm", "serve"], env=env))
     assert sum(len(value or "") for value in containers[0].env.values()) <= MAX_COPIED + 64
     assert [fault.message for fault in faults] == [
         f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
     ]
 
 
-def test_a_config_map_is_not_copied_without_end() -> None:
+def test_the_number_of_copies_of_a_config_map_is_limited() -> None:
     config = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -977,14 +977,14 @@ def test_a_config_map_is_not_copied_without_end() -> None:
         "volumeMounts": [{"name": "v", "mountPath": "/v"}],
     }
     spec = {"volumes": [{"name": "v", "configMap": {"name": "c"}}], "containers": [container] * 40}
-    containers, faults = taken([config, {"apiVersion": "v1", "kind": "Pod", "spec": spec}])
+    containers, faults = read([config, {"apiVersion": "v1", "kind": "Pod", "spec": spec}])
     assert sum(len(each.env) + len(each.files) for each in containers) <= MAX_COPIED
     assert [fault.message for fault in faults] == [
         f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
     ]
 
 
-def test_shared_variables_and_runtimes_are_not_copied_without_end() -> None:
+def test_the_number_of_copies_of_shared_variables_and_runtimes_is_limited() -> None:
     env = [{"name": f"K{i}", "value": "x"} for i in range(2000)]
     runtime = {
         "apiVersion": "serving.kserve.io/v1alpha1",
@@ -994,7 +994,7 @@ def test_shared_variables_and_runtimes_are_not_copied_without_end() -> None:
     }
     stacks = {"servingEngineSpec": {"env": env, "modelSpec": [{"modelURL": "a/b"}] * 40}}
     for document in (stacks, [runtime, *[predictor(runtime="r")] * 40]):
-        assert [fault.message for fault in taken(document)[1]] == [
+        assert [fault.message for fault in read(document)[1]] == [
             f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
         ]
 
@@ -1050,8 +1050,8 @@ def resolves(document: Any, pointer: str) -> bool:
 
 @settings(max_examples=2 * settings().max_examples)
 @given(mutated())
-def test_no_manifest_gives_an_exception(document: Any) -> None:
-    containers, faults = taken(document)
+def test_no_manifest_raises_an_exception(document: Any) -> None:
+    containers, faults = read(document)
     for fault in faults:
         assert fault.pointer.startswith("/manifest")
         assert resolves(document, fault.pointer)
@@ -1062,8 +1062,8 @@ def test_no_manifest_gives_an_exception(document: Any) -> None:
 
 
 @given(JUNK)
-def test_junk_is_refused_or_gives_nothing(document: object) -> None:
-    containers, faults = taken(document)
+def test_junk_is_refused_or_has_no_engines(document: object) -> None:
+    containers, faults = read(document)
     assert containers == []
     assert faults or isinstance(document, list | dict)
 

@@ -43,7 +43,7 @@ def warnings(ask: Asking, document: dict[str, Any]) -> list[str]:
     return decision.warnings
 
 
-def over(path: str) -> list[str]:
+def mount_warning(path: str) -> list[str]:
     return [
         f"the mount at `{path}` may make another vLLM run; decided for vLLM 0.24.0, which may not be the one that runs"
     ]
@@ -62,7 +62,7 @@ def over(path: str) -> list[str]:
 def test_a_mount_over_programs_or_libraries_may_make_another_vllm_run(ask: Asking, path: str) -> None:
     shown = "/" + "/".join(part for part in path.replace("/./", "/").replace("x/../", "").split("/") if part)
     for fields in ({"command": SERVE}, {"args": ["--model", "dense"]}, {"command": ["sh", "-c", "vllm serve dense"]}):
-        assert warnings(ask, pod("/data", path, **fields)) == over(shown)
+        assert warnings(ask, pod("/data", path, **fields)) == mount_warning(shown)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_python_searches_a_working_folder_below_a_mount_first(
     ],
 )
 def test_the_mounts_of_compose_are_read(ask: Asking, fields: dict[str, Any]) -> None:
-    assert warnings(ask, compose(**fields)) == over("/usr/local/bin")
+    assert warnings(ask, compose(**fields)) == mount_warning("/usr/local/bin")
 
 
 @pytest.mark.parametrize("volumes", [["hf:/root/.cache/huggingface"], ["${HF}:/models"], [1], {}, "x", ["${"], [{}]])
@@ -184,7 +184,7 @@ def test_the_working_folder_of_compose_is_read(ask: Asking, field: str) -> None:
         *((config, "/c", False) for config in ("/c/", "/c/.", "//c", "/d/../c", "c")),
     ],
 )
-def test_a_mount_hides_files_however_its_path_is_written(config: str, other: str, is_read: bool) -> None:  # noqa: FBT001  # a table's value
+def test_a_mount_hides_files_in_any_spelling_of_its_path(config: str, other: str, is_read: bool) -> None:  # noqa: FBT001  # a table's value
     document = pod(other, args=["--config", "/c/f.yaml"])
     spec = document["spec"]
     spec["containers"][0]["volumeMounts"].append({"name": "c", "mountPath": config})

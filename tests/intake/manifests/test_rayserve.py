@@ -145,7 +145,7 @@ def test_containers_of_ray_with_different_images_show_no_version() -> None:
     assert "the containers of the cluster have different images; an engine may run in any of them" in found.notes
 
 
-def test_a_container_beside_ray_does_not_count() -> None:
+def test_a_container_beside_ray_is_ignored() -> None:
     document = service(application(), with_env())
     pod = document["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]
     pod["containers"].append(with_env((NAME, "1"), image="fluent/fluent-bit:3"))
@@ -208,7 +208,7 @@ def release_of(found: Decision) -> tuple[str, bool, list[str]]:
 
 
 @pytest.mark.parametrize(("environment", "version", "cause"), PACKAGES)
-def test_a_runtime_environment_may_bring_another_vllm(
+def test_a_runtime_environment_may_install_another_vllm(
     ask: Asking, environment: dict[str, Any], version: str, cause: str
 ) -> None:
     expected = (version, not cause, [f"{cause}; decided for vLLM {version}, {OTHER}"] if cause else [])
@@ -269,7 +269,7 @@ def test_an_application_that_is_not_ray_s_may_run_another_vllm(
     assert release_of(decision(ask, service(application(import_path=import_path)))) == expected
 
 
-def test_deployments_of_an_application_are_not_read_for_each_config_without_end() -> None:
+def test_reading_the_deployments_of_an_application_for_each_config_is_limited() -> None:
     entries = [entry("LLMServer:dense", runtime_env=variables("1"))] * 1000
     config = application()["args"]["llm_configs"][0]
     faults: list[RequestFault] = []

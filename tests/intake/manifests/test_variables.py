@@ -122,7 +122,7 @@ def test_whole_config_maps_are_read_if_the_manifest_has_them(optional: dict[str,
 
 
 @pytest.mark.parametrize("value", [1, 1.0, 0, True, False, [], {}])
-def test_a_value_that_is_not_a_string_is_refused_as_the_api_server_does_it(value: object) -> None:
+def test_a_value_that_is_not_a_string_is_refused_as_by_the_api_server(value: object) -> None:
     found, _, faults = read([{"name": NAME, "value": value}])
     assert found == {}
     assert [(fault.pointer, fault.message.partition(", got")[0]) for fault in faults] == [
@@ -156,7 +156,7 @@ SERVICES = ["KUBERNETES_SERVICE_PORT", "KUBERNETES_PORT", "FOO_SERVICE_HOST", "F
         ("PORT", [], True),
     ],
 )
-def test_a_reference_to_a_name_that_something_invisible_may_set_is_unknown(
+def test_a_reference_to_a_name_that_an_unseen_source_may_set_is_unknown(
     name: str, env_from: list[dict[str, Any]], *, is_known: bool
 ) -> None:
     args = ["--seed", f"$({name})"]
@@ -179,7 +179,7 @@ SHELLS = [["sh", "-c"], ["bash", "-c"], ["env", "-S", "nohup bash -c"], ["bash",
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("default", DEFAULTS)
-def test_a_default_of_a_name_that_something_invisible_may_set_is_unknown(default: str, shell: list[str]) -> None:
+def test_a_default_of_a_name_that_an_unseen_source_may_set_is_unknown(default: str, shell: list[str]) -> None:
     command = [*shell, f"vllm serve a/b --seed {default}"]
     for env_from in (SECRET, [{"configMapRef": {"name": "gone"}}]):
         engine, faults = read_engine([], envFrom=env_from, command=command)
@@ -189,7 +189,7 @@ def test_a_default_of_a_name_that_something_invisible_may_set_is_unknown(default
 
 
 @pytest.mark.parametrize("of_runtime", [False, True])
-def test_a_default_is_unknown_if_something_invisible_sets_variables_of_a_predictor(*, of_runtime: bool) -> None:
+def test_a_default_is_unknown_if_an_unseen_source_sets_variables_of_a_predictor(*, of_runtime: bool) -> None:
     command = ["bash", "-c", "vllm serve a/b --seed ${TP:-2}"]
     hidden: dict[str, Any] = {"envFrom": SECRET}
     own = {"name": "kserve-container", "image": "x", "command": command} | (hidden if of_runtime else {})
@@ -205,7 +205,7 @@ def test_a_default_is_unknown_if_something_invisible_sets_variables_of_a_predict
 
 
 @pytest.mark.parametrize("default", DEFAULTS[:-1])
-def test_a_default_of_a_name_that_is_set_or_that_nothing_invisible_sets_is_known(default: str) -> None:
+def test_a_default_of_a_name_that_is_set_or_that_no_unseen_source_sets_is_known(default: str) -> None:
     command = ["bash", "-c", f"vllm serve a/b --seed {default}"]
     known, set_here = {"configMapRef": {"name": "c"}}, {"name": "TP", "value": "4"}
     found = [
@@ -264,7 +264,7 @@ def test_a_mount_below_another_hides_its_files(
     assert engine.files == {f"/cfg/{name}": text for name, text in FILES.items() if name not in hidden}
 
 
-def test_a_mount_of_a_folder_below_hides_what_a_config_map_puts_there() -> None:
+def test_a_mount_of_a_folder_below_hides_the_files_of_a_config_map() -> None:
     items = [{"key": "s.yaml", "path": "sub/s.yaml"}, {"key": "t.yaml", "path": "t.yaml"}]
     volumes = [{"name": "c", "configMap": {"name": "c", "items": items}}, VOLUMES[1]]
     mounts = [{"name": "c", "mountPath": "/cfg"}, {"name": "e", "mountPath": "/cfg/sub"}]
