@@ -30,7 +30,8 @@ from service.settings import Settings
 ROOT: Final = Path(__file__).resolve().parents[2]
 DEPLOY: Final = ROOT / "deploy"
 KUSTOMIZE: Final = DEPLOY / "kustomize"
-VERSIONS: Final = ("1.29", "1.32", "1.35", "1.37")
+VERSIONS: Final = (*(pytest.param(version, marks=pytest.mark.slow) for version in ("1.29", "1.32", "1.35")), "1.37")
+"""The supported versions of Kubernetes; `deploy/check` runs the slow tests too."""
 OVERLAYS: Final = ("base", "overlays/full", "overlays/single")
 NAMESPACE: Final = "runner-policy"
 PREFIX: Final = "RUNNER_POLICY_"
