@@ -8,7 +8,7 @@ what vLLM then does.
 from __future__ import annotations
 
 from datetime import date  # noqa: TC003  # msgspec reads the annotations
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.json import Encoder
@@ -86,6 +86,10 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
         return self.evaluation.final.starts and not self.launch_errors
 
 
+FullEvaluation: TypeAlias = tuple[RequestEvaluation, WithoutVariable | UnsetType]
+"""An evaluation, and what would be decided without the operator's variable if that decided."""
+
+
 class Policy:
     """A catalogue with the compiled rules of each release.
 
@@ -148,15 +152,26 @@ class Policy:
         return self.assemble(self.evaluate(request, today))
 
     def answer(self, request: Request, today: date) -> EncodedDecision:
-        """The decision as JSON; common decisions are encoded directly, without a ``Decision``.
+        """The decision as JSON.
+
+        Raises:
+            RequestInvalid: the facts cannot be derived from the deployment.
+        """
+        return self.encode(self.evaluate_fully(request, today))
+
+    def evaluate_fully(self, request: Request, today: date) -> FullEvaluation:
+        """Everything that the engine decides about a request, for ``encode``.
 
         Raises:
             RequestInvalid: the facts cannot be derived from the deployment.
         """
         result = self.evaluate(request, today)
-        json = self._encoder.encode(
-            result.request, result.ruleset, result.evaluation, self._without_variable(result), today
-        )
+        return result, self._without_variable(result)
+
+    def encode(self, evaluation: FullEvaluation) -> EncodedDecision:
+        """The decision as JSON; common decisions are encoded directly, without a ``Decision``."""
+        result, without_variable = evaluation
+        json = self._encoder.encode(result.request, result.ruleset, result.evaluation, without_variable, result.today)
         if json is not None:
             return EncodedDecision(json, result.evaluation)
         decision = self.assemble(result)

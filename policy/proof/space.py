@@ -19,10 +19,11 @@ from policy.rules.conditions import And, Condition, Leaf, Or, holds, leaves
 from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from policy.facts.vocabulary import Fact
 
+CONTEXT: Final = z3.main_ctx()
 TRUE: Final = z3.BoolVal(val=True)
 FALSE: Final = z3.BoolVal(val=False)
 MALFORMED: Final = parse_variable("true")
@@ -33,7 +34,7 @@ def all_of(parts: Iterable[Any]) -> Any:
     left = [part for part in parts if part is not TRUE]
     if any(part is FALSE for part in left):
         return FALSE
-    return TRUE if not left else left[0] if len(left) == 1 else z3.And(left)
+    return TRUE if not left else left[0] if len(left) == 1 else _join(z3.Z3_mk_and, left)
 
 
 def any_of(parts: Iterable[Any]) -> Any:
@@ -41,13 +42,28 @@ def any_of(parts: Iterable[Any]) -> Any:
     left = [part for part in parts if part is not FALSE]
     if any(part is TRUE for part in left):
         return TRUE
-    return FALSE if not left else left[0] if len(left) == 1 else z3.Or(left)
+    return FALSE if not left else left[0] if len(left) == 1 else _join(z3.Z3_mk_or, left)
 
 
 def none_of(parts: Iterable[Any]) -> Any:
     """The negation of ``any_of``."""
     found = any_of(parts)
-    return FALSE if found is TRUE else TRUE if found is FALSE else z3.Not(found)
+    return FALSE if found is TRUE else TRUE if found is FALSE else _negation(found)
+
+
+def _join(make: Callable[..., Any], parts: Sequence[Any]) -> Any:
+    """A term of several formulas.
+
+    ``z3.And`` and ``z3.Or`` would look up the sort of each part and cast it, which takes most of their time; they are
+    all formulas of the one context. Without them the rules of a dry run with `changes: all`
+    take 1.06 instead of 1.26 s of processor time.
+    """
+    terms = (z3.Ast * len(parts))(*[part.ast for part in parts])
+    return z3.BoolRef(make(CONTEXT.ref(), len(parts), terms), CONTEXT)
+
+
+def _negation(formula: Any) -> Any:
+    return z3.BoolRef(z3.Z3_mk_not(CONTEXT.ref(), formula.ast), CONTEXT)
 
 
 def holds_in(model: Any, formula: Any) -> bool:
@@ -57,7 +73,7 @@ def holds_in(model: Any, formula: Any) -> bool:
 
 def unequal(one: Any, other: Any) -> Any:
     """Whether two formulas have different values; ``FALSE`` if they are the same formula."""
-    return FALSE if one is other or one.eq(other) else one != other
+    return FALSE if one is other or one.eq(other) else _join(z3.Z3_mk_distinct, (one, other))
 
 
 class Choice:
@@ -75,12 +91,10 @@ class Choice:
 
     def leaf(self, leaf: Leaf, series: tuple[int, int]) -> Any:
         """The condition under which the leaf holds, with the defaults of ``series``, if its objects are present."""
-        return z3.Or(
-            [
-                proposition
-                for n, proposition in enumerate(self.is_value)
-                if holds(leaf, self.values[n] if n else self.fact.default_in(series))
-            ]
+        return any_of(
+            proposition
+            for n, proposition in enumerate(self.is_value)
+            if holds(leaf, self.values[n] if n else self.fact.default_in(series))
         )
 
     def preferences(self) -> list[Any]:
@@ -129,14 +143,14 @@ class Texts:
             case Comparison.NOT_EMPTY:
                 found = z3.Not(self.empty)
             case Comparison.FIRST_IS_IN:
-                found = z3.Or(
-                    [begins for text, begins in zip(self.items, self.is_first, strict=True) if holds(plain, (text,))]
+                found = any_of(
+                    begins for text, begins in zip(self.items, self.is_first, strict=True) if holds(plain, (text,))
                 )
             case _:
-                found = z3.Or(
-                    [has for text, has in zip(self.items, self.holds_item, strict=True) if holds(plain, (text,))]
+                found = any_of(
+                    has for text, has in zip(self.items, self.holds_item, strict=True) if holds(plain, (text,))
                 )
-        return z3.Not(found) if leaf.negated else found
+        return none_of([found]) if leaf.negated else found
 
     def preferences(self) -> list[Any]:
         """The preferences for a simple deployment: no list, else few texts, preferably the first ones."""

@@ -13,6 +13,7 @@ from service.api.endpoint import MAX_TURN, Endpoint, send_last_line
 from service.documents.body import JSON_HEADERS, NDJSON_TYPES, read_body, read_headers, read_lines
 from service.jobs.messages import OK, JobKind
 from service.problems import Refused, problem_of
+from service.state.answers import GROUP
 from service.transport.disconnection import until_gone
 
 if TYPE_CHECKING:
@@ -131,11 +132,13 @@ def _decide_small_lines(
 ) -> bool:
     """Answer further lines until the turn is over; return whether the next one needs a worker process."""
     ends = perf_counter_ns() + MAX_TURN
-    for line in lines[len(decided) :]:
-        answer = answers.line(line, context)
-        if answer is None:
-            return True
-        decided.append(answer)
-        if perf_counter_ns() > ends:
-            break
+    for start in range(len(decided), len(lines), GROUP):
+        group = lines[start : start + GROUP]
+        for line, evaluation in zip(group, answers.evaluate_common(group), strict=True):
+            answer = answers.line(line, context, evaluation)
+            if answer is None:
+                return True
+            decided.append(answer)
+            if perf_counter_ns() > ends:
+                return False
     return False

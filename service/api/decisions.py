@@ -19,6 +19,7 @@ from service.documents.query import refuse_query
 from service.jobs.messages import JSON, OK, JobKind
 from service.problems import VARY
 from service.request_context import RequestContext
+from service.state.answers import GROUP
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -49,17 +50,23 @@ class DecisionBatcher:
     def _end(self) -> None:
         waiting, self._waiting = self._waiting, []
         ends = perf_counter_ns() + MAX_TURN
-        for place, (future, answers, body, context) in enumerate(waiting):
-            if perf_counter_ns() > ends:  # other tasks of the loop must not wait for all of them
-                self._waiting = waiting[place:]
-                asyncio.get_running_loop().call_soon(self._end)
-                return
-            if future.cancelled():
-                continue
-            try:
-                future.set_result(answers.decision(body, context))
-            except Exception as error:  # noqa: BLE001  # the waiting request has to get it
-                future.set_exception(error)
+        for start in range(0, len(waiting), GROUP):
+            group = waiting[start : start + GROUP]
+            current = group[0][1]  # the same for all unless rules were just loaded
+            evaluations = current.evaluate_common(body for _, _, body, _ in group)
+            for place, ((future, answers, body, context), evaluation) in enumerate(
+                zip(group, evaluations, strict=True), start
+            ):
+                if perf_counter_ns() > ends:  # other tasks of the loop must not wait for all of them
+                    self._waiting = waiting[place:]
+                    asyncio.get_running_loop().call_soon(self._end)
+                    return
+                if future.cancelled():
+                    continue
+                try:
+                    future.set_result(answers.decision(body, context, evaluation if answers is current else None))
+                except Exception as error:  # noqa: BLE001  # the waiting request has to get it
+                    future.set_exception(error)
 
 
 class DecisionEndpoint(Endpoint):

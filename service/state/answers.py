@@ -26,7 +26,9 @@ from service.documents.body import decode
 from service.problems import Refused, problem_of
 
 if TYPE_CHECKING:
-    from policy.policy import Policy
+    from collections.abc import Iterable
+
+    from policy.policy import FullEvaluation, Policy
     from service.models import HubModels
     from service.recorder import Recorder
     from service.reload.reload import Published
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from service.telemetry.metrics import DecisionCounter
 
 DAY: Final = 86_400  # seconds
+GROUP: Final = 32
+"""Requests evaluated together."""
 MAX_CACHED: Final = 8192
 """The largest body and answer in the cache, in bytes."""
 MAX_INLINE: Final = 16 << 10
@@ -110,25 +114,50 @@ class Answers:
             )
         return json
 
-    def decision(self, body: bytes, context: RequestContext) -> bytes | None:
-        """The answer to a JSON body; ``None`` if it may take long and is for a worker process.
+    def evaluate_common(self, bodies: Iterable[bytes | PolicyError]) -> list[FullEvaluation | None]:
+        """Evaluate the common ones of some requests; ``None`` for any other, which is to be read in full.
+
+        All are decoded before the first is evaluated, and are encoded afterwards: the processor's caches do not hold
+        the decoder, the engine and the encoder together. In process a decision takes 41 instead of 52 µs in groups of
+        32, and 43 in groups of 16.
+        """
+        releases, today = self.policy.releases, self._today()
+        requests = [
+            decode_fast(body, releases) if isinstance(body, bytes) and len(body) <= MAX_INLINE else None
+            for body in bodies
+        ]
+        return [None if request is None else self._evaluate(request, today) for request in requests]
+
+    def _evaluate(self, request: Request, today: date) -> FullEvaluation | None:
+        try:
+            return self.policy.evaluate_fully(request, today)
+        except Exception:  # noqa: BLE001  # it must not fail the others; it is raised again for its own request
+            return None
+
+    def decision(self, body: bytes, context: RequestContext, evaluation: FullEvaluation | None = None) -> bytes | None:
+        """The answer to a JSON body, given its evaluation if it is a common request.
+
+        It is ``None`` if it may take long and is for a worker process.
 
         Raises:
             PolicyError: the body cannot be read or decided.
         """
-        request = self._small_request(body)
+        request = self._small_request(body) if evaluation is None else evaluation[0].request
         if request is None:
             return None
         try:
-            answer = self.policy.answer(request, self._today())
+            evaluation = evaluation or self.policy.evaluate_fully(request, self._today())
         except ModelConfigNeeded:
             if self.models.fetches:
                 return None
             raise
+        answer = self.policy.encode(evaluation)
         counted = self.recorder.record(answer, request, self.policy, context, body)
         json = answer.json
         may_change = request.deployment is not None and self.models.fetches  # the model on the hub may change
-        if len(body) <= MAX_CACHED and len(json) <= MAX_CACHED and not may_change and self._cache.seen_before(body):
+        is_current = evaluation[0].today is self._day  # midnight may have passed since a group was evaluated
+        may_cache = is_current and not may_change and len(body) <= MAX_CACHED and len(json) <= MAX_CACHED
+        if may_cache and self._cache.seen_before(body):
             self._cache.put(body, (json[ID_END:], answer, request, counted))
         return json
 
@@ -158,15 +187,20 @@ class Answers:
             return None
         return request
 
-    def line(self, body: bytes | PolicyError, context: RequestContext) -> bytes | None:
-        """The decision or problem for a line of a stream, with a newline; ``None`` if it is for a worker process."""
+    def line(
+        self, body: bytes | PolicyError, context: RequestContext, evaluation: FullEvaluation | None = None
+    ) -> bytes | None:
+        """The decision or problem for a line of a stream, with a newline; ``None`` if it is for a worker process.
+
+        ``evaluation`` is as for ``decision``.
+        """
         try:
             if isinstance(body, PolicyError):
                 raise body
-            request = self._small_request(body)
+            request = self._small_request(body) if evaluation is None else evaluation[0].request
             if request is None or (request.deployment is not None and self.models.fetches):
                 return None
-            answer = self.policy.answer(request, self._today())
+            answer = self.policy.encode(evaluation or self.policy.evaluate_fully(request, self._today()))
             self.recorder.record(answer, request, self.policy, context, body)
             return answer.json + b"\n"
         except PolicyError as error:

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from service.transport.disconnection import CONNECTION
 from service.transport.flow_control import Flow
 from service.transport.rejections import head_too_large, reject_requests
+from service.transport.response_writer import ResponseWriter
 
 if TYPE_CHECKING:
     import asyncio
@@ -88,6 +89,7 @@ class Connection(HttpToolsProtocol):
         """Serve the connection, or reject it above the limit."""
         super().connection_made(transport)
         self.flow: Flow = Flow(self)
+        self.writer: Any = ResponseWriter(transport)  # uvicorn wants a transport; it only writes and closes
         Connection.open_connections = self.connections
         self.since = time.monotonic()
         if (
@@ -110,6 +112,8 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self.answering = cycle
+        self.writer.starting = cycle
+        cycle.transport = self.writer
         _start_task(self, cycle, app)
 
     @property

