@@ -100,7 +100,7 @@ GROUP = [
 def result(answer: Callable[..., bytes | None], body: bytes | Refused, evaluation: FullEvaluation | None) -> Any:
     """A decision without its id, or the problem."""
     try:
-        found = answer(body, ASKING, evaluation)
+        found = answer(body, CONTEXT, evaluation)
     except PolicyError as error:
         found = encode(problem_of(error))
     return found and {**json.loads(found), "decision_id": None}
@@ -162,10 +162,10 @@ def test_no_decision_of_the_day_before_is_cached(policy: Policy, clock: Callable
     clock(LAST)
     (evaluation,) = answers.evaluate_common([BODY])
     clock(MIDNIGHT)
-    answers.decision(GROUP[1], ASKING)
+    answers.decision(GROUP[1], CONTEXT)
     for _ in range(3):
-        answers.decision(BODY, ASKING, evaluation)
-    assert answers.cached(BODY, ASKING) is None
+        answers.decision(BODY, CONTEXT, evaluation)
+    assert answers.cached(BODY, CONTEXT) is None
 
 
 def application(ending: Path, tmp_path: Path, **settings: Any) -> Application:
