@@ -153,7 +153,7 @@ def models_of(named: list[str], *, hub: bool) -> ModelFinder:
 
 
 def with_version(policy: Policy, document: Any, version: str | None) -> tuple[Any, list[str]]:
-    """The document with the version of the flag, and a warning if that overrides the document's own.
+    """The document with ``version``, which a flag gives, and a warning if that overrides its own.
 
     The command fails if the version is invalid or unknown.
     """

@@ -39,7 +39,7 @@ class CodeTable(dict[Any, str]):
         return self._rest
 
     def omit(self, is_needed: Callable[[int], bool]) -> None:
-        """Encode values whose code does not matter as an empty text."""
+        """Encode values as an empty text if no condition depends on their code."""
         self.update({value: "" for value, code in self._codes.items() if not is_needed(code)})
         if not is_needed(self._other):
             self._rest = ""
@@ -96,7 +96,7 @@ class QuestionTable(dict[tuple[Any, ...] | None, str]):
         return self.text(value)
 
     def omit(self, is_needed: Callable[[int], bool]) -> None:
-        """Encode answers that do not matter as an empty text."""
+        """Encode answers as an empty text if no condition depends on them."""
         no, yes = (text if is_needed(answer) else "" for answer, text in enumerate(self._texts))
         self._texts = (no, yes)
         self._prepare()

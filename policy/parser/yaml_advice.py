@@ -105,7 +105,7 @@ class _Explainer:
         return self.structure()
 
     def structure(self) -> Explanation:
-        """The explanation if each value is complete, and the structure is wrong."""
+        """The explanation of an error in the structure, where each value is complete."""
         if self.tokens.brackets:
             bracket = self.tokens.brackets[-1].start_mark
             opening = self.after(bracket)[:1]

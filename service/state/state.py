@@ -43,7 +43,7 @@ requests = logging.getLogger("runner_policy.requests")
 log = logging.getLogger("runner_policy")
 
 LOG_QUERIES: Final = 4
-"""Answers with logged records at once, from the query until they are sent: each takes tens of megabytes."""
+"""The most answers with logged records in progress, from query to sent answer, as each takes tens of megabytes."""
 MAX_LOG_WAITING: Final = 64
 """Requests for logged records that one caller may have waiting."""
 IDLE_RATIO: Final = 9
