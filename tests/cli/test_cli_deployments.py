@@ -44,6 +44,18 @@ BAD = yaml.safe_dump(
     }
 )
 PATH = "spec.template.spec.containers"
+VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
+NGRAM = '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}'
+REFUSED = yaml.safe_dump(
+    {
+        **LIST,
+        "items": [
+            deployment(container()),
+            deployment(container("--speculative-config", NGRAM, env=[{"name": VARIABLE, "value": "1"}]), name="ngram"),
+        ],
+    }
+)
+"""A list with an engine that starts and one that V2 refuses."""
 
 
 def request_text(*args: str, model: str = NAME, **members: Any) -> str:
@@ -104,6 +116,28 @@ def test_an_undecided_container_has_a_problem_and_the_exit_code_is_1(call: Call,
         "/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: unknown release `0.5.0`; "
         "known releases: 0.20.0 to 0.33.0; name one of them with `--vllm-version`"
     )
+
+
+@pytest.mark.parametrize("flags", [[], ["--explain"]])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (request_text(env={VARIABLE: "1"}), 0),
+        (request_text("--speculative-config", NGRAM, env={VARIABLE: "1"}), 1),
+        (request_text("--no-such-flag"), 1),
+        (GOOD, 0),
+        (REFUSED, 1),
+        (yaml.safe_dump(NGINX), 0),
+    ],
+)
+def test_with_exit_code_an_engine_that_does_not_start_gives_1(
+    call: Call, model_config: str, text: str, code: int, flags: list[str]
+) -> None:
+    each = ("decide", "-", *flags, "--model-config", model_config)
+    plain, asked = call(*each, stdin=text), call(*each, "--exit-code", stdin=text)
+    assert (plain.code, asked.code, asked.err) == (0, code, plain.err)
+    answers = [json.loads(line) for line in plain.out.splitlines()]
+    assert all(answer.get("decision", answer)["starts"] for answer in answers) is (code == 0)
 
 
 @pytest.mark.parametrize("form", ["kubectl's list", "documents", "a request"])
