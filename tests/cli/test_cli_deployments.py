@@ -174,6 +174,34 @@ def test_on_a_terminal_each_engine_of_a_list_has_its_name_and_its_reason(
     assert max(map(len, text.splitlines())) <= width
 
 
+@pytest.mark.parametrize("width", [60, 80, 160])
+@pytest.mark.parametrize("flags", [[], ["--explain"]])
+@pytest.mark.parametrize("text", [REFUSED, request_text("--speculative-config", NGRAM, env={VARIABLE: "1"})])
+def test_on_a_terminal_each_reason_has_its_whole_remedy(
+    call: Call,
+    on_terminal: Callable[..., tuple[int, str]],
+    tmp_path: Path,
+    model_config: str,
+    text: str,
+    flags: list[str],
+    width: int,
+) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    each = ("decide", str(tmp_path / "x.yaml"), *flags, "--model-config", model_config)
+    answer = json.loads(call(*each).out.splitlines()[-1])
+    remedies = {
+        reason["rule"]: reason["remedy"] for reason in answer.get("decision", answer)["reasons"] if reason["remedy"]
+    }
+    code, out = on_terminal(*each, COLUMNS=str(width))
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out).replace("\r", "\n")
+    assert (code, "spec-ngram" in remedies) == (0, True)
+    squeezed = "".join(shown.split())
+    assert [squeezed.count("".join(f"remedy ({rule}): {remedy}".split())) for rule, remedy in remedies.items()] == [
+        1
+    ] * len(remedies)
+    assert max(map(len, shown.splitlines())) <= width
+
+
 def test_each_engine_of_a_list_is_explained_on_a_terminal(
     on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, model_config: str
 ) -> None:
