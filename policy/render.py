@@ -64,7 +64,7 @@ def decision(answer: Decision) -> RenderableType:
     """A decision: the runner, the reasons, and what to do."""
     parts: list[RenderableType] = [_headline(answer), Text(escape_line(answer.summary))]
     if answer.reasons:
-        parts += [Text(), _reasons(answer), *_legend(answer)]
+        parts += [Text(), _reasons(answer), *_legend(answer), *_remedies(answer)]
     for error in (*answer.launch_errors, *answer.startup_errors):
         parts.append(Text.assemble(("refuses to start: ", BAD), escape_line(error)))
     for name, value in answer.set_env.items():
@@ -86,14 +86,14 @@ def decision(answer: Decision) -> RenderableType:
 def engines(rows: Iterable[tuple[str, Decision | Problem]]) -> RenderableType:
     """The engines of a manifest: a row each with the decision and its summary, and below them all problems.
 
-    Below these is each decision with an explanation. Nothing is cut: names and summaries are in the last column, which
-    wraps.
+    Below these are the remedies of each decision, or all of it if it is explained. Nothing is cut: names and summaries
+    are in the last column, which wraps.
     """
     table = table_of("runner", "outcome", "starts", "vLLM", "engine, and why")
     for column in table.columns[:-1]:
         column.no_wrap = True
     problems: list[RenderableType] = []
-    explained: list[RenderableType] = []
+    details: list[RenderableType] = []
     for name, found in rows:
         shown = Text(escape_line(name), STRONG)
         if isinstance(found, Decision):
@@ -101,11 +101,13 @@ def engines(rows: Iterable[tuple[str, Decision | Problem]]) -> RenderableType:
             why = Text.assemble(shown, "\n", escape_line(found.summary))
             table.add_row(runner_name(found.runner), found.outcome or "-", starts, found.vllm_version, why)
             if found.trace is not UNSET:
-                explained += [Text(), shown, decision(found)]
+                details += [Text(), shown, decision(found)]
+            elif remedies := _remedies(found):
+                details += [Text(), shown, *remedies]
         else:
             table.add_row("-", "-", "-", "-", Text.assemble(shown, "\n", ("not decided, see below", BAD)))
             problems += [Text.assemble(shown, ": ", line) for line in fault_lines(found)]
-    return Group(table, *([Text(), *problems] if problems else []), *explained)
+    return Group(table, *([Text(), *problems] if problems else []), *details)
 
 
 def escape_control(text: str) -> Text:
@@ -166,6 +168,18 @@ def _reasons(answer: Decision) -> Table:
 def _legend(answer: Decision) -> list[Text]:
     """The meaning of the mark for decisive reasons, if there are any."""
     return [Text("* decided", QUIET)] if any(reason.decisive for reason in answer.reasons) else []
+
+
+def _remedies(answer: Decision) -> list[Text]:
+    """The remedy of each reason that has one, below the table: a column would have a few letters in a line.
+
+    V2 by default is what vLLM is meant to do and needs none.
+    """
+    return [
+        Text.assemble((f"remedy ({reason.rule}): ", STRONG), escape_line(reason.remedy))
+        for reason in answer.reasons
+        if reason.remedy and reason.effect != "default-v2"
+    ]
 
 
 def _trace(trace: Sequence[RuleTrace]) -> RenderableType:

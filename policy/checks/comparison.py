@@ -22,6 +22,8 @@ COMPARED: Final = (
     "set_env",
     "warnings",
 )
+MESSAGE: Final = "message"
+"""The change of a reason whose rule fires in both decisions with another message."""
 
 
 class ClassOutcome(Struct, frozen=True):
@@ -68,7 +70,7 @@ class SandboxResult(Struct, frozen=True):
 
 
 class MemberChange(Struct, frozen=True):
-    """A field of the decision that the candidate rules change, and the responsible rules."""
+    """A field of the decision, or the message of one of its reasons, that the candidate rules change, and the rules."""
 
     member: str
     from_: Any = msgspec.field(name="from")
@@ -112,7 +114,8 @@ def answer_of(result: SandboxResult) -> bytes:
 def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryRunComparisonOfAll:
     """Both decisions and their differences.
 
-    Each change names the edited rules that apply in either decision, else all rules whose reasons differ.
+    Each change names the edited rules that apply in either decision, else all rules whose reasons differ; a change of
+    a message names its rule.
 
     Raises:
         RulesInvalid, RequestInvalid: the candidate was refused.
@@ -130,6 +133,10 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
         MemberChange(member, getattr(current, member), getattr(candidate, member), rules)
         for member in COMPARED
         if getattr(current, member) != getattr(candidate, member)
+    ] + [
+        MemberChange(MESSAGE, before[name].message, reason.message, [name])
+        for name, reason in after.items()
+        if name in before and before[name].message != reason.message
     ]
     return DryRunComparison(current, candidate, changes)
 

@@ -77,6 +77,13 @@ def decide(
         bool,
         typer.Option("--explain", help="Show every rule with its first failed condition, and the assumptions."),
     ] = False,
+    exit_code: Annotated[  # noqa: FBT002  # a typer flag
+        bool,
+        typer.Option(
+            "--exit-code",
+            help="Exit with 1 if an engine would not start (`starts` is false); without this option with 0.",
+        ),
+    ] = False,
     as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:
     """Decide one deployment, or each vLLM container of a manifest.
@@ -92,7 +99,7 @@ def decide(
     if isinstance(request, Request):
         answer = with_warnings(decide_request(policy, request, today()), warnings)
         show_answer(answer, lambda: decision_table(answer), as_json=as_json)
-        return
+        raise typer.Exit(FOUND if exit_code and not answer.starts else 0)
     rows = _decide_each(policy, request, warnings)
     if as_json or not out.is_terminal:
         for path, found in rows:
@@ -103,7 +110,8 @@ def decide(
         show(render.engines([(name_of(request.document, path), found) for path, found in rows]))
     if not rows:
         err.print("no vLLM container found", markup=False)
-    raise typer.Exit(FOUND if any(isinstance(found, Problem) for _, found in rows) else 0)
+    found_any = any(isinstance(found, Problem) or (exit_code and not found.starts) for _, found in rows)
+    raise typer.Exit(FOUND if found_any else 0)
 
 
 def _with_platform(document: Any, platform: Platform | None) -> Any:

@@ -106,7 +106,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "changes": "the classes of deployments whose decision changes; an empty list proves that there are none",
     },
     "MemberChange": {
-        "member": "the field of the decision",
+        "member": "the field of the decision; `message` is that of a reason",
         "from": "its value by the loaded rules",
         "to": "its value by the candidate rules",
         "rules": "the rules that change it",

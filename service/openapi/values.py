@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.checks.comparison import COMPARED
+from policy.checks.comparison import COMPARED, MESSAGE
 from policy.facts.vocabulary import FactKind
 from policy.intake.assumptions import NOT_STATED, UNKNOWN
 from policy.intake.deployment import PLATFORMS
@@ -34,7 +34,7 @@ def values() -> dict[str, Schema]:
         "Platform": _set("The platform that an engine runs on, as vLLM names it", PLATFORMS),
         "FactType": _set("The type of a fact's value", FactKind),
         "AssumptionReason": _set("Why a fact was assumed", (NOT_STATED, UNKNOWN)),
-        "ComparedField": _set("A field of a decision that a dry run compares", COMPARED),
+        "ComparedField": _set("A field of a decision, or of a reason, that a dry run compares", (*COMPARED, MESSAGE)),
         "BeyondVerified": _set("How to decide a release that is not known", (NEAREST,)),
         "CandidateChanges": _set("Which deployments a dry run compares, if not only the request's", (ALL,)),
         "LoggedPath": _set("The endpoint that a decision was requested from", LOGGED),

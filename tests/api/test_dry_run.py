@@ -110,6 +110,23 @@ def test_a_candidate_that_decides_the_same_changes_nothing(client: httpx.Client)
     assert changes(dry_run(client, {"request": {"facts": NIXL}, "rules": [NARROWED]})) == []
 
 
+def test_a_candidate_with_another_text_is_a_change_of_that_text(client: httpx.Client) -> None:
+    known, other = (
+        rule("kv-connector-fallback", "kv_transfer_config: present", **each)
+        for each in ({"message": "KV"}, {"message": "K and V"})
+    )
+    found = [dry_run(client, {"request": {"facts": NIXL}, "rules": [text]}) for text in (known, other)]
+    before = found[0]["current"]["reasons"][0]["message"]
+    assert [change for answer in found for change in changes(answer) if change["member"] == "message"] == [
+        {"member": "message", "from": before, "to": text, "rules": ["kv-connector-fallback"]}
+        for text in ("KV", "K and V")
+    ]
+    shown = client.post(
+        "/v1/dry-run", json={"request": {"facts": NIXL}, "rules": [known]}, headers={"accept": "text/plain"}
+    ).text
+    assert (shown.startswith("field"), "change nothing" in shown) == (True, False)
+
+
 def test_both_decisions_have_their_own_id_and_revision(client: httpx.Client) -> None:
     answer = dry_run(client, {"request": {"facts": NIXL}, "rules": [NARROWED]})
     assert answer["current"]["decision_id"] != answer["candidate"]["decision_id"]

@@ -409,13 +409,16 @@ def test_a_dry_run_of_a_manifest_adds_each_explanation_to_the_table(client: http
         paths = ("/v1/decisions", "/v1/dry-run")
         return [client.post(path, json=request_for(manifest), headers=TEXT).text for path in paths]
 
-    expected, dry = plain_and_dry(SEVERAL)
+    plain, dry = plain_and_dry(SEVERAL)
+    table_and_problems, _, remedies = plain.rpartition("\n\n")
+    expected = [table_and_problems]
     engines = {f"items[1].{PATH}": ONE, f"items[2].{PATH.replace('[0]', '[3]')}": deployment(container())}
     for path, single in engines.items():
-        table, explained = plain_and_dry(single)
-        assert (table.count("vLLM alone: "), explained.count("vLLM alone: ")) == (0, 1)
-        expected += explained.removeprefix(table).replace(PATH, path, 1)
-    assert dry == expected
+        answer, explained = plain_and_dry(single)
+        assert (answer.count("vLLM alone: "), explained.count("vLLM alone: ")) == (0, 1)
+        expected.append(explained.removeprefix(answer.partition("\n\n")[0]).replace(PATH, path, 1).strip("\n"))
+    assert dry == "\n\n".join(expected) + "\n"
+    assert set(remedies.splitlines()) <= set(dry.splitlines())
 
 
 @pytest.mark.parametrize("document", [request_for(ONE), ONE])

@@ -15,7 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from policy.checks.comparison import COMPARED
+from policy.checks.comparison import COMPARED, MESSAGE
 from policy.errors import RequestInvalid
 from policy.facts.vocabulary import VOCABULARY, FactKind
 from policy.intake.deployment import Platform
@@ -364,7 +364,7 @@ CLOSED_SETS: dict[str, list[str]] = {
     "Effect": list(dict.fromkeys(effect.name for effect in TABLE)),
     "Platform": list(Platform),
     "FactType": list(FactKind),
-    "ComparedField": list(COMPARED),
+    "ComparedField": [*COMPARED, MESSAGE],
     "ProblemType": [f"urn:runner-policy:problem:{kind}" for kind in KINDS],
     "LoggedPath": [path.removeprefix("/") for path in ENDPOINTS],
     "RunnerFilter": [*Runner, "null"],

@@ -186,6 +186,10 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
             "on V1   kv_transfer_config.kv_connector=NixlConnector"
         ),
         "* decided",
+        (
+            "remedy (kv-connector-fallback): drop `--kv-transfer-config` and `--kv-offloading-size`, or set the "
+            "variable to 1, for V2"
+        ),
         "set VLLM_USE_V2_MODEL_RUNNER=0  so that vLLM follows this decision",
         "vLLM alone: V2, default, starts",
     ]
@@ -676,6 +680,7 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
             "--hub",
             "--no-hub",
             "--explain",
+            "--exit-code",
             "--json",
         },
         ("dry-run",): {

@@ -44,6 +44,18 @@ BAD = yaml.safe_dump(
     }
 )
 PATH = "spec.template.spec.containers"
+VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
+NGRAM = '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}'
+REFUSED = yaml.safe_dump(
+    {
+        **LIST,
+        "items": [
+            deployment(container()),
+            deployment(container("--speculative-config", NGRAM, env=[{"name": VARIABLE, "value": "1"}]), name="ngram"),
+        ],
+    }
+)
+"""A list with an engine that starts and one that V2 refuses."""
 
 
 def request_text(*args: str, model: str = NAME, **members: Any) -> str:
@@ -106,6 +118,28 @@ def test_an_undecided_container_has_a_problem_and_the_exit_code_is_1(call: Call,
     )
 
 
+@pytest.mark.parametrize("flags", [[], ["--explain"]])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (request_text(env={VARIABLE: "1"}), 0),
+        (request_text("--speculative-config", NGRAM, env={VARIABLE: "1"}), 1),
+        (request_text("--no-such-flag"), 1),
+        (GOOD, 0),
+        (REFUSED, 1),
+        (yaml.safe_dump(NGINX), 0),
+    ],
+)
+def test_with_exit_code_an_engine_that_does_not_start_gives_1(
+    call: Call, model_config: str, text: str, code: int, flags: list[str]
+) -> None:
+    each = ("decide", "-", *flags, "--model-config", model_config)
+    plain, asked = call(*each, stdin=text), call(*each, "--exit-code", stdin=text)
+    assert (plain.code, asked.code, asked.err) == (0, code, plain.err)
+    answers = [json.loads(line) for line in plain.out.splitlines()]
+    assert all(answer.get("decision", answer)["starts"] for answer in answers) is (code == 0)
+
+
 @pytest.mark.parametrize("form", ["kubectl's list", "documents", "a request"])
 def test_a_manifest_is_read_from_a_list_from_documents_or_from_a_request(
     call: Call, model_config: str, form: str
@@ -138,6 +172,34 @@ def test_on_a_terminal_each_engine_of_a_list_has_its_name_and_its_reason(
     assert "prod/Deployment/odd/vllm:/items/3/spec/template/spec/containers/0:" in problems
     assert "unknownrelease`0.5.0`;knownreleases:0.20.0to0.33.0" in problems
     assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+@pytest.mark.parametrize("flags", [[], ["--explain"]])
+@pytest.mark.parametrize("text", [REFUSED, request_text("--speculative-config", NGRAM, env={VARIABLE: "1"})])
+def test_on_a_terminal_each_reason_has_its_whole_remedy(
+    call: Call,
+    on_terminal: Callable[..., tuple[int, str]],
+    tmp_path: Path,
+    model_config: str,
+    text: str,
+    flags: list[str],
+    width: int,
+) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    each = ("decide", str(tmp_path / "x.yaml"), *flags, "--model-config", model_config)
+    answer = json.loads(call(*each).out.splitlines()[-1])
+    remedies = {
+        reason["rule"]: reason["remedy"] for reason in answer.get("decision", answer)["reasons"] if reason["remedy"]
+    }
+    code, out = on_terminal(*each, COLUMNS=str(width))
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out).replace("\r", "\n")
+    assert (code, "spec-ngram" in remedies) == (0, True)
+    squeezed = "".join(shown.split())
+    assert [squeezed.count("".join(f"remedy ({rule}): {remedy}".split())) for rule, remedy in remedies.items()] == [
+        1
+    ] * len(remedies)
+    assert max(map(len, shown.splitlines())) <= width
 
 
 def test_each_engine_of_a_list_is_explained_on_a_terminal(

@@ -18,7 +18,7 @@ ADAPTIVE = '{"model": "eagle3-draft", "num_speculative_tokens": 3, "enable_adapt
 SPECULATIVE = "a sampling mask cannot be returned with this speculative decoding"
 UBATCHING = (
     "dual batch overlap needs the all2all backend `deepep_low_latency` or `deepep_high_throughput`, got `{}`; "
-    "set `--all2all-backend`"
+    "set `--all2all-backend deepep_low_latency`, or remove `--enable-dbo` and `--ubatch-size`"
 )
 BEFORE = "vLLM refuses this configuration: "
 

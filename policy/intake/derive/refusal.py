@@ -74,7 +74,7 @@ def ubatching_refusal(derived: Provenance, options: ParsedOptions, platform: str
         return None
     return (
         f"dual batch overlap needs the all2all backend `deepep_low_latency` or `deepep_high_throughput`, got "
-        f"{quoted(backend)}; set `--all2all-backend`"
+        f"{quoted(backend)}; set `--all2all-backend deepep_low_latency`, or remove `--enable-dbo` and `--ubatch-size`"
     )
 
 
