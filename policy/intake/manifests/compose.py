@@ -51,7 +51,8 @@ def is_compose(document: ManifestNode) -> bool:
     value = document.value
     if not isinstance(value, dict):
         return False
-    if value.get("services") is None and isinstance(value.get("include"), list):
+    include = value.get("include")
+    if value.get("services") is None and isinstance(include, list) and include:
         return all(
             isinstance(key, str) and (key in INCLUDING or key.startswith("x-")) for key in value.keys() - {"services"}
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.flags import dashed, is_flag_of_any_release
-from policy.intake.command.programs import VLLM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 PREFIX: Final = "VLLM_"
 ADDRESS: Final = "://"
 """Part of an address. A client of vLLM has one in its arguments and variables: `VLLM_URL=http://vllm:8000`."""
+NAME: Final = re.compile(r"(?<![\w.-])vllm(?![\w:-])")
+"""Matches vLLM's name, but not in that of a metric, which a scheduler reads: `vllm:num_requests_waiting`."""
 MODEL: Final = "--model"
 GENERAL_FLAGS: Final = frozenset(
     {
@@ -43,7 +45,7 @@ def shows_vllm(words: Sequence[str], env: Mapping[str, str | None]) -> bool:
 
 def _is_sign(word: str) -> bool:
     if not word.startswith("--"):
-        return ADDRESS not in word and VLLM.search(word) is not None
+        return ADDRESS not in word and NAME.search(word) is not None
     flag, _, value = word.partition("=")
     name = dashed(flag.partition(".")[0])
     if name == MODEL:

@@ -224,3 +224,4 @@ def test_a_file_that_only_includes_others_is_a_problem(include: list[Any], other
 @pytest.mark.parametrize("others", [{"stages": ["build"]}, {"facts": {}}, {1: 2}])
 def test_another_file_that_includes_others_is_not_of_compose(others: dict[Any, Any]) -> None:
     assert not is_manifest({"include": ["a.yaml"], **others})
+    assert not is_manifest({"include": []})

@@ -71,6 +71,7 @@ def test_a_container_of_an_unknown_image_with_a_sign_of_vllm_is_a_problem(
         {"image": TEMPLATE},
         {"image": TEMPLATE, "args": ["--port", "80", "--config=/etc/x"]},
         {"image": TEMPLATE, "args": ["-g", "daemon off;"]},
+        {"args": ["--total-queued-requests-metric", "vllm:num_requests_waiting"]},
         {"image": TEMPLATE, "command": ["nginx"], "env": [{"name": "VLLM_PORT", "value": "8000"}]},
         {"image": TEMPLATE, "env": [{"name": "VLLM_URL", "value": "http://vllm:8000"}]},
         {"image": "{{ .Values.registry }}/nginx:1", "args": ["--enable-dbo"]},
