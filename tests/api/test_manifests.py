@@ -285,6 +285,54 @@ def test_a_variable_of_compose_has_the_value_that_compose_sets(
     assert (item["decision"]["runner"], item["decision"]["starts"]) == (runner, starts)
 
 
+BASE = {"image": "vllm/vllm-openai:v0.23.0", "command": f"--model {NAME}"}
+EXTENDING = {"command": f"--model {NAME} --enable-dbo", "environment": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}
+
+
+def test_a_service_of_compose_has_the_image_of_the_one_that_it_extends(client: httpx.Client) -> None:
+    services = {"base": BASE, "dbo": {"extends": {"service": "base"}, **EXTENDING}}
+    found = items(client, request_for({"services": services}))
+    assert [(item["path"], item["decision"]["vllm_version"], item["decision"]["starts"]) for item in found] == [
+        ("services.base", "0.23.0", True),
+        ("services.dbo", "0.23.0", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "pointer", "remedy"),
+    [
+        (
+            {"services": {"dbo": {"extends": {"file": "common.yaml", "service": "base"}, **EXTENDING}}},
+            "services.dbo",
+            "/services/dbo",
+            "docker compose config",
+        ),
+        ({"services": {"dbo": EXTENDING}}, "services.dbo", "/services/dbo", "docker compose config"),
+        ({"services": {"dbo": {"build": ".", **EXTENDING}}}, "services.dbo", "/services/dbo", "entrypoint"),
+        ({"include": ["common.yaml"]}, "include", "/include", "docker compose config"),
+        (
+            deployment({"name": "a", "image": "{{ .Values.image }}", "args": ["--enable-dbo"]}),
+            PATH,
+            "/spec/template/spec/containers/0",
+            "helm template",
+        ),
+        (
+            deployment({"name": "a", "args": ["--enable-dbo"]}),
+            PATH,
+            "/spec/template/spec/containers/0",
+            "kustomize build",
+        ),
+    ],
+)
+def test_an_image_that_the_manifest_does_not_show_may_start_vllm(
+    client: httpx.Client, document: dict[str, Any], path: str, pointer: str, remedy: str
+) -> None:
+    for body, prefix in ((document, ""), (request_for(document), "/manifest")):
+        (item,) = items(client, body)
+        kind, ((place, message),) = shown(item["problem"])
+        assert (item["path"], kind, place, remedy in message) == (path, "invalid-request", prefix + pointer, True)
+
+
 def test_an_unknown_kind_is_reported_with_the_known_ones(client: httpx.Client) -> None:
     status, kind, ((pointer, message),) = problem_of(
         client.post("/v1/decisions", json=request_for({"apiVersion": "apps/v1", "kind": "Deploymet"}))

@@ -241,6 +241,22 @@ def test_a_manifest_without_vllm_is_reported(call: Call, text: str) -> None:
     assert (done.code, done.out, done.err) == (0, "", "no vLLM container found\n")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "include: [common.yaml]\n",
+        "services: {db: {image: 'postgres:17'}}\ninclude: [common.yaml]\n",
+        "services: {a: {extends: {file: common.yaml, service: base}}}\n",
+        "services: {a: {command: --model Qwen/Qwen3-8B --enable-dbo}}\n",
+        "services: {a: {build: ., command: --model Qwen/Qwen3-8B --enable-dbo}}\n",
+        yaml.safe_dump(deployment({"name": "a", "image": "{{ .Values.image }}", "args": ["--enable-dbo"]})),
+    ],
+)
+def test_an_image_that_is_not_shown_ends_with_1(call: Call, text: str) -> None:
+    done = call("decide", "-", stdin=text)
+    assert (done.code, done.out.count("\n"), "problem" in json.loads(done.out), done.err) == (1, 1, True, "")
+
+
 def test_the_explain_flag_applies_to_each_container(call: Call, model_config: str) -> None:
     done = call("decide", "-", "--explain", "--model-config", model_config, stdin=GOOD)
     assert [

@@ -140,6 +140,11 @@ def in_other_release(word: str, release: str) -> tuple[Flag, str, str] | None:
     return flags(nearest).exact[word], order[first], order[last]
 
 
+def is_flag_of_any_release(word: str) -> bool:
+    """Whether any release has a flag with this spelling."""
+    return word in _spellings()
+
+
 def dashed(key: str) -> str:
     """A long option's name as vLLM's parser normalizes it: underscores become dashes."""
     return "--" + key[2:].replace("_", "-") if "_" in key else key

@@ -2,7 +2,9 @@
 
 Reads a service's ``entrypoint`` and ``command`` as words (``go_shellwords`` splits a text; no shell runs), and
 ``environment`` as a map or a list. Compose first substitutes variables in every text (``interpolation``). A variable of
-the service is unknown if a part of its value is; a word with an unknown part is an ``Unknown``.
+the service is unknown if a part of its value is; a word with an unknown part is an ``Unknown``. A service that
+``extends`` others has their fields too (``compose_services``). One whose image is not known is an engine with a problem
+if anything shows vLLM, or if its fields are in another file.
 """
 
 from __future__ import annotations
@@ -11,15 +13,20 @@ import sys
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.expansion import ExpansionExhausted
+from policy.intake.command.programs import VLLM
 from policy.intake.command.words import Unknown
-from policy.intake.command_line import Installation
+from policy.intake.command_line import Container, Installation
+from policy.intake.manifests import images
+from policy.intake.manifests.compose_services import read_service
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.go_shellwords import split
-from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate
+from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate, substitute
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.messages import quoted
 
 if TYPE_CHECKING:
+    from policy.intake.manifests.compose_services import ComposeService
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_COMMAND: Final = 32 * 1024
@@ -27,6 +34,12 @@ BUILT: Final = Installation(None, "`build` makes its own image, which may have a
 REMEDY: Final = (
     "write `$NAME`, `${NAME}`, or `${NAME:-default}` and the like with `-`, `?`, `+`, and `$$` for a dollar sign"
 )
+COMPLETE: Final = "send what Compose makes of all files: `docker compose config | runner-policy decide -`"
+WRITE_ENTRY_POINT: Final = "write `entrypoint: [vllm, serve]` if it does, or another program if it does not"
+EXTENDED: Final = f"`extends` adds fields of a service that is not in this document, which may start vLLM; {COMPLETE}"
+INCLUDED: Final = f"`include` adds services of other files, which may start vLLM; {COMPLETE}"
+INCLUDING: Final = frozenset({"include", "name", "version", "networks", "volumes", "secrets", "configs", "models"})
+"""The fields of a Compose file without services."""
 MIN_INTEGER: Final = -(2**63)
 MAX_INTEGER: Final = 2**64 - 1
 GO_EXPONENTS: Final = (-4, 5)
@@ -34,37 +47,85 @@ GO_EXPONENTS: Final = (-4, 5)
 
 
 def is_compose(document: ManifestNode) -> bool:
-    """Whether a document without a kind has the shape of a Compose file."""
-    return isinstance(document.value, dict) and isinstance(document.value.get("services"), dict)
+    """Whether a document without a kind has the shape of a Compose file: it has services, or only includes them."""
+    value = document.value
+    if not isinstance(value, dict):
+        return False
+    include = value.get("include")
+    if value.get("services") is None and isinstance(include, list) and include:
+        return all(
+            isinstance(key, str) and (key in INCLUDING or key.startswith("x-")) for key in value.keys() - {"services"}
+        )
+    return isinstance(value.get("services"), dict)
 
 
 def read_compose(document: ManifestNode) -> None:
-    """Read every service that starts vLLM."""
-    for _, service in document.get("services").fields():
-        if not service.is_object():
+    """Read every service that starts vLLM, or may start it; other files are an engine if this one has none."""
+    reader, services = document.reader, document.get("services")
+    count = len(reader.containers)
+    for name, _ in services.fields():
+        service = read_service(services, name)
+        if service is None:
             continue
-        draft = EngineDraft(service)
-        image = _interpolate(service.get("image"), draft)
-        draft.image = None if image is None else image.text
-        _add_words(draft, service.get("entrypoint"), "entrypoint")
-        # An empty entry point removes the image's; an absent or null one keeps it.
-        draft.has_command = service.get("entrypoint").value is not None
-        _add_words(draft, service.get("command"), "command")
-        _read_environment(service.get("environment"), draft)
-        draft.mounts = Mounts(_mount_paths(service))
-        folder = service.get("working_dir").value
-        draft.folder = _substitute(folder) if isinstance(folder, str) else ""
-        draft.has_hidden_variables = bool(service.get("env_file").value or service.get("extends").value)
-        if service.get("env_file").value:
-            draft.note("`env_file` sets variables that the manifest does not show")
-        if service.get("extends").value:
-            draft.note("`extends` adds fields of another service, which is not read here")
-        if service.get("post_start").value:
-            draft.note("`post_start` runs a program beside vLLM, which is not read; it may start another engine")
+        draft = _draft(service)
+        draft.is_named_vllm = _is_named_vllm(service, name) or name in reader.compose_engines
         if document.get("include").value:
             draft.note("`include` adds services and variables of other files, which are not read here")
-        if draft.starts_vllm():
-            draft.finish([BUILT] if service.get("build").value else [])
+        is_engine = draft.starts_vllm()
+        if not service.is_complete and _depends_on_extended(service, draft, is_engine=is_engine):
+            draft.problem, is_engine = EXTENDED, True
+        if is_engine:
+            reader.compose_engines.add(name)
+            draft.finish([BUILT] if draft.is_built else [])
+    include = document.get("include")
+    if include.value and len(reader.containers) == count:
+        reader.add(Container(include.path, problem=INCLUDED), include)
+
+
+def _draft(service: ComposeService) -> EngineDraft:
+    own = service.layers[0]
+    draft = EngineDraft(own)
+    image = _interpolate(service.nearest("image"), draft)
+    draft.image = None if image is None else image.text
+    draft.is_built = service.has("build")
+    draft.remedy = WRITE_ENTRY_POINT if draft.is_built else COMPLETE
+    for name in ("entrypoint", "command"):
+        words = service.nearest(name)
+        _add_words(draft, words, name if words.parent is own or words.value is None else f"extends.{name}")
+    # An empty entry point removes the image's; an absent or null one keeps it.
+    draft.has_command = service.nearest("entrypoint").value is not None
+    for environment in service.each("environment"):
+        _read_environment(environment, draft)
+    draft.mounts = Mounts(path for layer in service.layers for path in _mount_paths(layer))
+    folder = service.nearest("working_dir").value
+    draft.folder = substitute(folder) if isinstance(folder, str) else ""
+    draft.has_hidden_variables = service.has("env_file") or not service.is_complete
+    if service.has("env_file"):
+        draft.note("`env_file` sets variables that the manifest does not show")
+    if not service.is_complete:
+        draft.note("`extends` adds fields of another service, which is not read here")
+    if service.has("post_start"):
+        draft.note("`post_start` runs a program beside vLLM, which is not read; it may start another engine")
+    return draft
+
+
+def _is_named_vllm(service: ComposeService, name: str) -> bool:
+    """Whether the name of a service or the text of its Dockerfile names vLLM."""
+    builds = (build.value for build in service.each("build"))
+    texts = (build.get("dockerfile_inline") for build in builds if isinstance(build, dict))
+    return any(isinstance(text, str) and VLLM.search(text) is not None for text in (name, *texts))
+
+
+def _depends_on_extended(service: ComposeService, draft: EngineDraft, *, is_engine: bool) -> bool:
+    """Whether fields of another file decide if a service starts vLLM, or have the whole command."""
+    if is_engine:
+        return not any(service.nearest(name).value for name in ("entrypoint", "command"))
+    if not (draft.has_unknown_image() or images.names_vllm(draft.image)):
+        return False
+    try:
+        return not draft.starts_other_program()
+    except ExpansionExhausted:
+        return True
 
 
 def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
@@ -147,10 +208,10 @@ def _mount_paths(service: ManifestNode) -> list[str]:
     for name in ("volumes", "tmpfs", "configs", "secrets"):
         value = service.get(name).value
         mounts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-        short = [_substitute(mount) for mount in mounts if isinstance(mount, str)]
+        short = [substitute(mount) for mount in mounts if isinstance(mount, str)]
         if name in {"volumes", "tmpfs"}:
             paths += [_target(mount) for mount in short]
-        paths += map(_substitute, mount_paths(mounts, "target"))
+        paths += map(substitute, mount_paths(mounts, "target"))
     return [path for path in paths if path.startswith("/")]
 
 
@@ -158,14 +219,6 @@ def _target(mount: str) -> str:
     """The mount point of a mount in the short form: `SOURCE:TARGET:MODE`, or `TARGET` alone."""
     source, *others = mount.split(":")
     return next((part for part in others if part.startswith("/")), source)
-
-
-def _substitute(text: str) -> str:
-    """A path with its variables substituted, without notes, because the path only affects a warning."""
-    try:
-        return interpolate(text).text
-    except InterpolationError:  # Compose refuses the file
-        return text
 
 
 def _interpolate(node: ManifestNode, draft: EngineDraft) -> Interpolation | None:

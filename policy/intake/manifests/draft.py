@@ -15,6 +15,7 @@ from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
 from policy.intake.manifests import images
 from policy.intake.manifests.mounts import Mounts
+from policy.intake.manifests.signs import shows_vllm
 from policy.masking import is_secret
 from policy.messages import QUOTED, quoted
 
@@ -34,6 +35,12 @@ OTHER_SERVER: Final = (
     "the image's entry point is KServe's server, which is supported only as an InferenceService's model; write "
     "`vllm serve MODEL …` as the command"
 )
+UNKNOWN_IMAGE: Final = (
+    "the manifest does not show the image, and its arguments, variables or name show that it may start vLLM"
+)
+RENDER: Final = (
+    "write the image, or send the rendered manifest, such as the output of `helm template …` or `kustomize build`"
+)
 
 
 class EngineDraft:
@@ -46,6 +53,14 @@ class EngineDraft:
         self.env: dict[str, str | None] = {}
         self.image: str | None = None
         self.has_command = False
+        self.is_built = False
+        """Whether the image is built from files that the manifest does not show; its name may be any."""
+        self.has_default_image = False
+        """Whether the controller sets an image if the manifest does not state one."""
+        self.is_named_vllm = False
+        """Whether something else than the command and the variables shows vLLM, such as the name of a service."""
+        self.remedy = RENDER
+        """What to do if the image is not known."""
         self.models: dict[str, str] = {}
         self.files: dict[str, str] = {}
         self.mounts = Mounts()
@@ -116,14 +131,15 @@ class EngineDraft:
 
         Without a command, the words are arguments of the image's entry point, which is `vllm serve` in a known image;
         `by_image` is false if the controller replaces a missing command. An unreadable command may start vLLM if the
-        image is known or the command names vLLM's server; it becomes a fault later.
+        image is known or the command names vLLM's server; it becomes a fault later. If the manifest does not show the
+        image, its arguments are a problem, and an unreadable command a fault, if any sign shows vLLM.
 
         In an unknown image, arguments may be flags of its own program, and `serve` its own subcommand.
         """
         if not self._is_within_limits():
             return False
         try:
-            return self._names_vllm(by_image=by_image)
+            return self._names_vllm(by_image=by_image) or (by_image and self._may_start_vllm())
         except expansion.ExpansionExhausted:
             return True  # deciding the engine reports this as its problem
 
@@ -146,6 +162,24 @@ class EngineDraft:
                 return False
         found = self._find_server()
         return is_known or found.names_vllm if isinstance(found, UnreadableCommand) else found is not None
+
+    def has_unknown_image(self) -> bool:
+        """Whether the manifest does not show what the image starts."""
+        is_default = self.image is None and self.has_default_image
+        return self.is_built or (images.is_unknown(self.image) and not is_default)
+
+    def _may_start_vllm(self) -> bool:
+        """Whether an image that is not known may start vLLM, as a sign shows; without a command it is a problem."""
+        if not self.has_unknown_image() or not (self.is_named_vllm or shows_vllm(self._expand(), self.env)):
+            return False
+        if self.has_command or self._runs_words():
+            return isinstance(self._find_server(), UnreadableCommand)
+        self.problem = f"{UNKNOWN_IMAGE}; {self.remedy}"
+        return True
+
+    def starts_other_program(self) -> bool:
+        """Whether the words are a command, whatever the image is, and start something else than vLLM."""
+        return self.has_command and bool(self.words) and self._find_server() is None
 
     def _find_server(self) -> ServerCommand | UnreadableCommand | None:
         """Parse the words as a command, and store the server that they start."""

@@ -20,6 +20,10 @@ STARTS: Final = re.compile(
     r"|llm-d(?:-(?:cuda|cpu|rocm|xpu|hpu|aws|gb200)(?:-dev)?)?"
 )
 NAMES: Final = re.compile(r"(?<![a-z0-9])vllm(?![a-z0-9])")
+LEGAL: Final = re.compile(r"[a-z0-9._-]*")
+"""Matches the characters of an image's name; a template or a variable has others."""
+PLACEHOLDER: Final = re.compile(r"\{\{[^{}]*\}\}|\$\{[^{}]*\}")
+"""Matches a template (`{{ .Values.image }}`) or a variable, which may contain separators."""
 KSERVE_SERVER: Final = re.compile(r"huggingfaceserver(?:-[a-z0-9]+)*")
 """KServe's own server, which has its own arguments and runs vLLM in its process."""
 RELEASE: Final = re.compile(rf"v?({VERSION})(?:[-_.]([\w.-]*))?", re.ASCII)
@@ -59,6 +63,13 @@ def names_vllm(image: str | None) -> bool:
 def is_kserve_server(image: str | None) -> bool:
     """Whether the image's entry point is KServe's Hugging Face server."""
     return KSERVE_SERVER.fullmatch(_name(image)) is not None
+
+
+def is_unknown(image: str | None) -> bool:
+    """Whether the manifest does not show the image's name: it is absent, or has a template or a variable."""
+    if image is None:
+        return True
+    return len(image) <= MAX_NAME and LEGAL.fullmatch(_name(PLACEHOLDER.sub("{}", image))) is None
 
 
 def platform(image: str | None) -> str | None:

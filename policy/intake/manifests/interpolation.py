@@ -57,6 +57,14 @@ def interpolate(text: str) -> Interpolation:
     return Interpolation("".join(interpolator.parts), tuple(interpolator.unknown), tuple(interpolator.assumptions))
 
 
+def substitute(text: str) -> str:
+    """A text with its variables substituted, without notes; as written if Compose rejects it."""
+    try:
+        return interpolate(text).text
+    except InterpolationError:
+        return text
+
+
 class _Interpolator:
     """The text so far, the positions of unknown values in it, and the assumptions about variables."""
 

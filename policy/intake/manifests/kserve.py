@@ -102,10 +102,12 @@ def _read_model(
     base = None if runtime is None else runtime.container
     draft = read_container(model)
     own = EngineDraft(model)
+    own.has_default_image = True
     if base is not None:
         if not model.reader.may_copy_values(model, base.value):
             return
         own = read_container(base)
+        own.has_default_image = True
         own.node, own.places = model, [f"runtime.{place}" for place in own.places]
         is_kserve_server = images.is_kserve_server(draft.image or own.image)
         if is_kserve_server and not (own.has_command or draft.has_command):

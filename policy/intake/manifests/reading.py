@@ -58,6 +58,8 @@ class ManifestReader:
         self.namespace: str | None = None
         """The namespace of the current object; None if it does not state one."""
         self.runtimes: dict[str, ServingRuntime] = {}
+        self.compose_engines: set[str] = set()
+        """The names of the Compose services that are engines."""
         self.volumes: dict[str, dict[str, ManifestNode]] = {}
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
         self._seen: set[tuple[str, str]] = set()

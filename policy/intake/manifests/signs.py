@@ -1,0 +1,57 @@
+"""Signs of vLLM in a container whose image is not known: its flags, its name, its variables."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.flags import dashed, is_flag_of_any_release
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PREFIX: Final = "VLLM_"
+ADDRESS: Final = "://"
+"""Part of an address. A client of vLLM has one in its arguments and variables: `VLLM_URL=http://vllm:8000`."""
+NAME: Final = re.compile(r"(?<![\w.-])vllm(?![\w:-])")
+"""Matches vLLM's name, but not in that of a metric, which a scheduler reads: `vllm:num_requests_waiting`."""
+MODEL: Final = "--model"
+GENERAL_FLAGS: Final = frozenset(
+    {
+        *("--api-key", "--block-size", "--config", "--convert", "--download-dir", "--dtype", "--grpc", "--grpc-port"),
+        *("--headless", "--hf-token", "--host", "--ignore-patterns", "--log-config-file", "--log-level"),
+        *("--logging-config", "--master-addr", "--master-port", "--middleware", MODEL, "--nnodes", "--node-rank"),
+        *("--port", "--quantization", "--revision", "--root-path", "--runner", "--seed", "--shutdown-timeout"),
+        *("--ssl-ca-certs", "--ssl-cert-reqs", "--ssl-certfile", "--ssl-ciphers", "--ssl-keyfile", "--tokenizer"),
+        *("--allow-credentials", "--allowed-headers", "--allowed-methods", "--allowed-origins", "--uds"),
+        *("--uvicorn-log-level", "--watermark"),
+    }
+)
+"""Flags of vLLM that many other programs have too."""
+
+
+def shows_vllm(words: Sequence[str], env: Mapping[str, str | None]) -> bool:
+    """Whether a word or a variable of a container shows vLLM.
+
+    `--model` does so with a model's name on the hub or with a path.
+    """
+    return (
+        any(name.startswith(PREFIX) and ADDRESS not in (value or "") for name, value in env.items())
+        or any(_is_sign(word) for word in words)
+        or any(word == MODEL and _names_model(following) for word, following in pairwise(words))
+    )
+
+
+def _is_sign(word: str) -> bool:
+    if not word.startswith("--"):
+        return ADDRESS not in word and NAME.search(word) is not None
+    flag, _, value = word.partition("=")
+    name = dashed(flag.partition(".")[0])
+    if name == MODEL:
+        return _names_model(value)
+    return (name not in GENERAL_FLAGS and is_flag_of_any_release(name)) or value == "vllm"
+
+
+def _names_model(value: str) -> bool:
+    return "/" in value and ADDRESS not in value
