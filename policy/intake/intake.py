@@ -16,9 +16,10 @@ from policy.decision.decision import DerivedFact
 from policy.errors import MAX_FAULTS, Remedy, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, to_json
 from policy.facts.vocabulary import INDEX, ancestors
-from policy.intake.command.arguments import read_options, word_pointer
+from policy.intake.command.arguments import read_options
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text
+from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive
 from policy.intake.derive.row import facts_of

@@ -11,10 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policy.errors import MAX_FAULTS
-from policy.intake.command.arguments import MAX_WARNINGS, RELEVANT, read_options, word_pointer
+from policy.intake.command.arguments import read_options
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags, in_other_release
+from policy.intake.command.parse_result import MAX_WARNINGS
+from policy.intake.command.relevant_options import RELEVANT
+from policy.intake.command.word_places import word_pointer
 from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.intake.model.tables import releases

@@ -1,8 +1,7 @@
-"""Convert the file of `vllm serve --config` to command-line words.
+"""Convert the file of `vllm serve --config` to command-line words, and insert them into the command line.
 
 Follows `load_config_file` of `vllm/utils/argparse_utils.py` (0.20 to 0.33), which parses the file with PyYAML's
-`safe_load`: a false boolean is dropped, a map becomes JSON, a list becomes several words. Not here: inserting the words
-into the command line (`arguments`).
+`safe_load`: a false boolean is dropped, a map becomes JSON, a list becomes several words.
 """
 
 from __future__ import annotations
@@ -10,17 +9,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import MAX_FAULTS, Fault, PolicyError, RulesInvalid
+from policy.errors import MAX_FAULTS, Fault, PolicyError, RequestFault, RulesInvalid
+from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flags import dashed
+from policy.intake.command.word_places import FILE_PREFIX
 from policy.masking import masked
 from policy.messages import nearest, quoted
 from policy.parser.safe_load import safe_load
+from policy.pointer import at
 from policy.rules.releases import series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policy.intake.command.flags import Flags
+    from policy.intake.command.parse_result import ParseResult
 
 MAX_FILE: Final = 256 * 1024
 MAX_NAME: Final = 1024
@@ -33,6 +36,54 @@ FALSE_SINCE: Final = (0, 28)
 
 class NotInFiles(PolicyError):
     """The file is not in `files`, or vLLM does not accept its name; the message says what to do."""
+
+
+def insert_file(
+    words: list[str], places: list[str], files: Mapping[str, str], table: Flags, result: ParseResult
+) -> tuple[list[str], list[str]]:
+    """The words with those of the file inserted before the flags, so that the command line wins."""
+    if words.count("--config") > 1:
+        second = [index for index, word in enumerate(words) if word == "--config"][1]
+        result.fault(places[second], "a second `--config`; vLLM takes one, so put both files into one")
+        return words, places
+    flag = words.index("--config")
+    if flag + 1 == len(words):
+        result.fault(places[flag], "`--config` takes a file, but nothing follows it")
+        return words[:flag], places[:flag]
+    name, place = words[flag + 1], places[flag + 1]
+    rest, rest_places = [*words[:flag], *words[flag + 2 :]], [*places[:flag], *places[flag + 2 :]]
+    try:
+        document = read_file(name, files)
+    except NotInFiles as error:
+        result.fault(place, f"`--config`: {error}")
+        return rest, rest_places
+    except RulesInvalid as error:
+        where = at(f"{result.pointer.removesuffix('/args')}/files", name)
+        result.faults.extend(
+            RequestFault(where, f"line {fault.line}, column {fault.column}: {fault.message}") for fault in error.faults
+        )
+        return rest, rest_places
+    serve = result.serve
+    added, added_places = file_words(document, f"{FILE_PREFIX}{name}", table, serve=serve, warn=result.warn)
+    model = serve and bool(rest) and not rest[0].startswith("-")
+    if (
+        serve
+        and not model
+        and "--model" not in added
+        and not any(word == "--model" or word.startswith("--model=") for word in rest)
+    ):
+        result.fault(
+            place,
+            f"neither the command line nor {quoted(name)} names a model, and `vllm serve --config` needs one; "
+            "write it before the flags",
+        )
+    if len(added) + len(rest) > MAX_WORDS:
+        result.fault(
+            place,
+            f"the command line and {quoted(name)} have more than {MAX_WORDS} words in total, which is the limit",
+        )
+        return rest, rest_places
+    return [*rest[:model], *added, *rest[model:]], [*rest_places[:model], *added_places, *rest_places[model:]]
 
 
 def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:

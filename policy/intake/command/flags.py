@@ -94,6 +94,10 @@ class Flags:
             at += 1
         return found
 
+    def is_value(self, word: str) -> bool:
+        """Whether a word can be the value of the preceding flag."""
+        return word[:1] != "-" or self.is_argument(word)
+
     def is_argument(self, word: str) -> bool:
         """Whether argparse reads a word that begins with a dash as an argument, not as an option.
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec.structs import replace
 
 from policy.errors import RequestFault
-from policy.intake.command.arguments import word_pointer
 from policy.intake.command.command_builder import ASSIGNMENT
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.environment import STARTERS, Effect, effect_of, exec_letters
@@ -49,6 +48,7 @@ from policy.intake.command.vllm_command import (
     sourced_file,
     subcommand,
 )
+from policy.intake.command.word_places import word_pointer
 from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command.xargs_options import xargs_options
 from policy.intake.command_line import CommandLine, Installation

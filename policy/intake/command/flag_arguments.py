@@ -1,0 +1,94 @@
+"""Read a flag's values from the words after it, and report missing and invalid ones.
+
+Not here: converting the text of one value (`flag_values`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policy.intake.command.flag_values import InvalidValue, parse_value
+from policy.intake.command.parse_result import INVALID
+from policy.intake.command.relevant_options import RELEVANT
+from policy.intake.command.words import Unknown
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.intake.command.flags import Flag, Flags
+    from policy.intake.command.parse_result import ParseResult
+
+
+def read_value(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
+    """The value of a flag's text; `INVALID` after a fault."""
+    if type(text) is Unknown and (flag.dest in RELEVANT or flag.choices):
+        if flag.dest in RELEVANT:
+            result.fault(
+                place,
+                f"`{flag.name}` is set to {quoted(text)}, whose value is not known; write the value, "
+                "or set the variable",
+            )
+        return INVALID
+    if len(result.faults) >= result.max_faults:
+        return INVALID
+    try:
+        return parse_value(flag, str(text))
+    except InvalidValue as error:
+        if type(text) is not Unknown:
+            shown = "its value is not shown" if flag.secret else str(error)
+            result.fault(place, f"`{flag.name}`: {shown}")
+        return INVALID
+
+
+def read_values(
+    flag: Flag, words: Sequence[str], places: Sequence[str], at: int, table: Flags, result: ParseResult
+) -> tuple[int, Any]:
+    """The value of a flag with `nargs`: a list, or a single value for `?`."""
+    start = at
+    most = {"+": len(words), "?": 1}.get(flag.nargs, flag.nargs) if isinstance(flag.nargs, str) else flag.nargs
+    assert isinstance(most, int)
+    while at < len(words) and at - start < most and table.is_value(words[at]):
+        at += 1
+    if flag.secret and at == start:
+        at += may_be_secret(words, at, table)
+    for index in range(start + (flag.nargs != "?"), at):
+        if type(words[index]) is Unknown:
+            result.ignore_unknown(words[index], places[index])
+    if flag.nargs == "?":
+        return at, read_value(flag, words[start], places[start], result) if at > start else True
+    found = [read_value(flag, words[index], places[index], result) for index in range(start, at)]
+    if at == start or (flag.nargs != "+" and at - start < most):
+        return report_missing(flag, words, places, at, table, result, start - 1), INVALID
+    return at, INVALID if any(item is INVALID for item in found) else found
+
+
+def report_missing(
+    flag: Flag,
+    words: Sequence[str],
+    places: Sequence[str],
+    at: int,
+    table: Flags,
+    result: ParseResult,
+    flag_at: int | None = None,
+) -> int:
+    """Report a flag without a value, and return the position of the next word.
+
+    The next word is skipped if it may be a secret that begins with a dash.
+    """
+    result.after_secret = flag.secret
+    following = words[at] if at < len(words) else None
+    followed = ", but nothing follows it"
+    if following is not None and not flag.secret:
+        followed = f"; {quoted(following)} is read as an option, so write `{flag.name}=VALUE` if it is the value"
+    result.fault(
+        places[at - 1 if flag_at is None else flag_at],
+        f"`{flag.name}` takes a value{'' if flag.secret and following else followed}",
+    )
+    return at + may_be_secret(words, at, table) if flag.secret else at
+
+
+def may_be_secret(words: Sequence[str], at: int, table: Flags) -> bool:
+    """Whether the word after a secret's flag may be the secret, because it is not a flag."""
+    word = words[at] if at < len(words) else "--"
+    return word != "--" and word not in table.exact and table.find(word)[0] is None

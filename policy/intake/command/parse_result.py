@@ -1,0 +1,140 @@
+"""What parsing a command line finds: the values of options with their places, and all messages.
+
+Not here: which word sets which option (`arguments`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.errors import MAX_FAULTS, RequestFault
+from policy.intake.command.expansion import count_messages, message_limit
+from policy.intake.command.relevant_options import RELEVANT
+from policy.intake.command.word_places import FILE_PREFIX, word_pointer
+from policy.intake.command_line import CommandLine, ParsedOptions
+from policy.masking import masked
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.intake.command.flags import Flag
+
+INVALID: Final = object()
+"""The value of an option whose text is invalid, after its fault."""
+MAX_WARNINGS: Final = 32
+
+
+class ParseResult:
+    """The options and messages of one command line, with the limits on messages.
+
+    ``found_at`` has the place of each option, ``members`` those of an option's dotted keys. ``omitted`` counts the
+    messages beyond the limit. ``after_secret``: whether the last flag's value may be a secret, so that an unexpected
+    word after it is masked.
+    """
+
+    __slots__ = (
+        "after_secret",
+        "faults",
+        "found_at",
+        "ignored",
+        "launch_errors",
+        "max_faults",
+        "max_messages",
+        "members",
+        "omitted",
+        "pointer",
+        "serve",
+        "unknown_words",
+        "values",
+        "warnings",
+    )
+
+    def __init__(self, command: CommandLine, faults: list[RequestFault], pointer: str) -> None:
+        self.serve = command.serve
+        self.faults = faults
+        self.pointer = pointer
+        self.values: dict[str, Any] = {}
+        self.found_at: dict[str, str] = {}
+        self.members: dict[str, dict[str, str]] = {}
+        self.after_secret = False
+        self.ignored: list[str] = []
+        self.warnings: list[str] = list(command.warnings)
+        self.launch_errors: list[str] = []
+        self.omitted = 0
+        self.max_faults = message_limit(MAX_FAULTS)
+        self.max_messages = message_limit(MAX_WARNINGS)
+        self.unknown_words: list[tuple[str, str]] = []
+
+    def options(self) -> ParsedOptions:
+        """The result as a value, with a last message if others were omitted; counts them all for the request."""
+        if self.omitted:
+            self.warnings.append(f"{self.omitted} more messages about the arguments are left out")
+        if self.max_faults < MAX_FAULTS and len(self.faults) >= self.max_faults:
+            self.faults.append(
+                RequestFault(self.pointer, "further faults are left out: this request has too many; split it")
+            )
+        count_messages(len(self.faults) + len(self.warnings) + len(self.launch_errors))
+        return ParsedOptions(
+            self.values, self.places(), self.ignored, self.warnings, self.unknown_words, self.launch_errors
+        )
+
+    def places(self) -> dict[str, str]:
+        """The place of each option, and of each dotted key."""
+        if not self.members:
+            return self.found_at
+        keys = {f"{dest}.{key}": place for dest, where in self.members.items() for key, place in where.items()}
+        return keys | self.found_at
+
+    def set_option(self, flag: Flag, value: Any, place: str, written: Sequence[str]) -> None:
+        """Set an option that facts depend on, unless its value is invalid, and ignore any other."""
+        if flag.dest not in RELEVANT:
+            self.ignore(flag, written)
+        elif value is not INVALID:
+            self.store(flag, value, place, written[0])
+
+    def store(self, flag: Flag, value: Any, place: str, word: str) -> None:
+        """Set an option that may already be set: the last value wins, except for the model after `vllm serve`."""
+        dest = flag.dest
+        before = self.found_at.get(dest)
+        if before is not None and not before.startswith(FILE_PREFIX):
+            if dest == "model" and self.serve and word.startswith("--model"):
+                self.warn(
+                    f"`--model` is given twice; after `vllm serve` the first wins ({before}), and {quoted(value)} "
+                    "is ignored"
+                )
+                return
+            self.warn(f"`{flag.name}` is given twice, at {before} and {place}; the last counts")
+        self.values[dest] = value
+        self.found_at[dest] = place
+
+    def ignore(self, flag: Flag, written: Sequence[str]) -> None:
+        """Record a flag that no fact depends on, with its value masked if it may be a secret."""
+        if flag.dest == "config" and written[0] != "--config":
+            self.warn(f"vLLM does not read the file of {quoted(written[0])}: write `--config FILE`, with a blank")
+        self.after_secret = flag.secret
+        self.ignored.append(written[0].partition("=")[0] if flag.secret else masked(" ".join(written)))
+
+    def ignore_unknown(self, word: str, place: str) -> None:
+        """Skip an argument whose whole text is unknown: it may be empty, a value, or any flag."""
+        self.warn(f"the value of {quoted(word)} ({place}) is not known, so it is ignored; set the variable")
+        self.unknown_words.append((word, place))
+
+    def warn(self, message: str) -> None:
+        """Add a warning; beyond the maximum, warnings are only counted."""
+        self._add(self.warnings, message)
+
+    def add_launch_error(self, message: str) -> None:
+        """Add a reason why vLLM's parser aborts the start; beyond the maximum, reasons are only counted."""
+        self._add(self.launch_errors, message)
+
+    def _add(self, messages: list[str], message: str) -> None:
+        if len(messages) < self.max_messages:
+            messages.append(message)
+        else:
+            self.omitted += 1
+
+    def fault(self, place: str, message: str) -> None:
+        """Add a fault that points to a word's place; faults beyond the maximum are dropped."""
+        if len(self.faults) < self.max_faults:
+            self.faults.append(RequestFault(word_pointer(self.pointer, place), message))

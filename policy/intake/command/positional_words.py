@@ -1,0 +1,71 @@
+"""The words that are neither flags nor their values, and the model among them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policy.intake.command.word_places import FILE_PREFIX
+from policy.masking import HIDDEN, is_secret, masked
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.intake.command.parse_result import ParseResult
+
+
+class PositionalWords:
+    """The positional words of one command line.
+
+    ``known`` has each word with its place and as a message shows it, ``unknown`` those whose value is not known.
+    """
+
+    __slots__ = ("known", "unknown")
+
+    def __init__(self) -> None:
+        self.known: list[tuple[str, str, str]] = []
+        self.unknown: list[tuple[str, str]] = []
+
+    def add(self, words: Sequence[str], places: Sequence[str], at: int, result: ParseResult) -> None:
+        """Add the word at a position."""
+        self.known.append((words[at], places[at], self._shown(words, at, result)))
+
+    def _shown(self, words: Sequence[str], at: int, result: ParseResult) -> str:
+        """An unexpected word as a message shows it, masked if it may be part of a secret that a shell split."""
+        if len(self.known) > result.max_faults:
+            return ""
+        if result.after_secret:
+            return HIDDEN
+        before = at - 1 if at < 2 or words[at - 1] != "--" else at - 2  # noqa: PLR2004  # the `--` and a word before it
+        is_part = at > 0 and (is_secret(words[before]) or masked(f"{words[before]} {words[at]}").endswith(HIDDEN))
+        return HIDDEN if is_part else words[at]
+
+    def set_model(self, result: ParseResult) -> None:
+        """Set the model from the positional words: after `vllm serve` the first one is the model."""
+        (model, place, _), *others = self.known
+        stated = result.found_at.get("model")
+        if not result.serve:
+            result.warn(
+                f"{quoted(model)} ({place}) is ignored: only `vllm serve` takes the model without `--model`"
+                + ("" if stated else ", so vLLM's default model would be served; write `--model`")
+            )
+        elif stated is not None and not stated.startswith(FILE_PREFIX):
+            others = self.known
+        else:
+            result.values["model"] = str(model)
+            result.found_at["model"] = place
+        for _, where, shown in others[: result.max_faults]:
+            result.fault(
+                where,
+                f"unexpected argument {quoted(shown)}: no option takes it; quote it together with the value "
+                "it belongs to, or remove it",
+            )
+
+    def report_no_model(self, result: ParseResult) -> None:
+        """Report that no model is given, unless it is the first unknown word."""
+        word, place = self.unknown[0]
+        result.fault(
+            place,
+            f"no model is given, unless it is {quoted(word)}, whose value is not known; write the model, "
+            "or set the variable",
+        )

@@ -1,0 +1,66 @@
+"""Report the flags that a release does not have, and skip them with their values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.flag_arguments import may_be_secret
+from policy.intake.command.flags import dashed, in_other_release
+from policy.masking import is_secret, masked
+from policy.messages import nearest, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.intake.command.flags import Flag, Flags
+    from policy.intake.command.parse_result import ParseResult
+
+MIN_SIMILARITY: Final = 0.75
+
+
+def skip_unknown(
+    words: Sequence[str], places: Sequence[str], at: int, table: Flags, result: ParseResult, *, may_be_model: bool
+) -> int:
+    """Skip a flag that the release does not have, with as many values as it takes in other releases, or one.
+
+    The last word is left for the model if it may be the model.
+    """
+    word = words[at]
+    key, equals, _ = word.partition("=")
+    flag = report_unknown(dashed(key) if key.startswith("--") else key, key, places[at], table, result)
+    result.ignored.append(masked(key))
+    at += 1
+    if equals or (flag is not None and flag.constant is not None):
+        return at
+    most = len(words) if flag is not None and flag.nargs == "+" else 1
+    hidden = result.after_secret = is_secret(key)
+    if hidden and words[at : at + 1] == ["--"]:
+        return len(words)  # any of them may be the secret, so none is used as the model
+    if hidden and at < len(words) and not table.is_value(words[at]):
+        return at + may_be_secret(words, at, table)
+    needs_model = flag is None and not hidden and result.serve and may_be_model and "model" not in result.values
+    while most and at < len(words) and table.is_value(words[at]) and not (needs_model and at + 1 == len(words)):
+        most -= 1
+        at += 1
+    return at
+
+
+def report_unknown(key: str, shown: str, place: str, table: Flags, result: ParseResult) -> Flag | None:
+    """Report a flag that the release does not have, and return it from the nearest release that has it."""
+    release = table.release
+    other = in_other_release(key, release)
+    if other is None and key[2:] and key[0] == "-" != key[1] and key[:3].rstrip("0123456789") in table.exact:
+        short = key.rstrip("0123456789")
+        result.fault(place, f"unknown flag {quoted(shown)}; write `{short} {key[len(short) :]}`")
+        return None
+    if len(result.launch_errors) >= result.max_messages:
+        result.omitted += 1
+        return None if other is None else other[0]
+    if other is not None:
+        flag, first, last = other
+        span = f"only {first} has it" if first == last else f"{first} to {last} have it"
+        result.add_launch_error(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}")
+        return flag
+    near = nearest(key, table.spellings, MIN_SIMILARITY)
+    result.add_launch_error(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
+    return None
