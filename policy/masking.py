@@ -30,7 +30,7 @@ SECRET_WORDS: Final = frozenset(
             "passphrase",
             "passwd",
         ),
-        *("password", "pwd", "secret", "secrets", "token"),
+        *("password", "pwd", "secret", "secrets", "sig", "signature", "token"),
     }
 )
 SECRET_ENDINGS: Final = ("accesskey", "apikey", "password", "secret", "secretkey", "token")
@@ -69,6 +69,7 @@ HINTS: Final = (
     "pass",
     "pwd",
     "secret",
+    "sig",
     "token",
     "://",
     "hf_",
