@@ -32,6 +32,8 @@ SECRET_WORDS: Final = frozenset(
         "pwd",
         "secret",
         "secrets",
+        "sig",
+        "signature",
         "token",
     }
 )
@@ -71,6 +73,7 @@ HINTS: Final = (
     "pass",
     "pwd",
     "secret",
+    "sig",
     "token",
     "://",
     "hf_",

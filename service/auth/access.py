@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from service.auth.tokens import LOG, READ, Token
+from service.limits.share import share_of
 from service.problems import Refused
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Access:
         """
         name = self._token_name(headers, scope) if self.tokens is not None else client[0] if client else "local"
         if self._rate:
-            self._limit(name)
+            self._limit(share_of(name))
         return name
 
     def _token_name(self, headers: Mapping[bytes, bytes], scope: str) -> str:
@@ -112,6 +113,7 @@ class Access:
 
         The bucket may become negative: the caller's next request is answered once it is not.
         """
+        name = share_of(name)
         if not self._rate or name not in self._buckets:
             return 0.0
         now = monotonic()

@@ -1,6 +1,6 @@
 """A limited number of slots for long work, of which no caller gets all.
 
-Callers are distinguished as in the log, by the name of their token or by their address.
+Callers are distinguished by the name of their token or by their address, of IPv6 by its /64 network.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from msgspec import Struct
 
+from service.limits.share import share_of
 from service.problems import Refused
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Slots:
         Raises:
             Refused: too many of the caller's requests are waiting.
         """
+        caller = share_of(caller)
         own = self._callers.get(caller) or self._callers.setdefault(caller, _Caller())
         if own.requests >= self._max_requests:
             raise Refused(
@@ -180,6 +182,7 @@ class StreamLimit:
         Raises:
             Refused: the total or the caller's share is reached.
         """
+        caller = share_of(caller)
         own, count = self._callers.get(caller, 0), sum(self._callers.values())
         if own >= self._share or count >= self._total:
             raise Refused(

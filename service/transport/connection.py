@@ -283,6 +283,8 @@ class Connection(HttpToolsProtocol):
         distinct = dict(self.headers)
         if len(distinct) != len(self.headers) or b"host" not in distinct:
             self._check_hosts()
+        if self.url[:1] != b"/":
+            self._check_target(distinct.get(b"host", b""))
         self.scope[CONNECTION] = self.reference  # type: ignore[typeddict-unknown-key]  # ASGI allows further keys
         if b"transfer-encoding" in distinct:
             self._check_encodings()
@@ -306,6 +308,19 @@ class Connection(HttpToolsProtocol):
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) > 1 or (not hosts and self.parser.get_http_version() != "1.0"):
             raise httptools.HttpParserError(f"{len(hosts)} hosts")
+
+    def _check_target(self, host: bytes) -> None:
+        """Check that the host of an absolute request target is the one in `Host`.
+
+        It replaces `Host` (RFC 9112, section 3.2.2), which is what the service and proxies before it check.
+
+        Raises:
+            HttpParserError: the hosts differ.
+        """
+        _, separator, rest = self.url.partition(b"://")
+        authority = rest.partition(b"/")[0].partition(b"?")[0].partition(b"#")[0]
+        if separator and authority.lower() != host.strip().lower():
+            raise httptools.HttpParserError("the hosts of the target and of `Host` differ")
 
     def _check_encodings(self) -> None:
         """Check that the body is only chunked (RFC 9112, section 6.1): the parser accepts further encodings before it.

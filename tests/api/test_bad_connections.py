@@ -204,6 +204,26 @@ def test_a_request_has_one_host(
     assert b" %d " % status in connection.recv(100)
 
 
+@pytest.mark.parametrize(
+    ("target", "lines", "version", "status"),
+    [
+        (b"http://evil.example/livez", (b"Host: localhost",), b"1.1", 400),
+        (b"http://evil.example/livez", (), b"1.0", 400),
+        (b"HTTPS://evil.example/livez", (b"Host: localhost",), b"1.1", 400),
+        (b"http://evil.example?/localhost", (b"Host: localhost",), b"1.1", 400),
+        (b"http://localhost:81/livez", (b"Host: localhost",), b"1.1", 400),
+        (b"http://localhost@evil.example/livez", (b"Host: localhost",), b"1.1", 400),
+        (b"http://LOCALHOST/livez", (b"Host: localhost",), b"1.1", 200),
+        (b"http://localhost:81/livez?verbose", (b"Host: localhost:81",), b"1.1", 200),
+    ],
+)
+def test_an_absolute_target_has_the_host_of_the_request(
+    connection: socket.socket, target: bytes, lines: tuple[bytes, ...], version: bytes, status: int
+) -> None:
+    connection.sendall(b"\r\n".join([b"GET %b HTTP/%b" % (target, version), *lines, b"", b""]))
+    assert b" %d " % status in connection.recv(100)
+
+
 def test_headers_that_arrive_at_once_are_limited_too(connection: socket.socket) -> None:
     connection.sendall(head(b"X: %b" % (b"x" * 66_000), method=b"GET", path=b"/livez"))
     assert b" 431 " in connection.recv(100)

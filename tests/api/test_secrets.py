@@ -41,6 +41,11 @@ QWEN: Final = {
     "num_attention_heads": 32,
     "num_key_value_heads": 8,
 }
+SIGNED_URL: Final = (
+    *("X-Amz-Signature", "X-Amz-Credential", "X-Amz-Security-Token", "X-Goog-Signature", "X-Goog-Credential"),
+    *("Signature", "sig", "token", "access_token"),
+)
+"""Parameters of signed URLs."""
 URL: Final = f"https://user:{SECRET}@example.com/path"
 EXTRA: Final = json.dumps(
     {
@@ -154,6 +159,7 @@ WORDS: Final[list[list[str]]] = [
     [f"sk-{SECRET}"],
     [f"rp_{SECRET}"],
     [URL],
+    *([f"s3.example/m?{name}={SECRET}"] for name in SIGNED_URL),
     [f"Authorization: Bearer {SECRET}"],
     [f"HF_TOKEN={SECRET}"],
     *([flag, text] for flag in OBJECTS for text in JSON_VALUES),

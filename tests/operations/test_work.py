@@ -12,7 +12,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from api.conftest import PATIENCE
@@ -639,6 +639,59 @@ def test_the_rate_counts_decisions_and_not_requests(monkeypatch: pytest.MonkeyPa
             with pytest.raises(Refused, match="more than 10 decisions a second"):
                 control.caller(("10.0.0.1", 1), {}, "decide")
     assert control.caller(("10.0.0.2", 1), {}, "decide") == "10.0.0.2"
+
+
+NEIGHBOURS: Final = [
+    ("2001:db8::1", "2001:db8::2", True),
+    ("2001:db8::1", "2001:db8:0:0:ffff:ffff:ffff:ffff", True),
+    ("2001:db8::1", "2001:db8:0:1::1", False),
+    ("fe80::1", "fe80::2%eth0", True),
+    ("::ffff:192.0.2.1", "192.0.2.1", True),
+    ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+    ("192.0.2.1", "192.0.2.2", False),
+    ("ci", "cd", False),
+]
+"""Two callers, and whether they share a limit."""
+
+
+@pytest.mark.parametrize(("first", "second", "is_shared"), NEIGHBOURS)
+def test_callers_of_one_ipv6_network_share_the_rate(first: str, second: str, *, is_shared: bool) -> None:
+    control = Access(None, 0.001, Metrics())
+    assert control.caller((first, 1), {}, "decide") == first
+    assert (control.charge(second, 9) > 0) == is_shared
+    if is_shared:
+        with pytest.raises(Refused, match="decisions a second"):
+            control.caller((second, 1), {}, "decide")
+    else:
+        assert control.caller((second, 1), {}, "decide") == second
+
+
+@pytest.mark.parametrize(("first", "second", "is_shared"), NEIGHBOURS)
+def test_callers_of_one_ipv6_network_share_the_streams(first: str, second: str, *, is_shared: bool) -> None:
+    streams = StreamLimit(2, "busy")
+    with streams.slot(first):
+        if is_shared:
+            with pytest.raises(Refused, match="1 of them by this caller"), streams.slot(second):
+                pass
+        else:
+            with streams.slot(second):
+                pass
+
+
+@pytest.mark.parametrize(("first", "second", "is_shared"), NEIGHBOURS)
+def test_callers_of_one_ipv6_network_share_the_slots(first: str, second: str, *, is_shared: bool) -> None:
+    async def use() -> None:
+        slots = Slots(2, 0, "busy")
+        async with slots.slot(first):
+            if is_shared:
+                with pytest.raises(Refused, match="1 such requests of this caller"):
+                    async with slots.slot(second):
+                        pass
+            else:
+                async with slots.slot(second):
+                    pass
+
+    asyncio.run(use())
 
 
 def test_a_batch_is_charged_for_each_of_its_decisions(shared: Callable[..., Any]) -> None:
