@@ -1,7 +1,8 @@
 """Turn a container's command into vLLM's options.
 
 `launcher` finds vLLM's own words in a command, with `vllm_command`, `python_command`, `env_options`, `shell_options`,
-`xargs_options` and the names in `programs`; `environment` knows how the programs before it change the variables, and
+`xargs_options` and the names in `programs` and
+`container_programs`; `environment` knows how the programs before it change the variables, and
 `installation` which of them replace the image's vLLM. `kubernetes_references` expands `$(NAME)` first. `arguments`
 parses the words, with `flags`, `flag_values` and `config_file`.
 

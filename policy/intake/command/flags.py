@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 FREE_FORM: Final = frozenset({"additional_config", "model_loader_extra_config", "otlp_traces_endpoint"})
 """Options that may contain credentials: an address with a password, settings of a plugin or a loader."""
 SECRET_KINDS: Final = frozenset({"text", "json", "json-or-text", "object"})
+SHARED_FLAGS: Final = frozenset(
+    {
+        *("--allow-credentials", "--allowed-headers", "--allowed-methods", "--allowed-origins", "--api-key"),
+        *("--config", "--host", "--log-config-file", "--middleware", "--model", "--port", "--revision", "--root-path"),
+        *("--seed", "--ssl-ca-certs", "--ssl-cert-reqs", "--ssl-certfile", "--ssl-keyfile", "-n", "-q", "-r"),
+    }
+)
+"""Flags of vLLM that many other servers have too."""
 NEGATIVE: Final = re.compile(r"-\d+")
 
 
@@ -138,6 +146,13 @@ def in_other_release(word: str, release: str) -> tuple[Flag, str, str] | None:
     while last + 1 < len(order) and order[last + 1] in having:
         last += 1
     return flags(nearest).exact[word], order[first], order[last]
+
+
+def is_vllm_flag(word: str) -> bool:
+    """Whether a word is a flag of any release of vLLM, other than one that many other servers have too."""
+    key = word.partition("=")[0]
+    key = (dashed(key) if key.startswith("--") else key).partition(".")[0]
+    return key not in SHARED_FLAGS and key in _spellings()
 
 
 def dashed(key: str) -> str:
