@@ -32,7 +32,8 @@ class Container(Struct, frozen=True):
     ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, and ``unversioned`` why the
     image has no version. ``installation`` is the vLLM that is installed before the command runs, if it is not the
     image's. ``has_hidden_variables``: whether there may be variables whose names the manifest does not show. ``notes``
-    are warnings for the user. ``problem`` says why no decision is possible; such an engine may have no words.
+    are warnings for the user. ``doubts`` says why vLLM may get other words or variables. ``problem`` says why no
+    decision is possible; such an engine may have no words.
     """
 
     path: str
@@ -48,6 +49,7 @@ class Container(Struct, frozen=True):
     models: dict[str, str] = {}
     files: dict[str, str] = {}
     notes: list[str] = []
+    doubts: list[str] = []
     problem: str = ""
 
 

@@ -78,7 +78,8 @@ class Deployment(Struct, frozen=True):
     A variable of ``None`` has an unknown value. ``names`` maps the path where a model is mounted to the model's name.
     ``models_at`` is the pointer of the request's configurations, ``None`` if it cannot have any. ``notes`` are warnings
     from the manifest. ``installation`` is the vLLM that is installed before the command runs, if any.
-    ``has_hidden_variables``: whether there may be variables with unknown names.
+    ``has_hidden_variables``: whether there may be variables with unknown names. ``doubts`` says why vLLM
+    may get other arguments or variables than those of the manifest.
     """
 
     args: list[str] | str
@@ -92,6 +93,7 @@ class Deployment(Struct, frozen=True):
     notes: list[str] = []
     installation: Installation | None = None
     has_hidden_variables: bool = False
+    doubts: list[str] = []
 
 
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:

@@ -164,14 +164,15 @@ def _derive(
             [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
     warnings = [*deployment.notes, *options.warnings, *derived.warnings, *redirections(variables)]
-    warnings += [doubt for doubt in command.doubts if not any(warning.startswith(doubt) for warning in warnings)]
+    doubts = [*deployment.doubts, *command.doubts]
+    warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
     unknown_variables: list[str] = [name for name in VARIABLES if name in variables and name not in env]
     launch_errors = options.launch_errors
     if derived.refusal is not None:
         # an unknown argument may set other sizes
-        is_certain = not (options.unknown_words or command.doubts)
+        is_certain = not (options.unknown_words or doubts)
         (launch_errors if is_certain else warnings).append(f"vLLM refuses this configuration: {derived.refusal}")
     return IntakeResult(
         facts,
@@ -181,7 +182,7 @@ def _derive(
         models.found,
         options.unknown_words,
         unknown_variables,
-        command.doubts,
+        doubts,
         launch_errors,
         command.installation or deployment.installation,
     )

@@ -104,9 +104,9 @@ def request_of(
     configs, environment = manifest.model_configs, _environment_of(container, manifest.environment, notes)
     models = (container.models, manifest.models_at)
     words, env, files, places = container.words, container.env, container.files, container.places
-    hidden = container.has_hidden_variables
+    hidden, doubts = container.has_hidden_variables, container.doubts
     deployment = Deployment(
-        words, env, configs, files, environment, places, *models, notes, container.installation, hidden
+        words, env, configs, files, environment, places, *models, notes, container.installation, hidden, doubts
     )
     return replace(
         base,

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.errors import RequestInvalid
-from policy.intake.manifests.registry import ADAPTERS
+from policy.intake.manifests.registry import ADAPTERS, unread_container
 from policy.policy import key_of
 from policy.request.manifest import containers_of, named_steps, request_of, values_along
 from policy.request.request import Manifest, read_request_or_manifest
@@ -102,6 +102,14 @@ def engines_to_decide(
             if before[identity] < 0:
                 engines.append(engine)
     return [engine for engine in engines if _is_wanted(engine, options)] if mutating else engines
+
+
+def unread_engine(review: Review) -> str | None:
+    """The path of a container that names vLLM in an object of a kind that is not read; None if there is none."""
+    is_starting = review.operation in STARTING_OPERATIONS and not review.sub_resource
+    if review.object is None or not is_starting or (review.group, review.kind) in ADAPTERS:
+        return None
+    return unread_container(review.object)
 
 
 def _is_being_deleted(review: Review) -> bool:

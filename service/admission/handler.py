@@ -12,13 +12,14 @@ from msgspec.structs import replace
 
 from policy.decision.decision import encode
 from policy.errors import PolicyError, RequestInvalid
-from service.admission.engines import engines_to_decide
+from service.admission.engines import engines_to_decide, unread_engine
 from service.admission.messages import (
     EngineDecision,
     audit_annotations,
     denial,
     shorten,
     undecided_reason,
+    unread_warning,
     warnings_of,
 )
 from service.admission.patch import patch_of
@@ -39,7 +40,8 @@ def answer_review(
     """The answer of the validating or the mutating endpoint.
 
     Objects without vLLM, operations that start nothing, and engines unchanged by an update are allowed without a
-    warning: existing objects must remain editable.
+    warning: existing objects must remain editable. An object of a kind that is not read is allowed, with a warning if
+    one of its containers names vLLM.
     """
     engines = engines_to_decide(review, releases, options, mutating=mutating)
     engine_decisions = [_decide_engine(engine, decide) for engine in engines]
@@ -61,6 +63,9 @@ def _validate(review: Review, engine_decisions: Sequence[EngineDecision], option
     undecided = [engine_decision for engine_decision in engine_decisions if engine_decision.decision is None]
     undecided_engines = undecided if options.fail == "closed" else []
     warnings = shorten([line for engine_decision in engine_decisions for line in warnings_of(engine_decision, options)])
+    unread = unread_engine(review)
+    if unread is not None:
+        warnings.append(unread_warning(unread, review.kind))
     response = Response(
         review.uid,
         allowed=True,
@@ -71,7 +76,7 @@ def _validate(review: Review, engine_decisions: Sequence[EngineDecision], option
         return _answer(replace(response, allowed=False, status=Status(denial(refused, undecided_engines))), "denied")
     if undecided:
         return _answer(response, "undecided")
-    return _answer(response, "ignored" if not engine_decisions else "warned" if warnings else "allowed")
+    return _answer(response, "warned" if warnings else "allowed" if engine_decisions else "ignored")
 
 
 def _mutate(review: Review, engine_decisions: Sequence[EngineDecision], decide: Decide) -> ReviewAnswer:

@@ -69,6 +69,11 @@ def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> I
         yield 4, _line(path, warning)
 
 
+def unread_warning(path: str, kind: str) -> str:
+    """The warning about vLLM in an object that is allowed because its kind is not read."""
+    return _line(path, f"vLLM was found in a kind that is not read, {quoted(kind)}; it is allowed without a decision")
+
+
 def _with_variable(decision: Decision) -> str:
     """A note that the policy chose the runner, if it is not the one that vLLM would choose."""
     return f" on {_runner(decision.runner)}, which the policy decided" if decision.set_env else ""

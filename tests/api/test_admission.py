@@ -229,6 +229,64 @@ def test_an_argument_with_an_unknown_value_is_denied_if_undecided_objects_are(
         assert (warned["allowed"], word in " ".join(warned["warnings"])) == (True, True)
 
 
+PREDICTOR: Document = {
+    "modelFormat": {"name": "huggingface"},
+    "runtime": "my-vllm",
+    "args": ["--backend=vllm"],
+    "storageUri": "hf://Qwen/Qwen3-8B",
+}
+NAMES = {
+    "runner-policy/model-configs": '{"Qwen/Qwen3-8B": {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}',
+    "runner-policy/vllm-version": "0.23.0",
+}
+
+
+def other_review(group: str, version: str, kind: str, spec: Document) -> Document:
+    document = review("pod-of-replicaset", kind={"group": group, "version": version, "kind": kind})
+    document["request"]["object"] = {
+        "apiVersion": f"{group}/{version}",
+        "kind": kind,
+        "metadata": {"name": "a", "annotations": NAMES},
+        "spec": spec,
+    }
+    return document
+
+
+def test_an_unknown_runtime_of_kserve_is_denied_if_what_cannot_be_decided_is(
+    client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
+) -> None:
+    def reviewed(client: httpx.Client, **model: Any) -> Document:
+        spec = {"predictor": {"model": PREDICTOR | model}}
+        return answered(client, other_review("serving.kserve.io", "v1beta1", "InferenceService", spec))
+
+    with serve(RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed") as server, server.client() as closed:
+        denied = reviewed(closed)
+        message = "the runtime `my-vllm` is not in the manifest; its own arguments and variables are not known"
+        assert (denied["allowed"], message in denied["status"]["message"]) == (False, True)
+        assert not reviewed(closed, modelFormat={"name": "custom"})["allowed"]
+        assert reviewed(closed, runtime="kserve-huggingfaceserver")["allowed"]
+    warned = reviewed(client)
+    assert (warned["allowed"], message in " ".join(warned["warnings"])) == (True, True)
+
+
+def test_vllm_in_a_kind_that_is_not_read_is_allowed_with_a_warning(
+    client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
+) -> None:
+    template = {"container": {"image": "vllm/vllm-openai:v0.23.0", "args": ["--model=Qwen/Qwen3-8B"]}}
+    document = other_review("argoproj.io", "v1alpha1", "Workflow", {"templates": [template]})
+    warning = (
+        "spec.templates[0].container: vLLM was found in a kind that is not read, `Workflow`; it is allowed without a "
+        "decision"
+    )
+    with serve(RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed") as server, server.client() as closed:
+        for each in (client, closed):
+            found = answered(each, document)
+            assert (found["allowed"], found.get("warnings")) == (True, [warning])
+            assert "warnings" not in answered(each, document, MUTATE)
+    document["request"]["object"]["spec"]["templates"][0]["container"] = {"image": "nginx:1"}
+    assert "warnings" not in answered(client, document)
+
+
 SECRET_KEY = {"secretKeyRef": {"name": "s", "key": "k", "optional": True}}
 UNKNOWN_VARIABLES: list[tuple[list[Document], list[str], str]] = [
     ([{"name": "VLLM_USE_V2_MODEL_RUNNER", "valueFrom": source}], ["vllm", "serve", "Qwen/Qwen3-8B"], "")

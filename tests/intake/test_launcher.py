@@ -419,6 +419,16 @@ def test_a_script_that_may_start_vllm_in_another_way_is_in_doubt(text: str, word
         ["timeout", "60", "nvidia-smi"],
         ["pytest", "tests"],
         ["echo", "vllm", "serve"],
+        ["echo", "vllm", "--", "serve"],
+        ["mywrap", "vllm", "bench", "serve"],
+        ["mywrap", "--user", "vllm", "vllm", "bench", "serve"],
+        ["mywrap", "serve", "vllm"],
+        ["mywrap", "vllm", "--observe"],
+        ["sh", "-c", "cd /opt/vllm && ray start --head; nginx serve"],
+        ["docker", "run", "--name", "vllm", "nginx"],
+        ["docker", "run", "-v", "/data/vllm:/x", "-it", "--rm", "nginx", "vllm/vllm-openai"],
+        ["docker", "build", "-t", "vllm/vllm-openai", "."],
+        ["docker", "run"],
         ["sh", "-c", ". /opt/venv/bin/activate && ray start --address=$LEADER --block"],
         ["sh", "-c", "until pgrep -f 'vllm serve'; do sleep $(date +%s); done"],
         [
@@ -461,6 +471,7 @@ def test_a_path_that_ends_like_an_assignment_is_a_program(path: str, before: lis
 
 
 NOT_A_COMMAND = "is not a command of `vllm`, and vLLM's server is among the arguments after it"
+AMONG_ARGUMENTS = "has vLLM's server among its arguments and may start it"
 PROGRAM_UNKNOWN = "which names the program, is not known"
 UNREAD: list[tuple[list[str], str, int, bool]] = [
     (["$(HIDDEN)", "serve", "m"], f"the value of `$(HIDDEN)`, {PROGRAM_UNKNOWN}", 0, False),
@@ -490,6 +501,30 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
         0,
         True,
     ),
+    *(
+        (words, f"`{words[0].rpartition('/')[2]}` {AMONG_ARGUMENTS}", 0, True)
+        for words in (
+            ["pm2-runtime", "start", "vllm", "--", "serve", "m", "--enable-dbo"],
+            ["/sbin/start-stop-daemon", "--start", "--exec", "/usr/local/bin/vllm", "--", "serve", "m"],
+            ["mywrap", "vllm", "--", "serve", "m"],
+            ["mywrap", "--exec", "/usr/local/bin/vllm", "--args", "serve m --enable-dbo"],
+            ["mywrap", "--exec=/usr/local/bin/vllm", "--args=serve m"],
+            ["mywrap", "--command", "/usr/local/bin/vllm -- serve m"],
+            ["mywrap", "--user", "vllm", "--", "/opt/bin/vllm", "--x", "serve", "m"],
+            ["mywrap", "vllm", "bench", "vllm", "-x", "serve"],
+        )
+    ),
+    *(
+        (["bash", "-c", script], f"`{program}` {AMONG_ARGUMENTS}", 2, True)
+        for program, script in (
+            ("pm2-runtime", "pm2-runtime start vllm -- serve m"),
+            ("mywrap", "cd /x && A=b mywrap --exec /usr/bin/vllm --args 'serve m'; sleep 1"),
+            ("mywrap", "A=b mywrap vllm -- serve m"),
+        )
+    ),
+    (["bash", "-c", "exec mywrap vllm -- serve m"], f"`--` {NOT_A_COMMAND}", 2, True),
+    (["vllm", "--args", "serve m"], f"`--args` {NOT_A_COMMAND}", 1, True),
+    (["python3", "-m", "wrap", "vllm", "--", "serve"], f"`wrap` {AMONG_ARGUMENTS}", 2, True),
     (["vllm", "vllm", "serve", "m"], f"`vllm` {NOT_A_COMMAND}", 1, True),
     (["vllm", "--x", "serve", "m"], f"`--x` {NOT_A_COMMAND}", 1, True),
     (["vllm", "", "serve", "m"], f"`` {NOT_A_COMMAND}", 1, True),
@@ -651,6 +686,26 @@ def test_a_script_without_vllm_does_not_count_as_hiding_it(script: str) -> None:
 )
 def test_expansions_of_bash_are_read(script: str, words: list[str]) -> None:
     assert read(["bash", "-c", script])[0].words == words
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "docker run --gpus all vllm/vllm-openai:v1 --model m",
+        "sudo -E docker run -it --rm --name=x -p 80:80 -eA=b -e C=d vllm/vllm-openai:v1 --model m",
+        "podman --log-level debug container run -dit --device nvidia.com/gpu=all vllm/vllm-openai:v1",
+        "nerdctl run --init vllm/vllm-openai:v1 || sleep 1",
+    ],
+)
+def test_a_container_of_vllm_that_a_script_starts_is_a_fault(script: str) -> None:
+    _, faults = read(["bash", "-c", script])
+    found = starts_vllm(["bash", "-c", script], ENV)
+    assert isinstance(found, UnreadableCommand)
+    assert found.names_vllm
+    message = (
+        "the script starts a container of the image `vllm/vllm-openai:v1`, and its command and variables are not read"
+    )
+    assert [(fault.pointer, fault.message.partition(";")[0]) for fault in faults] == [("/deployment/args/2", message)]
 
 
 @pytest.mark.parametrize(("words", "why", "place", "names_vllm"), UNREAD)

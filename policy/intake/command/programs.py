@@ -87,6 +87,31 @@ def mentions_vllm(text: str) -> bool:
     return "vllm" in plain.lower() and SERVE.search(plain) is not None
 
 
+def passes_server(words: Sequence[str]) -> bool:
+    """Whether a command has a word `vllm` and later a word `serve`, with other words in between.
+
+    The program may be in a folder or the value of a flag, as in `--exec=/usr/local/bin/vllm`. A word may itself be a
+    command line, as in `--args "serve MODEL"`. Another subcommand of `vllm` takes the `serve` after it: `vllm bench
+    serve`.
+    """
+    if not any("vllm" in word for word in words):
+        return False
+    is_named = is_before_subcommand = False
+    for word in words:
+        is_here = False
+        parts = (word.partition("=")[2] if word.startswith("-") and "=" in word else word).split()
+        for index, part in enumerate(parts):
+            if part.rpartition("/")[2] == "vllm" or part in CLIS:
+                is_named = is_here = is_before_subcommand = True
+                continue
+            if is_named and part == "serve" and (index == 0 or is_here):
+                return True
+            if is_before_subcommand and part in SUBCOMMANDS:
+                is_named = False
+            is_before_subcommand = False
+    return False
+
+
 def next_start(words: Sequence[str], start: int) -> int | None:
     """The position of the next program, from ``start`` on.
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from policy.intake.command.container_programs import started_image
 from policy.intake.command.programs import (
     CLIS,
     OFFLINE_MODULES,
@@ -19,6 +20,7 @@ from policy.intake.command.programs import (
     SUBCOMMANDS,
     TEXT_PROGRAMS,
     is_unknown,
+    passes_server,
 )
 from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
@@ -26,6 +28,7 @@ from policy.messages import quoted
 
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
+AS_DEPLOYMENT: Final = "and its command and variables are not read; send its arguments as a deployment"
 ONLY_SERVERS: Final = "but only servers can be decided; send `vllm serve MODEL …` with the same flags"
 
 
@@ -81,7 +84,8 @@ def subcommand(
         return UnreadableCommand(why, places[at], names_vllm=True)
     if command in SUBCOMMANDS:
         return other_program(words, places, at)
-    if "serve" not in words[at + 1 :] and STARTS_VLLM.search(" ".join(words[at:])) is None:
+    is_named = "serve" in words[at + 1 :] or STARTS_VLLM.search(" ".join(words[at:])) is not None
+    if not is_named and not passes_server(["vllm", *words[at:]]):
         return None
     why = f"{quoted(command)} is not a command of `vllm`, and vLLM's server is among the arguments after it"
     return UnreadableCommand(why, places[at], names_vllm=True)
@@ -114,12 +118,18 @@ def script_file(words: list[str], places: list[str], at: int) -> UnreadableComma
 
 
 def other_program(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
-    """Another program, which may start vLLM if its arguments name vLLM's server."""
+    """Another program, which may start vLLM if its arguments name vLLM's server or an image of vLLM."""
     arguments = words[at + 1 :]
     if not arguments:
         return None
     program = words[at].rpartition("/")[2]
-    if program in TEXT_PROGRAMS or STARTS_VLLM.search(" ".join(arguments)) is None:
+    if program in TEXT_PROGRAMS:
+        return None
+    image = started_image(words, at)
+    if image is not None:
+        why = f"the script starts a container of the image {quoted(image)}"
+        return UnreadableCommand(why, places[at], names_vllm=True, remedy=AS_DEPLOYMENT)
+    if STARTS_VLLM.search(" ".join(arguments)) is None and not passes_server(arguments):
         return None
     return UnreadableCommand(
         f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher, shell
 from policy.intake.command.kubernetes_references import expand_references
-from policy.intake.command.programs import STARTS_VLLM, is_program
+from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
@@ -40,6 +40,10 @@ UNKNOWN_IMAGE: Final = (
 )
 RENDER: Final = (
     "write the image, or send the rendered manifest, such as the output of `helm template …` or `kustomize build`"
+)
+OTHER_ENTRY_POINT: Final = (
+    "the image's entry point, which is not known, has vLLM's server among its arguments and may start it; write "
+    "`vllm serve MODEL …` as the command"
 )
 
 
@@ -72,6 +76,8 @@ class EngineDraft:
         self.server: ServerCommand | None = None
         """The server that the words start, once they have been parsed; None if they start none."""
         self.notes: dict[str, None] = {}
+        self.doubts: list[str] = []
+        """Why vLLM may get other words or variables."""
 
     def add(self, place: str, *words: str) -> None:
         """Append words with the same place."""
@@ -157,7 +163,9 @@ class EngineDraft:
         if not (self.has_command or is_known):
             filled = self._expand()
             if filled[0].startswith("-"):
-                return STARTS_VLLM.search(" ".join(filled)) is not None
+                if STARTS_VLLM.search(" ".join(filled)) is None and passes_server(filled):
+                    self.problem = OTHER_ENTRY_POINT
+                return bool(self.problem) or STARTS_VLLM.search(" ".join(filled)) is not None
             if filled[0].rpartition("/")[2] == "serve" and not any("vllm" in word for word in filled):
                 return False
         found = self._find_server()
@@ -261,6 +269,7 @@ class EngineDraft:
             models=self.models,
             files=self.files,
             notes=list(self.notes),
+            doubts=self.doubts,
             problem=self.problem,
         )
         self.node.reader.add(container, self.node)

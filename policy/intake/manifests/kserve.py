@@ -4,7 +4,8 @@ They are ``serving.kserve.io`` v1beta1 and v1alpha1, read at KServe 0.20, August
 does: the runtime's command and arguments, with the predictor's arguments appended, variables merged by name, the
 image's tag from ``runtimeVersion``, the model mounted at ``/mnt/models``. With ``workerSpec`` KServe sets the parallel
 sizes as variables. The runtime comes from the same manifest, else from those that KServe ships for the model formats
-``vLLM`` and ``huggingface``. A shipped runtime's flags for the web server are left out.
+``vLLM`` and ``huggingface``; another runtime makes the engine doubtful. A shipped runtime's
+flags for the web server are left out.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod
+from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import hub_name, mount
 from policy.messages import quoted
 
@@ -42,6 +44,21 @@ MOUNTED_SCHEMES: Final = frozenset({"pvc", "oci"})
 OWN_FLAGS: Final = frozenset(
     {"--model_name", "--model_dir", "--model_id", "--backend", "--task", "--http_port", "--predictor_host", "--workers"}
 )
+
+SHIPPED_RUNTIMES: Final = {
+    "vllm": frozenset({"kserve-vllmserver", "kserve-vllmserver-multinode"}),
+    "huggingface": frozenset({"kserve-huggingfaceserver", "kserve-huggingfaceserver-multinode"}),
+}
+"""The runtimes that KServe ships for the model formats that run vLLM."""
+OTHER_SHIPPED_RUNTIMES: Final = frozenset(
+    {
+        *("kserve-autogluonserver", "kserve-catboostserver", "kserve-djlserving", "kserve-lgbserver"),
+        *("kserve-llm-sglang", "kserve-mlserver", "kserve-openvino", "kserve-paddleserver", "kserve-pmmlserver"),
+        *("kserve-predictiveserver", "kserve-sklearnserver", "kserve-tensorflow-serving", "kserve-torchserve"),
+        *("kserve-tritonserver", "kserve-xgbserver"),
+    }
+)
+"""The runtimes that KServe ships for other model formats; none of them runs vLLM."""
 
 
 def runtime_container(document: ManifestNode) -> ManifestNode | None:
@@ -100,6 +117,7 @@ def _read_model(
     wanted = (model.get("modelFormat", "name").text() or "").lower()
     name = model.get("runtime").text()
     base = None if runtime is None else runtime.container
+    is_unknown = runtime is None and not _is_shipped(name, wanted)
     draft = read_container(model)
     own = EngineDraft(model)
     own.has_default_image = True
@@ -121,15 +139,10 @@ def _read_model(
         resources = [*model.get("resources", "limits").fields(), *model.get("resources", "requests").fields()]
         if not any("gpu" in resource for resource, _ in resources):
             own.note("no GPU is requested, so KServe uses the `-cpu` build of the image; state the platform `cpu`")
-        if name is not None:
-            own.note(
-                f"the runtime {quoted(name)} is not in the manifest; its own arguments and variables are not known, "
-                "KServe's for vLLM are assumed"
-            )
     elif wanted == "huggingface":
-        if not _convert_huggingface(draft, own, model):
+        if not (_convert_huggingface(draft, own, model) or is_unknown):
             return
-    elif not draft.words:
+    elif not (draft.words or is_unknown):
         return
     if draft.has_command:
         own.words, own.places, own.has_command = draft.words, draft.places, True
@@ -148,8 +161,50 @@ def _read_model(
         _add_workers(own, document, uri, added, has_runtime=base is not None)
     if uri is not None:
         mount(own, uri, MODEL_PATH)
-    if own.starts_vllm():
+    _finish(own, name, wanted, is_unknown=is_unknown)
+
+
+def _is_shipped(name: str | None, wanted: str) -> bool:
+    """Whether KServe ships the runtime with this name, or that of a model format if none is named."""
+    if name is None:
+        return wanted in SHIPPED_RUNTIMES
+    return name in SHIPPED_RUNTIMES.get(wanted, OTHER_SHIPPED_RUNTIMES)
+
+
+def _finish(own: EngineDraft, name: str | None, wanted: str, *, is_unknown: bool) -> None:
+    """Add the engine if it starts vLLM, with a doubt, or a problem, if its runtime is not known but shows vLLM."""
+    if own.starts_vllm(by_image=not is_unknown or bool(own.words)):
+        if is_unknown and name is not None:
+            _doubt_runtime(own, name, wanted)
         own.finish()
+    elif is_unknown and _shows_vllm(own, name):
+        named = "the runtime" if name is None else f"the runtime {quoted(name)}"
+        own.problem = (
+            f"{named} is not in the manifest, and its name or the predictor's arguments, variables or image show vLLM; "
+            "give the runtime in the same manifest"
+        )
+        own.finish()
+
+
+def _doubt_runtime(own: EngineDraft, name: str, wanted: str) -> None:
+    """Add the doubt about an engine whose runtime is neither in the manifest nor one that KServe ships."""
+    assumed = {"vllm": "KServe's for vLLM are assumed", "huggingface": "KServe's for Hugging Face models are assumed"}
+    doubt = (
+        f"the runtime {quoted(name)} is not in the manifest; its own arguments and variables are not known, "
+        f"{assumed.get(wanted, 'none are assumed')}"
+    )
+    own.note(doubt)
+    own.doubts.append(doubt)
+
+
+def _shows_vllm(own: EngineDraft, name: str | None) -> bool:
+    """Whether a predictor's arguments, variables, image or runtime's name show vLLM."""
+    return (
+        "vllm" in (name or "").lower()
+        or images.starts_vllm(own.image)
+        or images.names_vllm(own.image)
+        or shows_vllm(own.words, own.env)
+    )
 
 
 def _with_version(image: str | None, version: str | None) -> str | None:

@@ -237,6 +237,15 @@ def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
             node.reader.add(Container(container.path, problem=why + listed(KINDS)), container)
 
 
+def unread_container(document: dict[str, object]) -> str | None:
+    """The path of a container that names vLLM in an object of a kind that is not read; None if there is none."""
+    node = ManifestNode(ManifestReader([]), document)
+    if _identity(node) in ADAPTERS:
+        return None
+    keys = _find_container(document)
+    return None if keys is None else node.below(keys).path
+
+
 def _find_container(document: object) -> list[str | int] | None:
     """The keys of the first container in a document that names vLLM; None if there is none.
 

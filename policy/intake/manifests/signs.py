@@ -44,10 +44,13 @@ def shows_vllm(words: Sequence[str], env: Mapping[str, str | None]) -> bool:
 
 
 def _is_sign(word: str) -> bool:
-    if not word.startswith("--"):
+    if not word.startswith("-"):
         return ADDRESS not in word and NAME.search(word) is not None
     flag, _, value = word.partition("=")
-    name = dashed(flag.partition(".")[0])
+    name = flag.partition(".")[0]
+    if not name.startswith("--"):
+        return len(name) > len("-n") and is_flag_of_any_release(name)  # other programs have flags of one letter
+    name = dashed(name)
     if name == MODEL:
         return _names_model(value)
     return (name not in GENERAL_FLAGS and is_flag_of_any_release(name)) or value == "vllm"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from policy.errors import RequestInvalid
+from policy.intake.intake import require_known_values
 from policy.intake.manifests import read_manifest
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
@@ -153,6 +155,96 @@ def test_workers_with_a_runtime_that_is_not_in_the_manifest_get_a_warning() -> N
     found = model_of(service(workerSpec={"pipelineParallelSize": 2}))
     assert any(note.startswith("`workerSpec` needs a runtime with workers") for note in found.notes)
     assert (found.env["PIPELINE_PARALLEL_SIZE"], found.env["TENSOR_PARALLEL_SIZE"]) == ("2", None)
+
+
+NOT_IN_THE_MANIFEST = "is not in the manifest; its own arguments and variables are not known"
+
+
+@pytest.mark.parametrize(
+    ("format_name", "name", "is_doubtful"),
+    [
+        ("vLLM", "mine", True),
+        ("vllm", "kserve-huggingfaceserver", True),
+        ("vLLM", "kserve-vllmserver", False),
+        ("vLLM", None, False),
+        ("huggingface", "my-vllm", True),
+        ("huggingface", "mine", True),
+        ("HuggingFace", "kserve-vllmserver", True),
+        ("huggingface", "kserve-huggingfaceserver", False),
+        ("huggingface", "kserve-huggingfaceserver-multinode", False),
+        ("huggingface", None, False),
+        ("custom", "mine", True),
+        ("custom", "kserve-torchserve", False),
+    ],
+)
+def test_a_runtime_that_is_neither_in_the_manifest_nor_shipped_is_a_doubt(
+    ask: Asking, format_name: str, name: str | None, *, is_doubtful: bool
+) -> None:
+    model: dict[str, Any] = {"modelFormat": {"name": format_name}, "runtime": name, "storageUri": "hf://dense"}
+    model |= {"command": ["vllm", "serve", "dense"]} if format_name == "custom" else {}
+    (container,) = read_manifest(service(model), "", [])
+    assert any(f"the runtime `{name}` {NOT_IN_THE_MANIFEST}" in note for note in container.notes) is is_doubtful
+    assert bool(container.doubts) is is_doubtful
+    (request,) = requests(ask, service(model | {"storageUri": None, "args": ["--model_id=dense"]})).values()
+    if format_name.lower() == "vllm":
+        return
+    result = ask.policy.evaluate(request, TODAY)
+    assert result.intake is not None
+    assert result.intake.doubts == container.doubts
+    assert all(doubt in result.intake.warnings for doubt in container.doubts)
+    if is_doubtful:
+        with pytest.raises(RequestInvalid, match=NOT_IN_THE_MANIFEST):
+            require_known_values(result.intake, "")
+    else:
+        require_known_values(result.intake, "")
+
+
+SHOWS_VLLM: list[dict[str, Any]] = [
+    {"args": ["--tensor-parallel-size", "2"]},
+    {"args": ["--tensor_parallel_size=2"]},
+    {"args": ["-tp=2"]},
+    {"args": ["--enable-dbo"]},
+    {"args": ["--backend=vllm"]},
+    {"env": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "1"}]},
+    {"env": [{"name": "VLLM_API_KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+    {"runtime": "my-vllm"},
+    {"runtime": "vLLM_runtime"},
+    {"image": "vllm/vllm-openai:v0.23.0"},
+]
+
+
+@pytest.mark.parametrize("format_name", ["pytorch", "custom", "", None])
+@pytest.mark.parametrize("model", SHOWS_VLLM)
+def test_an_unknown_runtime_of_another_format_that_shows_vllm_cannot_be_decided(
+    format_name: str | None, model: dict[str, Any]
+) -> None:
+    written = {"modelFormat": {"name": format_name}, "runtime": "mine", "storageUri": "hf://a/b", **model}
+    found = model_of(service(written))
+    name = written["runtime"]
+    assert found.problem.startswith(f"the runtime `{name}` is not in the manifest, and its name or the predictor's")
+    if "runtime" not in model:
+        assert model_of(service({**written, "runtime": None})).problem.startswith("the runtime is not in the manifest")
+
+
+def test_a_custom_runtime_with_its_own_vllm_is_undecided_whatever_backend_its_arguments_name() -> None:
+    written = {"modelFormat": {"name": "huggingface"}, "runtime": "my-vllm", "args": ["--backend=huggingface"]}
+    assert model_of(service(written)).problem
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"args": ["--port=8080", "--model", "a"]},
+        {"env": [{"name": "A", "value": "vllm"}]},
+        {"args": ["--workers=2"], "runtime": None},
+        {"args": ["--enable-dbo"], "runtime": "kserve-torchserve"},
+        {"modelFormat": {"name": "huggingface"}, "args": ["--backend=huggingface"]},
+    ],
+)
+def test_an_unknown_runtime_that_does_not_show_vllm_is_ignored(model: dict[str, Any]) -> None:
+    faults: list[RequestFault] = []
+    written = {"modelFormat": {"name": "custom"}, "runtime": "mine", **model}
+    assert (read_manifest(service(written), "", faults), faults) == ([], [])
 
 
 def llm(**spec: Any) -> dict[str, Any]:

@@ -410,6 +410,21 @@ def test_a_known_document_without_vllm_has_no_engines(document: object) -> None:
     assert read(document) == ([], [])
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        pod(image="a", args=["--exec", "/usr/local/bin/vllm", "--", "serve", "a/b"]),
+        pod(image="a", command=["start-stop-daemon", "--start", "--exec", "/bin/vllm", "--", "serve", "a/b"]),
+        pod(image="vllm/vllm-openai:v0.23.0", command=["pm2-runtime", "start", "vllm", "--", "serve", "a/b"]),
+        {"run": "docker run --gpus all vllm/vllm-openai:v0.23.0 --model a/b", "resources": {}},
+        {"services": {"a": {"entrypoint": ["mywrap"], "command": ["vllm", "--", "serve", "a/b"]}}},
+    ],
+)
+def test_a_command_that_passes_vllms_server_to_a_program_is_an_engine(document: object) -> None:
+    containers, faults = read(document)
+    assert (len(containers), faults) == (1, [])
+
+
 CONTAINER = {"name": "v", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm", "serve", "a/b"]}
 
 
