@@ -63,12 +63,15 @@ def read_options(
     result = ParseResult(command, faults, pointer)
     if "--config" in words:
         words, places = insert_file(words, places, files, table, result)
-    patterns = {index for index, word in enumerate(words) if type(word) is Pattern}
-    if patterns:
+    kinds = set(map(type, words))
+    patterns: set[int] = set()
+    if Pattern in kinds:
+        patterns = {index for index, word in enumerate(words) if type(word) is Pattern}
         words = [str(word) if type(word) is Pattern else word for word in words]
     parser = _CommandLineParser(table, result)
     parser.read(words, places)
-    warn_of_expansions(patterns, words, places, table, result)
+    if patterns or Unknown in kinds:
+        warn_of_expansions(patterns, words, places, table, result)
     if parser.dotted:
         set_dotted(parser.dotted, table, result)
     if parser.positional.known:
