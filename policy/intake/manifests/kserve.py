@@ -203,7 +203,7 @@ def _shows_vllm(own: EngineDraft, name: str | None) -> bool:
         "vllm" in (name or "").lower()
         or images.starts_vllm(own.image)
         or images.names_vllm(own.image)
-        or shows_vllm(own.words, own.env)
+        or shows_vllm(own.words, own.env, by_model=False)  # many runtimes have `--model`
     )
 
 

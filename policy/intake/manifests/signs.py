@@ -31,15 +31,15 @@ GENERAL_FLAGS: Final = frozenset(
 """Flags of vLLM that many other programs have too."""
 
 
-def shows_vllm(words: Sequence[str], env: Mapping[str, str | None]) -> bool:
+def shows_vllm(words: Sequence[str], env: Mapping[str, str | None], *, by_model: bool = True) -> bool:
     """Whether a word or a variable of a container shows vLLM.
 
-    `--model` does so with a model's name on the hub or with a path.
+    `--model` does so with a model's name on the hub or with a path, unless ``by_model`` is false.
     """
     return (
         any(name.startswith(PREFIX) and ADDRESS not in (value or "") for name, value in env.items())
         or any(_is_sign(word) for word in words)
-        or any(word == MODEL and _names_model(following) for word, following in pairwise(words))
+        or (by_model and any(_names_model(*pair) for pair in pairwise((*words, ""))))
     )
 
 
@@ -51,10 +51,11 @@ def _is_sign(word: str) -> bool:
     if not name.startswith("--"):
         return len(name) > len("-n") and is_flag_of_any_release(name)  # other programs have flags of one letter
     name = dashed(name)
-    if name == MODEL:
-        return _names_model(value)
     return (name not in GENERAL_FLAGS and is_flag_of_any_release(name)) or value == "vllm"
 
 
-def _names_model(value: str) -> bool:
-    return "/" in value and ADDRESS not in value
+def _names_model(word: str, following: str) -> bool:
+    """Whether a word, with the one that follows it, is `--model` with a model's name on the hub or a path."""
+    flag, equals, value = word.partition("=")
+    value = value if equals else following
+    return flag == MODEL and "/" in value and ADDRESS not in value
