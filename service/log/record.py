@@ -7,6 +7,7 @@ lowest cost, with the body of a common request as it was received; the log proce
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 encode: Final = msgspec.json.Encoder().encode
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 ERASED: Final = ["/input/deployment"]
+NUL: Final = re.compile(rb"(\\\\)|\\u0000")
+"""A NUL in JSON text, or a backslash, which may stand before `u0000` as text."""
 MAX_NAME: Final = 128
 """Characters of ``requested_by`` that are recorded."""
 
@@ -203,9 +206,16 @@ def row(entry: Line, labels: str) -> Row:
         entry.nanoseconds,
         entry.erased is True,
         labels,
-        request_json.decode(),
-        bytes(entry.result).decode(),
+        _without_nul(request_json),
+        _without_nul(bytes(entry.result)),
     )
+
+
+def _without_nul(json: bytes) -> str:
+    """JSON as text with U+FFFD for each NUL, which PostgreSQL's JSON functions refuse."""
+    if b"\\u0000" in json:
+        json = NUL.sub(lambda found: found[1] or b"\\ufffd", json)
+    return json.decode()
 
 
 def row_size(stored: Row) -> int:

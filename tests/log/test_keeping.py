@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import sqlite3
 import stat
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -474,3 +475,23 @@ async def test_a_log_process_ends_with_its_service_even_if_the_store_hangs(
         assert process.returncode == 0
         assert sorted([*on_server.ids(), *on_server.spilled()]) == sorted(ids)
         log._sent.clear()
+
+
+async def test_a_nul_does_not_break_queries_of_the_stored_json(
+    target: LogTarget, new_entry: Callable[..., LogEntry]
+) -> None:
+    texts = {"\x00": "\ufffd", "a\x00\\u0000": "a\ufffd\\u0000", "\\\x00": "\\\ufffd", "\ufffd": "\ufffd"}
+    facts = {"env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}, "kv_transfer_config": {"kv_connector": "N\x00"}}
+    async with running_log(target) as log:
+        for text in texts:
+            log.note(new_entry(facts=facts, request_id=text))
+        await flushed(log)
+    assert [found["input"]["request_id"] for found in target.records()] == list(texts.values())
+    if target.server is None:
+        query = "SELECT r.value ->> '$.rule' FROM decisions, json_each(result, '$.reasons') AS r"
+        connection: Any = sqlite3.connect(target.file or "")
+    else:
+        query = "SELECT r ->> 'rule' FROM decisions, jsonb_array_elements(result::jsonb -> 'reasons') AS r"
+        connection = target.server.connection(target.url)
+    with closing(connection):
+        assert ("variable-true",) in connection.execute(query).fetchall()

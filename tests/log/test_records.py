@@ -413,6 +413,15 @@ def recorded(answer: EncodedDecision, request: Request, body: bytes | None) -> R
     )
 
 
+def without_nul(value: Any) -> Any:
+    """A document as it is stored, with U+FFFD for NUL."""
+    if isinstance(value, dict):
+        return {without_nul(name): without_nul(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [without_nul(item) for item in value]
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else value
+
+
 @settings(derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     facts=documents(),
@@ -429,8 +438,8 @@ def test_the_logged_input_is_a_request_for_the_same_decision(
         **({"layers": ["upstream"]} if upstream else {}),
     }
     request = read_request(document, policy.releases)
-    answer = policy.answer(request, TODAY)
-    logged = recorded(answer, request, None)
+    logged = recorded(policy.answer(request, TODAY), request, None)
+    answer = policy.answer(read_request(without_nul(document), policy.releases), TODAY)
     expected = without_id(answer.json)
     if release is None:
         expected["release"]["defaulted"] = False  # the record names the version
