@@ -153,7 +153,7 @@ def table_of(*columns: str) -> Table:
 def _reasons(answer: Decision) -> Table:
     table = table_of("", "rule", "layer", "effect", "reason", "facts")
     for reason in answer.reasons:
-        facts = "\n".join(escape_line(f"{name}={compact(value)}") for name, value in reason.facts.items())
+        facts = "\n".join(escape_line(f"{name} = {compact(value)}") for name, value in reason.facts.items())
         table.add_row(
             "*" if reason.decisive else "",
             reason.rule,

@@ -183,7 +183,7 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
         ),
         (
             "*   kv-connector-fallback   house   fallback-v1   a KV connector (NixlConnector) keeps this deployment "
-            "on V1   kv_transfer_config.kv_connector=NixlConnector"
+            "on V1   kv_transfer_config.kv_connector = NixlConnector"
         ),
         "* decided",
         (
