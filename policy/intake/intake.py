@@ -32,7 +32,7 @@ from policy.intake.derive.speculation import (
     read_speculators,
     speculation_fault,
 )
-from policy.intake.model.pooling import PoolingUnreadable
+from policy.intake.model.companion import CompanionInvalid
 from policy.intake.model.redirection import redirections
 from policy.intake.model.registry import Unsupported
 from policy.intake.model.tables import tables
@@ -252,7 +252,7 @@ def _read_models(
             _pointer_of_model(config_name, deployment, pointer), f"vLLM {known.release} refuses this model: {error}"
         )
         raise RequestInvalid([fault], UNSUPPORTED_MODEL) from error
-    except PoolingUnreadable as error:
+    except CompanionInvalid as error:
         raise RequestInvalid([RequestFault(at(f"{pointer}/files", error.path), str(error))]) from error
 
 

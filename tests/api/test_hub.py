@@ -198,6 +198,14 @@ def test_the_files_beside_a_configuration_count(hub: HubServer, service: Server)
     assert compared["candidate"]["facts"] == compared["current"]["facts"]
 
 
+def test_the_quantisation_file_beside_a_configuration_counts(hub: HubServer, service: Server) -> None:
+    hub.give(Reply(), name="files/fp8")
+    hub.give(Reply(b'{"quantization": {"quant_algo": "FP8"}}'), "hf_quant_config.json", name="files/fp8")
+    with service.client() as client:
+        facts = decided(client, request_with(model="files/fp8"))["facts"]
+    assert facts["model_config.is_quantized"] == {"value": True, "from": "files/files/fp8/hf_quant_config.json"}
+
+
 def test_candidate_rules_are_tried_with_models_from_the_hub(hub: HubServer, service: Server) -> None:
     hub.give(Reply())
     given = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}

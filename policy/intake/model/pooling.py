@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.errors import PolicyError
-from policy.parser.jsontext import NotJson, read_json
+from policy.intake.model.companion import read_companion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,14 +25,6 @@ SEQUENCE: Final = frozenset({"CLS", "LAST", "MEAN"})
 TOKENS: Final = frozenset({"ALL", "STEP"})
 
 
-class PoolingUnreadable(PolicyError):
-    """A file beside a model's configuration is not valid JSON; ``path`` is its key in the files."""
-
-    def __init__(self, path: str, message: str) -> None:
-        super().__init__(message)
-        self.path = path
-
-
 class Pooling(Struct, frozen=True):
     """Whether a model has a pooling module, and its pooling types for sequences and tokens, if stated."""
 
@@ -46,22 +37,14 @@ def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, se
     """The pooling of the model ``name``; the command line takes precedence over the files.
 
     Raises:
-        PoolingUnreadable: a file is not valid JSON.
+        CompanionInvalid: a file is not valid JSON.
     """
-    module = _pooling_module(_read(f"{name}/{MODULES}", files), series)
-    found = {} if module is None else _types(_read(f"{name}/{module.get('path')}/config.json", files), series)
+    module = _pooling_module(read_companion(f"{name}/{MODULES}", files), series)
+    path = None if module is None else f"{name}/{module.get('path')}/config.json"
+    found = {} if path is None else _types(read_companion(path, files), series)
     stated = options.values.get("pooler_config")
     modes = _of_command_line(stated) if isinstance(stated, dict) else {}
     return Pooling(module is not None, **(found | modes))
-
-
-def _read(path: str, files: Mapping[str, str]) -> Any:
-    if path not in files:
-        return None
-    try:
-        return read_json(files[path].encode())
-    except NotJson as error:
-        raise PoolingUnreadable(path, str(error)) from error
 
 
 def _pooling_module(listed: Any, series: tuple[int, int]) -> Mapping[str, Any] | None:
