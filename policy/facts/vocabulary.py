@@ -195,7 +195,8 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _boolean("model_config.is_moe", "the model has experts"),
     _boolean(
         "model_config.is_quantized",
-        "the checkpoint is quantised (`quantization_config` in config.json; `--quantization` does not set it)",
+        "the checkpoint is quantised (`quantization_config` in config.json, or `hf_quant_config.json`; "
+        "`--quantization` does not set it)",
     ),
     _boolean("model_config.is_hybrid", "the model mixes attention with state-space or linear-attention layers"),
     _boolean(

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import RequestFault, RequestInvalid
 from policy.intake.intake import MODEL_CONFIG_NEEDED
-from policy.intake.model.files import COMPANIONS, FileInvalid, FolderInvalid, read_config, read_file, read_folder
+from policy.intake.model.files import (
+    COMPANIONS,
+    CONFIG,
+    FileInvalid,
+    FolderInvalid,
+    read_config,
+    read_file,
+    read_folder,
+)
 from policy.intake.model.hub_errors import HubFailed
 from policy.messages import quoted
 
@@ -51,7 +59,8 @@ class ModelFinder:
             if place.is_dir():
                 return read_folder(place)
             if name in self._named:
-                return read_config(read_file(place)), {}
+                config = read_config(read_file(place))
+                return read_folder(place.parent) if place.name == CONFIG else (config, {})
             if self._hub is not None:
                 return self._from_hub(self._hub, name)
         except FolderInvalid as error:

@@ -198,6 +198,28 @@ def test_the_files_beside_a_configuration_count(hub: HubServer, service: Server)
     assert compared["candidate"]["facts"] == compared["current"]["facts"]
 
 
+def test_the_quantisation_file_beside_a_configuration_counts(hub: HubServer, service: Server) -> None:
+    hub.give(Reply(), name="files/fp8")
+    hub.give(Reply(b'{"quantization": {"quant_algo": "FP8"}}'), "hf_quant_config.json", name="files/fp8")
+    with service.client() as client:
+        facts = decided(client, request_with(model="files/fp8"))["facts"]
+    assert facts["model_config.is_quantized"] == {"value": True, "from": "files/files/fp8/hf_quant_config.json"}
+
+
+@pytest.mark.parametrize("file", ["modules.json", "1_Pooling/config.json", "hf_quant_config.json"])
+def test_a_model_is_not_known_if_the_hub_fails_for_a_file_beside_its_configuration(
+    hub: HubServer, service: Server, file: str
+) -> None:
+    name = f"failing/{file.partition('.')[0].replace('/', '-')}"
+    hub.give(Reply(), name=name)
+    hub.give(Reply(b"", 429), file, name=name)
+    with service.client() as client:
+        answer = client.post("/v1/decisions", json=request_with(model=name))
+    problem = answer.json()
+    assert problem["type"] == "urn:runner-policy:problem:model-config-needed"
+    assert f"`{file}` of `{name}`: the hub answers 429" in answer.text
+
+
 def test_candidate_rules_are_tried_with_models_from_the_hub(hub: HubServer, service: Server) -> None:
     hub.give(Reply())
     given = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}

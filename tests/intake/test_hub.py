@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from hubserver import COMMIT, CONFIG, NAME, TEXT, TOKEN, HubServer, Reply, hub_s
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policy.intake.model.files import MAX_BYTES
+from policy.intake.model.files import COMPANIONS, MAX_BYTES
 from policy.intake.model.hub import Hub
 from policy.intake.model.hub_errors import HubFailed, HubMisconfigured, HubUnreadable, ModelFiles
 
@@ -65,9 +65,9 @@ def make_hub(server: HubServer, tmp_path: Path) -> MakeHub:
     return made
 
 
-def refusal(hub: Hub, name: str = NAME, revision: str | None = None) -> tuple[str, str]:
+def refusal(hub: Hub, name: str = NAME, revision: str | None = None, companions: Sequence[str] = ()) -> tuple[str, str]:
     with pytest.raises(HubFailed) as caught:
-        hub.config(name, revision)
+        hub.config(name, revision, companions)
     assert TOKEN not in str(caught.value)
     assert caught.value.__cause__ is None
     return type(caught.value).__name__, str(caught.value).replace(hub.source.endpoint, "HUB")
@@ -192,6 +192,59 @@ def test_the_cache_replaces_a_failing_hub(server: HubServer, make_hub: MakeHub) 
     make_hub().config(NAME)
     server.give(Reply(status=503))
     assert make_hub().config(NAME) == ModelFiles(CONFIG, {}, COMMIT, cached=True, size=len(TEXT))
+
+
+FAILING: list[tuple[Reply, str, str]] = [
+    *((Reply(b"", status), "HubUnreachable", f"the hub answers {status}") for status in (408, 429, 500, 503)),
+    (Reply(b"", 403), "HubDenied", f"HUB forbids `{NAME}`"),
+    (Reply(b"", 418), "HubUnreachable", f"HUB answers 418 for `{NAME}`"),
+]
+
+
+@pytest.mark.parametrize("file", COMPANIONS)
+@pytest.mark.parametrize(("reply", "kind", "reason"), FAILING)
+def test_a_failing_hub_for_a_companion_is_reported(
+    server: HubServer, make_hub: MakeHub, file: str, reply: Reply, kind: str, reason: str
+) -> None:
+    server.give(Reply())
+    server.give(reply, file, revision=COMMIT)
+    hub = make_hub()
+    found = refusal(hub, companions=COMPANIONS)
+    assert found[0] == kind
+    assert found[1].startswith(f"`{file}` of `{NAME}`: {reason}")
+    assert refusal(hub, companions=COMPANIONS) == found
+
+
+@pytest.mark.parametrize("file", COMPANIONS)
+def test_a_slow_hub_for_a_companion_times_out(server: HubServer, make_hub: MakeHub, file: str) -> None:
+    server.give(Reply())
+    make_hub().config(NAME)
+    server.give(Reply(hold=server.release), file, revision=COMMIT)
+    assert refusal(make_hub(0.5), companions=[file])[0] == "HubTimeout"
+
+
+def test_a_companion_that_fails_is_requested_again(server: HubServer, make_hub: MakeHub) -> None:
+    server.give(Reply())
+    server.give(Reply(b"", 503), "modules.json", revision=COMMIT)
+    now = [0.0]
+    hub = make_hub(clock=lambda: now[0])
+    assert refusal(hub, companions=COMPANIONS)[0] == "HubUnreachable"
+    server.give(Reply(b"[]"), "modules.json", revision=COMMIT)
+    now[0] = 16.0
+    assert hub.config(NAME, companions=COMPANIONS).files == {"modules.json": "[]"}
+
+
+def test_the_cache_replaces_a_failing_hub_if_it_has_a_record_of_each_companion(
+    server: HubServer, make_hub: MakeHub
+) -> None:
+    server.give(Reply())
+    server.give(Reply(b"[]"), "modules.json", revision=COMMIT)
+    make_hub().config(NAME, companions=COMPANIONS[:2])
+    server.give(Reply(status=503))
+    assert make_hub().config(NAME, companions=COMPANIONS[:2]) == ModelFiles(
+        CONFIG, {"modules.json": "[]"}, COMMIT, cached=True, size=len(TEXT) + 2
+    )
+    assert refusal(make_hub(), companions=COMPANIONS)[0] == "HubUnreachable"
 
 
 def test_a_copy_used_for_a_failing_hub_is_soon_revalidated(server: HubServer, make_hub: MakeHub) -> None:

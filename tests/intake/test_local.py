@@ -44,12 +44,14 @@ def test_the_files_beside_the_configuration_are_returned_as_text(tmp_path: Path)
         tmp_path, config_json=json.dumps(CONFIG), modules_json="[]", joint_head_config_json="{}", weights_bin="…"
     )
     saved(folder / "1_Pooling", config_json='{"pooling_mode_lasttoken": true}')
+    (folder / "hf_quant_config.json").write_text("{}")
     assert read_folder(str(folder)) == (
         CONFIG,
         {
             "modules.json": "[]",
             "joint_head_config.json": "{}",
             "1_Pooling/config.json": '{"pooling_mode_lasttoken": true}',
+            "hf_quant_config.json": "{}",
         },
     )
 

@@ -61,7 +61,13 @@ def test_a_model_named_by_a_flag_is_read(tmp_path: Path, *, is_folder: bool) -> 
     place = file(tmp_path / "a")
     file(tmp_path / "a", "[]", "modules.json")
     models = ModelFinder({NAME: place.parent if is_folder else place}, hub=False)
-    assert models.find(NAME) == (CONFIG, {"modules.json": "[]"} if is_folder else {})
+    assert models.find(NAME) == (CONFIG, {"modules.json": "[]"})
+
+
+def test_a_file_with_another_name_is_read_alone(tmp_path: Path) -> None:
+    place = file(tmp_path / "a", name="other.json")
+    file(tmp_path / "a", "[]", "modules.json")
+    assert ModelFinder({NAME: place}, hub=False).find(NAME) == (CONFIG, {})
 
 
 def test_a_local_folder_is_read_by_its_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

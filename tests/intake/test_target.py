@@ -112,6 +112,58 @@ def test_from_0_33_on_two_more_fields_mark_a_model_as_quantised(
     ]
 
 
+MODELOPT = json.dumps({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}})
+QUANTIZATION_FILES: list[tuple[str, Config, str, tuple[bool, str]]] = [
+    ("x/hf_quant_config.json", DENSE, MODELOPT, (True, "files/x/hf_quant_config.json")),
+    ("x/hf_quant_config.json", {**DENSE, "quantization_config": None}, "{}", (True, "files/x/hf_quant_config.json")),
+    ("x/hf_quant_config.json", DENSE, "null", (False, "default")),
+    ("y/hf_quant_config.json", DENSE, MODELOPT, (False, "default")),
+    (
+        "x/hf_quant_config.json",
+        {**DENSE, "quantization_config": {}},
+        "not read",
+        (True, "model_configs/x/quantization_config"),
+    ),
+]
+
+
+@pytest.mark.parametrize("release", ["0.20.0", "0.22.0", "0.23.0", "0.33.0"])
+@pytest.mark.parametrize(("file", "config", "text", "expected"), QUANTIZATION_FILES)
+def test_the_quantisation_file_counts_if_the_configuration_states_none(
+    ask: Asking, release: str, file: str, config: Config, text: str, expected: tuple[bool, str]
+) -> None:
+    args = ["--model", "x"]
+    assert ask.fact(QUANTIZED, args, release, models={"x": config}, files={file: text}) == expected
+
+
+def test_the_quantisation_file_is_the_one_beside_the_configuration_that_vllm_reads(ask: Asking) -> None:
+    args = ["--model", "dense", "--hf-config-path", "x"]
+    models, files = {"x": DENSE}, {"x/hf_quant_config.json": MODELOPT}
+    assert ask.fact(QUANTIZED, args, models=models, files=files) == (True, "files/x/hf_quant_config.json")
+
+
+def test_overrides_take_precedence_over_the_quantisation_file(ask: Asking) -> None:
+    args = ["--model", "x", "--hf-overrides", '{"quantization_config": null}']
+    found = ask.fact(QUANTIZED, args, models={"x": DENSE}, files={"x/hf_quant_config.json": MODELOPT})
+    assert found == (False, "args[2]")
+
+
+def test_a_model_with_a_quantisation_file_gets_v1_by_default_in_0_23(ask: Asking) -> None:
+    args = ["serve", "x"]
+    files = {"x/hf_quant_config.json": MODELOPT}
+    runners = [ask(args, "0.23.0", models={"x": DENSE}, files=each).runner for each in ({}, files)]
+    assert runners == ["v2", "v1"]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("[1]", "expected an object, got `[1]`"), ("{", "")])
+def test_a_quantisation_file_that_is_not_an_object_is_refused(ask: Asking, text: str, expected: str) -> None:
+    problem, [(pointer, message)] = ask.refusal(
+        ["--model", "x"], models={"x": DENSE}, files={"x/hf_quant_config.json": text}
+    )
+    assert (problem, pointer) == ("invalid-request", "/deployment/files/x~1hf_quant_config.json")
+    assert message.startswith(expected)
+
+
 def test_the_quantisation_flag_does_not_make_a_model_quantised(ask: Asking) -> None:
     assert ask.fact(QUANTIZED, ["--model", "dense", "--quantization", "fp8"]) == (False, "default")
 

@@ -17,7 +17,13 @@ from policy.parser.files import read_at_most
 from policy.parser.jsontext import NotJson, read_json
 
 CONFIG: Final = "config.json"
-COMPANIONS: Final = ("modules.json", "1_Pooling/config.json", "joint_head_config.json", "decision_config.json")
+COMPANIONS: Final = (
+    "modules.json",
+    "1_Pooling/config.json",
+    "joint_head_config.json",
+    "decision_config.json",
+    "hf_quant_config.json",
+)
 MAX_BYTES: Final = 1 << 20
 
 

@@ -153,12 +153,13 @@ class Hub:
 
     def _timed_out(self, query: HubQuery) -> Outcome:
         # huggingface_hub is imported only when the hub is used
-        from policy.intake.model.hub_client import cached  # noqa: PLC0415  # see above
+        from policy.intake.model.hub_client import cached_or  # noqa: PLC0415  # see above
 
-        return cached(self.source, query) or HubTimeout(
+        error = HubTimeout(
             f"{self.source} did not answer for {quoted(query[0])} within the time limit; try again later, "
             "or give its `config.json`"
         )
+        return cached_or(self.source, query, error)
 
 
 def _until(_: HubQuery, outcome: Outcome, now: float) -> float:

@@ -69,9 +69,18 @@ def fetch(source: ModelSource, query: HubQuery, deadline: float) -> Outcome:
         with _until(deadline):
             return _Fetch(source, query).files()
     except (HubTimeout, HubUnreachable) as error:
-        return cached(source, query) or error
+        return cached_or(source, query, error)
     except HubFailed as error:
         return error
+
+
+def cached_or(source: ModelSource, query: HubQuery, error: HubFailed) -> Outcome:
+    """The cached files of a model if the cache knows of each whether it exists, else the hub's error.
+
+    A companion that only the hub knows of may change the model, so it must not count as missing.
+    """
+    found = cached(source, query)
+    return error if found is None or (isinstance(found, ModelFiles) and found.unknown) else found
 
 
 def cached(source: ModelSource, query: HubQuery) -> Outcome | None:
@@ -105,10 +114,17 @@ class _Fetch:
         commit = path.parent.name  # the same commit for all files, even if the branch changes meanwhile
         for file in self.companions:
             known = _known(self.source, self.name, file, commit)
-            other = self._download(file, commit) if known is None else Path(known) if isinstance(known, str) else None
+            other = self._companion(file, commit) if known is None else Path(known) if isinstance(known, str) else None
             if other is not None:
                 paths[file] = other
         return _read(self.name, paths)
+
+    def _companion(self, file: str, commit: str) -> Path | None:
+        """Download a companion and return its path in the cache; None if the repository does not have it."""
+        try:
+            return self._download(file, commit)
+        except HubFailed as error:
+            raise type(error)(f"`{file}` of {self.shown}: {error}") from None
 
     def _download(self, file: str, revision: str) -> Path | None:
         """Download a file and return its path in the cache; None if the repository does not have it."""

@@ -6,12 +6,12 @@ defaults of the model's class, which are in the model tables.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.errors import PolicyError
-from policy.parser.jsontext import NotJson, read_json
+from policy.intake.model.companion import read_companion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,16 +22,14 @@ MODULES: Final = "modules.json"
 POOLING: Final = "sentence_transformers.models.Pooling"
 POOLINGS: Final = frozenset({POOLING, "sentence_transformers.sentence_transformer.modules.pooling.Pooling"})
 """The types of pooling modules that vLLM recognizes from 0.30 on; earlier releases recognize only ``POOLING``."""
+POOLING_MODULES: Final = f'[{{"type": "{POOLING}", "path": "1_Pooling"}}]'
+"""A ``modules.json`` with a pooling module."""
+EMBEDDING_NAME: Final = re.compile(
+    r"(?<![^\W_])(?:bge|gte|e5|(?:embed|rerank|sentence|retriev|colbert)\w*?)(?![^\W_])", re.ASCII | re.IGNORECASE
+)
+"""The words that embedding and reranking models have in their names."""
 SEQUENCE: Final = frozenset({"CLS", "LAST", "MEAN"})
 TOKENS: Final = frozenset({"ALL", "STEP"})
-
-
-class PoolingUnreadable(PolicyError):
-    """A file beside a model's configuration is not valid JSON; ``path`` is its key in the files."""
-
-    def __init__(self, path: str, message: str) -> None:
-        super().__init__(message)
-        self.path = path
 
 
 class Pooling(Struct, frozen=True):
@@ -46,22 +44,19 @@ def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, se
     """The pooling of the model ``name``; the command line takes precedence over the files.
 
     Raises:
-        PoolingUnreadable: a file is not valid JSON.
+        CompanionInvalid: a file is not valid JSON.
     """
-    module = _pooling_module(_read(f"{name}/{MODULES}", files), series)
-    found = {} if module is None else _types(_read(f"{name}/{module.get('path')}/config.json", files), series)
+    module = _pooling_module(read_companion(f"{name}/{MODULES}", files), series)
+    path = None if module is None else f"{name}/{module.get('path')}/config.json"
+    found = {} if path is None else _types(read_companion(path, files), series)
     stated = options.values.get("pooler_config")
     modes = _of_command_line(stated) if isinstance(stated, dict) else {}
     return Pooling(module is not None, **(found | modes))
 
 
-def _read(path: str, files: Mapping[str, str]) -> Any:
-    if path not in files:
-        return None
-    try:
-        return read_json(files[path].encode())
-    except NotJson as error:
-        raise PoolingUnreadable(path, str(error)) from error
+def is_named_like_embedding(name: str) -> bool:
+    """Whether a model's name suggests that it is an embedding or reranking model."""
+    return EMBEDDING_NAME.search(name) is not None
 
 
 def _pooling_module(listed: Any, series: tuple[int, int]) -> Mapping[str, Any] | None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from policy.intake.model.configuration import Configuration
 from policy.intake.model.pooling import read_pooling
+from policy.intake.model.quantization import FIELD, QUANTIZATION, read_quantization
 from policy.intake.model.registry import (
     ModelQuery,
     ResolvedModel,
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 
 
 class Target(Struct, frozen=True):
-    """The served model as vLLM sees it. ``origin`` is the origin of its configuration: ``model_configs/NAME``."""
+    """The served model as vLLM sees it. ``origin`` is the origin of its configuration: ``model_configs/NAME``.
+
+    ``quantization_file`` is the origin of its quantization if that is in a separate file.
+    """
 
     name: str
     origin: str
@@ -43,6 +47,7 @@ class Target(Struct, frozen=True):
     is_encoder_decoder: bool
     seq_pooling_type: str
     tok_pooling_type: str
+    quantization_file: str | None = None
 
     @property
     def is_pooling(self) -> bool:
@@ -75,10 +80,13 @@ def read_target(
     ``config_name`` is the name of its configuration, which differs from the model's with ``--hf-config-path``.
 
     Raises:
-        PoolingUnreadable: a file about the model's pooling is not valid JSON.
+        CompanionInvalid: a file about the model's pooling or quantization is not valid JSON.
         Unsupported: the release has no class for it.
     """
     pooling = read_pooling(name, files, options, tables.series)
+    quantization = read_quantization(config_name, config, files)
+    if quantization is not None:
+        config = {**config, FIELD: quantization}
     configuration = Configuration(with_overrides(config, options.values.get("hf_overrides")), tables)
     below = f"{config_name}/"
     architectures = architectures_of(
@@ -102,6 +110,7 @@ def read_target(
         is_encoder_decoder(configuration),
         pooling.sequence or resolved.model.seq_pooling_type,
         pooling.tokens or resolved.model.tok_pooling_type,
+        f"files/{config_name}/{QUANTIZATION}" if quantization is not None else None,
     )
 
 
@@ -142,6 +151,8 @@ def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
         overrides = options.values["hf_overrides"]
         if isinstance(overrides, dict) and name in overrides:
             return options.place(f"hf_overrides.{name}")
+    if name == FIELD and target.quantization_file is not None:
+        return target.quantization_file
     configuration = target.configuration
     if name in configuration.stated:
         return f"{target.origin}/{name}"
