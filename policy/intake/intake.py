@@ -33,6 +33,7 @@ from policy.intake.derive.speculation import (
     speculation_fault,
 )
 from policy.intake.model.companion import CompanionInvalid
+from policy.intake.model.pooling import MODULES, POOLING_MODULES, is_named_like_embedding
 from policy.intake.model.redirection import redirections
 from policy.intake.model.registry import Unsupported
 from policy.intake.model.tables import tables
@@ -80,7 +81,8 @@ class IntakeResult(Struct, frozen=True):
     ``found`` has the models that ``Find`` returned; it may return others next time. ``unknown_words`` has the arguments
     that may be any flag, with their places: those whose whole text is unknown are ignored. ``unknown_variables`` has
     the variables with unknown values that facts depend on, which are treated as unset. ``doubts`` says why vLLM may get
-    other arguments or variables than those parsed.
+    other arguments or variables than those parsed. ``unknown_models`` says why vLLM may run the model as a
+    pooling model.
     """
 
     facts: Facts
@@ -93,6 +95,7 @@ class IntakeResult(Struct, frozen=True):
     doubts: list[str] = []
     launch_errors: list[str] = []
     installation: Installation | None = None
+    unknown_models: list[str] = []
 
 
 class ModelConfigNeeded(RequestInvalid):
@@ -132,6 +135,7 @@ def derive_facts(
     result.warnings[:] = [*map(secrets.hidden, result.warnings)]
     result.launch_errors[:] = [*map(secrets.hidden, result.launch_errors)]
     result.doubts[:] = [*map(secrets.hidden, result.doubts)]
+    result.unknown_models[:] = [*map(secrets.hidden, result.unknown_models)]
     return result
 
 
@@ -157,7 +161,10 @@ def _derive(
     def decide(derived: Provenance) -> tuple[str | None, bool]:
         return rules(facts_of(derived.facts, []))
 
-    derived = derive(target, speculation, options, env, deployment.environment, models.known, known, decide)
+    def derive_with(target: Target, speculation: Speculation | None) -> Provenance:
+        return derive(target, speculation, options, env, deployment.environment, models.known, known, decide)
+
+    derived = derive_with(target, speculation)
     facts = facts_of(derived.facts, faults)
     if faults:
         raise RequestInvalid(
@@ -168,6 +175,16 @@ def _derive(
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
+    unknown_models = []
+    if models.may_have_modules(target.name) and decide(derived) != _decide_as_pooling(
+        target.name, models, lambda: decide(derive_with(*_read_models(deployment, options, models, known, pointer)))
+    ):
+        unknown_models.append(
+            f"{quoted(target.name)} is named like an embedding model, and its `{MODULES}` is not given; with that file "
+            f"vLLM may run it as a pooling model, which would change the decision; send `{MODULES}` and "
+            "`1_Pooling/config.json` in `files`, under the model's name, or set `--runner`"
+        )
+        warnings += unknown_models
     unknown_variables: list[str] = [name for name in VARIABLES if name in variables and name not in env]
     launch_errors = options.launch_errors
     if derived.refusal is not None:
@@ -185,15 +202,18 @@ def _derive(
         doubts,
         launch_errors,
         command.installation or deployment.installation,
+        unknown_models,
     )
 
 
 def require_known_values(result: IntakeResult, pointer: str) -> None:
-    """Check that all arguments and variables that facts depend on are known; ``pointer`` is the deployment's.
+    """Check that all arguments, variables and files that facts depend on are known.
+
+    ``pointer`` is the deployment's.
 
     Raises:
-        RequestInvalid: an argument may be any flag, a variable's value is unknown, or vLLM may get other arguments or
-            variables for another reason.
+        RequestInvalid: an argument may be any flag, a variable's value is unknown, vLLM may get other arguments or
+            variables for another reason, or run the model as a pooling model.
     """
     faults = [
         RequestFault(
@@ -214,6 +234,7 @@ def require_known_values(result: IntakeResult, pointer: str) -> None:
         RequestFault(f"{pointer}/args", f"{doubt}; write `vllm serve MODEL …` with its flags as the command")
         for doubt in result.doubts
     ]
+    faults += [RequestFault(pointer, unknown) for unknown in result.unknown_models]
     if faults:
         raise RequestInvalid(faults[:MAX_FAULTS])
 
@@ -254,6 +275,17 @@ def _read_models(
         raise RequestInvalid([fault], UNSUPPORTED_MODEL) from error
     except CompanionInvalid as error:
         raise RequestInvalid([RequestFault(at(f"{pointer}/files", error.path), str(error))]) from error
+
+
+def _decide_as_pooling(
+    name: str, models: _ModelLookup, decide: Callable[[], tuple[str | None, bool]]
+) -> tuple[str | None, bool] | None:
+    """The decision if the model had a pooling module; None if vLLM would refuse it."""
+    models.files = {**models.files, f"{name}/{MODULES}": POOLING_MODULES}
+    try:
+        return decide()
+    except RequestInvalid:
+        return None
 
 
 def _pointer_of(origin: str, deployment: Deployment, pointer: str) -> str:
@@ -347,6 +379,12 @@ class _ModelLookup:
         self._found[own], files = found
         self.files = {**self.files, **{f"{name}/{file}": text for file, text in files.items()}}
         return self._found[own]
+
+    def may_have_modules(self, name: str) -> bool:
+        """Whether a model is named like an embedding model, and it is not known whether it has a ``modules.json``."""
+        own = self._names.get(name, name)
+        is_known = own in self.found or f"{name}/{MODULES}" in self.files
+        return not is_known and is_named_like_embedding(own)
 
     def check(self) -> None:
         """Check that no configuration is missing.

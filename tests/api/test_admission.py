@@ -229,6 +229,29 @@ def test_an_argument_with_an_unknown_value_is_denied_if_undecided_objects_are(
         assert (warned["allowed"], word in " ".join(warned["warnings"])) == (True, True)
 
 
+def test_a_model_named_like_an_embedding_model_is_denied_if_undecided_objects_are(
+    client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
+) -> None:
+    name = "Qwen/Qwen3-Embedding-0.6B"
+
+    def reviewed(client: httpx.Client, *flags: str) -> Document:
+        document = review("pod-of-replicaset")
+        document["request"]["object"]["spec"]["containers"][0].update(
+            command=["vllm", "serve"], args=[name, *flags], image="vllm/vllm-openai:v0.23.0"
+        )
+        document["request"]["object"]["metadata"]["annotations"]["runner-policy/model-configs"] = json.dumps(
+            {name: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
+        )
+        return answered(client, document)
+
+    with serve(RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed") as server, server.client() as closed:
+        denied = reviewed(closed)
+        assert (denied["allowed"], "is named like an embedding model" in denied["status"]["message"]) == (False, True)
+        assert reviewed(closed, "--runner", "generate")["allowed"]
+    warned = reviewed(client)
+    assert (warned["allowed"], "is named like an embedding model" in " ".join(warned["warnings"])) == (True, True)
+
+
 PREDICTOR: Document = {
     "modelFormat": {"name": "huggingface"},
     "runtime": "my-vllm",

@@ -6,6 +6,7 @@ defaults of the model's class, which are in the model tables.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -21,6 +22,12 @@ MODULES: Final = "modules.json"
 POOLING: Final = "sentence_transformers.models.Pooling"
 POOLINGS: Final = frozenset({POOLING, "sentence_transformers.sentence_transformer.modules.pooling.Pooling"})
 """The types of pooling modules that vLLM recognizes from 0.30 on; earlier releases recognize only ``POOLING``."""
+POOLING_MODULES: Final = f'[{{"type": "{POOLING}", "path": "1_Pooling"}}]'
+"""A ``modules.json`` with a pooling module."""
+EMBEDDING_NAME: Final = re.compile(
+    r"(?<![^\W_])(?:bge|gte|e5|(?:embed|rerank|sentence|retriev|colbert)\w*?)(?![^\W_])", re.ASCII | re.IGNORECASE
+)
+"""The words that embedding and reranking models have in their names."""
 SEQUENCE: Final = frozenset({"CLS", "LAST", "MEAN"})
 TOKENS: Final = frozenset({"ALL", "STEP"})
 
@@ -45,6 +52,11 @@ def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, se
     stated = options.values.get("pooler_config")
     modes = _of_command_line(stated) if isinstance(stated, dict) else {}
     return Pooling(module is not None, **(found | modes))
+
+
+def is_named_like_embedding(name: str) -> bool:
+    """Whether a model's name suggests that it is an embedding or reranking model."""
+    return EMBEDDING_NAME.search(name) is not None
 
 
 def _pooling_module(listed: Any, series: tuple[int, int]) -> Mapping[str, Any] | None:
