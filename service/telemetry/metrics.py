@@ -258,7 +258,10 @@ class Metrics:
 
     def _others(self) -> Iterator[Snapshot]:
         """The snapshots of other processes; of dead ones only the counters."""
-        for path in sorted(self._file.parent.iterdir()) if self._file is not None else ():
+        paths: list[Path] = []
+        with suppress(OSError):  # a cleaner of temporary files may have deleted the folder
+            paths = sorted(self._file.parent.iterdir()) if self._file is not None else []
+        for path in paths:
             if FILE.fullmatch(path.name) and path != self._file:
                 with suppress(OSError, msgspec.DecodeError):
                     found = msgspec.json.decode(path.read_bytes(), type=Snapshot)

@@ -55,8 +55,6 @@ def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
         (["nohup", "numactl", "--cpunodebind", "0", "vllm", "serve", "m"], ["m"], 6),
         (["tini", "--", "vllm", "serve", "m"], ["m"], 4),
         (["uv", "run", "--with", "x", "vllm", "serve", "m"], ["m"], 6),
-        (["/opt/entrypoint.sh", "vllm", "serve", "m"], ["m"], 3),
-        (["bash", "run.sh", "vllm", "serve", "m"], ["m"], 4),
     ],
 )
 def test_the_words_after_vllm_serve_are_its_arguments(words: list[str], found: list[str], first: int) -> None:
@@ -159,14 +157,68 @@ def test_a_value_named_vllm_is_not_the_program(before: str) -> None:
     assert starts_vllm(words, ENV) is True
 
 
+NOT_READ: Final = "is not read and may change what it starts"
+SCRIPTS: Final = [
+    *("/entrypoint.sh", "/opt/nvidia/nvidia_entrypoint.sh", "bash /start.sh", "bash -x /start.sh", "sh start.sh -f x"),
+    *("/wait-for-it.sh redis:6379 --", "exec /entrypoint.sh", "tini -- /entrypoint.sh", "env A=b bash start.sh"),
+]
+LAUNCHERS: Final = [
+    *(
+        "exec",
+        "exec -a x",
+        "exec tini --",
+        "nohup",
+        "nice -n 5",
+        "setsid",
+        "timeout 5",
+        "timeout -k 5 10m",
+        "stdbuf -oL",
+    ),
+    *("tini --", "ionice -c 2", "numactl --cpunodebind 0", "nsys profile -o x", "gosu x", "taskset -c 0-3", "chrt 5"),
+]
+OTHER_PROGRAMS: Final = [
+    *(
+        "my-wrapper",
+        "ssh gpu1",
+        "apptainer exec x.sif",
+        "infisical run --",
+        "screen -dmS v",
+        "/opt/bin/secrets",
+        "echo",
+    ),
+    *("launch.py", "docker run --rm vllm/vllm-openai:v0.33.0"),
+]
+
+
+@pytest.mark.parametrize("server", ["vllm serve m", f"python3 -m {SERVER} --model m"])
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_that_starts_vllm_is_a_doubt(script: str, server: str) -> None:
+    line = read_command([*script.split(), *server.split()], ["args"] * 20, {}, [], "")
+    assert line.words[-1:] == ["m"]
+    assert (len(line.doubts), NOT_READ in line.doubts[0], NOT_READ in line.warnings[0]) == (1, True, True)
+    inner = read_command(["sh", "-c", f"{script} {server}"], ["args"] * 3, {}, [], "")
+    assert NOT_READ in inner.doubts[0]
+
+
+@pytest.mark.parametrize("program", OTHER_PROGRAMS)
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_another_program_after_a_launcher_is_a_doubt(launcher: str, program: str) -> None:
+    words = [*launcher.split(), *program.split(), "vllm", "serve", "m"]
+    line = read_command(words, [""] * len(words), {}, [], "")
+    assert line.doubts or not line.words
+    plain = read_command([*launcher.split(), "vllm", "serve", "m"], [""] * 20, {}, [], "")
+    assert (plain.words, plain.doubts) == (["m"], [])
+
+
 CHANGING: Final = frozenset({"sudo", "conda", "micromamba", "mamba", "pixi", "mpirun"})
 WITH_PACKAGES: Final = frozenset({"conda", "micromamba", "mamba", "pixi", "uv", "uvx", "poetry"})
 
 
 def line_after(before: str, words: list[str], places: list[str]) -> CommandLine:
     program = before.split(maxsplit=1)[0]
-    doubts = [f"`{program}` may change the variables of what it starts"] if program in CHANGING else []
-    unknown: dict[str, str | None] = dict.fromkeys(ENV) if doubts or "env -i" in before else {}
+    doubts = [f"the script `{word}` {NOT_READ}" for word in before.split() if word.endswith(".sh")]
+    doubts += [f"`{program}` may change the variables of what it starts"] if program in CHANGING else []
+    unknown: dict[str, str | None] = dict.fromkeys(ENV) if program in CHANGING or "env -i" in before else {}
     return CommandLine(
         words,
         places,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import tomllib
 from typing import TYPE_CHECKING, Any
@@ -157,3 +158,10 @@ def test_the_loaded_revision_and_the_version_of_pyproject_toml_are_reported(
         (info,) = (series for series in service.metrics() if series.startswith("runner_policy_info"))
     version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
     assert info == f'runner_policy_info{{revision="{revision}",version="{version}"}}'
+
+
+def test_metrics_are_answered_after_the_shared_folder_was_deleted(serve: Callable[..., Any], tmp_path: Path) -> None:
+    with serve() as service:
+        for folder in (tmp_path / "tmp").glob("runner-policy-*"):
+            shutil.rmtree(folder)
+        assert service.metrics()["runner_policy_workers"] == 1

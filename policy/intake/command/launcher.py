@@ -31,6 +31,7 @@ from policy.intake.command.programs import (
     is_unknown,
     mentions_vllm,
     next_start,
+    program_between,
 )
 from policy.intake.command.python_command import python_command
 from policy.intake.command.script_context import ScriptContext
@@ -306,15 +307,31 @@ def _server_after_programs(
             if effect is not Effect.KEEPS:
                 context.budget.copy(len(env) + len(own))
                 own = dict.fromkeys([*env, *own])
-            if effect is Effect.MAY_CHANGE:
-                changes.append(f"{quoted(program)} may change the variables of what it starts")
-            elif program == "exec" and "l" in exec_letters(words[at + 1 : later]):
-                changes.append("`exec -l` starts a shell that reads start-up files, and they may set any variable")
+            changes += _changes_by(words, at, later, effect, is_script=is_script)
             runs += vllm_of_runner(program, words[at + 1 : later], words[later] if later < end else "")
             at = later
         else:
             return other_program(words, places, at)
     return None
+
+
+def _changes_by(words: list[str], at: int, later: int, effect: Effect, *, is_script: bool) -> list[str]:
+    """Why the program at a position may start that at a later one with other variables, in an unknown way."""
+    found = []
+    program = words[at].rpartition("/")[2]
+    if effect is Effect.MAY_CHANGE:
+        found.append(f"{quoted(program)} may change the variables of what it starts")
+    elif program == "exec" and "l" in exec_letters(words[at + 1 : later]):
+        found.append("`exec -l` starts a shell that reads start-up files, and they may set any variable")
+    if later < len(words) and is_script:
+        found.append(_unread_script(words[at]))
+    elif later < len(words) and (other := program_between(words, at + 1, later)) is not None:
+        found.append(f"{quoted(other)} may be another program, which starts vLLM with other variables")
+    return found
+
+
+def _unread_script(name: str) -> str:
+    return f"the script {quoted(name)} is not read and may change what it starts"
 
 
 def _python(
@@ -448,7 +465,10 @@ def _shell(
     later = next_start(words, at + 1)
     if later is None or context.depth == DEPTH:
         return script_file(words, places, at)
-    return _with_doubt(_server_of(words[later:], places[later:], env, own, context.inner()), doubt, env, context.budget)
+    found = _server_of(words[later:], places[later:], env, own, context.inner())
+    if isinstance(found, ServerCommand):
+        _doubt_variables(found, _unread_script(words[at]))
+    return _with_doubt(found, doubt, env, context.budget)
 
 
 def _with_doubt(
