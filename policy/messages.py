@@ -71,6 +71,12 @@ def listed(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
+def enumerated(names: list[str], limit: int = 10) -> str:
+    """The first names in backticks, separated by commas, and the number of the others."""
+    shown = ", ".join(map(quoted, names[:limit]))
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
+
+
 def counted(number: int, singular: str, plural: str) -> str:
     """A number with its noun: ``1 rule``, ``0 rules``."""
     return f"{number} {singular if number == 1 else plural}"

@@ -41,7 +41,7 @@ from policy.errors import RequestInvalid
 from policy.intake.deployment import Platform
 from policy.intake.manifests import is_manifest
 from policy.problems import Problem, request_problem
-from policy.request.items import item_of
+from policy.request.items import ignored_objects, item_of
 from policy.request.manifest import name_of, requests_of
 from policy.request.request import Request
 from policy.rules.loader import default_folder
@@ -100,7 +100,8 @@ def decide(
         answer = with_warnings(decide_request(policy, request, today()), warnings)
         show_answer(answer, lambda: decision_table(answer), as_json=as_json)
         raise typer.Exit(FOUND if exit_code and not answer.starts else 0)
-    rows = _decide_each(policy, request, warnings)
+    ignored: list[str] = []
+    rows = _decide_each(policy, request, warnings, ignored)
     if as_json or not out.is_terminal:
         for path, found in rows:
             typer.echo(encode(item_of(request, path, found)).decode())
@@ -110,6 +111,8 @@ def decide(
         show(render.engines([(name_of(request.document, path), found) for path, found in rows]))
     if not rows:
         err.print("no vLLM container found", markup=False)
+    if ignored:
+        err.print(ignored_objects([name_of(request.document, path) for path in ignored]), markup=False)
     found_any = any(isinstance(found, Problem) or (exit_code and not found.starts) for _, found in rows)
     raise typer.Exit(FOUND if found_any else 0)
 
@@ -141,10 +144,15 @@ def _without_null_platform(environment: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in environment.items() if name != "platform" or value is not None}
 
 
-def _decide_each(policy: Policy, manifest: Manifest, warnings: list[str]) -> list[tuple[str, Decision | Problem]]:
-    """The path of each container with its decision, to which ``warnings`` are added, or its problem."""
+def _decide_each(
+    policy: Policy, manifest: Manifest, warnings: list[str], ignored: list[str]
+) -> list[tuple[str, Decision | Problem]]:
+    """The path of each container with its decision, to which ``warnings`` are added, or its problem.
+
+    The paths of ignored objects are appended to ``ignored``.
+    """
     try:
-        requests = requests_of(manifest, policy.releases, REMEDIES)
+        requests = requests_of(manifest, policy.releases, REMEDIES, ignored)
     except RequestInvalid as error:
         fail_request(error)
     day = today()

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from policy.errors import RequestFault  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.provenance import DEFAULT
 
 
@@ -33,7 +34,8 @@ class Container(Struct, frozen=True):
     image has no version. ``installation`` is the vLLM that is installed before the command runs, if it is not the
     image's. ``has_hidden_variables``: whether there may be variables whose names the manifest does not show. ``notes``
     are warnings for the user. ``doubts`` says why vLLM may get other words or variables. ``problem`` says why no
-    decision is possible; such an engine may have no words.
+    decision is possible; such an engine may have no words. ``faults`` are those of an object that cannot be read, for
+    which it then stands.
     """
 
     path: str
@@ -51,6 +53,7 @@ class Container(Struct, frozen=True):
     notes: list[str] = []
     doubts: list[str] = []
     problem: str = ""
+    faults: tuple[RequestFault, ...] = ()
 
 
 class CommandLine(Struct, frozen=True):

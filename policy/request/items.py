@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, Struct, UnsetType
 
 from policy.decision.decision import Decision
+from policy.messages import enumerated
 from policy.problems import Problem  # noqa: TC001  # msgspec reads the annotations
 from policy.request.manifest import values_along
 
 if TYPE_CHECKING:
     from policy.request.request import Manifest
 
+MAX_IGNORED: Final = 100
 MAX_NAME: Final = 253
 """The maximum length of a name in Kubernetes (RFC 1123); longer ones are left out, as each engine repeats them."""
 
@@ -36,22 +38,48 @@ class ManifestDecision(Struct, frozen=True):
         return self.problem if isinstance(self.decision, UnsetType) else self.decision  # type: ignore[return-value]  # see above
 
 
+class IgnoredObject(Struct, frozen=True):
+    """An object of a manifest, by its path, whose kind is not known and in which no container was found."""
+
+    path: str
+    kind: str | None
+    namespace: str | None
+    name: str | None
+
+
 class ManifestDecisions(Struct, frozen=True):
-    """The answer to a manifest."""
+    """The answer to a manifest; ``ignored`` has at most ``MAX_IGNORED`` objects."""
 
     items: list[ManifestDecision]
+    ignored: list[IgnoredObject] | UnsetType = UNSET
+
+
+def ignored_objects(names: list[str]) -> str:
+    """A line for people that names ignored objects."""
+    return f"ignored, because they have no container and their kinds are not known: {enumerated(names)}"
+
+
+def answer_of(manifest: Manifest, items: list[ManifestDecision], ignored: list[str]) -> ManifestDecisions:
+    """The answer with these items; ``ignored`` has the paths of ignored objects."""
+    named = [IgnoredObject(path, *_object_of(manifest, path)) for path in ignored[:MAX_IGNORED]]
+    return ManifestDecisions(items, named or UNSET)
 
 
 def item_of(manifest: Manifest, path: str, answer: Decision | Problem) -> ManifestDecision:
     """The item of the answer for the engine at a path such as ``items[3].spec``."""
+    decision, problem = (answer, UNSET) if isinstance(answer, Decision) else (UNSET, answer)
+    return ManifestDecision(path, *_object_of(manifest, path), decision, problem)
+
+
+def _object_of(manifest: Manifest, path: str) -> tuple[str | None, str | None, str | None]:
+    """The kind, namespace and name of the object at or around a path."""
     kind = namespace = name = None
     for value in values_along(manifest.document, path):
         if isinstance(value, dict) and isinstance(value.get("kind"), str):
             metadata = value.get("metadata")
             names = metadata if isinstance(metadata, dict) else {}
             kind, namespace, name = map(_name, (value["kind"], names.get("namespace"), names.get("name")))
-    decision, problem = (answer, UNSET) if isinstance(answer, Decision) else (UNSET, answer)
-    return ManifestDecision(path, kind, namespace, name, decision, problem)
+    return kind, namespace, name
 
 
 def _name(value: object) -> str | None:

@@ -34,28 +34,28 @@ MAX_SHARED: Final = 32 << 20
 
 
 def requests_of(
-    manifest: Manifest, releases: Releases, remedies: Remedies = REMEDIES
+    manifest: Manifest, releases: Releases, remedies: Remedies = REMEDIES, ignored: list[str] | None = None
 ) -> list[tuple[str, Request | RequestInvalid]]:
     """Each container's path in the manifest, with its request or an error.
 
-    Notes contain the ``remedies`` of the interface.
+    Notes contain the ``remedies`` of the interface. The paths of the objects of unknown kinds in which no container was
+    found are appended to ``ignored``.
 
     Raises:
         RequestInvalid: the manifest itself cannot be read.
     """
-    return [
-        (container.path, request_of(container, manifest, releases, remedies)) for container in containers_of(manifest)
-    ]
+    containers = containers_of(manifest, ignored)
+    return [(container.path, request_of(container, manifest, releases, remedies)) for container in containers]
 
 
-def containers_of(manifest: Manifest) -> list[Container]:
+def containers_of(manifest: Manifest, ignored: list[str] | None = None) -> list[Container]:
     """The vLLM containers in a manifest.
 
     Raises:
         RequestInvalid: it cannot be read.
     """
     faults: list[RequestFault] = []
-    containers = read_manifest(manifest.document, manifest.request.pointer, faults)
+    containers = read_manifest(manifest.document, manifest.request.pointer, faults, ignored)
     size = len(encode(manifest.model_configs))
     if size * len(containers) > MAX_SHARED:
         faults.append(
@@ -76,6 +76,8 @@ def request_of(
     """The request for a container of a manifest; an error if it cannot be decided or its release is unknown."""
     base = manifest.request
     pointer = pointer_of(base.pointer, container.path, manifest.document)
+    if container.faults:
+        return RequestInvalid(container.faults)
     if container.problem:
         return RequestInvalid([RequestFault(pointer, container.problem)])
     notes = list(container.notes)

@@ -18,6 +18,8 @@ from threading import Thread
 from time import process_time
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import UnsetType
+
 from policy import render
 from policy.checks import candidate
 from policy.checks.candidate import with_models
@@ -30,7 +32,7 @@ from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded, require
 from policy.messages import quoted
 from policy.pointer import at
 from policy.policy import Policy
-from policy.request.items import ManifestDecisions, item_of
+from policy.request.items import ManifestDecisions, answer_of, ignored_objects, item_of
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
 from policy.rules.catalogue import load
@@ -262,14 +264,15 @@ class JobWorker:
         self, manifest: Manifest, records: JobRecords | None, budget: WorkBudget, today: date
     ) -> ManifestDecisions:
         items = []
-        for path, request in requests_of(manifest, self.policy.releases):
+        ignored: list[str] = []
+        for path, request in requests_of(manifest, self.policy.releases, ignored=ignored):
             try:
                 if isinstance(request, RequestInvalid):
                     raise request
                 items.append(item_of(manifest, path, self._decide_one(request, records, budget, today)))
             except PolicyError as error:
                 items.append(item_of(manifest, path, problem_of(error)))
-        return ManifestDecisions(items)
+        return answer_of(manifest, items, ignored)
 
     def _decide_one(
         self,
@@ -333,12 +336,12 @@ def _batch_items(document: Any, limit: int) -> list[Any]:
 
 def _text(answer: Decision | ManifestDecisions) -> bytes:
     """An answer for a terminal."""
-    tables = (
-        render.decision(answer)
-        if isinstance(answer, Decision)
-        else render.engines([(item.path, item.outcome) for item in answer.items])
-    )
-    return render.as_text(tables).encode()
+    if isinstance(answer, Decision):
+        return render.as_text(render.decision(answer)).encode()
+    text = render.as_text(render.engines([(item.path, item.outcome) for item in answer.items]))
+    if isinstance(answer.ignored, UnsetType):
+        return text.encode()
+    return f"{text}\n{ignored_objects([each.path for each in answer.ignored])}\n".encode()
 
 
 def _problem(error: PolicyError, job: Job) -> JobResult:

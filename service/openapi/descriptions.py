@@ -86,9 +86,18 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "would_change": "the other values that would give another `runner` or `starts`",
     },
     "AlternativeDecision": {"runner": RUNNER, "starts": STARTS},
-    "ManifestDecisions": {"items": "the engines, in the order of the manifest"},
+    "ManifestDecisions": {
+        "items": "the engines, in the order of the manifest, and the objects that cannot be read",
+        "ignored": "the objects whose kinds are not known and in which no container was found, if there are any",
+    },
+    "IgnoredObject": {
+        "path": "the path of the object in the manifest, such as `items[0]`",
+        "kind": "its kind",
+        "namespace": "its namespace; `null` if it has none",
+        "name": "its name; `null` if it has none",
+    },
     "ManifestDecision": {
-        "path": "the path of the engine in the manifest, such as `items[0].spec.template.spec.containers[0]`",
+        "path": "the path of the engine in the manifest, such as `items[0].spec.template.spec.containers[0]`, or of the object",
         "kind": "the kind of the object; `null` if it has none",
         "namespace": "the namespace of the object; `null` if it has none",
         "name": "the name of the object; `null` if it has none",

@@ -350,11 +350,26 @@ def test_an_unknown_kind_is_reported_with_the_known_ones(client: httpx.Client) -
     assert message.startswith("unknown kind `Deploymet`; legal: ")
 
 
-@pytest.mark.parametrize("manifest", [None, 1, "kind: Pod", True, [1], {"spec": {}}, {"apiVersion": "v1", "kind": 1}])
+@pytest.mark.parametrize("manifest", [None, 1, "kind: Pod", True, {"spec": {}}, {"apiVersion": "v1", "kind": 1}])
 def test_an_invalid_manifest_is_reported(client: httpx.Client, manifest: object) -> None:
     status, kind, faults = problem_of(client.post("/v1/decisions", json=request_for(manifest)))
     assert (status, kind) == (422, "invalid-request")
     assert all(pointer.startswith("/manifest") for pointer, _ in faults)
+
+
+def test_objects_that_cannot_be_read_and_unknown_kinds_do_not_affect_the_others(client: httpx.Client) -> None:
+    queue = {"apiVersion": "example.com/v1", "kind": "Queue", "metadata": {"name": "q", "namespace": "n"}}
+    broken = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": []}
+    body = request_for([queue, broken, ONE])
+    answer = client.post("/v1/decisions", json=body).json()
+    assert answer["ignored"] == [{"path": "[0]", "kind": "Queue", "namespace": "n", "name": "q"}]
+    problem, decided = answer["items"]
+    assert (problem["path"], problem["kind"], problem["name"]) == ("[1]", "Pod", "p")
+    (error,) = problem["problem"]["errors"]
+    assert error == {"pointer": "/manifest/1/spec", "message": "expected an object, got `[]`"}
+    assert (decided["path"], decided["decision"]["runner"]) == (f"[2].{PATH}", "v1")
+    text = client.post("/v1/decisions", json=body, headers={"Accept": "text/plain"}).text
+    assert text.endswith("\nignored, because they have no container and their kinds are not known: `[0]`\n")
 
 
 @pytest.mark.parametrize("path", ["/v1/decisions", "/v1/dry-run"])

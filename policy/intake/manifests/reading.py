@@ -6,6 +6,7 @@ fault, reported once. The adapters define what the values mean.
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from policy.messages import quoted
 from policy.pointer import at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from policy.intake.command_line import Container
 
@@ -24,6 +25,8 @@ MAX_CONTAINERS: Final = 1024
 MAX_DOCUMENTS: Final = 10_000
 MAX_COPIED: Final = 1_000_000
 PER_ENTRY: Final = 64
+MAX_SEPARATE_FAULTS: Final = 1000
+"""The maximum number of faults in a manifest of several objects; beyond it each object has only its first one."""
 
 
 class TooManyFaults(RequestInvalid):
@@ -52,7 +55,11 @@ class ManifestReader:
 
     def __init__(self, faults: list[RequestFault]) -> None:
         self.faults = faults
+        self.exceeded: list[RequestFault] = []
+        """The limits that the manifest as a whole exceeds."""
         self.containers: list[Container] = []
+        self.ignored: list[ManifestNode] = []
+        """The objects of unknown kinds in which no container was found."""
         self.documents = 0
         self.copied = 0
         self.namespace: str | None = None
@@ -64,6 +71,22 @@ class ManifestReader:
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
         self._seen: set[tuple[str, str]] = set()
         self._bounds: set[str] = set()
+        self._separate_faults = 0
+
+    @contextmanager
+    def separate(self) -> Iterator[list[RequestFault]]:
+        """Collect the faults of one object or container by themselves; if there are any, it adds no engines."""
+        outer, self.faults = self.faults, []
+        seen, self._seen = self._seen, set()
+        count = len(self.containers)
+        try:
+            with suppress(TooManyFaults):
+                yield self.faults
+        finally:
+            if self.faults:
+                del self.containers[count:]
+            self._separate_faults += len(self.faults)
+            self.faults, self._seen = outer, seen
 
     def fault(self, pointer: str, message: str) -> None:
         """Add a fault, unless it was already added.
@@ -74,14 +97,14 @@ class ManifestReader:
         if (pointer, message) not in self._seen:
             self._seen.add((pointer, message))
             self.faults.append(RequestFault(pointer, message))
-            if len(self._seen) == MAX_FAULTS:
+            if len(self._seen) == MAX_FAULTS or self._separate_faults > MAX_SEPARATE_FAULTS:
                 raise TooManyFaults(self.faults)
 
     def fault_once(self, node: ManifestNode, message: str) -> None:
-        """Add a fault about an exceeded limit, but only the first time."""
+        """Add a fault of the whole manifest about an exceeded limit, but only the first time."""
         if message not in self._bounds:
             self._bounds.add(message)
-            node.fault(message)
+            self.exceeded.append(RequestFault(node.pointer, message))
 
     def add_config_map(self, namespace: str | None, name: str, data: dict[str, str | None]) -> None:
         """Add a ConfigMap of the manifest; its data are unknown if there is a different one with the same name."""

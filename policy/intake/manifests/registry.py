@@ -1,8 +1,7 @@
 """Choose the adapter for each document, by API group and kind, or by shape if the document has no kind.
 
-Handles lists of documents, Kubernetes ``List`` objects, ignored kinds, and unknown kinds, which are faults. An ignored
-object with a vLLM container is an engine with a problem. ConfigMaps and KServe runtimes are collected first, because
-other documents refer to them.
+Handles lists of documents, Kubernetes ``List`` objects and unknown kinds, whose containers are read. ConfigMaps and
+KServe runtimes are collected first, because other documents refer to them.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from policy.intake.command_line import Container
 from policy.intake.manifests import (
     compose,
     dynamo,
-    images,
     kserve,
     llmisvc,
     modelservice,
     productionstack,
     rayserve,
     skypilot,
+    unknown_kinds,
     vllmruntime,
     workloads,
 )
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from policy.errors import RequestFault
 
     Adapter = Callable[[ManifestNode], None]
-    _Keys = tuple["_Keys", str | int] | None
 
 MAX_NESTED: Final = 8
 KSERVE: Final = "serving.kserve.io"
@@ -123,20 +121,46 @@ def is_manifest(document: object) -> bool:
     return "kind" in document or "apiVersion" in document or any(fits(node) for _, fits, _ in SHAPES)
 
 
-def read_manifest(document: object, pointer: str, faults: list[RequestFault]) -> list[Container]:
+def read_manifest(
+    document: object, pointer: str, faults: list[RequestFault], ignored: list[str] | None = None
+) -> list[Container]:
     """The vLLM engines that a manifest would start, in order; its faults are appended to ``faults``.
 
+    The paths of the objects of unknown kinds in which no container was found are appended to ``ignored``.
+
     ``document`` is an object, a list of objects, or a chart's values, as parsed from JSON or YAML. ``pointer`` is its
-    JSON pointer in the request. A known object without vLLM has no engines. Paths are relative to the document.
+    JSON pointer in the request. A known object without vLLM has no engines. In a list, an object that cannot be read is
+    an engine with its faults, and the others are read. Paths are relative to the document.
     """
     reader = ManifestReader(faults)
     with suppress(TooManyFaults):
         documents = list(_documents(ManifestNode(reader, document, "", pointer)))
-        for node in documents:
-            _collect_referenced(node)
-        for node in documents:
-            _read(node)
+        if [node.parent for node in documents] == [None]:
+            _collect_referenced(documents[0])
+            _read(documents[0])
+        else:
+            _read_separately(documents)
+    faults += reader.exceeded
+    if ignored is not None:
+        ignored += [node.path for node in reader.ignored]
     return reader.containers
+
+
+def _read_separately(documents: list[ManifestNode]) -> None:
+    """Read objects of which one that cannot be read does not affect the others."""
+    unread: dict[int, list[RequestFault]] = {}
+    for place, node in enumerate(documents):
+        with node.reader.separate() as faults:
+            _collect_referenced(node)
+        if faults:
+            unread[place] = faults
+    for place, node in enumerate(documents):
+        faults = unread.get(place, [])
+        if not faults:
+            with node.reader.separate() as faults:
+                _read(node)
+        if faults:
+            node.reader.add(Container(node.path, faults=tuple(faults)), node)
 
 
 def _documents(node: ManifestNode, depth: int = 0) -> Iterator[ManifestNode]:
@@ -220,67 +244,29 @@ def _read(node: ManifestNode) -> None:
 
 
 def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
-    """Add a fault, or, in an ignored group, an engine with a problem if the object has a vLLM container."""
+    """Read the containers of an object whose kind has no adapter; a kind that is misspelt is a fault."""
     known = sorted({owner for owner, name in ADAPTERS if name == kind})
-    if known:
+    if known and ("." not in group or nearest(group, known, 0.9)):
         legal = listed(owner or "v1" for owner in known)
         node.get("apiVersion").fault(
             f"expected the API group {legal} for `{kind}`, got {quoted(node.value.get('apiVersion'))}"
         )
-    elif (group not in IGNORED_GROUPS and not group.endswith(IGNORED_SUFFIXES)) or nearest(kind, KINDS, 0.9):
+        return
+    is_ignored = group in IGNORED_GROUPS or group.endswith(IGNORED_SUFFIXES)
+    if ("." not in group or is_ignored) and nearest(kind, KINDS, 0.9):
+        node.get("kind").fault(f"unknown kind {quoted(kind)}; legal: {listed(KINDS)}{nearest(kind, KINDS)}")
+        return
+    count = len(node.reader.containers)
+    unknown_kinds.read_containers(node, kind, f"legal: {listed(KINDS)}")
+    if is_ignored or len(node.reader.containers) > count:
+        return
+    if node.parent is None:
         node.get("kind").fault(f"unknown kind {quoted(kind)}; legal: {listed(KINDS)}{nearest(kind, KINDS)}")
     else:
-        keys = _find_container(node.value)
-        if keys is not None:
-            container = node.below(keys)
-            why = f"the kind {quoted(kind)} is not supported, and one of its containers may start vLLM; legal: "
-            node.reader.add(Container(container.path, problem=why + listed(KINDS)), container)
+        node.reader.ignored.append(node)
 
 
 def unread_container(document: dict[str, object]) -> str | None:
     """The path of a container that names vLLM in an object of a kind that is not read; None if there is none."""
     node = ManifestNode(ManifestReader([]), document)
-    if _identity(node) in ADAPTERS:
-        return None
-    keys = _find_container(document)
-    return None if keys is None else node.below(keys).path
-
-
-def _find_container(document: object) -> list[str | int] | None:
-    """The keys of the first container in a document that names vLLM; None if there is none.
-
-    A container is a map with an image; its image, command, arguments or script source may name vLLM. Each value is
-    visited once, and only the parser limits nesting.
-    """
-    pending: list[tuple[object, _Keys]] = [(document, None)]
-    while pending:
-        value, keys = pending.pop()
-        if isinstance(value, dict):
-            if _is_container(value):
-                return _listed_keys(keys)
-            pending += [(item, (keys, key)) for key, item in reversed(value.items()) if isinstance(item, dict | list)]
-        elif isinstance(value, list):
-            pending += [
-                (item, (keys, place)) for place, item in reversed([*enumerate(value)]) if isinstance(item, dict | list)
-            ]
-    return None
-
-
-def _listed_keys(keys: _Keys) -> list[str | int]:
-    found: list[str | int] = []
-    while keys is not None:
-        keys, key = keys
-        found.append(key)
-    return found[::-1]
-
-
-def _is_container(value: dict[str, object]) -> bool:
-    image = value.get("image")
-    if not isinstance(image, str):
-        return False
-    if images.starts_vllm(image) or images.names_vllm(image):
-        return True
-    texts = (value.get(name) for name in ("command", "args", "source"))
-    return any(
-        "vllm" in word for each in texts for word in (each if isinstance(each, list) else [each]) if type(word) is str
-    )
+    return None if _identity(node) in ADAPTERS else unknown_kinds.unread_container(node)

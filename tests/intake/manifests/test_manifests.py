@@ -285,7 +285,6 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
         ({"a": 1}, "", f"expected a `kind`, or one of the shapes that need none: {SHAPES}"),
         ("text", "", "expected a Kubernetes object, a list of them, or a chart's values, got `text`"),
         (None, "", "expected a Kubernetes object, a list of them, or a chart's values, got `null`"),
-        ([None, 3], "/1", "expected a Kubernetes object, a list of them, or a chart's values, got `3`"),
         (pod(args=["--port", 8000]), "/spec/containers/0/args/1", "expected a string in quotes, got `8000`"),
         (pod(args="--port"), "/spec/containers/0/args", "expected a list, got `--port`"),
         ({"kind": "Pod", "apiVersion": "v1", "spec": 5}, "/spec", "expected an object, got `5`"),
@@ -425,7 +424,11 @@ def test_a_command_that_passes_vllms_server_to_a_program_is_an_engine(document: 
     assert (len(containers), faults) == (1, [])
 
 
+SIDECAR = {"image": "a", "command": ["vllm", "serve"], "args": ["a/b"], "restartPolicy": "Always"}
 CONTAINER = {"name": "v", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm", "serve", "a/b"]}
+
+
+NOT_KNOWN = "the kind `{}` is not known; what its controller adds to the container is not considered"
 
 
 @pytest.mark.parametrize(
@@ -433,17 +436,38 @@ CONTAINER = {"name": "v", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm
     [
         ("argoproj.io/v1alpha1", "Workflow", {"spec": {"templates": [{}, {"container": CONTAINER}]}}, "templates[1]"),
         ("argoproj.io/v1alpha1", "AnalysisTemplate", {"spec": {"a": {"job": [[CONTAINER]]}}}, "a.job[0][0]"),
-        ("serving.kserve.io/v1alpha1", "LLMInferenceServiceConfig", {"spec": {"template": CONTAINER}}, "template"),
         ("serving.kserve.io/v1alpha1", "ClusterStorageContainer", {"spec": {"container": CONTAINER}}, "container"),
         ("apps/v1", "ControllerRevision", {"data": {"spec": {"containers": [CONTAINER]}}}, "data.spec.containers[0]"),
-        ("batch/v1", "Foo", {"spec": {"x": {"image": "a", "args": ["vllm"]}}}, "spec.x"),
-        ("batch/v1", "Foo", {"spec": {"x": {"image": "a", "command": ["sh", "-c", "exec vllm serve b"]}}}, "spec.x"),
-        ("argoproj.io/v1alpha1", "Workflow", {"script": {"image": "a", "source": "vllm serve b"}}, "script"),
-        ("batch/v1", "Foo", {"spec": {"x": {"image": "registry/my-vllm:1"}}}, "spec.x"),
-        ("networking.k8s.io/v1", "Foo", {"spec": {"x": {"image": "vllm/vllm-openai"}}}, "spec.x"),
+        ("batch.volcano.sh/v1alpha1", "Job", {"spec": {"tasks": [{"template": CONTAINER}]}}, "tasks[0].template"),
+        ("example.com/v1", "Foo", {"spec": {"pods": {"initContainers": [SIDECAR]}}}, "initContainers[0]"),
+        ("networking.k8s.io/v1", "Foo", {"spec": {"x": {"image": "vllm/vllm-openai", "args": ["a/b"]}}}, "spec.x"),
     ],
 )
-def test_a_container_in_an_object_that_is_not_read_is_an_engine_that_cannot_be_decided(
+@pytest.mark.parametrize("others", [[], [pod(image="nginx")]])
+def test_a_container_in_an_object_of_an_unknown_kind_is_read(
+    version: str, kind: str, members: dict[str, Any], path: str, others: list[Any]
+) -> None:
+    document = {"apiVersion": version, "kind": kind, **members}
+    (container,), faults = read([*others, document] if others else document)
+    assert (path in container.path, container.words, container.notes, faults) == (
+        True,
+        ["vllm", "serve", "a/b"],
+        [NOT_KNOWN.format(kind)],
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "members", "path"),
+    [
+        ("batch/v1", "Foo", {"spec": {"x": {"image": "a", "args": ["vllm"]}}}, "spec.x"),
+        ("batch/v1", "Foo", {"spec": {"x": {"image": "a", "command": "vllm serve b"}}}, "spec.x"),
+        ("example.com/v1", "Foo", {"spec": {"x": CONTAINER | {"env": {"A": "b"}}}}, "spec.x"),
+        ("argoproj.io/v1alpha1", "Workflow", {"script": {"image": "a", "source": "vllm serve b"}}, "script"),
+        ("batch/v1", "Foo", {"spec": {"x": {"image": "registry/my-vllm:1"}}}, "spec.x"),
+    ],
+)
+def test_a_container_of_an_unknown_kind_that_cannot_be_read_is_a_problem_if_it_names_vllm(
     version: str, kind: str, members: dict[str, Any], path: str
 ) -> None:
     (container,), faults = read({"apiVersion": version, "kind": kind, **members})
@@ -453,6 +477,64 @@ def test_a_container_in_an_object_that_is_not_read_is_an_engine_that_cannot_be_d
         [],
         [],
     )
+
+
+BROKEN: list[tuple[object, str]] = [
+    (3, "expected a Kubernetes object, a list of them, or a chart's values, got `3`"),
+    ({"a": 1}, f"expected a `kind`, or one of the shapes that need none: {SHAPES}"),
+    ({"kind": 7}, f"unknown kind `7`; legal: {KINDS}"),
+    (
+        {"apiVersion": "apps/v1", "kind": "Deploymnt"},
+        f"unknown kind `Deploymnt`; legal: {KINDS}; did you mean `Deployment`?",
+    ),
+    ({"apiVersion": "app/v1", "kind": "Deployment"}, "expected the API group `apps` for `Deployment`, got `app/v1`"),
+    ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": 1}, "expected an object, got `1`"),
+    (
+        {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ServingRuntime", "spec": []},
+        "expected an object, got `[]`",
+    ),
+    (pod(args="--port"), "expected a list, got `--port`"),
+    (pod(**SERVING, env=[{"name": "A", "value": 1}]), "expected a string in quotes, got `1`"),
+    ({"services": {"a": 1}}, "expected an object, got `1`"),
+]
+
+
+@pytest.mark.parametrize(("broken", "message"), BROKEN)
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["list", "List"])
+def test_an_object_that_cannot_be_read_does_not_affect_the_others(
+    broken: object, message: str, place: int, kind: str
+) -> None:
+    objects: list[Any] = [pod(**SERVING), pod(**SERVING, args=["--seed=1"])]
+    objects.insert(place, broken)
+    start = "" if kind == "list" else "items"
+    containers, faults = read(objects if kind == "list" else {"apiVersion": "v1", "kind": "List", "items": objects})
+    assert faults == []
+    assert [container.path.partition("]")[0] for container in containers] == [f"{start}[{at}" for at in range(3)]
+    assert [(container.words, len(container.faults)) for container in containers if container.words] == [
+        (["vllm", "serve", "a/b"], 0),
+        (["vllm", "serve", "a/b", "--seed=1"], 0),
+    ]
+    (fault,) = containers[place].faults
+    assert fault.message == message
+    assert fault.pointer.startswith(f"/manifest/{f'{start}/' if start else ''}{place}")
+
+
+def test_objects_of_unknown_kinds_without_a_container_are_ignored_by_name() -> None:
+    faults: list[RequestFault] = []
+    ignored: list[str] = []
+    unknown = {"apiVersion": "example.com/v1", "kind": "Zoo", "metadata": {"name": "z"}}
+    known = {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress"}
+    containers = read_manifest([unknown, known, pod(**SERVING), unknown], "", faults, ignored)
+    assert ([container.path for container in containers], faults) == (["[2].spec.containers[0]"], [])
+    assert ignored == ["[0]", "[3]"]
+
+
+def test_many_faulty_objects_have_all_faults_of_the_first_and_one_of_each_other() -> None:
+    faulty = pod(image="vllm/vllm-openai", args=[1] * 200)
+    containers, faults = read([faulty] * 20)
+    found = [len(container.faults) for container in containers]
+    assert (found, faults) == ([MAX_FAULTS] * 11 + [1] * 9, [])
 
 
 @pytest.mark.parametrize(
@@ -1079,7 +1161,7 @@ def test_no_manifest_raises_an_exception(document: Any) -> None:
 @given(JUNK)
 def test_junk_is_refused_or_has_no_engines(document: object) -> None:
     containers, faults = read(document)
-    assert containers == []
+    assert all(container.faults and not container.words for container in containers)
     assert faults or isinstance(document, list | dict)
 
 

@@ -35,7 +35,7 @@ def read_engine(
     metadata = {} if namespace is None else {"namespace": namespace}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     (engine,) = read_manifest([*others, pod], "", faults)
-    return engine, faults
+    return engine, [*faults, *engine.faults]
 
 
 def read(
