@@ -21,6 +21,7 @@ from policy.cli.console import (
     show,
     show_answer,
 )
+from policy.cli.folder import FolderContents, read_source
 from policy.cli.requests import (
     REMEDIES,
     HubOption,
@@ -30,7 +31,6 @@ from policy.cli.requests import (
     fail_request,
     load_policy,
     models_of,
-    read_document,
     read_request,
     today,
     with_version,
@@ -64,9 +64,18 @@ def decide(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="A request, a manifest or a chart's values, as JSON or YAML; `-` reads standard input."
+            metavar="FILE",
+            help="A request, a manifest or a chart's values, as JSON or YAML, or a folder with manifests; "
+            "`-` reads standard input.",
         ),
     ],
+    recursive: Annotated[  # noqa: FBT002  # a typer flag
+        bool, typer.Option("--recursive", "-R", help="Read the subfolders of a folder too.")
+    ] = False,
+    runs_renderer: Annotated[  # noqa: FBT002  # a typer flag
+        bool,
+        typer.Option("--render", help="Run `kustomize build`, `helm template` or `docker compose config` on a folder."),
+    ] = False,
     rules: RulesOption = None,
     default_release: DefaultOption = None,
     vllm_version: VersionOption = None,
@@ -93,7 +102,10 @@ def decide(
     """
     models = models_of(model_configs or [], hub=hub)
     _, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
-    document, warnings = with_version(policy, read_document(file), vllm_version)
+    source = read_source(file, recursive=recursive, render=runs_renderer)
+    folder = source if isinstance(source, FolderContents) else None
+    document = source if folder is None else {"manifest": folder.documents}
+    document, warnings = with_version(policy, document, vllm_version)
     document = _with_platform(document, platform)
     request = read_request(policy, document, explain=explain, overrides=vllm_version is not None)
     if isinstance(request, Request):
@@ -102,19 +114,30 @@ def decide(
         raise typer.Exit(FOUND if exit_code and not answer.starts else 0)
     ignored: list[str] = []
     rows = _decide_each(policy, request, warnings, ignored)
+    if folder is not None:
+        rows = [(path, folder.placed_problem(path, it) if isinstance(it, Problem) else it) for path, it in rows]
     if as_json or not out.is_terminal:
         for path, found in rows:
-            typer.echo(encode(item_of(request, path, found)).decode())
+            item = item_of(request, path, found)
+            typer.echo(encode(item if folder is None else folder.placed(item)).decode())
     else:
         from policy import render  # noqa: PLC0415  # JSON in a pipe needs no rich
 
-        show(render.engines([(name_of(request.document, path), found) for path, found in rows]))
+        show(render.engines([(_name(request, path, folder), found) for path, found in rows]))
     if not rows:
         err.print("no vLLM container found", markup=False)
     if ignored:
-        err.print(ignored_objects([name_of(request.document, path) for path in ignored]), markup=False)
-    found_any = any(isinstance(found, Problem) or (exit_code and not found.starts) for _, found in rows)
-    raise typer.Exit(FOUND if found_any else 0)
+        err.print(ignored_objects([_name(request, path, folder) for path in ignored]), markup=False)
+    unread = [] if folder is None else folder.unread
+    for line in unread:
+        err.print(line, markup=False)
+    is_undecided = any(isinstance(found, Problem) or (exit_code and not found.starts) for _, found in rows)
+    raise typer.Exit(FOUND if is_undecided or unread else 0)
+
+
+def _name(manifest: Manifest, path: str, folder: FolderContents | None) -> str:
+    """An engine's name for a table; in a folder, with its file."""
+    return name_of(manifest.document, path) if folder is None else folder.name_of(path)
 
 
 def _with_platform(document: Any, platform: Platform | None) -> Any:

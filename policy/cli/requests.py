@@ -99,10 +99,30 @@ def load_policy(
         fail(USAGE, f"--default-release: {error}")
 
 
+class Unreadable(PolicyError):
+    """An input that cannot be read; ``lines`` has the messages, each with the name of the input."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = lines
+        super().__init__("\n".join(lines))
+
+
 def read_text(path: Path | str, limit: int = MAX_FILE, *, pipes: bool = True) -> str:
     """Read a file, standard input for ``-``, or with ``pipes`` also a pipe.
 
     The command fails if it cannot be read or has more than ``limit`` bytes.
+    """
+    try:
+        return load_text(path, limit, pipes=pipes)
+    except Unreadable as error:
+        fail(USAGE, *error.lines)
+
+
+def load_text(path: Path | str, limit: int = MAX_FILE, *, pipes: bool = False) -> str:
+    """Read a file as ``read_text`` does.
+
+    Raises:
+        Unreadable: it cannot be read or has more than ``limit`` bytes.
     """
     name = escape_line(str(path))
     try:
@@ -110,10 +130,10 @@ def read_text(path: Path | str, limit: int = MAX_FILE, *, pipes: bool = True) ->
             sys.stdin.buffer.read(limit + 1) if str(path) == "-" else read_at_most(Path(path), limit + 1, pipes=pipes)
         )
         if len(data) > limit:
-            fail(USAGE, f"{name}: cannot be read: more than {limit:,} bytes")
+            raise Unreadable(f"{name}: cannot be read: more than {limit:,} bytes")
         return data.decode()
     except (OSError, UnicodeDecodeError) as error:
-        fail(USAGE, f"{name}: cannot be read: {error}")
+        raise Unreadable(f"{name}: cannot be read: {error}") from error
 
 
 def read_document(file: str) -> Any:
@@ -122,22 +142,32 @@ def read_document(file: str) -> Any:
 
 
 def parse_text(text: str, file: str) -> Any:
-    """The document in a file's text, read as JSON if possible: the YAML reader has lower limits."""
+    """The document in a file's text; several YAML documents are returned as a list."""
+    try:
+        with err.working(f"reading {escape_line(file)}"):
+            documents = parse_documents(text, file)
+    except Unreadable as error:
+        fail(USAGE, *error.lines)
+    return documents[0] if len(documents) == 1 else documents
+
+
+def parse_documents(text: str, file: str) -> list[Any]:
+    """The documents in a file's text, read as JSON if possible: the YAML reader has lower limits.
+
+    Raises:
+        Unreadable: it is neither.
+    """
     file = escape_line(file)
     try:
-        return read_json(text.encode())
+        return [read_json(text.encode())]
     except NotJson as no_json:
         if text.lstrip().startswith(("{", "[")):
-            fail(USAGE, f"{file}: {no_json}")
+            raise Unreadable(f"{file}: {no_json}") from no_json
     try:
-        with err.working(f"reading {file}"):
-            documents = read_documents(text, file, MAX_FILE, MAX_VALUES, resolve_variables)
+        return read_documents(text, file, MAX_FILE, MAX_VALUES, resolve_variables)
     except RulesInvalid as error:
-        fail(
-            USAGE,
-            *(f"{fault}{YAML_LIMIT_REMEDY if fault.message == too_many(MAX_VALUES) else ''}" for fault in error.faults),
-        )
-    return documents[0] if len(documents) == 1 else documents
+        remedy = {too_many(MAX_VALUES): YAML_LIMIT_REMEDY}
+        raise Unreadable(*(f"{fault}{remedy.get(fault.message, '')}" for fault in error.faults)) from error
 
 
 def models_of(named: list[str], *, hub: bool) -> ModelFinder:

@@ -33,6 +33,13 @@ INDICATORS: Final = {
     "YAML document": "`%`",
 }
 """For parts of PyYAML's messages, the indicator characters that cannot begin a text."""
+TEMPLATE: Final = re.compile(r"^[^\n\"'#{]*+(?:\{(?![{%])[^\n\"'#{]*+)*+(?=\{[{%])", re.MULTILINE)
+"""The beginning of a line before an action of a template that is not in quotes."""
+ACTION: Final = re.compile(r"\{[{%][^\n]{0,60}?[}%]\}")
+NOT_RENDERED: Final = (
+    "{} is an action of a template, which has not been rendered; send the rendered manifest, such as the output of "
+    "`helm template …`, `kustomize build` or `docker compose config`"
+)
 MAX_KEY: Final = 1024
 """The maximum length of a key without a question mark before it."""
 CLOSING: Final = {"[": "]", "{": "}"}
@@ -54,6 +61,17 @@ class _Tokens:
 
     brackets: tuple[yaml.Token, ...]
     quoted: yaml.ScalarToken | None
+
+
+def explain_template(text: str) -> Explanation | None:
+    """The first action of a template (`{{ … }}`, `{% … %}`) outside quotes, which YAML cannot contain, if any."""
+    found = TEMPLATE.search(text)
+    if found is None:
+        return None
+    at = found.end()
+    action = ACTION.match(text, at)
+    shown = "`{{`" if action is None else quoted(action[0])
+    return Explanation(text.count("\n", 0, at) + 1, at - found.start() + 1, NOT_RENDERED.format(shown))
 
 
 def explain(text: str, error: yaml.MarkedYAMLError, loader: type, *, quotes_line: bool) -> Explanation:

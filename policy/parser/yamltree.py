@@ -17,7 +17,7 @@ import yaml
 
 from policy.errors import Fault, RulesInvalid
 from policy.messages import quoted
-from policy.parser.yaml_advice import explain
+from policy.parser.yaml_advice import explain, explain_template
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,9 +89,16 @@ def read_documents(
             resolve(document)
         return document.plain()
 
-    found = compose_bounded(
-        text, path, max_bytes, lambda: [plain(document) for document in _Stream(text, path, max_nodes).documents()]
-    )
+    try:
+        found = compose_bounded(
+            text, path, max_bytes, lambda: [plain(document) for document in _Stream(text, path, max_nodes).documents()]
+        )
+    except RulesInvalid as error:
+        (fault,) = error.faults
+        template = explain_template(text) if fault.message != too_many(max_nodes) and len(text) <= max_bytes else None
+        if template is None:
+            raise
+        raise refusal_at(path, template.line, template.column, template.message) from error
     if not found:
         raise refusal_at(path, 1, 1, EMPTY)
     return found

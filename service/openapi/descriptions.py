@@ -97,7 +97,8 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "name": "its name; `null` if it has none",
     },
     "ManifestDecision": {
-        "path": "the path of the engine in the manifest, such as `items[0].spec.template.spec.containers[0]`, or of the object",
+        "path": "the path of the engine in the manifest, such as `items[0].spec.template.spec.containers[0]`, or of an "
+        "object that cannot be read",
         "kind": "the kind of the object; `null` if it has none",
         "namespace": "the namespace of the object; `null` if it has none",
         "name": "the name of the object; `null` if it has none",

@@ -799,6 +799,12 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
             f"facts: {{parallel_config: {{tensor_parallel_size: {'9' * 5000}}}}}",
             "line 1, column 49: invalid number `9999",
         ),
+        (
+            "a: 1\nb: {{ .Values.b | quote }}\n",
+            "line 2, column 4: `{{ .Values.b | quote }}` is an action of a template",
+        ),
+        ("a: 1\n{%- for b in c %}\n", "line 2, column 1: `{%- for b in c %}` is an action of a template"),
+        ('a: "{{ b }}"\n# {{ b }}\nc: [\n', "line 3, column 4: not YAML: the bracket `[` is not closed"),
         ("request_id: \x01\n", "line 1, column 13: not YAML"),
         ("facts: {}\nrequest_id: \x00\n", "line 2, column 13: not YAML"),
         ('request_id: "\\ud800"\n', "line 1, column 16: not YAML"),

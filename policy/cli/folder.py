@@ -1,0 +1,230 @@
+"""Folders of manifests, and projects that a tool has to render before they can be read.
+
+A folder is read as `kubectl apply -f` does: its files with a known ending, in the order of their names. A folder of
+Kustomize, Helm or Compose is rendered only if the user allows it; otherwise the command says what to run.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, structs
+
+from policy.cli.console import USAGE, err, fail
+from policy.cli.requests import MAX_FILE, Unreadable, load_text, parse_documents, read_document
+from policy.escaping import escape_line
+from policy.messages import counted
+from policy.problems import TYPE_PREFIX, Problem, problem
+from policy.request.items import ManifestDecision
+from policy.request.manifest import name_of as manifest_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ENDINGS: Final = (".json", ".yaml", ".yml")
+"""The endings of the files that `kubectl apply -f FOLDER` reads."""
+MAX_FILES: Final = 10_000
+RENDER_SECONDS: Final = 120
+COMPOSE_FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
+COMPOSE_OVERRIDES: Final = tuple(name.replace("compose.y", "compose.override.y") for name in COMPOSE_FILES)
+
+
+class Renderer(Struct, frozen=True):
+    """A tool that renders a folder: what the folder is, the files that show it, and the command before its path."""
+
+    project: str
+    files: tuple[str, ...]
+    command: tuple[str, ...]
+    needs: Callable[[Path], bool] = lambda _: True
+    """Whether a folder with one of the files needs the tool."""
+
+    def fits(self, folder: Path) -> bool:
+        """Whether the tool has to render a folder."""
+        return any((folder / name).is_file() for name in self.files) and self.needs(folder)
+
+    def arguments(self, folder: Path) -> list[str]:
+        """The whole command for a folder."""
+        return [str(folder) if word == FOLDER else word for word in self.command]
+
+
+def _has_other_compose_files(folder: Path) -> bool:
+    """Whether an override, or a file of variables that the Compose file refers to, changes what it means."""
+    if any((folder / name).is_file() for name in COMPOSE_OVERRIDES):
+        return True
+    texts = (load_text(folder / name) for name in COMPOSE_FILES if (folder / name).is_file())
+    return (folder / ".env").is_file() and any("$" in text for text in texts)
+
+
+FOLDER: Final = "FOLDER"
+RENDERERS: Final = (
+    Renderer("Kustomize", ("kustomization.yaml", "kustomization.yml", "Kustomization"), ("kustomize", "build", FOLDER)),
+    Renderer("Helm", ("Chart.yaml",), ("helm", "template", FOLDER)),
+    Renderer(
+        "Compose",
+        COMPOSE_FILES,
+        ("docker", "compose", "--project-directory", FOLDER, "config"),
+        _has_other_compose_files,
+    ),
+)
+
+
+class Place(Struct, frozen=True):
+    """Where a document was found: its file, relative to the folder, and its path in the file's documents."""
+
+    file: str
+    path: str
+
+    def path_of(self, rest: str) -> str:
+        """A path below the document, in its file."""
+        return f"{self.path}{rest}".removeprefix(".")
+
+
+class FileDecision(ManifestDecision, frozen=True, kw_only=True):
+    """An engine of a folder: its file relative to the folder, and its path in the file."""
+
+    file: str
+
+
+class FolderContents(Struct, frozen=True):
+    """The documents of a folder with their places, and a message for each file that cannot be read."""
+
+    documents: list[Any]
+    places: list[Place]
+    unread: list[str]
+
+    def name_of(self, path: str) -> str:
+        """A name for a path such as ``[3].spec``: the file, and the object's name or the path in the file."""
+        place, rest = self._split(path)
+        name = manifest_name(self.documents, path)
+        return f"{place.file}: {place.path_of(rest) if name == path else name}".removesuffix(": ")
+
+    def placed(self, item: ManifestDecision) -> FileDecision:
+        """An item with its file, and with its path in that file."""
+        place, rest = self._split(item.path)
+        item = structs.replace(item, path=place.path_of(rest))
+        return FileDecision(**{name: getattr(item, name) for name in item.__struct_fields__}, file=place.file)
+
+    def placed_problem(self, path: str, found: Problem) -> Problem:
+        """A problem with an engine, with the pointers of its faults in the file."""
+        place, _ = self._split(path)
+        before = f"/manifest/{path.removeprefix('[').partition(']')[0]}"
+        within = place.path.replace("[", "/").replace("]", "")
+        faults = [
+            structs.replace(fault, pointer=within + fault.pointer.removeprefix(before))
+            if fault.pointer.startswith(before)
+            else fault
+            for fault in found.errors
+        ]
+        return problem(found.type.removeprefix(TYPE_PREFIX), faults)
+
+    def _split(self, path: str) -> tuple[Place, str]:
+        index, _, rest = path.removeprefix("[").partition("]")
+        return self.places[int(index)], rest
+
+
+def read_source(file: str, *, recursive: bool, render: bool) -> Any | FolderContents:
+    """The document in a file or standard input, or what a folder contains; the command fails if it cannot be read.
+
+    With ``recursive`` subfolders are read too. With ``render`` the tool of a project is run, and its output is the
+    document; without it the command fails and says what to run.
+    """
+    path = Path(file)
+    try:
+        folder = path if path.is_dir() else path.parent
+        renderer = None if file == "-" else _renderer_of(path, folder)
+    except Unreadable as error:
+        fail(USAGE, *error.lines)
+    except (OSError, ValueError) as error:
+        fail(USAGE, f"{escape_line(file)}: cannot be read: {error}")
+    if renderer is not None:
+        return _render(renderer, folder) if render else _advise(renderer, folder)
+    if render:
+        fail(
+            USAGE,
+            f"{escape_line(file)}: found nothing to render: no {', '.join(n for r in RENDERERS for n in r.files)}",
+        )
+    return _read_folder(path, recursive=recursive) if path.is_dir() else read_document(file)
+
+
+def _renderer_of(path: Path, folder: Path) -> Renderer | None:
+    return next(
+        (each for each in RENDERERS if each.fits(folder) and (path.is_dir() or path.name in each.files)),
+        None,
+    )
+
+
+def _advise(renderer: Renderer, folder: Path) -> Any:
+    command = escape_line(" ".join(renderer.arguments(folder)))
+    fail(
+        USAGE,
+        f"{escape_line(str(folder))}: {renderer.project} has to render it; run `{command} | runner-policy decide -`, "
+        "or add `--render`, which runs that command",
+    )
+
+
+def _render(renderer: Renderer, folder: Path) -> Any:
+    """The document that a tool prints; the command fails if it is not installed, fails or takes too long."""
+    arguments = renderer.arguments(folder)
+    shown = escape_line(" ".join(arguments))
+    try:
+        with err.working(f"running {shown}"):
+            done = subprocess.run(  # noqa: S603  # the user asked for this command
+                arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=RENDER_SECONDS, check=False
+            )
+    except FileNotFoundError:
+        fail(USAGE, f"`{arguments[0]}` is not installed; run `{shown}` elsewhere, and pipe its output to `decide -`")
+    except subprocess.TimeoutExpired:
+        fail(USAGE, f"`{shown}` took more than {RENDER_SECONDS} s")
+    if done.returncode:
+        fail(
+            USAGE,
+            f"`{shown}` failed with exit code {done.returncode}: {escape_line(done.stderr.decode(errors='replace'))}",
+        )
+    if len(done.stdout) > MAX_FILE:
+        fail(USAGE, f"`{shown}` printed more than {MAX_FILE:,} bytes")
+    try:
+        documents = parse_documents(done.stdout.decode(errors="replace"), f"the output of `{shown}`")
+    except Unreadable as error:
+        fail(USAGE, *error.lines)
+    return documents[0] if len(documents) == 1 else documents
+
+
+def _read_folder(folder: Path, *, recursive: bool) -> FolderContents:
+    """What a folder contains; the command fails if that is nothing or too much."""
+    contents = FolderContents([], [], [])
+    left, count = MAX_FILE, 0
+    with err.working(f"reading {escape_line(str(folder))}"):
+        for path in _files(folder, recursive=recursive):
+            count += 1
+            name = escape_line(str(path.relative_to(folder)))
+            try:
+                text = load_text(path, left)
+                left -= len(text.encode())
+                documents = parse_documents(text, str(path)) if text.strip() else []
+            except Unreadable as error:
+                contents.unread.extend(error.lines)
+                continue
+            contents.documents.extend(documents)
+            contents.places.extend(Place(name, f"[{at}]" if len(documents) > 1 else "") for at in range(len(documents)))
+            if count > MAX_FILES:
+                fail(USAGE, f"{escape_line(str(folder))}: more than {counted(MAX_FILES, 'file', 'files')}")
+    if not count:
+        hint = "" if recursive else "; `--recursive` reads its subfolders"
+        fail(USAGE, f"{escape_line(str(folder))}: no file with the ending {', '.join(ENDINGS)}{hint}")
+    return contents
+
+
+def _files(folder: Path, *, recursive: bool) -> Iterator[Path]:
+    """The files to read, in the order of their names; links to folders are not followed."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        fail(USAGE, f"{escape_line(str(folder))}: cannot be read: {error.strerror}")
+    for path in entries:
+        if path.is_dir():
+            if recursive and not path.is_symlink():
+                yield from _files(path, recursive=True)
+        elif path.suffix in ENDINGS:
+            yield path

@@ -1,0 +1,172 @@
+"""`runner-policy decide` on folders: which files are read, what is said of the others, and what has to be rendered."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from kubernetes_objects import NAME, container, deployment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from api.conftest import Done
+
+    Call = Callable[..., Done]
+
+PATH = "spec.template.spec.containers[0]"
+ONE = yaml.safe_dump(deployment(container(), name="one"))
+ZOO = "apiVersion: example.com/v1\nkind: Zoo\nmetadata: {name: z}\n"
+TEMPLATE = "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n"
+NOT_RENDERED = (
+    "`{{ .Release.Name }}` is an action of a template, which has not been rendered; send the rendered manifest, such "
+    "as the output of `helm template …`, `kustomize build` or `docker compose config`"
+)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    config = tmp_path / "model.json"
+    config.write_text('{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}')
+    return f"--model-config={NAME}={config}"
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    folder = tmp_path / "manifests"
+    (folder / "sub").mkdir(parents=True)
+    return folder
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = folder / name.replace("__", ".").replace("___", "/")
+        path.write_text(text)
+
+
+def shown(done: Done) -> list[tuple[str, str, str]]:
+    """The file, the path and the runner or the first fault of each engine."""
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    return [
+        (line["file"], line["path"], line["decision"]["runner"] if "decision" in line else line["problem"]["detail"])
+        for line in lines
+    ]
+
+
+def test_the_files_of_a_folder_are_read_in_the_order_of_their_names(call: Call, manifests: Path, model: str) -> None:
+    write(manifests, b__yaml=f"{ONE}---\n{ONE}", a__yml=ONE, c__json=json.dumps(yaml.safe_load(ONE)), d__txt=TEMPLATE)
+    write(manifests / "sub", x__yaml=ONE)
+    read = [
+        ("a.yml", PATH, "v2"),
+        ("b.yaml", f"[0].{PATH}", "v2"),
+        ("b.yaml", f"[1].{PATH}", "v2"),
+        ("c.json", PATH, "v2"),
+    ]
+    done = call("decide", str(manifests), model)
+    assert (done.code, shown(done), done.err) == (0, read, "")
+    assert shown(call("decide", "-R", str(manifests), model)) == [*read, ("sub/x.yaml", PATH, "v2")]
+
+
+def test_objects_of_one_file_refer_to_those_of_another(call: Call, manifests: Path, model: str) -> None:
+    env = {"name": "VLLM_USE_V2_MODEL_RUNNER", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}
+    config_map: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c"},
+        "data": {"k": "0"},
+    }
+    write(manifests, a__yaml=yaml.safe_dump(deployment(container(env=[env]))), b__yaml=yaml.safe_dump(config_map))
+    assert shown(call("decide", str(manifests), model)) == [("a.yaml", PATH, "v1")]
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_is_decided(call: Call, manifests: Path, model: str) -> None:
+    broken = f"{ONE}---\nkind: Pod\napiVersion: v1\nspec: []\n"
+    write(manifests, a__yaml=TEMPLATE, b__yaml=ONE, c__yaml=broken, d__json="{", e__yaml="", f__yaml=ZOO)
+    done = call("decide", str(manifests), model)
+    assert done.code == 1
+    assert shown(done) == [
+        ("b.yaml", PATH, "v2"),
+        ("c.yaml", f"[0].{PATH}", "v2"),
+        ("c.yaml", "[1]", "/1/spec: expected an object, got `[]`"),
+    ]
+    ignored, template, no_json = done.err.splitlines()
+    assert ignored == "ignored, because they have no container and their kinds are not known: `f.yaml: Zoo/z`"
+    assert template == f"{manifests}/a.yaml:3:9: {NOT_RENDERED}"
+    assert no_json.startswith(f"{manifests}/d.json: not JSON: ")
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ([], "no file with the ending .json, .yaml, .yml; `--recursive` reads its subfolders"),
+        (["kustomization.yaml"], "Kustomize has to render it; run `kustomize build FOLDER | runner-policy decide -`"),
+        (["Chart.yaml", "values.yaml"], "Helm has to render it; run `helm template FOLDER | runner-policy decide -`"),
+        (
+            ["compose.yaml", ".env"],
+            "Compose has to render it; run `docker compose --project-directory FOLDER config | runner-policy decide -`",
+        ),
+    ],
+)
+def test_a_folder_that_has_to_be_rendered_is_not_read(
+    call: Call, manifests: Path, files: list[str], message: str
+) -> None:
+    for name in files:
+        (manifests / name).write_text("services: {a: {image: $IMAGE}}")
+    for source in (manifests, *(manifests / name for name in files[:1])):
+        done = call("decide", str(source))
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith(f"{manifests}: {message.replace('FOLDER', str(manifests))}"), done.err
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ({"compose.yaml": "$IMAGE"}, 0),
+        ({"compose.yaml": "nginx", ".env": "A=b"}, 0),
+        ({"docker-compose.yml": "$IMAGE", ".env": "A=b"}, 2),
+        ({"compose.yml": "nginx", "compose.override.yaml": "nginx"}, 2),
+    ],
+)
+def test_a_compose_file_is_read_unless_other_files_change_it(
+    call: Call, manifests: Path, files: dict[str, str], code: int
+) -> None:
+    for name, image in files.items():
+        (manifests / name).write_text(f"services: {{a: {{image: {image}}}}}")
+    assert call("decide", str(manifests / next(iter(files)))).code == code
+
+
+def test_a_project_is_rendered_only_if_asked(
+    call: Call, manifests: Path, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (manifests / "kustomization.yaml").write_text("")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    render = f"kustomize build {manifests}"
+    done = call("decide", "--render", str(manifests), model)
+    message = f"`kustomize` is not installed; run `{render}` elsewhere, and pipe its output to `decide -`\n"
+    assert (done.code, done.out, done.err) == (2, "", message)
+    (programs / "kustomize").write_text(f"#!/bin/sh\ntest \"$*\" = 'build {manifests}' && printf '%s' '{ONE}'\n")
+    (programs / "kustomize").chmod(0o755)
+    done = call("decide", "--render", str(manifests), model)
+    assert (done.code, json.loads(done.out)["path"], done.err) == (0, PATH, "")
+    (programs / "kustomize").write_text("#!/bin/sh\necho 'no \033[1mbase' >&2; exit 3\n")
+    done = call("decide", "--render", str(manifests), model)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"`{render}` failed with exit code 3: no \\x1b[1mbase\\n\n"
+
+
+def test_without_anything_to_render_the_flag_is_wrong(call: Call, manifests: Path) -> None:
+    write(manifests, a__yaml=ONE)
+    done = call("decide", "--render", str(manifests))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"{manifests}: found nothing to render: no kustomization.yaml, ")
+
+
+def test_links_to_folders_are_not_followed(call: Call, manifests: Path, model: str) -> None:
+    (manifests / "sub" / "again").symlink_to(manifests)
+    write(manifests, a__yaml=ONE)
+    assert shown(call("decide", "-R", str(manifests), model)) == [("a.yaml", PATH, "v2")]
