@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import TYPE_CHECKING, Final
 
@@ -67,13 +68,68 @@ def test_the_words_after_vllm_serve_are_its_arguments(words: list[str], found: l
     [
         ["python", "-m", SERVER, "--model", "m"],
         ["python", f"-m{SERVER}", "--model", "m"],
-        ["/usr/bin/python3", "-m", "dynamo.vllm", "--model", "m"],
         ["python3", "-W", "ignore", "/x/vllm/entrypoints/openai/api_server.py", "--model", "m"],
     ],
 )
 def test_a_server_s_module_reads_all_words_after_it(words: list[str]) -> None:
     at = words.index("--model")
     assert read(words) == (CommandLine(words[at:], PLACES[at : at + 2], serve=False), [])
+
+
+LMCACHE = '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}'
+NIXL = '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'
+KVBM = json.dumps(
+    {
+        "kv_connector": "DynamoConnector",
+        "kv_connector_module_path": "kvbm.vllm_integration.connector",
+        "kv_role": "kv_both",
+    },
+    separators=(",", ":"),
+)
+BOTH = (
+    '{"kv_connector":"PdConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":['
+    f'{NIXL},{KVBM}]}},"kv_connector_module_path":"kvbm.vllm_integration.connector"}}'
+)
+TRANSFER = "--kv-transfer-config"
+CACHING = "--enable-prefix-caching"
+REFUSED = "newer releases of Dynamo refuse `--connector`; write the `--kv-transfer-config` itself"
+UNKNOWN_CONNECTOR = "unknown connector `nixle`; legal: `lmcache`, `nixl`, `kvbm`, `none`, `null`; did you mean `nixl`?"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passed", "warnings"),
+    [
+        ("", CACHING, []),
+        ("--model a/b --enforce-eager", f"--model a/b --enforce-eager {CACHING}", []),
+        ("--model a/b --no-enable-prefix-caching", "--model a/b --no-enable-prefix-caching", []),
+        ("--enable_prefix_caching", "--enable_prefix_caching", []),
+        (
+            "--is-prefill-worker --endpoint dyn://a.b.c --no-fpm-trace --request-plane=tcp --model a/b --enforce-eager",
+            f"--model a/b --enforce-eager {CACHING}",
+            [],
+        ),
+        ("--disaggregation-mode prefill --seed 1", f"--seed 1 {CACHING}", []),
+        ("--namespace --seed 1", f"--seed 1 {CACHING}", []),
+        ("--connector=LMCache", f"{TRANSFER} {LMCACHE} {CACHING}", [REFUSED]),
+        ("--connector nixl kvbm --seed 1", f"--seed 1 {TRANSFER} {BOTH} {CACHING}", [REFUSED]),
+        ("--connector nixl --connector kvbm", f"{TRANSFER} {BOTH} {CACHING}", [REFUSED]),
+        ("--connector none", CACHING, []),
+        ("--connector nixle", CACHING, [UNKNOWN_CONNECTOR]),
+    ],
+)
+@pytest.mark.parametrize("start", ["", "exec ", "A=b python3 -u", "cd /x && "])
+@pytest.mark.parametrize("module", ["-m dynamo.vllm", "-mdynamo.vllm.main"])
+def test_dynamo_passes_on_its_arguments_without_its_own(
+    start: str, module: str, arguments: str, passed: str, warnings: list[str]
+) -> None:
+    script = f"{start if 'python3' in start else start + 'python3'} {module} {arguments}"
+    found = read(["sh", "-c", script])[0]
+    assert (found.words, found.serve, found.warnings) == (passed.split(), False, warnings)
+    if start == "":
+        direct = read(script.split())[0]
+        assert (direct.words, direct.warnings) == (passed.split(), warnings)
+        added = [place for word, place in zip(direct.words, direct.places, strict=True) if word == CACHING]
+        assert added == (["added by Dynamo"] if passed.endswith(CACHING) else [])
 
 
 @pytest.mark.parametrize(

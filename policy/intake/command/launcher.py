@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from policy.errors import RequestFault
 from policy.intake.command.command_builder import ASSIGNMENT
+from policy.intake.command.dynamo_arguments import as_vllm_gets_it
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.environment import STARTERS, Effect, effect_of, exec_letters
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
@@ -147,6 +148,8 @@ def _command_line(
     """The command line of ``found``, or a fault and no words; with ``is_text`` the fault is at ``pointer``."""
     if isinstance(found, ServerCommand):
         installation = installation_of(found, env)
+        if found.is_dynamo:
+            found = as_vllm_gets_it(found)
         return CommandLine(
             found.words, found.places, found.env, found.serve, found.warnings, found.doubts, installation
         )

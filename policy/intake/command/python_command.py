@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
+from policy.intake.command.dynamo_arguments import MODULES as DYNAMO_MODULES
 from policy.intake.command.programs import CLIS, SERVERS, is_unknown
 from policy.intake.command.vllm_command import (
     ServerCommand,
@@ -71,7 +74,8 @@ def _python_module(
         return None
     module = attached or words[named]
     if module in SERVERS:
-        return server_command(words, places, own, named + 1, serve=False)
+        found = server_command(words, places, own, named + 1, serve=False)
+        return replace(found, is_dynamo=True) if module in DYNAMO_MODULES else found
     if module in CLIS:
         return subcommand(words, places, own, named + 1)
     if is_unknown(words[named]):

@@ -37,7 +37,8 @@ class ServerCommand(Struct, frozen=True, gc=False):
 
     ``serve``: whether the words follow `vllm serve`, which takes a model; vLLM's modules take only flags.
     ``installation`` is the vLLM that runs instead of the image's, if any. ``programs`` has the programs of the command
-    as written, outermost first, and ``folders`` the working folders that it changes to.
+    as written, outermost first, and ``folders`` the working folders that it changes to. ``is_dynamo``: whether Dynamo's
+    worker gets the arguments, and passes them on to vLLM.
     """
 
     words: list[str]
@@ -49,6 +50,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     installation: Installation | None = None
     programs: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    is_dynamo: bool = False
 
 
 class UnreadableCommand(Struct, frozen=True, gc=False):

@@ -563,13 +563,6 @@ def notes(document: object) -> list[str]:
 
 
 SERVE = ["vllm", "serve", "/mnt/models"]
-PD_CONNECTOR = (
-    '{"kv_connector":"PdConnector","kv_role":"kv_both",'
-    '"kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},'
-    '{"kv_connector":"DynamoConnector","kv_connector_module_path":"kvbm.vllm_integration.connector",'
-    '"kv_role":"kv_both"}]},'
-    '"kv_connector_module_path":"kvbm.vllm_integration.connector"}'
-)
 
 
 @pytest.mark.parametrize(
@@ -759,53 +752,6 @@ PD_CONNECTOR = (
             id="the chart knows no argument for an OCI model",
         ),
         pytest.param(
-            graph("--connector=LMCache"),
-            [
-                [
-                    *(
-                        "python3",
-                        "-m",
-                        "dynamo.vllm",
-                        "--kv-transfer-config",
-                        '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}',
-                    ),
-                    "--enable-prefix-caching",
-                ]
-            ],
-            id="Dynamo's connector",
-        ),
-        pytest.param(
-            graph(
-                "--is-prefill-worker",
-                "--endpoint",
-                "dyn://a.b.c",
-                "--no-fpm-trace",
-                "--request-plane=tcp",
-                "--model",
-                "a/b",
-                "--enforce-eager",
-            ),
-            [["python3", "-m", "dynamo.vllm", "--model", "a/b", "--enforce-eager", "--enable-prefix-caching"]],
-            id="Dynamo keeps its own flags",
-        ),
-        pytest.param(
-            graph(
-                "--connector", "nixl", "--connector", "kvbm", "--namespace", "--seed", "1", "--enable-prefix-caching"
-            ),
-            [
-                [
-                    *("python3", "-m", "dynamo.vllm", "--seed", "1", "--enable-prefix-caching", "--kv-transfer-config"),
-                    PD_CONNECTOR,
-                ]
-            ],
-            id="two connectors are one of Dynamo's",
-        ),
-        pytest.param(
-            graph("--connector", "none"),
-            [["python3", "-m", "dynamo.vllm", "--enable-prefix-caching"]],
-            id="no connector",
-        ),
-        pytest.param(
             {
                 "apiVersion": "nvidia.com/v1alpha1",
                 "kind": "DynamoComponentDeployment",
@@ -957,10 +903,6 @@ OFFLOADING = {"cpu": "1Gi"}
                 modelFormat={"name": "huggingface"}, storageUri="s3://b", args=["--model_id=a/b", "--backend=vllm"]
             ),
             "`storageUri` takes precedence over `--model_id`",
-        ),
-        (
-            graph("--connector", "nixle"),
-            "unknown connector `nixle`; legal: `lmcache`, `nixl`, `kvbm`, `none`, `null`; did you mean `nixl`?",
         ),
         (stack(envFromSecret={"name": "s"}), "`configs` and `envFromSecret` set variables that the values do not show"),
         (
