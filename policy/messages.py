@@ -16,11 +16,11 @@ MAX_SHOWN_DEPTH = 3
 MAX_MASKED = 1024
 
 
-def quoted(value: object) -> str:
-    """A user's value in backticks: as JSON, with secrets masked, cut after 80 characters."""
+def quoted(value: object, limit: int = QUOTED) -> str:
+    """A user's value in backticks: as JSON, with secrets masked, cut after ``limit`` characters."""
     text = masked((value if isinstance(value, str) else _as_json(value))[:MAX_MASKED])
-    text = escape_line(text[: QUOTED + 1])
-    return f"`{text[:QUOTED]}…`" if len(text) > QUOTED else f"`{text}`"
+    text = escape_line(text[: limit + 1])
+    return f"`{text[:limit]}…`" if len(text) > limit else f"`{text}`"
 
 
 def as_written(value: object) -> str:

@@ -33,6 +33,7 @@ from policy.intake.derive.speculation import (
     speculation_fault,
 )
 from policy.intake.model.companion import CompanionInvalid
+from policy.intake.model.hub_folder import hub_name
 from policy.intake.model.pooling import MODULES, POOLING_MODULES, is_named_like_embedding
 from policy.intake.model.redirection import redirections
 from policy.intake.model.registry import Unsupported
@@ -358,7 +359,7 @@ class _ModelLookup:
             )
         found = self.known(name)
         if found is None:
-            name = self._names.get(name, name)
+            name = self._own_name(name)
             if name not in self._missing:
                 self._missing.append(name)
             return {}
@@ -367,12 +368,14 @@ class _ModelLookup:
     def known(self, name: str) -> Mapping[str, Any] | None:
         """A model's configuration, or ``None`` if it is missing."""
         name = name.rstrip("/")
-        own = self._names.get(name, name)
+        own = self._own_name(name)
         for known in (self._configs, self._found):
             for each in (name, own):
                 if each in known:
                     return known[each]
         found = self._find(own)
+        if found is None and own != name and name not in self._names:
+            found = self._find(name)
         if found is None:
             return None
         self.found[own] = found
@@ -380,9 +383,13 @@ class _ModelLookup:
         self.files = {**self.files, **{f"{name}/{file}": text for file, text in files.items()}}
         return self._found[own]
 
+    def _own_name(self, name: str) -> str:
+        """The name of a model that is mounted at a path, or is in the hub's cache there; otherwise the given one."""
+        return self._names.get(name) or hub_name(name) or name
+
     def may_have_modules(self, name: str) -> bool:
         """Whether a model is named like an embedding model, and it is not known whether it has a ``modules.json``."""
-        own = self._names.get(name, name)
+        own = self._own_name(name)
         is_known = own in self.found or f"{name}/{MODULES}" in self.files
         return not is_known and is_named_like_embedding(own)
 
@@ -396,7 +403,7 @@ class _ModelLookup:
             raise ModelConfigNeeded(self._missing, [self._needed(name) for name in self._missing])
 
     def _needed(self, name: str) -> RequestFault:
-        message = f"the config.json of {quoted(name)} is needed, under the name that the arguments give it"
+        message = f"the config.json of {quoted(name, MAX_NAME)} is needed, under the name that the arguments give it"
         remedy = Remedy.MODEL_CONFIG
         if self._deployment.models_at is None:
             remedy = Remedy.MODEL_CONFIG_OF_MANIFEST

@@ -503,6 +503,21 @@ def test_a_configuration_in_the_request_takes_precedence(call: Call, model_confi
     assert fact(done, "model_config.architectures") == ["MambaForCausalLM"]
 
 
+def test_a_folder_of_the_hubs_cache_is_read_or_its_model_is_named(call: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "models--a--b" / "snapshots" / "main"
+    folder.mkdir(parents=True)
+    text = json.dumps({"deployment": {"args": ["serve", str(folder)]}})
+    assert call("decide", "-", stdin=text).code == 2
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    assert json.loads(call("decide", "-", stdin=text).out)["runner"] == "v2"
+    elsewhere = json.dumps({"deployment": {"args": ["serve", "/nowhere/models--a--b/snapshots/main"]}})
+    assert (
+        call("decide", "-", stdin=elsewhere).err == f"/deployment/model_configs/a~1b: {NEEDED.format('a/b')}; {GIVE}\n"
+    )
+    named = ("--model-config", f"a/b={folder}")
+    assert json.loads(call("decide", "-", *named, stdin=elsewhere).out)["runner"] == "v2"
+
+
 def test_an_unreadable_configuration_is_reported(call: Call, tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "empty").mkdir()

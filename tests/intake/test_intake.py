@@ -31,12 +31,18 @@ SPECULATORS = {
     "speculators_config": {"verifier": {"name_or_path": "x/verifier"}, "proposal_methods": [{"speculative_tokens": 3}]},
     "transformer_layer_config": {"model_type": "llama", **HEADS},
 }
+CACHE = "/root/.cache/huggingface/hub"
 DRAFT = ["--speculative-config", '{"model": "x/draft", "num_speculative_tokens": 3}']
 MISSING: list[tuple[list[str] | str, dict[str, Any], list[str]]] = [
     ([], {}, ["Qwen/Qwen3-0.6B"]),
     ("", {}, ["Qwen/Qwen3-0.6B"]),
     (["--model", "x/model"], {}, ["x/model"]),
     ("vllm serve x/model/ -tp 2", {}, ["x/model"]),
+    (["--model", f"{CACHE}/models--x--model/snapshots/0a1b"], {}, ["x/model"]),
+    (["--model", "models--x--model"], {}, ["models--x--model"]),
+    (["--model", f"{CACHE}/models--gpt2/"], {}, ["gpt2"]),
+    (["--model", f"{CACHE}/models--x--model--fp8/snapshots/main/", *DRAFT], {"x/model--fp8": DENSE}, ["x/draft"]),
+    (["--model", f"{CACHE}/models--x--model/blobs/0a1b"], {}, [f"{CACHE}/models--x--model/blobs/0a1b"]),
     (["--model", "x/model", *DRAFT], {}, ["x/model", "x/draft"]),
     (["--model", "x/model", *DRAFT], {"x/model": DENSE}, ["x/draft"]),
     (["--model", "x/model", *DRAFT], {"x/draft/": DENSE}, ["x/model"]),
