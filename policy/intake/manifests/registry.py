@@ -14,6 +14,8 @@ from policy.intake.manifests import (
     compose,
     dynamo,
     kserve,
+    kthena,
+    kubeai,
     llmisvc,
     modelservice,
     productionstack,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 MAX_NESTED: Final = 8
 KSERVE: Final = "serving.kserve.io"
 AIBRIX: Final = "orchestration.aibrix.ai"
+KTHENA: Final = "workload.serving.volcano.sh"
 CONFIG_MAP: Final = ("", "ConfigMap")
 RUNTIMES: Final = ((KSERVE, "ServingRuntime"), (KSERVE, "ClusterServingRuntime"))
 
@@ -62,6 +65,9 @@ ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     ("production-stack.vllm.ai", "VLLMRuntime"): vllmruntime.read_vllm_runtime,
     ("nvidia.com", "DynamoGraphDeployment"): dynamo.read_graph,
     ("nvidia.com", "DynamoComponentDeployment"): dynamo.read_component,
+    ("kubeai.org", "Model"): kubeai.read_model,
+    (KTHENA, "ModelServing"): kthena.read_model_serving,
+    (KTHENA, "ModelBooster"): kthena.read_model_booster,
     ("ray.io", "RayService"): rayserve.read_service,
     ("ray.io", "RayCluster"): rayserve.read_cluster,
 }

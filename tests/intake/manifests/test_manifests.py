@@ -180,7 +180,8 @@ KINDS = (
     "`PodTemplate`, `Rollout`, `JobSet`, `LeaderWorkerSet`, `DisaggregatedSet`, "
     "`StormService`, `RoleSet`, `InferenceService`, `ServingRuntime`, `ClusterServingRuntime`, "
     "`LLMInferenceService`, `VLLMRuntime`, "
-    "`DynamoGraphDeployment`, `DynamoComponentDeployment`, `RayService`, `RayCluster`"
+    "`DynamoGraphDeployment`, `DynamoComponentDeployment`, `Model`, `ModelServing`, `ModelBooster`, `RayService`, "
+    "`RayCluster`"
 )
 SHAPES = (
     "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`); production-stack values "

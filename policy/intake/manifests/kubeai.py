@@ -1,0 +1,79 @@
+"""KubeAI's Model (``kubeai.org/v1``, read at the main branch, October 2026).
+
+Builds the command and the variables of a model with the engine `VLLM` as its controller does. The image of a model that
+states none comes from the controller's configuration, which no manifest shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.manifests import storage
+from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.pods import expand, read_env_from
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import ManifestNode
+
+ADDED: Final = "added by KubeAI"
+ENGINE: Final = "VLLM"
+MODULE: Final = "vllm.entrypoints.openai.api_server"
+CACHE: Final = "/models"
+"""The folder of KubeAI's cache; a model's folder in it is named by its UID, which the manifest does not show."""
+CLAIM: Final = "/model"
+PROFILE_PLATFORMS: Final = ("cpu", "google-tpu", "amd-gpu")
+"""The beginnings of the chart's resource profiles whose images are for other hardware."""
+
+
+def read_model(document: ManifestNode) -> None:
+    """Read the engine of a Model that vLLM serves."""
+    spec = document.get("spec")
+    if spec.get("engine").text() != ENGINE:
+        return
+    draft = EngineDraft(spec)
+    draft.image = spec.get("image").text()
+    draft.has_default_image = True
+    draft.add(ADDED, "python3", "-m", MODULE)
+    _add_model(draft, spec)
+    draft.add(ADDED, f"--served-model-name={document.get('metadata', 'name').text() or ''}")
+    scheme = (spec.get("url").text() or "").partition("://")[0]
+    if scheme == "s3" and not spec.get("cacheProfile").text():
+        draft.add(ADDED, "--load-format=runai_streamer")
+    draft.add_list(spec.get("args"), "args")
+    if spec.get("adapters").value is not None:
+        draft.add("adapters", "--enable-lora")
+        draft.env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
+    read_env_from(spec.get("envFrom"), draft)
+    for name, node in sorted(spec.get("env").fields(), key=lambda field: field[0]):
+        value = node.text()
+        if value is not None:
+            draft.env[name] = expand(value, draft, node)
+    for file in spec.get("files").items():
+        path, content = file.get("path").text(), file.get("content").text()
+        if path and content is not None:
+            draft.files[path] = content
+    profile = (spec.get("resourceProfile").text() or "").partition(":")[0]
+    if draft.image is None and profile.startswith(PROFILE_PLATFORMS):
+        draft.note(
+            f"KubeAI's configuration gives the resource profile {quoted(profile)} an image, which may be for another "
+            "platform; state the platform"
+        )
+    draft.finish()
+
+
+def _add_model(draft: EngineDraft, spec: ManifestNode) -> None:
+    """Add `--model` with the model's name on the hub, or its path."""
+    url = spec.get("url").text() or ""
+    scheme, _, rest = url.partition("://")
+    reference = rest.partition("?")[0]
+    path = reference
+    if spec.get("cacheProfile").text():
+        path = f"{CACHE}/{reference}"
+        storage.mount(draft, f"{scheme}://{reference}", path)
+    elif scheme == "pvc":
+        path = CLAIM
+        storage.mount(draft, url, path)
+    elif scheme == "s3":
+        path = url
+    draft.add("url", f"--model={path}")
