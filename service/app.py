@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import socket
 import sys
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib.metadata import version
-from time import monotonic, perf_counter_ns
+from time import monotonic, perf_counter_ns, sleep
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -38,7 +39,7 @@ from service.models import HubModels
 from service.openapi import document
 from service.problems import Refused
 from service.recorder import Recorder
-from service.reload.reload import RevisionReader, RulesFolder, load_at_start
+from service.reload.reload import RulesFolder, load_at_start, newest
 from service.settings import Settings
 from service.state.answers import today
 from service.state.state import ServiceState
@@ -54,12 +55,18 @@ if TYPE_CHECKING:
 
     from policy.intake.model.hub import Hub
     from service.auth.browsers import BrowserGuard
+    from service.broadcast import Shared
     from service.log.client import LogClient
     from service.reload.reload import Published
     from service.state.answers import Answers
 
+log = logging.getLogger("runner_policy")
+FAILED: Final = 1
+"""The exit code of a worker process that cannot start; for uvicorn's own code the service would end."""
 MIN_STOP_TIME: Final = 0.1
 """The minimum time for the log and the traces to end, in seconds."""
+RETRY: Final = 0.01
+"""Seconds until a worker process tries again to receive the rules."""
 SWITCH_INTERVAL: Final = 0.001
 """The interpreter's switch interval in seconds, short because a thread builds rules beside the event loop."""
 ENDPOINTS: Final = {
@@ -81,6 +88,7 @@ class Application(FastAPI):
     read_app: ASGIApp
     service: ServiceState
     file: TokenFile | None
+    shared: Shared | None
     guard: BrowserGuard | None
     described: tuple[Answers, date] | None = None
     """The answers and the day from which ``document_json`` was made."""
@@ -156,8 +164,12 @@ class Application(FastAPI):
             return self.document_json
 
 
-def create_app(settings: Settings | None = None, published: Published | None = None) -> Application:
+def create_app(
+    settings: Settings | None = None, published: Published | None = None, shared: Shared | None = None
+) -> Application:
     """Build the service with the ``published`` rules, or those of the settings' folder.
+
+    While it serves, it loads the rules that are published in ``shared``.
 
     Raises:
         RulesInvalid: with every fault in the rules.
@@ -168,11 +180,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         pydantic.ValidationError: a ``RUNNER_POLICY_…`` variable is invalid.
     """
     settings = settings or Settings()
-    published = (
-        published
-        or (RevisionReader(settings.run).newest() if settings.run else None)
-        or load_at_start(RulesFolder(settings.rules))[0]
-    )
+    published = published or load_at_start(RulesFolder(settings.rules))[0]
     program = version("runner-policy")
     metrics = Metrics(settings.run)
     labels = _labels(settings, program)
@@ -196,7 +204,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         lifespan=_lifespan,
         redirect_slashes=False,
     )
-    app.service, app.file = service, file
+    app.service, app.file, app.shared = service, file, shared
     app.document_lock = asyncio.Lock()
     app.guard = guard_of(settings, (VALIDATE, MUTATE), metrics)
     app.state.service = service
@@ -211,14 +219,20 @@ def create_app(settings: Settings | None = None, published: Published | None = N
     return app
 
 
-def create_server_app() -> ASGIApp:
+def create_server_app(shared: Shared) -> ASGIApp:
     """Build the service in one of several worker processes, from the settings in the environment.
 
-    Raises:
-        As ``create_app`` does.
+    It has the rules that were published last, whatever their source has now. If it cannot be built, for example because
+    the tokens are invalid and the copy of the last valid ones was deleted, the process ends, and is replaced.
     """
     settings = Settings()
-    return served_app(settings, create_app(settings))
+    while (published := newest(shared.rules)) is None:  # they are being replaced, which takes less than a millisecond
+        sleep(RETRY)
+    try:
+        return served_app(settings, create_app(settings, published, shared))
+    except PolicyError as error:
+        log.error("this worker cannot start; another one is started", extra={"error": str(error)})  # noqa: TRY400  # the traceback adds nothing
+        raise SystemExit(FAILED) from error
 
 
 def served_app(settings: Settings, app: Application) -> ASGIApp:
@@ -256,7 +270,7 @@ async def _lifespan(app: Application) -> AsyncIterator[None]:
         app.endpoints = {path: tracing.traced(endpoint, path) for path, endpoint in app.endpoints.items()}
         app.read_app = tracing.traced(app.answer_read)
     log = service.recorder.log = _log(app)
-    housekeeping = asyncio.create_task(Housekeeping(service, app.file).run())
+    housekeeping = asyncio.create_task(Housekeeping(service, app.file, app.shared).run())
     try:
         yield
     finally:

@@ -13,13 +13,17 @@ import signal
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from policy.errors import PolicyError
-from service.reload.reload import RevisionReader
+from service.reload.reload import newest
+from service.run_folder import RunFolderState
 from service.transport.idle import IdleReaper
 from service.transport.tls import Certificate, file_states
 
 if TYPE_CHECKING:
     from service.auth.tokens import TokenFile
+    from service.broadcast import Shared
     from service.reload.reload import Published
     from service.state.state import ServiceState
 
@@ -33,9 +37,10 @@ SWEEP_INTERVAL: Final = 1.0
 class Housekeeping:
     """The periodic work of one process; ``file`` is the token file, if callers need tokens."""
 
-    def __init__(self, service: ServiceState, file: TokenFile | None) -> None:
+    def __init__(self, service: ServiceState, file: TokenFile | None, shared: Shared | None) -> None:
         self._service = service
-        self._reader = RevisionReader(service.settings.run) if service.settings.run is not None else None
+        self._shared = shared
+        self._fault: str | None = None
         self._wanted: Published | None = None
         self._file = file
         self._token_states = file_states()
@@ -61,13 +66,14 @@ class Housekeeping:
             self._idle_reaper.sweep()
             self._end_with_parent()
             self._service.metrics.snapshot()
+            self._report_run_folder()
             self._read_tokens()
             self._service.access.drop_expired()
             if Certificate.serving is not None:
                 Certificate.serving.reload()
-        newest = self._reader.newest() if self._reader is not None else None
-        self._wanted = newest or self._wanted
-        if self._wanted is not None and (newest is not None or due):
+        found = newest(self._shared.rules) if self._shared is not None else None
+        self._wanted = found or self._wanted
+        if self._wanted is not None and (found is not None or due):
             await self._load(self._wanted)
 
     async def _load(self, published: Published) -> None:
@@ -83,9 +89,27 @@ class Housekeeping:
                 return
         self._wanted = None
 
+    def _report_run_folder(self) -> None:
+        """Note what the first process says of the run folder, and log if this process cannot use it, or can again."""
+        message = self._shared.run_folder.receive() if self._shared is not None else None
+        if message is not None:
+            self._service.run_folder = msgspec.json.decode(message, type=RunFolderState)
+        fault, before = self._service.metrics.fault, self._fault
+        self._fault = fault
+        if fault is not None and before is None:
+            log.error(
+                "the run folder cannot be used; what the processes share is missing",
+                extra={"folder": str(self._service.settings.run), "error": fault},
+            )
+        elif fault is None and before is not None:
+            log.info("the run folder can be used again", extra={"folder": str(self._service.settings.run)})
+
     def _read_tokens(self) -> None:
         """Load the token file if it changed; an invalid one leaves the previous tokens in use."""
-        if self._file is None or (found := file_states(self._file.path)) == self._token_states:
+        if self._file is None:
+            return
+        if (found := file_states(self._file.path)) == self._token_states:
+            self._file.keep_copy()
             return
         self._token_states = found
         access = self._service.access

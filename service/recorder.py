@@ -10,7 +10,7 @@ from service.log.stdout import Printer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+    from typing import BinaryIO
 
     from policy.decision.evaluation import EncodedDecision
     from policy.policy import Policy
@@ -90,7 +90,7 @@ class Recorder:
         """Whether decisions are logged or printed."""
         return self._log is not None or self._printer is not None
 
-    async def log_job_decisions(self, found: JobResult, output: Path | None, context: RequestContext) -> None:
+    async def log_job_decisions(self, found: JobResult, output: BinaryIO | None, context: RequestContext) -> None:
         """Count and log the decisions of a worker process, whose large answers are in ``output``.
 
         This is done in parts, between which other tasks run; if the log is full, it waits.
@@ -126,12 +126,11 @@ class Recorder:
             await asyncio.to_thread(self._printer.close)
 
 
-def _lines(found: JobResult, output: Path | None) -> Iterator[bytes]:
+def _lines(found: JobResult, output: BinaryIO | None) -> Iterator[bytes]:
     """The lines for the log, from the result, or from the file where they follow the answer."""
     if found.spooled is None or output is None:
         yield from found.lines
         return
-    with output.open("rb") as file:
-        file.seek(found.spooled)
-        for size in found.spooled_lines:
-            yield file.read(size)
+    output.seek(found.spooled)
+    for size in found.spooled_lines:
+        yield output.read(size)

@@ -14,6 +14,7 @@ import resource
 import signal
 import socket
 import ssl
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -25,12 +26,14 @@ from policy.cli.console import INVALID, USAGE, err
 from policy.errors import EngineFailed, PolicyError, RulesInvalid
 from policy.escaping import escape_line
 from policy.rules.releases import InvalidVersion, UnknownRelease
-from service.app import create_app, served_app
+from service.app import create_app, create_server_app, served_app
 from service.auth.tokens import TokensInvalid, read_tokens
+from service.broadcast import Shared
 from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, load_at_start
 from service.run_folder import run_folder
 from service.settings import OFF, PREFIX, Settings, fault_message
 from service.telemetry.logging import configuration, is_text
+from service.telemetry.metrics import is_of_ended_process
 from service.transport.connection import Connection
 from service.transport.sockets import Supervisor
 from service.transport.tls import load, tls_context
@@ -73,14 +76,15 @@ def run(flags: dict[str, Any]) -> None:
     signal.signal(signal.SIGTERM, _on_terminate)
     signal.signal(signal.SIGHUP, _on_hangup)
     origin = _origin(settings)
-    with run_folder() as folder:
-        settings = settings.model_copy(update={"run": folder})
-        published, sources, application = _load_or_exit(settings, origin)
+    shared = Shared()
+    with run_folder(is_of_ended_process) as folder:
+        settings = settings.model_copy(update={"run": folder.path})
+        published, sources, application = _load_or_exit(settings, origin, shared)
         origin.mark_accepted()
         for name, value in settings.model_dump().items():
             if value is not None:
                 os.environ[f"{PREFIX}{name.upper()}"] = _env_text(value)
-        reload = Reload(origin, folder, published, sources, settings.default_release)
+        reload = Reload(origin, shared.rules, published, sources, settings.default_release)
         logging.config.dictConfig(configuration(settings.log_format))
         _allow_files(settings.max_connections)
         if settings.admission_allow_anonymous and settings.tokens is not None:
@@ -89,12 +93,13 @@ def run(flags: dict[str, Any]) -> None:
                 "any client that reaches the port may send them, without a rate limit"
             )
         _log_start(settings, application)
+        folder.start(shared.run_folder)
         if settings.reload:
             reload.start()
         try:
             _serve(
                 settings,
-                served_app(settings, application) if settings.workers == 1 else "service.app:create_server_app",
+                served_app(settings, application) if settings.workers == 1 else partial(create_server_app, shared),
             )
         finally:
             reload.stop()
@@ -305,12 +310,12 @@ def _origin(settings: Settings) -> RulesSource:
     return Remote(settings)
 
 
-def _load_or_exit(settings: Settings, origin: RulesSource) -> tuple[Published, Sources, Application]:
+def _load_or_exit(settings: Settings, origin: RulesSource, shared: Shared) -> tuple[Published, Sources, Application]:
     """Load the rules and build the application, or print every fault and exit."""
     try:
         with err.working("loading the rules"):
             published, sources = load_at_start(origin)
-            return published, sources, create_app(settings, published)
+            return published, sources, create_app(settings, published, shared)
     except RulesInvalid as error:
         err.print(str(error.under(settings.rules) if settings.rules_git is None else error), markup=False)
         raise typer.Exit(INVALID) from error

@@ -1,40 +1,266 @@
 """The temporary folder of a running service: one for each start, removed at its end.
 
-The next start recognises the folder of a killed service by its free lock, and removes it.
+The next start recognises the folder of a killed service by its free lock, and removes it. Cleaners of temporary files
+may delete the folder, or files in it, while the service runs: then it is created again. Other users know its name, so
+no process uses what another user has put in its place.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import logging
 import os
 import shutil
 import stat
 import tempfile
+import threading
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+import msgspec
+from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from service.broadcast import Broadcast
+
+log = logging.getLogger("runner_policy")
 PREFIX: Final = "runner-policy-"
 LOCK: Final = "lock"
+INTERVAL: Final = 1.0
+"""Seconds between two checks whether something was deleted."""
+MAX_KEPT: Final = 4 << 20
+"""Bytes of files of ended processes of which the first process has copies."""
+
+
+class RunFolderState(Struct, frozen=True):
+    """How often the folder, or files that outlive their process, were deleted and created again."""
+
+    created: int = 0
+    last_created_at: str | None = None
 
 
 @contextmanager
-def run_folder() -> Iterator[Path]:
+def opened(folder: Path) -> Iterator[int]:
+    """A descriptor of the folder for the block.
+
+    Raises:
+        OSError: it does not exist, is not a folder, or belongs to another user.
+    """
+    descriptor = _open(folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open(folder: Path) -> int:
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in {errno.ENOTDIR, errno.ELOOP}:
+            raise
+        kind = "symbolic link" if folder.is_symlink() else "file"
+        raise NotADirectoryError(errno.ENOTDIR, f"expected a folder, got a {kind}; remove it") from error
+    if os.fstat(descriptor).st_uid != os.geteuid():
+        os.close(descriptor)
+        raise PermissionError(errno.EPERM, "it belongs to another user; remove it")
+    return descriptor
+
+
+def names(folder: Path) -> list[str]:
+    """The names of the files in the folder, in their order.
+
+    Raises:
+        OSError: it cannot be read, or is not this service's.
+    """
+    with opened(folder) as descriptor:
+        return sorted(os.listdir(descriptor))  # noqa: PTH208  # a path would not be the folder that was checked
+
+
+def read(path: Path) -> BinaryIO:
+    """Open a file of the folder for reading.
+
+    Raises:
+        OSError: it cannot be opened, or the folder is not this service's.
+    """
+    with opened(path.parent) as folder:
+        return os.fdopen(os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder), "rb")
+
+
+def create(path: Path) -> BinaryIO:
+    """Create a file of the folder for writing.
+
+    Raises:
+        OSError: it exists or cannot be created, or the folder is not this service's.
+    """
+    with opened(path.parent) as folder:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return cast("BinaryIO", os.fdopen(os.open(path.name, flags, 0o600, dir_fd=folder), "wb"))
+
+
+def create_unnamed(path: Path) -> BinaryIO:
+    """Create a file of the folder for writing and reading, which loses its name at once.
+
+    Raises:
+        OSError: it cannot be created, or the folder is not this service's.
+    """
+    with opened(path.parent) as folder:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        file = os.fdopen(os.open(path.name, flags, 0o600, dir_fd=folder), "rb")
+        os.unlink(path.name, dir_fd=folder)
+        return file
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file of the folder; other processes read either the file before or this one.
+
+    Raises:
+        OSError: it cannot be written, or the folder is not this service's.
+    """
+    part = f"{path.name}.{os.getpid()}.tmp"
+    with opened(path.parent) as folder:
+        try:
+            with os.fdopen(
+                os.open(
+                    part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
+                ),
+                "wb",
+            ) as file:
+                file.write(data)
+            os.rename(part, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(part, dir_fd=folder)
+            raise
+
+
+def remove(path: Path) -> None:
+    """Remove a file of the folder, if it can be."""
+    with suppress(OSError), opened(path.parent) as folder:
+        os.unlink(path.name, dir_fd=folder)
+
+
+class RunFolder:
+    """The folder as the first process has it, which creates again what was deleted."""
+
+    def __init__(self, path: Path, is_kept: Callable[[str], bool]) -> None:
+        """``is_kept`` says by its name whether a file has to outlive its process.
+
+        Raises:
+            OSError: the folder cannot be locked.
+        """
+        self.path = path
+        self._is_kept = is_kept
+        self._kept: dict[str, bytes] = {}
+        self._locks: list[int] = []
+        self._state = RunFolderState()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lock()
+
+    def start(self, states: Broadcast) -> None:
+        """Check the folder in a thread, and send its state to all processes when it was created again."""
+        self._thread = threading.Thread(target=self._run, args=[states], name="run-folder", daemon=True)
+        self._thread.start()
+
+    def remove(self) -> None:
+        """Stop the thread, and remove the folder."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        with suppress(OSError), opened(self.path):
+            shutil.rmtree(self.path, ignore_errors=True)
+        self._unlock()
+
+    def _run(self, states: Broadcast) -> None:
+        while not self._stop.wait(INTERVAL):
+            with suppress(OSError):  # every serving process reports that it cannot write its metrics
+                created = self._create_missing()
+                if created:
+                    self._report(created, states)
+
+    def _report(self, created: list[str], states: Broadcast) -> None:
+        log.warning(
+            "the run folder was deleted, or files in it; they are created again",
+            extra={"folder": str(self.path), "names": created},
+        )
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._state = RunFolderState(self._state.created + 1, now)
+        states.send(msgspec.json.encode(self._state))
+
+    def _create_missing(self) -> list[str]:
+        """The names of what was missing and is there again.
+
+        Raises:
+            OSError: something cannot be created.
+        """
+        created = []
+        if not self._is_locked():
+            with suppress(FileExistsError):
+                self.path.mkdir(mode=0o700)
+                created.append(self.path.name)
+            self._lock()
+            created.append(LOCK)
+        found = set(names(self.path))
+        for name in self._kept.keys() - found:
+            replace(self.path / name, self._kept[name])
+            created.append(name)
+        for name in filter(self._is_kept, found - self._kept.keys()):
+            with suppress(OSError), read(self.path / name) as file:
+                data = file.read()
+                if sum(map(len, self._kept.values())) + len(data) <= MAX_KEPT:
+                    self._kept[name] = data
+        return created
+
+    def _is_locked(self) -> bool:
+        """Whether the folder and the lock in it are those that are locked."""
+        try:
+            with opened(self.path) as folder:
+                found = [os.fstat(folder), os.stat(LOCK, dir_fd=folder, follow_symlinks=False)]
+        except FileNotFoundError:
+            return False
+        held = [os.fstat(lock) for lock in self._locks]
+        return len(held) == len(found) and all(map(os.path.samestat, found, held))
+
+    def _lock(self) -> None:
+        """Lock the folder, so that systemd-tmpfiles does not clean it, and a file in it for the next start.
+
+        The file gets its name once it is locked, so that no other start finds it unlocked.
+        """
+        self._unlock()
+        folder = _open(self.path)
+        self._locks.append(folder)
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        new = f"{LOCK}.new"
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._locks.append(os.open(new, flags, 0o600, dir_fd=folder))
+        fcntl.flock(self._locks[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(new, LOCK, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def _unlock(self) -> None:
+        while self._locks:
+            os.close(self._locks.pop())
+
+
+@contextmanager
+def run_folder(is_kept: Callable[[str], bool]) -> Iterator[RunFolder]:
     """A folder for the block; folders of killed services are removed first."""
     _remove_abandoned(Path(tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(prefix=PREFIX) as path:
-        folder = Path(path)
-        descriptor = os.open(folder / f"{LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # It gets its name once it is locked, so that no other start finds it unlocked.
-            (folder / f"{LOCK}.new").rename(folder / LOCK)
-            yield folder
-        finally:
-            os.close(descriptor)
+    path = Path(tempfile.mkdtemp(prefix=PREFIX))
+    try:
+        folder = RunFolder(path, is_kept)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    try:
+        yield folder
+    finally:
+        folder.remove()
 
 
 def _remove_abandoned(parent: Path) -> None:

@@ -44,6 +44,8 @@ MEMORY_LIMIT: Final = 1 << 30
 MAX_RULES: Final = 100
 TOO_LARGE: Final = "too-much-work"
 """The kind of problem if the answer would be too large."""
+NOT_WRITTEN: Final = 74
+"""The exit code if a large answer cannot be written to its file: EX_IOERR of sysexits.h."""
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
 
 
@@ -195,7 +197,11 @@ def _encode(comparison: DryRunComparison | DryRunComparisonOfAll, *, as_text: bo
 
 
 def limit_answer(result: SandboxResult, limit: int, path: Path | None) -> SandboxResult:
-    """The result with a large answer moved to the file, or a fault for an answer of more than ``limit``."""
+    """The result with a large answer moved to the file, or a fault for an answer of more than ``limit``.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     if result.answer is None:
         return result
     answer = result.answer.encode()
@@ -228,7 +234,10 @@ def main() -> None:
     limit_process(MEMORY_LIMIT, job.seconds)
     result = run_job(job)
     if len(sys.argv) > 1:
-        result = limit_answer(result, int(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None)
+        try:
+            result = limit_answer(result, int(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None)
+        except OSError:
+            sys.exit(NOT_WRITTEN)
     sys.stdout.buffer.write(encode(result))
 
 

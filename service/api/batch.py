@@ -122,7 +122,7 @@ class BatchEndpoint(Endpoint):
             async with self.run_job(JobKind.DECISION, answers, line, JSON_HEADERS, context, None) as (result, output):
                 if output is None or result.spooled is None:
                     return result.body + b"\n"
-                return await asyncio.to_thread(output.read_bytes) + b"\n"
+                return await asyncio.to_thread(output.read, result.spooled) + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from policy.checks import candidate
 from policy.checks.comparison import answer_of, read_result
 from policy.checks.sandbox import INLINE
+from service import run_folder
 from service.api.endpoint import Endpoint, send_result
 from service.auth.tokens import DRY_RUN
 from service.documents.body import read_body, read_headers
@@ -19,7 +21,6 @@ from service.problems import Refused
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
-    from pathlib import Path
 
     from starlette.types import Receive, Send
 
@@ -54,12 +55,22 @@ class DryRunEndpoint(Endpoint):
             async with self.run_job(JobKind.DRY_RUN, answers, body, wanted, context, receive) as (result, output):
                 if result.candidate is None:
                     return await send_result(send, result, output)
-                found = await unless_gone(receive, self.run_candidate(result.candidate, context.caller, output))
-                comparison = read_result(found)
-                compared = JobResult(OK, result.content_type, answer_of(comparison), comparison.spooled)
-                return await send_result(send, compared, output)
+                file = self.answer_file()
+                with file or nullcontext():
+                    found = await unless_gone(receive, self.run_candidate(result.candidate, context.caller, file))
+                    comparison = read_result(found)
+                    compared = JobResult(OK, result.content_type, answer_of(comparison), comparison.spooled)
+                    return await send_result(send, compared, file)
 
-    async def run_candidate(self, job: bytes, caller: str, answer: Path | None) -> bytes:
+    def answer_file(self) -> BinaryIO | None:
+        """A file without a name for a large answer; ``None`` if there can be none, and the answer stays in memory."""
+        path = self.service.pool.output()
+        try:
+            return None if path is None else run_folder.create_unnamed(path)
+        except OSError:
+            return None
+
+    async def run_candidate(self, job: bytes, caller: str, answer: BinaryIO | None) -> bytes:
         """Run candidate rules in a separate process with a timeout; return its output.
 
         The caller is charged for the time. A large answer is written to the file ``answer``.
@@ -75,11 +86,17 @@ class DryRunEndpoint(Endpoint):
                 self.service.access.charge(caller, decisions_of(monotonic() - began))
 
 
-async def _run(job: bytes, seconds: float, max_answer: int, answer: Path | None) -> bytes:
+async def _run(job: bytes, seconds: float, max_answer: int, answer: BinaryIO | None) -> bytes:
     pipe = asyncio.subprocess.PIPE
-    arguments = [str(max_answer)] if answer is None else [str(max_answer), str(answer)]
+    passed = () if answer is None else (answer.fileno(),)
+    arguments = [str(max_answer), *(f"/dev/fd/{descriptor}" for descriptor in passed)]
     process = await asyncio.create_subprocess_exec(
-        *candidate.COMMAND, *arguments, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
+        *candidate.COMMAND,
+        *arguments,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=asyncio.subprocess.DEVNULL,
+        pass_fds=passed,
     )
     limit = OVERHEAD + 2 * (max_answer if answer is None else INLINE)
     try:
@@ -90,6 +107,8 @@ async def _run(job: bytes, seconds: float, max_answer: int, answer: Path | None)
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if process.returncode == candidate.NOT_WRITTEN:
+        raise Refused("busy", "the answer could not be written to the run folder; send the request again")
     if process.returncode:
         raise Refused("candidate-aborted", candidate.exit_reason(process.returncode, seconds))
     return output

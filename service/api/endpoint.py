@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import current_task
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from policy.decision.decision import encode
 from policy.errors import PolicyError
+from service import run_folder
 from service.auth.tokens import DECIDE
 from service.documents.accept import headers_of, wants_text
 from service.documents.body import Disconnected, Headers
@@ -84,7 +85,7 @@ async def send_last_line(send: Send, error: Refused) -> int:
     return problem.status
 
 
-async def send_result(send: Send, result: JobResult, output: Path | None) -> int:
+async def send_result(send: Send, result: JobResult, output: BinaryIO | None) -> int:
     """Send the answer of a worker process; return its status. An answer in the file ``output`` is sent in pieces."""
     size = len(result.body) if result.spooled is None else result.spooled
     headers = [(b"content-type", result.content_type), (b"content-length", b"%d" % size), VARY]
@@ -94,11 +95,11 @@ async def send_result(send: Send, result: JobResult, output: Path | None) -> int
     if result.spooled is None or output is None:
         await send({"type": "http.response.body", "body": result.body})
         return result.status
-    with output.open("rb") as file:
-        while size:
-            piece = file.read(min(size, CHUNK_SIZE))
-            size -= len(piece)
-            await send({"type": "http.response.body", "body": piece, "more_body": bool(size)})
+    output.seek(0)
+    while size:
+        piece = output.read(min(size, CHUNK_SIZE))
+        size -= len(piece)
+        await send({"type": "http.response.body", "body": piece, "more_body": bool(size)})
     return result.status
 
 
@@ -187,10 +188,10 @@ class Endpoint:
         wanted: Headers,
         context: RequestContext,
         receive: Receive | None,
-    ) -> AsyncIterator[tuple[JobResult, Path | None]]:
+    ) -> AsyncIterator[tuple[JobResult, BinaryIO | None]]:
         """The result of a worker process, its decisions counted, logged and charged; and the file with a large answer.
 
-        The file is removed at the end of the block.
+        The file is open, and has no name any more, so that nobody can delete or replace it.
 
         With ``receive``, the job is cancelled when the client disconnects.
 
@@ -216,14 +217,16 @@ class Endpoint:
         work = service.pool.result(job, answers.texts, today(), self.model_seconds)
         try:
             result = await (work if receive is None else unless_gone(receive, work))
-            if result.decisions > 1:
-                service.access.charge(context.caller, result.decisions - 1)
-            await service.recorder.log_job_decisions(result, output, context)
-            await context.wait_recorded()
-            yield result, output
+            file = _opened(result, output)
         finally:
             if output is not None:
-                output.unlink(missing_ok=True)
+                run_folder.remove(output)
+        with file or nullcontext():
+            if result.decisions > 1:
+                service.access.charge(context.caller, result.decisions - 1)
+            await service.recorder.log_job_decisions(result, file, context)
+            await context.wait_recorded()
+            yield result, file
 
     async def send_job_result(
         self,
@@ -238,3 +241,17 @@ class Endpoint:
         """Answer a request in a worker process; return the status."""
         async with self.run_job(kind, answers, body, wanted, context, receive) as (result, output):
             return await send_result(send, result, output)
+
+
+def _opened(result: JobResult, output: Path | None) -> BinaryIO | None:
+    """The file of a large answer; ``None`` if the result has the answer.
+
+    Raises:
+        Refused: the file was deleted.
+    """
+    if result.spooled is None or output is None:
+        return None
+    try:
+        return run_folder.read(output)
+    except OSError as error:
+        raise Refused("busy", "its answer was deleted before it could be sent; send the request again") from error

@@ -6,9 +6,9 @@ A token is 256 random bits, and the file has its SHA-256. No token is ever store
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import secrets
+from contextlib import suppress
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,7 @@ from policy.messages import listed, nearest, quoted
 from policy.parser.fields import FieldReader
 from policy.parser.files import read_at_most
 from policy.parser.yamltree import MAX_BYTES, read_yaml
+from service import run_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -128,6 +129,7 @@ class TokenFile:
     def __init__(self, path: Path, folder: Path | None) -> None:
         self.path = path
         self._backup = folder / "tokens.yaml" if folder is not None else None
+        self._text: str | None = None
 
     def read(self) -> tuple[Token, ...]:
         """The tokens.
@@ -137,11 +139,22 @@ class TokenFile:
         """
         text = _text(self.path)
         tokens = _tokens(text, self.path)
-        if self._backup is not None:
-            part = self._backup.with_suffix(f".{os.getpid()}")
-            part.write_text(text, "utf-8")
-            part.replace(self._backup)
+        self._text = text
+        self._copy()
         return tokens
+
+    def keep_copy(self) -> None:
+        """Copy the last valid version again if its copy was deleted, or could not be written."""
+        if self._backup is not None and not self._backup.exists():
+            self._copy()
+
+    def _copy(self) -> None:
+        """Write the copy; if that fails there is none, as an older one might have tokens that were removed since."""
+        if self._backup is not None and self._text is not None:
+            try:
+                run_folder.replace(self._backup, self._text.encode())
+            except OSError:
+                run_folder.remove(self._backup)
 
     def read_at_start(self) -> tuple[Token, ...]:
         """The tokens at startup: those of the last valid version if the file is invalid.
@@ -152,9 +165,13 @@ class TokenFile:
         try:
             return self.read()
         except TokensInvalid:
-            if self._backup is None or not self._backup.exists():
+            with suppress(OSError):
+                if self._backup is not None:
+                    with run_folder.read(self._backup) as file:
+                        self._text = file.read().decode()
+            if self._text is None:
                 raise
-            return read_tokens(self._backup)
+            return _tokens(self._text, self.path)
 
 
 def _read(document: YamlNode, reader: FieldReader) -> tuple[Token, ...]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
 
 from msgspec.structs import replace
 
+from service import run_folder
 from service.documents.body import Disconnected
 from service.jobs.worker import bound_process, run
 from service.limits.slots import Slots
@@ -239,8 +240,7 @@ async def _run_job(worker: Worker, job: Job, rules: dict[str, str], today: date)
 def _discard(job: Job) -> None:
     """Delete the file that the job may have written."""
     if job.output is not None:
-        with suppress(OSError):
-            Path(job.output).unlink(missing_ok=True)
+        run_folder.remove(Path(job.output))
 
 
 async def unless_gone(receive: Receive, work: Coroutine[object, object, T]) -> T:

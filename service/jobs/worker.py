@@ -37,6 +37,7 @@ from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
+from service import run_folder
 from service.admission.handler import answer_review
 from service.admission.review import read_review
 from service.documents.body import decode
@@ -353,11 +354,11 @@ def _spool(found: JobResult, lines: list[bytes], path: Path) -> None:
     """Write the answer and the lines to a file; if that fails they stay in the result."""
     found.lines = lines
     try:
-        with path.open("xb") as file:
+        with run_folder.create(path) as file:
             file.write(found.body)
             file.writelines(lines)
     except OSError:
-        path.unlink(missing_ok=True)
+        run_folder.remove(path)
         return
     found.spooled, found.body = len(found.body), b""
     found.spooled_lines, found.lines = list(map(len, lines)), []

@@ -155,6 +155,7 @@ def _health() -> dict[str, Schema]:
     }
     states = {
         "rules": {**ref("RulesState"), "description": "with `verbose`: the loaded rules"},
+        "run_folder": {**ref("RunFolderState"), "description": "with `verbose`: the folder that the processes share"},
         "log": {**ref("LogState"), "description": "with `verbose`: the decision log, if it is on"},
     }
     ready = {
@@ -193,6 +194,12 @@ def _health() -> dict[str, Schema]:
             loaded_at={**TIMESTAMP, "description": "when they came into force"},
             last_tried_at={**TIMESTAMP, "description": "when rules were last loaded"},
             last_error={"type": ["array", "null"], "items": TEXT, "description": "every fault of the last reload"},
+        ),
+        "RunFolderState": object_of(
+            "The temporary folder that the processes of the service share.",
+            created={**COUNT, "description": "how often it was created again because it, or files in it, were deleted"},
+            last_created_at=nullable(TIMESTAMP, "when that was last; `null` if it never was"),
+            last_error={"type": ["string", "null"], "description": "why this process cannot write to it"},
         ),
         "LogState": object_of(
             "The state of the decision log.",

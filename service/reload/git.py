@@ -131,6 +131,9 @@ class Remote:
             message = "the accepted commit could not be stored; after a restart it is not known"
             log.error(message, extra={"error": str(error)})  # noqa: TRY400  # the traceback adds nothing
 
+    def mark_unused(self) -> None:
+        """Nothing to do for a remote, which is read at each interval."""
+
     def changes(self, stop: threading.Event) -> Iterator[None]:
         """One item for each poll interval, until ``stop``."""
         while not stop.wait(self._interval):

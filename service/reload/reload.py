@@ -1,7 +1,7 @@
 """Reloading: changed rules are detected, checked, and published to every process while the service runs.
 
-Owns the interface of a source of rules (a folder, a git remote), and the file that publishes rules to the processes of
-one service. Rules that fail their check are reported, and never published.
+Owns the interface of a source of rules (a folder, a git remote), and the message that publishes rules to the processes
+of one service. Rules that fail their check are reported, and never published.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from service.broadcast import Broadcast
+
 log = logging.getLogger("runner_policy")
-FILE: Final = "rules.json"
 CHECK_TIME: Final = 60.0
 """Seconds a check may take."""
 SETTLE: Final = 100
@@ -90,8 +91,11 @@ class RulesSource(Protocol):
     def mark_accepted(self) -> None:
         """Note that the rules read last have passed their check."""
 
+    def mark_unused(self) -> None:
+        """Note that the rules read last could not be used: ``changes`` has them read again."""
+
     def changes(self, stop: threading.Event) -> Iterator[None]:
-        """One item whenever the rules may have changed, until ``stop``."""
+        """One item whenever the rules may have changed, or could not be used before, until ``stop``."""
 
 
 class RulesFolder:
@@ -122,6 +126,10 @@ class RulesFolder:
 
     def mark_accepted(self) -> None:
         """Nothing to do for a folder."""
+
+    def mark_unused(self) -> None:
+        """Have the folder read again, though it does not change."""
+        self._has_failed = True
 
     def changes(self, stop: threading.Event) -> Iterator[None]:
         """One item for each change in the folder, and one when the watch begins, until ``stop``.
@@ -182,11 +190,20 @@ class Reload:
     """Detects changed rules in a thread, and publishes those that pass their check."""
 
     def __init__(
-        self, origin: RulesSource, folder: Path, published: Published, sources: Sources, default_release: str | None
+        self,
+        origin: RulesSource,
+        broadcast: Broadcast,
+        published: Published,
+        sources: Sources,
+        default_release: str | None,
     ) -> None:
-        """``folder`` is shared by all processes of the service."""
-        self.published: Published
-        self._origin, self._folder, self._default_release = origin, folder, default_release
+        """``broadcast`` reaches all processes of the service.
+
+        Raises:
+            OSError: the rules of the start cannot be published.
+        """
+        self.published = published
+        self._origin, self._broadcast, self._default_release = origin, broadcast, default_release
         self._last, self._faults = sources, list[str]()
         self._checker = Checker()
         self._stop = threading.Event()
@@ -212,10 +229,12 @@ class Reload:
             try:
                 self.check()
             except Exception as error:  # the next check may succeed after any error
-                log.exception("the rules could not be checked")
+                faults = [f"{type(error).__name__}: {error}"]
+                if faults != self.published.faults:
+                    log.exception("the rules could not be checked")
                 self._last = Sources()
-                with suppress(OSError):
-                    self._reject([f"{type(error).__name__}: {error}"])
+                self._reject(faults)
+                self._origin.mark_unused()
 
     def check(self) -> None:
         """Read the rules; if they changed since the last time, check them and publish the result."""
@@ -239,7 +258,16 @@ class Reload:
         revision, now = revision_of(sources.rules), _now()
         loaded_at = self.published.loaded_at if revision == self.published.revision else now
         accepted, rejected = self.published.accepted + 1, self.published.rejected
-        self._publish(Published(revision, sources.rules, self._origin.name, loaded_at, now, [], accepted, rejected))
+        found = Published(revision, sources.rules, self._origin.name, loaded_at, now, [], accepted, rejected)
+        try:
+            self._publish(found)
+        except OSError as error:
+            self._reject(
+                [f"the rules have no fault, but could not be published: {error.strerror}; this is tried again"]
+            )
+            self._origin.mark_unused()
+            return
+        self.published = found
         self._origin.mark_accepted()
         log.info("rules accepted", extra={"revision": revision, "checked_in_seconds": round(seconds, 3)})
 
@@ -247,7 +275,9 @@ class Reload:
         """Publish the faults; the same faults as last time are logged and counted once."""
         before, faults = self.published, faults[:MAX_FAULTS]
         is_new = faults != before.faults
-        self._publish(replace(before, tried_at=_now(), faults=faults, rejected=before.rejected + is_new))
+        self.published = replace(before, tried_at=_now(), faults=faults, rejected=before.rejected + is_new)
+        with suppress(OSError):  # the memory of the rules in force has room for a fault; the next attempt sends it too
+            self._publish(self.published)
         if is_new:
             log.error(
                 "rules rejected; the loaded ones stay in use",
@@ -256,29 +286,13 @@ class Reload:
 
     def _publish(self, published: Published) -> None:
         if not self._stop.is_set():
-            path = self._folder / FILE
-            path.with_suffix(".tmp").write_bytes(msgspec.json.encode(published))
-            path.with_suffix(".tmp").replace(path)
-            self.published = published
+            self._broadcast.send(msgspec.json.encode(published))
 
 
-class RevisionReader:
-    """Reads the published rules in a serving process."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
-        self._seen = (0, 0)
-
-    def newest(self) -> Published | None:
-        """The rules published since the last call, or ``None``."""
-        with suppress(OSError, msgspec.DecodeError):
-            stat = self._path.stat()
-            seen = (stat.st_mtime_ns, stat.st_ino)  # two files written in quick succession may have the same time
-            if seen != self._seen:
-                found = msgspec.json.decode(self._path.read_bytes(), type=Published)
-                self._seen = seen
-                return found
-        return None
+def newest(broadcast: Broadcast) -> Published | None:
+    """The rules published since the last call, or ``None``."""
+    message = broadcast.receive()
+    return None if message is None else msgspec.json.decode(message, type=Published)
 
 
 def _now() -> str:

@@ -20,6 +20,7 @@ from service.jobs.messages import JobSettings
 from service.jobs.pool import Pool
 from service.limits.slots import BodyMemory, Slots, StreamLimit
 from service.problems import Refused
+from service.run_folder import RunFolderState
 from service.state.answers import Answers, today
 from service.transport.body_timeout import BodyTimeouts
 from service.transport.connection import Connection
@@ -96,6 +97,7 @@ class ServiceState:
         self.streams = StreamLimit(settings.max_streams, "too-many-streams")
         self.log_slots = Slots(LOG_QUERIES, MAX_LOG_WAITING, "busy")
         self.pool = Pool(settings.job_concurrency, settings.job_timeout, models, settings.run, access.charge)
+        self.run_folder = RunFolderState()
         self.published = published
         self.answers = self.build_answers(published, None)
         self.metrics.sources.append(self._samples)
@@ -184,6 +186,13 @@ class ServiceState:
             "revision": self.answers.policy.revision,
             "rules": self.published.last(),
         }
+        if self.settings.run is not None:
+            state = self.run_folder
+            fields["run_folder"] = {
+                "created": state.created,
+                "last_created_at": state.last_created_at,
+                "last_error": self.metrics.fault,
+            }
         log_client = self.recorder.log
         if log_client is not None:
             fields["log"] = log_client.state()
@@ -211,6 +220,9 @@ class ServiceState:
             datetime.fromisoformat(published.loaded_at).timestamp(),
         )
         yield from _date_samples(policy.catalogue, today())
+        if self.settings.run is not None:
+            yield "runner_policy_run_folder_usable", (), float(self.metrics.fault is None)
+            yield "runner_policy_run_folder_created", (), self.run_folder.created
         yield from self._log_samples()
 
     def _log_samples(self) -> Iterator[Sample]:

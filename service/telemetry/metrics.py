@@ -21,6 +21,8 @@ from weakref import WeakSet
 import msgspec
 from msgspec import Struct
 
+from service import run_folder
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
@@ -37,7 +39,8 @@ BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.0
 BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
 HOT: Final = "/v1/decisions"
 OK: Final = 200
-FILE: Final = re.compile(r"metrics-[\d-]+\.json")
+FILE: Final = re.compile(r"metrics-(\d+)-\d+\.json")
+"""The file of a process with this id."""
 MAX_SNAPSHOT_AGE: Final = 10.0
 """Seconds without a snapshot after which a process counts as dead."""
 MAX_RULINGS: Final = 4096
@@ -76,6 +79,12 @@ FAMILIES: Final[dict[str, Family]] = {
         "max",
     ),
     "runner_policy_workers": Family("gauge", "processes that serve requests"),
+    "runner_policy_run_folder_usable": Family(
+        "gauge", "whether the processes can share files, such as these metrics", merge="min"
+    ),
+    "runner_policy_run_folder_created": Family(
+        "counter", "times that the folder of the shared files was created again because it was deleted", merge="max"
+    ),
     "runner_policy_overdue_rules": Family("gauge", "house rules past their review date", merge="max"),
     "runner_policy_ended_rules": Family("gauge", "house rules that have ended and can be deleted", merge="max"),
     "runner_policy_next_rule_end_timestamp_seconds": Family(
@@ -149,6 +158,8 @@ class Metrics:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._file = folder / f"metrics-{os.getpid()}-{time.time_ns()}.json" if folder is not None else None
+        self.fault: str | None = None
+        """Why the last snapshot could not be written."""
         self.loop: asyncio.AbstractEventLoop | None = None
         """The loop that counts, once it runs."""
         self._counted: dict[tuple[str, Labels], float] = {}
@@ -232,9 +243,11 @@ class Metrics:
             samples.extend(source())
         found = Snapshot(os.getpid(), samples, list(self._durations), self._nanoseconds / 1e9)
         if self._file is not None:
-            with suppress(OSError):
-                self._file.with_suffix(".tmp").write_bytes(msgspec.json.encode(found))
-                self._file.with_suffix(".tmp").replace(self._file)
+            try:
+                run_folder.replace(self._file, msgspec.json.encode(found))
+                self.fault = None
+            except OSError as error:
+                self.fault = error.strerror or type(error).__name__
         return found
 
     def text(self) -> bytes:
@@ -258,15 +271,21 @@ class Metrics:
 
     def _others(self) -> Iterator[Snapshot]:
         """The snapshots of other processes; of dead ones only the counters."""
-        paths: list[Path] = []
+        names: list[str] = []
         with suppress(OSError):  # a cleaner of temporary files may have deleted the folder
-            paths = sorted(self._file.parent.iterdir()) if self._file is not None else []
-        for path in paths:
-            if FILE.fullmatch(path.name) and path != self._file:
-                with suppress(OSError, msgspec.DecodeError):
-                    found = msgspec.json.decode(path.read_bytes(), type=Snapshot)
-                    is_serving = _is_alive(found.pid) and time.time() - path.stat().st_mtime < MAX_SNAPSHOT_AGE
-                    yield found if is_serving else _counters_of(found)
+            names = run_folder.names(self._file.parent) if self._file is not None else []
+        for name in names:
+            if self._file is not None and FILE.fullmatch(name) and name != self._file.name:
+                with suppress(OSError, msgspec.DecodeError), run_folder.read(self._file.with_name(name)) as file:
+                    found = msgspec.json.decode(file.read(), type=Snapshot)
+                    is_recent = time.time() - os.fstat(file.fileno()).st_mtime < MAX_SNAPSHOT_AGE
+                    yield found if is_recent and _is_alive(found.pid) else _counters_of(found)
+
+
+def is_of_ended_process(name: str) -> bool:
+    """Whether a file has the numbers of a process that cannot write them again."""
+    found = FILE.fullmatch(name)
+    return found is not None and not _is_alive(int(found[1]))
 
 
 def _is_alive(pid: int) -> bool:
