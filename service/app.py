@@ -67,6 +67,7 @@ MIN_STOP_TIME: Final = 0.1
 """The minimum time for the log and the traces to end, in seconds."""
 RETRY: Final = 0.01
 """Seconds until a worker process tries again to receive the rules."""
+ATTEMPTS: Final = 500
 SWITCH_INTERVAL: Final = 0.001
 """The interpreter's switch interval in seconds, short because a thread builds rules beside the event loop."""
 ENDPOINTS: Final = {
@@ -226,8 +227,13 @@ def create_server_app(shared: Shared) -> ASGIApp:
     the tokens are invalid and the copy of the last valid ones was deleted, the process ends, and is replaced.
     """
     settings = Settings()
-    while (published := newest(shared.rules)) is None:  # they are being replaced, which takes less than a millisecond
-        sleep(RETRY)
+    for _ in range(ATTEMPTS):
+        published = newest(shared.rules)
+        if published is not None:
+            break
+        sleep(RETRY)  # they are being replaced, which takes less than a millisecond
+    else:
+        raise SystemExit(FAILED)
     try:
         return served_app(settings, create_app(settings, published, shared))
     except PolicyError as error:

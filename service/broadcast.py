@@ -15,7 +15,7 @@ from zlib import crc32
 HEADER: Final = struct.Struct("<QQL")
 """The number, the length and the checksum of the message that follows. No message has the number 0."""
 SPARE: Final = 1 << 16
-"""Bytes that are allocated beyond a message, so that a longer one with a fault never lacks memory."""
+"""Bytes that are allocated beyond a message, so that the same with a fault needs no more memory."""
 
 
 class Shared:
@@ -59,9 +59,13 @@ class Broadcast:
             OSError: there is no memory for it; the message before stays.
         """
         size = HEADER.size + len(message)
-        if size > self._size:
-            os.posix_fallocate(self._descriptor, 0, size + SPARE)
-            self._size = size + SPARE
+        if size + SPARE > self._size:
+            try:
+                os.posix_fallocate(self._descriptor, 0, size + SPARE)
+                self._size = size + SPARE
+            except OSError:
+                if size > self._size:
+                    raise
         self._write(message, HEADER.size)
         self._sent += 1
         self._write(HEADER.pack(self._sent, len(message), crc32(message)), 0)
@@ -87,10 +91,11 @@ class Broadcast:
 
 
 def _memory() -> int:
-    if hasattr(os, "memfd_create"):
+    try:
         return os.memfd_create("runner-policy", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:  # without a name
-        return os.dup(file.fileno())
+    except (AttributeError, OSError):  # the system does not have it, or does not allow it
+        with tempfile.TemporaryFile() as file:  # without a name
+            return os.dup(file.fileno())
 
 
 def _passed(sent: Sent) -> Broadcast:

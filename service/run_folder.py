@@ -82,6 +82,16 @@ def names(folder: Path) -> list[str]:
         return sorted(os.listdir(descriptor))  # noqa: PTH208  # a path would not be the folder that was checked
 
 
+def exists(path: Path) -> bool:
+    """Whether a file is in the folder, and the folder is this service's."""
+    try:
+        with opened(path.parent) as folder:
+            os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
 def read(path: Path) -> BinaryIO:
     """Open a file of the folder for reading.
 

@@ -145,7 +145,7 @@ class TokenFile:
 
     def keep_copy(self) -> None:
         """Copy the last valid version again if its copy was deleted, or could not be written."""
-        if self._backup is not None and not self._backup.exists():
+        if self._backup is not None and not run_folder.exists(self._backup):
             self._copy()
 
     def _copy(self) -> None:

@@ -35,6 +35,7 @@ METRICS: Final[dict[str, tuple[str, ...]]] = {
     "runner_policy_last_reload_success_timestamp_seconds": (),
     "runner_policy_info": ("version", "revision"),
     "runner_policy_workers": (),
+    "runner_policy_run_folder_usable": (),
     "runner_policy_overdue_rules": (),
     "runner_policy_ended_rules": (),
     "runner_policy_next_rule_end_timestamp_seconds": (),

@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from api.test_dry_run import dry_run_of_rules
 from files import replace_file
+
+from policy.checks.sandbox import INLINE
 
 from .conftest import QWEN, RULE, TITLE, edit, retitle, until
 from .test_metrics import DECISIONS
@@ -54,6 +57,19 @@ def empty(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
+def large_answers(service: Service) -> list[int]:
+    """The statuses of a batch and a dry run whose complete answers would be files."""
+    with service.client() as client:
+        answers = [client.post("/v1/decisions/batch", json={"items": [QWEN] * 2000}), dry_run_of_rules(client, 1)]
+    for answer in answers:
+        if answer.status_code == 200:
+            assert len(answer.content) > INLINE
+            answer.json()
+        else:
+            assert answer.json()["type"] == "urn:runner-policy:problem:busy"
+    return [answer.status_code for answer in answers]
+
+
 def is_usable(service: Service) -> bool:
     return bool(service.metrics()[USABLE] == 1 and service.state()["run_folder"]["last_error"] is None)
 
@@ -76,6 +92,7 @@ def test_a_deleted_folder_is_created_again(
         assert (state["created"] >= 1, state["last_created_at"] is not None) == (True, True)
         (line, *_) = service.messages("the run folder was deleted, or files in it; they are created again")
         assert (line["folder"], "lock" in line["names"]) == (str(run), True)
+        assert large_answers(service) == [200, 200]
         retitle(folder, "Afterwards")
         until(lambda: service.get("/v1/rules/kv-connector-fallback")["title"] == "Afterwards")
         assert service.metrics()[ACCEPTED] == 1
@@ -180,9 +197,7 @@ def test_what_is_in_the_place_of_the_folder_is_never_used(
         os.kill(service.workers()[0], signal.SIGKILL)
         until(lambda: service.times_ready() >= 3)
         service.everywhere("/v1/rules/kv-connector-fallback", lambda rule: rule["title"] == "Meanwhile")
-        items = {"items": [QWEN] * 2000}
-        with service.client() as client:
-            assert client.post("/v1/decisions/batch", json=items).status_code == 200
+        assert large_answers(service) == [200, 200]
         if run.is_dir() and not run.is_symlink():
             assert sorted(path.name for path in run.iterdir()) == ["metrics-1-1.json", "rules.json"]
             shutil.rmtree(run)
@@ -192,6 +207,16 @@ def test_what_is_in_the_place_of_the_folder_is_never_used(
         service.everywhere("/readyz?verbose", lambda state: state["run_folder"]["last_error"] is None)
         until(lambda: service.metrics()["runner_policy_workers"] == 2 and is_usable(service))
         assert "Traceback" not in service.log.read_text()
+
+
+def test_a_service_ends_without_what_is_in_the_place_of_its_folder(serve: Callable[..., Any], tmp_path: Path) -> None:
+    with serve() as service:
+        run = run_folder_of(tmp_path)
+        run.rename(tmp_path / "away")
+        run.touch()
+        os.kill(service.process.pid, signal.SIGTERM)
+        assert service.process.wait(60) == 0
+        assert ("Traceback" in service.log.read_text(), run.is_file()) == (False, True)
 
 
 # full
@@ -228,7 +253,7 @@ def full(disk: Path) -> Iterator[None]:
 def test_rules_and_tokens_that_change_while_the_disk_is_full_are_loaded(
     serve: Callable[..., Any], folder: Path, tokens: Tokens, small_disk: Path
 ) -> None:
-    first, revoked = tokens.add("first", "read"), tokens.add("revoked", "read")
+    first, revoked = tokens.add("first", "read", "decide", "dry-run"), tokens.add("revoked", "read")
     with serve("--rules", str(folder), "--tokens", str(tokens.path), "--workers", "2", token=first) as service:
         with full(small_disk):
             retitle(folder, "On a full disk")
@@ -245,6 +270,7 @@ def test_rules_and_tokens_that_change_while_the_disk_is_full_are_loaded(
                 "/readyz?verbose", lambda state: "No space left" in (state["run_folder"]["last_error"] or "")
             )
             assert (service.metrics()[USABLE], service.metrics()[ACCEPTED]) == (0, 1)
+            assert large_answers(service) == [200, 503]
             os.kill(service.workers()[0], signal.SIGKILL)
             until(lambda: service.times_ready() >= 3)
             service.everywhere("/v1/rules/kv-connector-fallback", lambda rule: rule["title"] == "On a full disk")
