@@ -33,8 +33,8 @@ PREFIX: Final = "runner-policy-"
 LOCK: Final = "lock"
 INTERVAL: Final = 1.0
 """Seconds between two checks whether something was deleted."""
-MAX_KEPT: Final = 4 << 20
-"""Bytes of files of ended processes of which the first process has copies."""
+MAX_COPIES: Final = 4 << 20
+"""Bytes of files that outlive their processes, of which the first process has copies."""
 
 
 class RunFolderState(Struct, frozen=True):
@@ -158,15 +158,15 @@ def remove(path: Path) -> None:
 class RunFolder:
     """The folder as the first process has it, which creates again what was deleted."""
 
-    def __init__(self, path: Path, is_kept: Callable[[str], bool]) -> None:
-        """``is_kept`` says by its name whether a file has to outlive its process.
+    def __init__(self, path: Path, is_ended: Callable[[str], bool | None]) -> None:
+        """``is_ended`` says by a file's name whether its process has ended; ``None`` if it need not outlive it.
 
         Raises:
             OSError: the folder cannot be locked.
         """
         self.path = path
-        self._is_kept = is_kept
-        self._kept: dict[str, bytes] = {}
+        self._is_ended = is_ended
+        self._copies: dict[str, bytes] = {}
         self._locks: list[int] = []
         self._state = RunFolderState()
         self._stop = threading.Event()
@@ -217,15 +217,20 @@ class RunFolder:
             self._lock()
             created.append(LOCK)
         found = set(names(self.path))
-        for name in self._kept.keys() - found:
-            replace(self.path / name, self._kept[name])
+        for name in filter(self._is_ended, self._copies.keys() - found):
+            replace(self.path / name, self._copies[name])
             created.append(name)
-        for name in filter(self._is_kept, found - self._kept.keys()):
-            with suppress(OSError), read(self.path / name) as file:
-                data = file.read()
-                if sum(map(len, self._kept.values())) + len(data) <= MAX_KEPT:
-                    self._kept[name] = data
+        for name in found:
+            if self._is_ended(name) is False or (self._is_ended(name) and name not in self._copies):
+                with suppress(OSError), read(self.path / name) as file:
+                    self._copy(name, file.read())
         return created
+
+    def _copy(self, name: str, data: bytes) -> None:
+        """Keep a copy, as long as there is room for it."""
+        others = sum(len(copy) for other, copy in self._copies.items() if other != name)
+        if others + len(data) <= MAX_COPIES:
+            self._copies[name] = data
 
     def _is_locked(self) -> bool:
         """Whether the folder and the lock in it are those that are locked."""
@@ -258,12 +263,12 @@ class RunFolder:
 
 
 @contextmanager
-def run_folder(is_kept: Callable[[str], bool]) -> Iterator[RunFolder]:
+def run_folder(is_ended: Callable[[str], bool | None]) -> Iterator[RunFolder]:
     """A folder for the block; folders of killed services are removed first."""
     _remove_abandoned(Path(tempfile.gettempdir()))
     path = Path(tempfile.mkdtemp(prefix=PREFIX))
     try:
-        folder = RunFolder(path, is_kept)
+        folder = RunFolder(path, is_ended)
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise

@@ -282,10 +282,10 @@ class Metrics:
                     yield found if is_recent and _is_alive(found.pid) else _counters_of(found)
 
 
-def is_of_ended_process(name: str) -> bool:
-    """Whether a file has the numbers of a process that cannot write them again."""
+def is_of_ended_process(name: str) -> bool | None:
+    """Whether a file has the numbers of a process that has ended; ``None`` if it is no file of metrics."""
     found = FILE.fullmatch(name)
-    return found is not None and not _is_alive(int(found[1]))
+    return None if found is None else not _is_alive(int(found[1]))
 
 
 def _is_alive(pid: int) -> bool:
