@@ -82,7 +82,8 @@ class ParsedOptions(Struct, frozen=True):
     place of each option, and that of a dotted one under ``option.key``. ``ignored`` has the arguments that no fact
     depends on, as written. ``unknown_words`` has each argument that may be any flag, with its place: one whose whole
     text is unknown, which is ignored, and one that may be several, which is parsed as one. ``launch_errors`` says why
-    the release's parser rejects the command line.
+    the release's parser rejects the command line. ``unknown_sizes`` has the options in ``SIZES`` with unknown values,
+    which are not set, each with its flag, its text and its place.
     """
 
     values: dict[str, Any] = {}
@@ -91,6 +92,7 @@ class ParsedOptions(Struct, frozen=True):
     warnings: list[str] = []
     unknown_words: list[tuple[str, str]] = []
     launch_errors: list[str] = []
+    unknown_sizes: dict[str, tuple[str, str, str]] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an option, or ``default`` if it is not given."""

@@ -6,11 +6,12 @@ Runs the steps in order: arguments, model configurations, derivation, facts. Rai
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from policy.decision.decision import DerivedFact
 from policy.errors import MAX_FAULTS, Remedy, RequestFault, RequestInvalid
@@ -18,6 +19,7 @@ from policy.facts.facts import Facts, to_json
 from policy.facts.vocabulary import INDEX, ancestors
 from policy.intake.command.arguments import read_options
 from policy.intake.command.expansion import MAX_WORDS
+from policy.intake.command.flag_arguments import UNKNOWN_VALUE
 from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
@@ -58,6 +60,8 @@ FACT_ANCESTORS: Final = tuple((name, index, ancestors(name)) for name, index in 
 PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
 MODELS: Final = "model_configs/"
+TRIAL_SIZES: Final = (2, 8)
+"""The sizes that are tried for an option with an unknown value."""
 MAX_NAME: Final = 1024
 MAX_SHOWN: Final = 8
 """The most given models that a message lists."""
@@ -162,7 +166,7 @@ def _derive(
     def decide(derived: Provenance) -> tuple[str | None, bool]:
         return rules(facts_of(derived.facts, []))
 
-    def derive_with(target: Target, speculation: Speculation | None) -> Provenance:
+    def derive_with(target: Target, speculation: Speculation | None, options: ParsedOptions = options) -> Provenance:
         return derive(target, speculation, options, env, deployment.environment, models.known, known, decide)
 
     derived = derive_with(target, speculation)
@@ -176,6 +180,13 @@ def _derive(
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
+    if options.unknown_sizes:
+        warnings += _check_sizes(
+            options,
+            lambda sized: derive_with(*_read_models(deployment, sized, models, known, pointer), sized),
+            decide,
+            f"{pointer}/args",
+        )
     unknown_models = []
     if models.may_have_modules(target.name) and decide(derived) != _decide_as_pooling(
         target.name, models, lambda: decide(derive_with(*_read_models(deployment, options, models, known, pointer)))
@@ -276,6 +287,44 @@ def _read_models(
         raise RequestInvalid([fault], UNSUPPORTED_MODEL) from error
     except CompanionInvalid as error:
         raise RequestInvalid([RequestFault(at(f"{pointer}/files", error.path), str(error))]) from error
+
+
+def _check_sizes(
+    options: ParsedOptions,
+    derive_with: Callable[[ParsedOptions], Provenance],
+    decide: Callable[[Provenance], tuple[str | None, bool]],
+    pointer: str,
+) -> list[str]:
+    """A warning for each size whose value is not known, if no value would change the decision.
+
+    Sizes that vLLM would refuse are not considered, unless it refuses all.
+
+    Raises:
+        RequestInvalid: another size would change the decision.
+    """
+    unknown = options.unknown_sizes
+    places = options.places | {name: place for name, (_, _, place) in unknown.items()}
+    trials = [{name: 1} for name in unknown]
+    trials += [{name: size} for name in unknown for size in TRIAL_SIZES] if len(unknown) > 1 else []
+    trials += [dict.fromkeys(unknown, size) for size in TRIAL_SIZES]
+    accepted: set[tuple[str | None, bool]] = set()
+    refused: set[tuple[str | None, bool]] = set()
+    for sizes in trials:
+        with suppress(RequestInvalid):
+            derived = derive_with(structs.replace(options, values=options.values | sizes, places=places))
+            (accepted if derived.refusal is None else refused).add(decide(derived))
+    if len(accepted or refused) > 1:
+        raise RequestInvalid(
+            [
+                RequestFault(word_pointer(pointer, place), UNKNOWN_VALUE.format(flag, quoted(text)))
+                for flag, text, place in unknown.values()
+            ]
+        )
+    return [
+        f"`{flag}` is set to {quoted(text)}, whose value is not known; it is assumed to be 1, and no value that vLLM "
+        "accepts changes the decision"
+        for flag, text, _ in unknown.values()
+    ]
 
 
 def _decide_as_pooling(

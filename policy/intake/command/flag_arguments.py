@@ -5,11 +5,11 @@ Not here: converting the text of one value (`flag_values`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.flag_values import InvalidValue, parse_value
 from policy.intake.command.parse_result import INVALID
-from policy.intake.command.relevant_options import RELEVANT
+from policy.intake.command.relevant_options import RELEVANT, SIZES
 from policy.intake.command.words import Unknown
 from policy.messages import quoted
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from policy.intake.command.flags import Flag, Flags
     from policy.intake.command.parse_result import ParseResult
 
+UNKNOWN_VALUE: Final = "`{}` is set to {}, whose value is not known; write the value, or set the variable"
+
 
 def read_value(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
     """The value of a flag's text; `INVALID` after a fault."""
     if type(text) is Unknown and (flag.dest in RELEVANT or flag.choices):
-        if flag.dest in RELEVANT:
-            result.fault(
-                place,
-                f"`{flag.name}` is set to {quoted(text)}, whose value is not known; write the value, "
-                "or set the variable",
-            )
+        if flag.dest in SIZES:
+            result.set_unknown_size(flag, text, place)
+        elif flag.dest in RELEVANT:
+            result.fault(place, UNKNOWN_VALUE.format(flag.name, quoted(text)))
         return INVALID
     if len(result.faults) >= result.max_faults:
         return INVALID

@@ -45,6 +45,7 @@ class ParseResult:
         "omitted",
         "pointer",
         "serve",
+        "unknown_sizes",
         "unknown_words",
         "values",
         "warnings",
@@ -65,6 +66,7 @@ class ParseResult:
         self.max_faults = message_limit(MAX_FAULTS)
         self.max_messages = message_limit(MAX_WARNINGS)
         self.unknown_words: list[tuple[str, str]] = []
+        self.unknown_sizes: dict[str, tuple[str, str, str]] = {}
 
     def options(self) -> ParsedOptions:
         """The result as a value, with a last message if others were omitted; counts them all for the request."""
@@ -76,7 +78,13 @@ class ParseResult:
             )
         count_messages(len(self.faults) + len(self.warnings) + len(self.launch_errors))
         return ParsedOptions(
-            self.values, self.places(), self.ignored, self.warnings, self.unknown_words, self.launch_errors
+            self.values,
+            self.places(),
+            self.ignored,
+            self.warnings,
+            self.unknown_words,
+            self.launch_errors,
+            {dest: size for dest, size in self.unknown_sizes.items() if dest not in self.values},
         )
 
     def places(self) -> dict[str, str]:
@@ -107,6 +115,12 @@ class ParseResult:
             self.warn(f"`{flag.name}` is given twice, at {before} and {place}; the last counts")
         self.values[dest] = value
         self.found_at[dest] = place
+
+    def set_unknown_size(self, flag: Flag, text: str, place: str) -> None:
+        """Record that an option is set to an unknown value, instead of an earlier one."""
+        self.values.pop(flag.dest, None)
+        self.found_at.pop(flag.dest, None)
+        self.unknown_sizes[flag.dest] = flag.name, text, place
 
     def ignore(self, flag: Flag, written: Sequence[str]) -> None:
         """Record a flag that no fact depends on, with its value masked if it may be a secret."""

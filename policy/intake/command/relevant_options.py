@@ -58,3 +58,14 @@ RELEVANT: Final = frozenset(
     }
 )
 """The options that facts depend on, by their names in `EngineArgs`; all others go to `ParsedOptions.ignored`."""
+
+SIZES: Final = frozenset(
+    {
+        "data_parallel_size",
+        "decode_context_parallel_size",
+        "pipeline_parallel_size",
+        "prefill_context_parallel_size",
+        "tensor_parallel_size",
+    }
+)
+"""The options whose unknown value is no fault if no value would change the decision."""

@@ -2,11 +2,13 @@
 
 Parses ``run`` as a bash script with the variables of ``envs``, and takes vLLM's version from the last certain
 ``pip install vllm==`` in ``setup``, which is also a bash script. If the last installation there is uncertain, another
-vLLM may run. Variables that SkyPilot sets on each node are unknown.
+vLLM may run. Of the variables that SkyPilot sets on each node,
+the number of GPUs is that of `resources`; the others are unknown.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.launcher import installations_in
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 TASK_FIELDS: Final = frozenset(
     {"resources", "setup", "envs", "num_nodes", "service", "secrets", "workdir", "file_mounts"}
 )
-NODE_VARIABLES: Final = ("SKYPILOT_NUM_GPUS_PER_NODE", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
+MAX_ACCELERATORS: Final = 10_000
+GPUS: Final = "SKYPILOT_NUM_GPUS_PER_NODE"
+NODE_VARIABLES: Final = ("SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
 
 
 def is_task(document: ManifestNode) -> bool:
@@ -36,6 +40,7 @@ def read_task(document: ManifestNode) -> None:
     draft.has_command = True
     nodes = document.get("num_nodes").count()
     draft.env = dict.fromkeys(NODE_VARIABLES) | {"SKYPILOT_NUM_NODES": str(1 if nodes is None else nodes)}
+    draft.env[GPUS] = _accelerator_count(document.get("resources", "accelerators").value)
     for field in ("envs", "secrets"):
         for name, value in document.get(field).fields():
             draft.env[name] = value.scalar()
@@ -44,3 +49,30 @@ def read_task(document: ManifestNode) -> None:
         draft.image = image.removeprefix("docker:")
     if draft.starts_vllm():
         draft.finish(installations_in(document.get("setup").text() or "", draft.env))
+
+
+def _accelerator_count(accelerators: object) -> str | None:
+    """The number of accelerators of a node, rounded up as SkyPilot does; None if there are several choices.
+
+    `H100:8`, `{H100: 8}` and `[H100:8, A100:8]` have 8, `L4` has 1.
+    """
+    if isinstance(accelerators, str):
+        choices: list[object] = [accelerators.partition(":")[2] or "1"]
+    elif isinstance(accelerators, dict):
+        choices = [1 if count is None else count for count in accelerators.values()]
+        if all(count is None for count in accelerators.values()):  # a set of names such as `{L4:1, A10G}`
+            choices = [name.partition(":")[2] or "1" for name in accelerators if isinstance(name, str)]
+    elif isinstance(accelerators, list):
+        choices = [name.partition(":")[2] or "1" for name in accelerators if isinstance(name, str)]
+    else:
+        return None
+    counts = {_rounded_up(choice) for choice in choices}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _rounded_up(count: object) -> str | None:
+    try:
+        number = float(count) if isinstance(count, str | int | float) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return str(math.ceil(number)) if 0 < number < MAX_ACCELERATORS else None

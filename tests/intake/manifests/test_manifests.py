@@ -175,6 +175,24 @@ def test_a_container_is_an_engine_by_its_command_or_its_image(container: dict[st
     assert (bool(containers), faults) == (counts, [])
 
 
+ACCELERATORS: list[tuple[object, str | None]] = [
+    ("H100:8", "8"),
+    ("L4", "1"),
+    ("A100:0.5", "1"),
+    ({"H100": 8}, "8"),
+    ({"H100": 8, "A100": 4}, None),
+    ({"L4:2": None, "A10G:2": None}, "2"),
+    (["H100:8", "A100:8"], "8"),
+    (["H100:8", "A100"], None),
+    ({"H100": None}, "1"),
+    (None, None),
+    ("H100:eight", None),
+    ("H100:1e999", None),
+    ({"H100": True}, "1"),
+    ({"H100": [1]}, None),
+    (7, None),
+    ([], None),
+]
 KINDS = (
     "`Pod`, `ReplicationController`, `Deployment`, `StatefulSet`, `DaemonSet`, `ReplicaSet`, `Job`, `CronJob`, "
     "`PodTemplate`, `Rollout`, `JobSet`, `LeaderWorkerSet`, `DisaggregatedSet`, "
@@ -927,6 +945,14 @@ def test_information_that_a_manifest_lacks_gets_a_note(document: object, note: s
         ({"servingEngineSpec": {"vllmApiKey": "k", "modelSpec": [{"modelURL": "a/b"}]}}, "VLLM_API_KEY", None),
         ({"run": "vllm serve a/b", "envs": {"A": 1}}, "A", "1"),
         ({"run": "vllm serve a/b", "num_nodes": 2}, "SKYPILOT_NUM_NODES", "2"),
+        *(
+            (
+                {"run": "vllm serve a/b", "resources": {"accelerators": accelerators}},
+                "SKYPILOT_NUM_GPUS_PER_NODE",
+                count,
+            )
+            for accelerators, count in ACCELERATORS
+        ),
         (pod(command=["vllm", "serve"], env=[{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}]), "A", "12"),
     ],
 )

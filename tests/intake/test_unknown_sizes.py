@@ -1,0 +1,79 @@
+"""Parallel sizes with unknown values: a problem only if a size would change the decision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from deployments import NEWEST
+from msgspec import UnsetType
+
+if TYPE_CHECKING:
+    from deployments import Asking
+
+ASSUMED = (
+    "`{}` is set to `$N`, whose value is not known; it is assumed to be 1, and no value that vLLM accepts changes the "
+    "decision"
+)
+UNKNOWN = "`{}` is set to `$N`, whose value is not known; write the value, or set the variable"
+FLAGS = (
+    "--tensor-parallel-size",
+    "--pipeline-parallel-size",
+    "--data-parallel-size",
+    "--decode-context-parallel-size",
+    "--prefill-context-parallel-size",
+)
+OTHERS = (
+    "",
+    "--enable-lora",
+    "--enforce-eager",
+    "--enable-expert-parallel",
+    '--speculative-config \'{"method": "ngram", "num_speculative_tokens": 3}\'',
+    "--distributed-executor-backend ray",
+)
+REFUSED = "vLLM refuses this configuration"
+VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
+
+
+@pytest.mark.parametrize("others", OTHERS)
+@pytest.mark.parametrize("model", ["dense", "moe", "hybrid"])
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize(("release", "env"), [("0.23.0", {}), ("0.23.0", {VARIABLE: "1"}), (NEWEST, {})])
+def test_an_unknown_size_is_a_problem_exactly_if_sizes_are_decided_differently(
+    ask: Asking, flag: str, model: str, others: str, release: str, env: dict[str, str]
+) -> None:
+    decisions = [ask(f"vllm serve {model} {others} {flag} {size}", release, env=env) for size in (1, 2, 4, 8)]
+    refused = [any(REFUSED in text for text in (*each.launch_errors, *each.warnings)) for each in decisions]
+    answers = {
+        (decision.runner, decision.starts)
+        for decision, is_refused in zip(decisions, refused, strict=True)
+        if not is_refused or all(refused)
+    }
+    script = f'vllm serve {model} {others} {flag} "$N"'
+    if len(answers) > 1:
+        kind, ((pointer, message),) = ask.refusal(script, release, env=env)
+        assert (kind, pointer, message) == ("invalid-request", "/deployment/args", UNKNOWN.format(flag))
+    else:
+        decision = ask(script, release, env=env)
+        assert (decision.runner, decision.starts) in answers
+        assert ASSUMED.format(flag) in decision.warnings
+
+
+def test_several_unknown_sizes_are_tried_together(ask: Asking) -> None:
+    decision = ask('vllm serve dense -tp "$N" -pp "$N" -dp "$N"', "0.23.0")
+    assert [
+        ASSUMED.format(flag) in decision.warnings for flag in ("--tensor-parallel-size", "--data-parallel-size")
+    ] == [
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_unknown"), [('-tp "$N" -tp 2', False), ('-tp 2 -tp "$N"', True), ('-tp "$N" -tp "$N"', True)]
+)
+def test_the_last_size_counts(ask: Asking, sizes: str, *, is_unknown: bool) -> None:
+    decision = ask(f"vllm serve dense {sizes}", "0.23.0")
+    assert (ASSUMED.format("--tensor-parallel-size") in decision.warnings) is is_unknown
+    assert not isinstance(decision.facts, UnsetType)
+    assert decision.facts["parallel_config.tensor_parallel_size"].value == (1 if is_unknown else 2)
