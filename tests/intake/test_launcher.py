@@ -200,8 +200,8 @@ NAMED_VLLM = [
     *("uv run --with vllm", "uv run --extra vllm", "uv run --group vllm", "uv run --project vllm", "uv run -w vllm"),
     *("uv run --directory vllm", "uv --project vllm run", "uvx --from vllm", "uvx --with vllm", "poetry -C vllm run"),
     *("nsys profile -o vllm", "ncu -o vllm", "torchrun --role vllm", "opentelemetry-instrument --service_name vllm"),
-    *("numactl -C vllm", "mpirun -x vllm", "time -o vllm", "prlimit --memlock vllm", "exec -a vllm"),
-    *("timeout -s vllm vllm", "tini -p vllm --", "/entrypoint.sh vllm", "bash run.sh --user vllm", "env -C vllm"),
+    *("numactl -C vllm", "mpirun -x vllm", "time -o vllm", "prlimit --memlock=vllm", "exec -a vllm"),
+    *("timeout -s vllm 5", "tini -p vllm --", "/entrypoint.sh vllm", "bash run.sh --user vllm", "env -C vllm"),
     *("env -iu vllm", "env -a echo", "env --argv0 echo", "env --unset vllm", "uv run -p python3.12"),
 ]
 
@@ -299,7 +299,17 @@ def variable_of(words: list[str], env: Mapping[str, str | None]) -> tuple[str | 
 @pytest.mark.parametrize(
     "before",
     [
-        *("nohup", "exec", "exec -a x", "nice -n 5", "tini --", "uv run", "uv run --no-env-file", "uv run -e .", "ncu"),
+        *(
+            "nohup",
+            "exec",
+            "exec -a x",
+            "nice -n 5",
+            "tini --",
+            "uv run",
+            "uv run --no-env-file",
+            "uv run --with-editable .",
+            "ncu",
+        ),
         *("nsys profile -o x", "timeout 5", "env -C /", "env --null", "exec -a -c", "gosu x", "torchrun"),
     ],
 )
@@ -630,13 +640,13 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
             ("mywrap", "A=b mywrap vllm -- serve m"),
         )
     ),
-    (["bash", "-c", "exec mywrap vllm -- serve m"], f"`--` {NOT_A_COMMAND}", 2, True),
+    (["bash", "-c", "exec mywrap vllm -- serve m"], f"`mywrap` {AMONG_ARGUMENTS}", 2, True),
     (["vllm", "--args", "serve m"], f"`--args` {NOT_A_COMMAND}", 1, True),
     (["python3", "-m", "wrap", "vllm", "--", "serve"], f"`wrap` {AMONG_ARGUMENTS}", 2, True),
     (["vllm", "vllm", "serve", "m"], f"`vllm` {NOT_A_COMMAND}", 1, True),
     (["vllm", "--x", "serve", "m"], f"`--x` {NOT_A_COMMAND}", 1, True),
     (["vllm", "", "serve", "m"], f"`` {NOT_A_COMMAND}", 1, True),
-    (["gosu", "vllm", "su", "-c", "vllm serve m"], f"`su` {NOT_A_COMMAND}", 2, True),
+    (["gosu", "vllm", "su", "-c", "vllm serve m"], f"`su` {AMONG_ARGUMENTS}", 2, True),
     (["vllm", "chat", "vllm", "serve", "m"], "`chat` has vLLM's server among its arguments and may start it", 1, True),
     (
         ["uv", "run", "--with", "vllm", "chat", "vllm", "serve"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.environment import STARTERS
+from policy.intake.command.launcher_tables import LAUNCHERS, UNREAD_LAUNCHERS
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
@@ -62,22 +62,6 @@ EXTRAS: Final = r"(?:\s{0,9}\[[\w\s,.-]{0,100}\])?"
 """Matches the optional extras of a requirement."""
 PACKAGE: Final = re.compile(rf"vllm(?:\.git)?{EXTRAS}(?:\s{{0,9}}[@=<>!~;].{{0,1000}})?", re.DOTALL)
 """Matches a requirement of the package vLLM: `vllm[audio]`, `vllm==0.23.0`, `vllm@latest`."""
-OPERAND: Final = re.compile(r"[\d.,:x-]{1,64}[smhd%]?|run|launch|profile|exec|tool")
-"""Matches an operand of a launcher that is no program: `timeout 5m`, `uv run`, `nsys profile`."""
-WITH_OPERAND: Final = frozenset({"gosu", "su-exec", "timeout", "taskset", "chrt"})
-"""Launchers with one operand before the program that they start, such as a user."""
-VALUE_OPTIONS: Final[dict[str, frozenset[str]]] = {
-    **dict.fromkeys(("nohup", "setsid", "command", "builtin", "gosu", "su-exec", "taskset", "catatonit"), frozenset()),
-    "exec": frozenset({"-a", "-ca", "-la", "-cla", "-lca"}),
-    "nice": frozenset({"-n", "--adjustment"}),
-    "timeout": frozenset({"-k", "--kill-after", "-s", "--signal"}),
-    "stdbuf": frozenset({"-i", "--input", "-o", "--output", "-e", "--error"}),
-    "tini": frozenset({"-p", "-e"}),
-    "dumb-init": frozenset({"-r", "--rewrite"}),
-    "ionice": frozenset({"-c", "--class", "-n", "--classdata", "-p", "--pid"}),
-    "time": frozenset({"-f", "--format", "-o", "--output"}),
-}
-"""The options of launchers that take the next word as their value; those of other launchers all may."""
 PLACEHOLDER: Final = re.compile(r"\$[({]|\{\{")
 """Matches an unexpanded variable, or a placeholder of a template."""
 
@@ -85,7 +69,8 @@ PLACEHOLDER: Final = re.compile(r"\$[({]|\{\{")
 def is_program(word: str) -> bool:
     """Whether a word names vLLM, or a program that may start it."""
     program = word.rpartition("/")[2]
-    is_named = program in {"vllm", "env", "eval", "xargs"} or program in SHELLS or program in STARTERS
+    is_launcher = program in LAUNCHERS and program not in UNREAD_LAUNCHERS
+    is_named = program in {"vllm", "env", "eval", "xargs"} or program in SHELLS or is_launcher
     return is_named or program.endswith(".sh") or PYTHON.fullmatch(program) is not None
 
 
@@ -142,31 +127,6 @@ def next_start(words: Sequence[str], start: int) -> int | None:
         if not is_vllm or following in SUBCOMMANDS or is_unknown(following):
             return index
     return None
-
-
-def program_between(words: Sequence[str], start: int, end: int) -> str | None:
-    """The first word after a launcher, before the program at ``end``, that may name another program, if there is one.
-
-    The others are the launcher's options and their values, its subcommand or operand, numbers, durations and variables.
-    """
-    launcher = words[start - 1].rpartition("/")[2]
-    has_operand = launcher in WITH_OPERAND
-    for index in range(start, end):
-        word, before = words[index], words[index - 1] if index > start else ""
-        if word.startswith("-") or _takes_value(launcher, before):
-            continue
-        if OPERAND.fullmatch(word) is None and "=" not in word and not has_operand:
-            return word
-        has_operand = False
-    return None
-
-
-def _takes_value(launcher: str, word: str) -> bool:
-    """Whether a word is an option of a launcher that takes, or may take, the next word as its value."""
-    if not word.startswith("-") or word == "--" or "=" in word:
-        return False
-    options = VALUE_OPTIONS.get(launcher)
-    return options is None or word in options
 
 
 def is_unknown(word: str) -> bool:

@@ -36,7 +36,7 @@ def python_command(
         if word == "-":
             return UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[at])
         if not word.startswith("-"):
-            return _python_file(words, places, own, at)
+            return python_file(words, places, own, at)
         letter, value = _python_option(word)
         if letter == "m":
             return _python_module(words, places, own, start, at)
@@ -73,6 +73,13 @@ def _python_module(
     if named == len(words):
         return None
     module = attached or words[named]
+    return python_module(words, places, own, start, named, module)
+
+
+def python_module(
+    words: list[str], places: list[str], own: dict[str, str | None], start: int, named: int, module: str
+) -> ServerCommand | UnreadableCommand | None:
+    """The server that a module starts; the word at ``named`` names it, and the program at ``start`` runs it."""
     if module in SERVERS:
         found = server_command(words, places, own, named + 1, serve=False)
         return replace(found, is_dynamo=True) if module in DYNAMO_MODULES else found
@@ -83,7 +90,7 @@ def _python_module(
     return other_program(words, places, named)
 
 
-def _python_file(
+def python_file(
     words: list[str], places: list[str], own: dict[str, str | None], at: int
 ) -> ServerCommand | UnreadableCommand | None:
     """The server that the file at ``at`` starts: `vllm`, a module of vLLM's server, or an unknown program."""

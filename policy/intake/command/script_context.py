@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
 from msgspec import Struct
 
 from policy.intake.command.expansion import ExpansionBudget  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
+
+Variables: TypeAlias = Mapping[str, str | None]
 
 
 class ScriptContext(Struct, frozen=True, gc=False):
@@ -20,3 +26,9 @@ class ScriptContext(Struct, frozen=True, gc=False):
     def inner(self) -> ScriptContext:
         """The context of the commands in a script that this command runs."""
         return ScriptContext(self.budget, self.has_hidden_variables, self.depth + 1)
+
+
+FindServer: TypeAlias = Callable[
+    [list[str], list[str], Variables, dict[str, str | None], ScriptContext], ServerCommand | UnreadableCommand | None
+]
+"""Finds the server that a command starts: from its words, their places, its environment and the variables before it."""

@@ -157,6 +157,18 @@ def offline_engine(words: list[str], places: list[str]) -> UnreadableCommand | N
     return None
 
 
+def unread_script(name: str) -> str:
+    """The doubt about a server that a script starts with its arguments."""
+    return f"the script {quoted(name)} is not read and may change what it starts"
+
+
+def doubt_variables(found: ServerCommand, why: str) -> None:
+    """Add a doubt about the variables of a command, and its warning, unless it already has this doubt."""
+    if why not in found.doubts:
+        found.doubts.append(why)
+        found.warnings.append(f"{why}; variables are not certain")
+
+
 def only_shows_help(found: ServerCommand) -> bool:
     """Whether vLLM certainly only prints its help."""
     for word in found.words:

@@ -1,0 +1,157 @@
+"""Find the server that a shell, `eval` or `xargs` starts: by a script, or by a command in its arguments.
+
+The caller passes the function that finds the server of a command, because such a command may contain another one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from policy.intake.command.programs import STARTS_VLLM, is_unknown, next_start
+from policy.intake.command.script_servers import server_in_script
+from policy.intake.command.shell import split
+from policy.intake.command.shell_options import shell_options, startup_doubt
+from policy.intake.command.vllm_command import (
+    ServerCommand,
+    UnreadableCommand,
+    doubt_variables,
+    script_file,
+    unread_script,
+)
+from policy.intake.command.words import Unknown
+from policy.intake.command.xargs_options import xargs_options
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from policy.intake.command.expansion import ExpansionBudget
+    from policy.intake.command.script_context import FindServer, ScriptContext, Variables
+
+DEPTH: Final = 4
+EVAL_ARGUMENTS: Final = ("eval", Unknown("$@", is_several=True))
+"""The arguments of the script that contains `eval`, which are not known."""
+OTHER_SHELLS: Final = frozenset({"zsh", "ksh"})
+XARGS_INPUT: Final = "$(xargs)"
+"""Stands in for the arguments that `xargs` reads from its input."""
+
+
+def server_of_shell(
+    words: list[str],
+    places: list[str],
+    env: Variables,
+    own: dict[str, str | None],
+    at: int,
+    context: ScriptContext,
+    find: FindServer,
+) -> ServerCommand | UnreadableCommand | None:
+    """The server that a shell starts: by the script of `-c`, with the words after it as its arguments, or by a file.
+
+    A script in a file may start the program among its arguments.
+    """
+    start = at
+    program = words[start].rpartition("/")[2]
+    options = shell_options(program, words, at + 1)
+    if not options.runs:
+        return None
+    at, doubt = options.end, startup_doubt(program, options, env)
+    if options.has_script:
+        if at >= len(words):
+            return None
+        if context.depth == DEPTH:
+            why = f"{quoted(words[start])} is nested more than {DEPTH} shells deep"
+            return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
+        if context.depth:
+            context.budget.reread(len(words[at]))
+        is_bash, hidden = program == "bash", context.has_hidden_variables
+        arguments = words[at + 1 :]
+        commands = split(words[at], env, arguments, context.budget, is_bash=is_bash, has_hidden_variables=hidden)
+        found = _with_outer(server_in_script(commands, places[at], env, context, find), own, context.budget)
+        if isinstance(found, ServerCommand) and program in OTHER_SHELLS:
+            found.doubts.append(f"the script is read as bash reads it, and {quoted(program)} may read it differently")
+        return _with_startup_doubt(found, doubt, env, context.budget)
+    if at >= len(words):
+        return (
+            UnreadableCommand(f"{quoted(words[start])} reads its commands from standard input", places[start])
+            if context.depth
+            else None
+        )
+    if is_unknown(words[at]):
+        return UnreadableCommand(f"the value of {quoted(words[at])}, which names a script, is not known", places[at])
+    later = next_start(words, at + 1)
+    if later is None or context.depth == DEPTH:
+        return script_file(words, places, at)
+    found = find(words[later:], places[later:], env, own, context.inner())
+    if isinstance(found, ServerCommand):
+        doubt_variables(found, unread_script(words[at]))
+    return _with_startup_doubt(found, doubt, env, context.budget)
+
+
+def _with_startup_doubt(
+    found: ServerCommand | UnreadableCommand | None, doubt: str, env: Variables, budget: ExpansionBudget
+) -> ServerCommand | UnreadableCommand | None:
+    """The result of a shell that may change variables before its script: those that the script does not set."""
+    if not doubt or not isinstance(found, ServerCommand):
+        return found
+    budget.copy(len(env) + len(found.env))
+    unknown: dict[str, str | None] = {name: None for name, value in env.items() if found.env.get(name, value) == value}
+    doubt_variables(found, doubt)
+    return replace(found, env=found.env | unknown)
+
+
+def server_of_eval(
+    words: list[str],
+    places: list[str],
+    env: Variables,
+    own: dict[str, str | None],
+    at: int,
+    context: ScriptContext,
+    find: FindServer,
+) -> ServerCommand | UnreadableCommand | None:
+    """The server that `eval` starts: its arguments are a script, in which unexported variables are unknown."""
+    text = " ".join(words[at + 1 :])
+    names_vllm = STARTS_VLLM.search(text) is not None
+    if context.depth == DEPTH or any(type(word) is Unknown for word in words[at + 1 :]):
+        return UnreadableCommand(f"`eval` runs {quoted(text)}, which is not read", places[at], names_vllm)
+    context.budget.reread(len(text))
+    commands = split(text, env, EVAL_ARGUMENTS, context.budget, has_hidden_variables=True)
+    return _with_outer(server_in_script(commands, places[at], env, context, find), own, context.budget)
+
+
+def _with_outer(
+    found: ServerCommand | UnreadableCommand | None, own: dict[str, str | None], budget: ExpansionBudget
+) -> ServerCommand | UnreadableCommand | None:
+    """The result of a script, with the variables of the command that runs it; the script's own take precedence."""
+    if not isinstance(found, ServerCommand):
+        return found
+    budget.copy(len(own) + len(found.env))
+    return replace(found, env={**own, **found.env})
+
+
+def server_of_xargs(
+    words: list[str],
+    places: list[str],
+    env: Variables,
+    own: dict[str, str | None],
+    at: int,
+    context: ScriptContext,
+    find: FindServer,
+) -> UnreadableCommand | None:
+    """Why it is not known what `xargs` starts: it appends or inserts arguments that only a running shell knows."""
+    start, replaced = xargs_options(words, at + 1)
+    if start >= len(words):
+        return None
+    program = words[start]
+    started, places = words[start:], places[start:]
+    if replaced:
+        context.budget.fill(sum(word.count(replaced) for word in started) * len(XARGS_INPUT))
+        started = [Unknown(word.replace(replaced, XARGS_INPUT)) if replaced in word else word for word in started]
+    else:
+        started, places = [*started, Unknown(XARGS_INPUT)], [*places, places[0]]
+    is_named = program.rpartition("/")[2] == "vllm"
+    if context.depth < DEPTH:
+        found = find(started, places, env, own, context.inner())
+        if found is None and not is_named:
+            return None
+        is_named = is_named or isinstance(found, ServerCommand) or (found is not None and found.names_vllm)
+    return UnreadableCommand(f"`xargs` starts {quoted(program)} with arguments that are not known", places[0], is_named)

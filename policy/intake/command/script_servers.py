@@ -1,0 +1,85 @@
+"""Find the server that a script starts, with what other commands of the script mean for it.
+
+Not here: what a single command starts (`program_walk`), and parsing the script (`shell`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from policy.intake.command.installation import as_uncertain, installed_vllm
+from policy.intake.command.programs import COPY_PROGRAMS, STARTS_VLLM, VLLM
+from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, only_shows_help
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from policy.intake.command.script_commands import Command
+    from policy.intake.command.script_context import FindServer, ScriptContext, Variables
+    from policy.intake.command_line import Installation
+
+FOLDER_CHANGING: Final = frozenset({"cd", "chdir", "pushd"})
+"""Shell commands that change the working folder to their last argument."""
+
+
+def server_in_script(
+    commands: list[Command], place: str, env: Variables, context: ScriptContext, find: FindServer
+) -> ServerCommand | UnreadableCommand | None:
+    """The first command of a script that starts vLLM; if there is none, the first unreadable one.
+
+    ``find`` finds the server that a command starts. The server has a doubt if the script also starts vLLM in another
+    way, or may do so with an unreadable command.
+    """
+    started: list[ServerCommand] = []
+    doubts: list[str] = []
+    unread: UnreadableCommand | None = None
+    copied: str | None = None
+    installation: Installation | None = None
+    condition: object = None
+    inner = context.inner()
+    folders: list[str] = []
+    for command in commands:
+        found = find(command.words, [place] * len(command.words), env, command.env, inner)
+        program = command.words[0].rpartition("/")[2]
+        if found is None and command.writes and STARTS_VLLM.search(" ".join(command.words)) is not None:
+            why = f"{quoted(program)} writes vLLM's server into a file, which may be run"
+            found = UnreadableCommand(why, place, names_vllm=True)
+        elif found is None and copied is not None and "serve" in command.words:
+            found = UnreadableCommand(f"{quoted(copied)} may give `vllm` another name", place, names_vllm=True)
+        elif program in COPY_PROGRAMS and any(VLLM.search(word) for word in command.words):
+            copied = program
+        if isinstance(found, ServerCommand):
+            if installation is not None and found.installation is None:
+                is_certain = condition is None or condition is command.condition
+                found = replace(found, installation=installation if is_certain else as_uncertain(installation))
+            found = replace(found, folders=(*folders, *found.folders))
+            started.append(found)
+            if command.doubt:
+                doubts.append(command.doubt)
+            continue
+        if program in FOLDER_CHANGING:
+            folders.append(command.words[-1])
+        if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
+            unread = found
+        if (other := installed_vllm(command.words)) is not None:
+            installation, condition = other, command.condition
+    others = [found for found in started if not only_shows_help(found)]
+    started = others or started[:1]
+    if not started:
+        return unread
+    first = started[0]
+    first.doubts.extend(doubts[:1])
+    if len(started) > 1:
+        first.warnings.append(f"the script starts vLLM {len(started)} times; the first is read")
+    if any(_invocation(found) != _invocation(first) for found in started[1:]):
+        first.doubts.append(f"the script starts vLLM {len(started)} times with different arguments or variables")
+    if unread is not None:
+        first.doubts.append(f"{unread.why}, and the script runs it as well")
+    for found in started[1:]:
+        first.doubts.extend(found.doubts[:1])
+    return first
+
+
+def _invocation(found: ServerCommand) -> tuple[list[str], dict[str, str | None], bool]:
+    return found.words, found.env, found.serve
