@@ -1,5 +1,8 @@
 """A program that forks a process for each start of ``runner-policy``, because imports take most of a start.
 
+It has also read and compiled the shipped rules, which takes most of the rest: a forked process that reads the same
+texts gets the same result at once.
+
 Each message on its socket is a request in JSON, sent with the files that become the process's standard streams; the
 answer is a message too. It ends when the socket is closed, that is with the process of the tests, and all processes
 that it forked end with it. Started by ``processes.ForkServer``.
@@ -14,23 +17,37 @@ import os
 import signal
 import socket
 import sys
+from functools import wraps
 from importlib import import_module
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from service.cli import main
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
+    from policy.intake.intake import Find
+
+RULES: Final = Path(__file__).resolve().parent.parent / "rules"
 IMPORTED: Final = (
+    "fastapi.staticfiles",
+    "fastapi_offline",
     "policy.checks.check",
     "policy.cli.decide",
     "policy.cli.dry_run",
     "policy.cli.rules",
     "policy.render",
+    "rich.markdown",
     "service.cli.log",
     "service.cli.serve",
     "service.cli.token",
+    "service.log.client",
+    "service.log.query",
     "service.run",
+    "sqlalchemy.dialects.sqlite",
+    "uvicorn.lifespan.on",
+    "z3",
 )
-"""The modules that the commands import when they run."""
+"""The modules that the commands import when they run, and those that a service imports at its start."""
 MESSAGE: Final = 1 << 20
 """The maximum size of a request in bytes."""
 PR_SET_PDEATHSIG: Final = 1
@@ -81,9 +98,52 @@ def become(streams: list[int], *, command: list[str], folder: str, environment: 
     sys.argv = command
 
 
-if __name__ == "__main__":  # a worker process of the service imports this module, as it would import `runner-policy`
+def read_shipped_rules() -> None:
+    """Let forked processes that read the texts of the shipped rules get the results of this process.
+
+    Reading and compiling them takes two thirds of a service's start. All other texts are read as ever, and so are these
+    by the processes that a service starts, and by the tests themselves. To be called before other modules import the
+    functions by name.
+    """
+    from policy.checks import cases  # noqa: PLC0415  # only the fork server needs it
+    from policy.intake.intake import no_models  # noqa: PLC0415  # as above
+    from policy.policy import Policy  # noqa: PLC0415  # as above
+    from policy.rules import catalogue  # noqa: PLC0415  # as above
+    from policy.rules.loader import Sources, read_folder  # noqa: PLC0415  # as above
+
+    sources = read_folder(RULES)
+    shipped = catalogue.load(sources)
+    compiled = Policy(shipped)
+    shipped_cases = cases.read_cases(sources.cases, shipped)
+    load, read_cases, create = catalogue.load, cases.read_cases, Policy.__init__
+
+    @wraps(load)
+    def load_or_shipped(texts: Sources, *pause: Callable[[], object]) -> catalogue.Catalogue:
+        return shipped if texts.rules == sources.rules else load(texts, *pause)
+
+    @wraps(read_cases)
+    def read_cases_or_shipped(texts: dict[str, str], known: catalogue.Catalogue) -> list[cases.Case]:
+        return list(shipped_cases) if known is shipped and texts == sources.cases else read_cases(texts, known)
+
+    @wraps(create)
+    def create_with_shipped(
+        self: Policy,
+        known: catalogue.Catalogue,
+        default_release: str | None = None,
+        find: Find = no_models,
+        before: Policy | None = None,
+        **more: Any,
+    ) -> None:
+        create(self, known, default_release, find, before or compiled, **more)
+
+    catalogue.load, cases.read_cases = load_or_shipped, read_cases_or_shipped
+    Policy.__init__ = create_with_shipped  # type: ignore[method-assign]  # as the functions above
+
+
+if __name__ == "__main__":  # a worker process of the service imports this module too, and needs no command
+    read_shipped_rules()
     for name in IMPORTED:
         import_module(name)
     gc.freeze()
     if answer_requests(socket.socket(fileno=int(sys.argv[1]))):
-        main()
+        import_module("service.cli").main()
