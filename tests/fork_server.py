@@ -20,6 +20,7 @@ import sys
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
+from select import select
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -54,11 +55,20 @@ PR_SET_PDEATHSIG: Final = 1
 """The option of ``prctl`` in Linux for the signal that a process gets when its parent ends."""
 
 
-def answer_requests(requests: socket.socket) -> bool:
-    """Answer requests until the socket is closed; return true in a process that was forked for one."""
-    libc = ctypes.CDLL(None)
-    own = os.getpid()
+def answer_requests(requests: socket.socket, programs: socket.socket) -> bool:
+    """Answer requests until their socket is closed; return true in a process that was forked for one.
+
+    ``programs`` listens for the program that stands for ``runner-policy`` in a shell (``processes.forked_program``).
+    """
     while True:
+        if programs in select([requests, programs], [], [])[0]:
+            connection = programs.accept()[0]
+            if not forked():
+                requests.close()
+                programs.close()
+                return run_program(connection)
+            connection.close()
+            continue
         message, streams, _, _ = socket.recv_fds(requests, MESSAGE, 3)
         if not message:
             return False
@@ -67,35 +77,75 @@ def answer_requests(requests: socket.socket) -> bool:
             ended, status = os.waitpid(request["poll"], os.WNOHANG)
             answer = os.waitstatus_to_exitcode(status) if ended else None
         else:
-            answer = os.fork()
+            answer = forked()
         if answer == 0 and "command" in request:
-            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != own:  # the fork server has already ended
-                os.kill(os.getpid(), signal.SIGKILL)
             requests.close()
-            become(streams, **request)
+            programs.close()
+            become(list(streams), **request)
             return True
         for file in streams:
             os.close(file)
         requests.send(json.dumps(answer).encode())
 
 
-def become(streams: list[int], *, command: list[str], folder: str, environment: dict[str, str], session: bool) -> None:
-    """Set up this process as a new one that runs the command, as ``Popen`` does with these options."""
+def run_program(connection: socket.socket) -> bool:
+    """Fork a process for the program at the other end, and send it the exit code; return true in that process."""
+    message, files, _, _ = socket.recv_fds(connection, MESSAGE, 3)
+    request = json.loads(message)
+    streams = [files.pop(0) if is_open else None for is_open in request.pop("streams")]
+    child = forked()
+    if not child:
+        connection.close()
+        become(streams, **request)
+        return True
+    connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+    os._exit(0)
+
+
+def forked() -> int:
+    """Fork: 0 in the new process, which ends with this one, and its id in this one."""
+    own = os.getpid()
+    child = os.fork()
+    if child == 0:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != own:  # it has already ended
+            os.kill(os.getpid(), signal.SIGKILL)
+    return child
+
+
+def become(
+    streams: list[int | None], *, command: list[str], folder: str, environment: dict[str, str], session: bool
+) -> None:
+    """Set up this process as a new one that runs the command, as ``Popen`` does with these options.
+
+    A stream that is ``None`` is closed.
+    """
     if session:
         os.setsid()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     for file, standard in zip(streams, range(3), strict=True):
-        os.dup2(file, standard)
+        if file is None:
+            os.close(standard)
+        else:
+            os.dup2(file, standard)
     for file in streams:
-        os.close(file)
+        if file is not None:
+            os.close(file)
     # Python chooses the buffers by what the files are.
-    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115  # as at its start
-    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # type: ignore[misc]  # noqa: SIM115  # as above
-    sys.stderr = sys.__stderr__ = open(2, "w", 1, errors="backslashreplace", closefd=False)  # type: ignore[misc]  # noqa: SIM115  # as above
+    sys.stdin = sys.__stdin__ = opened(0)  # type: ignore[misc]  # as at its start
+    sys.stdout = sys.__stdout__ = opened(1, "w")  # type: ignore[misc]  # as above
+    sys.stderr = sys.__stderr__ = opened(2, "w", 1, "backslashreplace")  # type: ignore[misc]  # as above
     sys.argv = command
+
+
+def opened(file: int, mode: str = "r", buffering: int = -1, errors: str | None = None) -> Any:
+    """A standard stream, or ``None`` if it is closed, as at Python's start."""
+    try:
+        return open(file, mode, buffering, errors=errors, closefd=False)
+    except OSError:
+        return None
 
 
 def read_shipped_rules() -> None:
@@ -145,5 +195,5 @@ if __name__ == "__main__":  # a worker process of the service imports this modul
     for name in IMPORTED:
         import_module(name)
     gc.freeze()
-    if answer_requests(socket.socket(fileno=int(sys.argv[1]))):
+    if answer_requests(*(socket.socket(fileno=int(each)) for each in sys.argv[1:])):
         import_module("service.cli").main()

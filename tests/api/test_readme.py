@@ -10,6 +10,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from processes import forked_program
 from typer.main import get_command
 
 from policy.cli.app import app
@@ -82,6 +83,7 @@ def workspace(tmp_path: Path) -> Path:
     kubectl = tmp_path / "bin" / "kubectl"
     kubectl.write_text(f"#!/bin/sh\n[ \"$*\" = 'get deploy -A -o yaml' ] || exit 1\ncat <<'END'\n{CLUSTER}END\n")
     kubectl.chmod(0o755)
+    forked_program(tmp_path / "bin")
     return tmp_path / "workspace"
 
 

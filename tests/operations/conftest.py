@@ -199,11 +199,7 @@ def started(
     log = folder / "serve.log"
     watches = any(argument.startswith("--rules") for argument in arguments)
     defaults = {"PORT": "0", "LOG": "off", "RELOAD": str(watches).lower()}
-    settings = {
-        f"RUNNER_POLICY_{name}": value
-        for name, value in {**defaults, **variables}.items()
-        if name.isupper()
-    }
+    settings = {f"RUNNER_POLICY_{name}": value for name, value in {**defaults, **variables}.items() if name.isupper()}
     others = {name.removeprefix("env_"): value for name, value in variables.items() if not name.isupper()}
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
