@@ -17,18 +17,10 @@ import os
 import signal
 import socket
 import sys
-from functools import wraps
 from importlib import import_module
-from pathlib import Path
 from select import select
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from policy.intake.intake import Find
-
-RULES: Final = Path(__file__).resolve().parent.parent / "rules"
 IMPORTED: Final = (
     "fastapi.staticfiles",
     "fastapi_offline",
@@ -148,50 +140,25 @@ def opened(file: int, mode: str = "r", buffering: int = -1, errors: str | None =
         return None
 
 
-def read_shipped_rules() -> None:
+def use_shipped_rules() -> None:
     """Let forked processes that read the texts of the shipped rules get the results of this process.
 
-    Reading and compiling them takes two thirds of a service's start. All other texts are read as ever, and so are these
-    by the processes that a service starts, and by the tests themselves. To be called before other modules import the
-    functions by name.
+    It takes two thirds of a service's start. The processes that a service starts, and the tests themselves, read the
+    rules as ever. To be called before other modules import the functions by name.
     """
-    from policy.checks import cases  # noqa: PLC0415  # only the fork server needs it
-    from policy.intake.intake import no_models  # noqa: PLC0415  # as above
+    from shipped_rules import ShippedRules  # noqa: PLC0415  # as above
+
+    from policy.checks import cases  # noqa: PLC0415  # the processes that a service starts import this module too
     from policy.policy import Policy  # noqa: PLC0415  # as above
     from policy.rules import catalogue  # noqa: PLC0415  # as above
-    from policy.rules.loader import Sources, read_folder  # noqa: PLC0415  # as above
 
-    sources = read_folder(RULES)
-    shipped = catalogue.load(sources)
-    compiled = Policy(shipped)
-    shipped_cases = cases.read_cases(sources.cases, shipped)
-    load, read_cases, create = catalogue.load, cases.read_cases, Policy.__init__
-
-    @wraps(load)
-    def load_or_shipped(texts: Sources, *pause: Callable[[], object]) -> catalogue.Catalogue:
-        return shipped if texts.rules == sources.rules else load(texts, *pause)
-
-    @wraps(read_cases)
-    def read_cases_or_shipped(texts: dict[str, str], known: catalogue.Catalogue) -> list[cases.Case]:
-        return list(shipped_cases) if known is shipped and texts == sources.cases else read_cases(texts, known)
-
-    @wraps(create)
-    def create_with_shipped(
-        self: Policy,
-        known: catalogue.Catalogue,
-        default_release: str | None = None,
-        find: Find = no_models,
-        before: Policy | None = None,
-        **more: Any,
-    ) -> None:
-        create(self, known, default_release, find, before or compiled, **more)
-
-    catalogue.load, cases.read_cases = load_or_shipped, read_cases_or_shipped
-    Policy.__init__ = create_with_shipped  # type: ignore[method-assign]  # as the functions above
+    shipped = ShippedRules()
+    catalogue.load, cases.read_cases = shipped.load, shipped.read_cases
+    Policy.__init__ = shipped.create_policy  # type: ignore[method-assign]  # as the functions above
 
 
 if __name__ == "__main__":  # a worker process of the service imports this module too, and needs no command
-    read_shipped_rules()
+    use_shipped_rules()
     for name in IMPORTED:
         import_module(name)
     gc.freeze()
