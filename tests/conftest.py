@@ -69,7 +69,7 @@ Measuring coverage would more than double their time.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # so that importing it fails
 
 
-settings.register_profile("fast", max_examples=25, deadline=None)
+settings.register_profile("fast", max_examples=10, deadline=None)
 settings.register_profile("full", max_examples=200, deadline=None)  # `--hypothesis-profile full`
 settings.load_profile("fast")
 

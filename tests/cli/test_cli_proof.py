@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from dulwich import porcelain
 from processes import forked_program
+from representatives import slow_except
 from ruletexts import rule_text
 
 from policy.cli import edit_report
@@ -301,7 +302,7 @@ TO_V2 = [{"runner": "v1", "starts": True}, {"runner": "v2", "starts": True}]
 COUNTED = {"deployments": 4, "changed": 1, "runner": 1, "starts": 0, "undecided": 1, "first": {"kv": TO_V2}}
 
 
-@pytest.mark.parametrize("lines", [True, False])
+@pytest.mark.parametrize("lines", slow_except([True], [True, False]))
 def test_a_fleet_is_counted(call: Callable[..., Done], folder: Path, tmp_path: Path, *, lines: bool) -> None:
     narrow(folder)
     file = tmp_path / "fleet.json"
