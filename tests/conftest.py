@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 from processes import end_fork_server
 from shared_services import shared, shared_services
+from shipped_rules import ShippedRules
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # xdist has no type hints
 
 from policy.policy import Policy
@@ -68,7 +69,7 @@ Measuring coverage would more than double their time.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # so that importing it fails
 
 
-settings.register_profile("fast", max_examples=25, deadline=None)
+settings.register_profile("fast", max_examples=10, deadline=None)
 settings.register_profile("full", max_examples=200, deadline=None)  # `--hypothesis-profile full`
 settings.load_profile("fast")
 
@@ -135,6 +136,12 @@ def root() -> Path:
 def sources() -> Sources:
     """The texts of the shipped rules."""
     return read_folder(ROOT / "rules")
+
+
+@pytest.fixture(scope="session")
+def shipped_rules() -> ShippedRules:
+    """The shipped rules for commands that run in this process."""
+    return ShippedRules()
 
 
 @pytest.fixture(scope="session")

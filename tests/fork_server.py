@@ -1,5 +1,8 @@
 """A program that forks a process for each start of ``runner-policy``, because imports take most of a start.
 
+It has also read and compiled the shipped rules, which takes most of the rest: a forked process that reads the same
+texts gets the same result at once.
+
 Each message on its socket is a request in JSON, sent with the files that become the process's standard streams; the
 answer is a message too. It ends when the socket is closed, that is with the process of the tests, and all processes
 that it forked end with it. Started by ``processes.ForkServer``.
@@ -15,33 +18,49 @@ import signal
 import socket
 import sys
 from importlib import import_module
-from typing import Final
-
-from service.cli import main
+from select import select
+from typing import Any, Final
 
 IMPORTED: Final = (
+    "fastapi.staticfiles",
+    "fastapi_offline",
     "policy.checks.check",
     "policy.cli.decide",
     "policy.cli.dry_run",
     "policy.cli.rules",
     "policy.render",
+    "rich.markdown",
     "service.cli.log",
     "service.cli.serve",
     "service.cli.token",
+    "service.log.client",
+    "service.log.query",
     "service.run",
+    "sqlalchemy.dialects.sqlite",
+    "uvicorn.lifespan.on",
+    "z3",
 )
-"""The modules that the commands import when they run."""
+"""The modules that the commands import when they run, and those that a service imports at its start."""
 MESSAGE: Final = 1 << 20
 """The maximum size of a request in bytes."""
 PR_SET_PDEATHSIG: Final = 1
 """The option of ``prctl`` in Linux for the signal that a process gets when its parent ends."""
 
 
-def answer_requests(requests: socket.socket) -> bool:
-    """Answer requests until the socket is closed; return true in a process that was forked for one."""
-    libc = ctypes.CDLL(None)
-    own = os.getpid()
+def answer_requests(requests: socket.socket, programs: socket.socket) -> bool:
+    """Answer requests until their socket is closed; return true in a process that was forked for one.
+
+    ``programs`` listens for the program that stands for ``runner-policy`` in a shell (``processes.forked_program``).
+    """
     while True:
+        if programs in select([requests, programs], [], [])[0]:
+            connection = programs.accept()[0]
+            if not forked():
+                requests.close()
+                programs.close()
+                return run_program(connection)
+            connection.close()
+            continue
         message, streams, _, _ = socket.recv_fds(requests, MESSAGE, 3)
         if not message:
             return False
@@ -50,40 +69,98 @@ def answer_requests(requests: socket.socket) -> bool:
             ended, status = os.waitpid(request["poll"], os.WNOHANG)
             answer = os.waitstatus_to_exitcode(status) if ended else None
         else:
-            answer = os.fork()
+            answer = forked()
         if answer == 0 and "command" in request:
-            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != own:  # the fork server has already ended
-                os.kill(os.getpid(), signal.SIGKILL)
             requests.close()
-            become(streams, **request)
+            programs.close()
+            become(list(streams), **request)
             return True
         for file in streams:
             os.close(file)
         requests.send(json.dumps(answer).encode())
 
 
-def become(streams: list[int], *, command: list[str], folder: str, environment: dict[str, str], session: bool) -> None:
-    """Set up this process as a new one that runs the command, as ``Popen`` does with these options."""
+def run_program(connection: socket.socket) -> bool:
+    """Fork a process for the program at the other end, and send it the exit code; return true in that process."""
+    message, files, _, _ = socket.recv_fds(connection, MESSAGE, 3)
+    request = json.loads(message)
+    streams = [files.pop(0) if is_open else None for is_open in request.pop("streams")]
+    child = forked()
+    if not child:
+        connection.close()
+        become(streams, **request)
+        return True
+    connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+    os._exit(0)
+
+
+def forked() -> int:
+    """Fork: 0 in the new process, which ends with this one, and its id in this one."""
+    own = os.getpid()
+    child = os.fork()
+    if child == 0:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != own:  # it has already ended
+            os.kill(os.getpid(), signal.SIGKILL)
+    return child
+
+
+def become(
+    streams: list[int | None], *, command: list[str], folder: str, environment: dict[str, str], session: bool
+) -> None:
+    """Set up this process as a new one that runs the command, as ``Popen`` does with these options.
+
+    A stream that is ``None`` is closed.
+    """
     if session:
         os.setsid()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     for file, standard in zip(streams, range(3), strict=True):
-        os.dup2(file, standard)
+        if file is None:
+            os.close(standard)
+        else:
+            os.dup2(file, standard)
     for file in streams:
-        os.close(file)
+        if file is not None:
+            os.close(file)
     # Python chooses the buffers by what the files are.
-    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115  # as at its start
-    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # type: ignore[misc]  # noqa: SIM115  # as above
-    sys.stderr = sys.__stderr__ = open(2, "w", 1, errors="backslashreplace", closefd=False)  # type: ignore[misc]  # noqa: SIM115  # as above
+    sys.stdin = sys.__stdin__ = opened(0)  # type: ignore[misc]  # as at its start
+    sys.stdout = sys.__stdout__ = opened(1, "w")  # type: ignore[misc]  # as above
+    sys.stderr = sys.__stderr__ = opened(2, "w", 1, "backslashreplace")  # type: ignore[misc]  # as above
     sys.argv = command
 
 
-if __name__ == "__main__":  # a worker process of the service imports this module, as it would import `runner-policy`
+def opened(file: int, mode: str = "r", buffering: int = -1, errors: str | None = None) -> Any:
+    """A standard stream, or ``None`` if it is closed, as at Python's start."""
+    try:
+        return open(file, mode, buffering, errors=errors, closefd=False)
+    except OSError:
+        return None
+
+
+def use_shipped_rules() -> None:
+    """Let forked processes that read the texts of the shipped rules get the results of this process.
+
+    It takes two thirds of a service's start. The processes that a service starts, and the tests themselves, read the
+    rules as ever. To be called before other modules import the functions by name.
+    """
+    from shipped_rules import ShippedRules  # noqa: PLC0415  # as above
+
+    from policy.checks import cases  # noqa: PLC0415  # the processes that a service starts import this module too
+    from policy.policy import Policy  # noqa: PLC0415  # as above
+    from policy.rules import catalogue  # noqa: PLC0415  # as above
+
+    shipped = ShippedRules()
+    catalogue.load, cases.read_cases = shipped.load, shipped.read_cases
+    Policy.__init__ = shipped.create_policy  # type: ignore[method-assign]  # as the functions above
+
+
+if __name__ == "__main__":  # a worker process of the service imports this module too, and needs no command
+    use_shipped_rules()
     for name in IMPORTED:
         import_module(name)
     gc.freeze()
-    if answer_requests(socket.socket(fileno=int(sys.argv[1]))):
-        main()
+    if answer_requests(*(socket.socket(fileno=int(each)) for each in sys.argv[1:])):
+        import_module("service.cli").main()

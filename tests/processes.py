@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from select import select
 from subprocess import Popen, TimeoutExpired
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -57,9 +58,14 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-P", str(ROOT / "tests" / "fork_server.py"), str(theirs.fileno())]
-        with theirs:
-            self._process = Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()])
+        self._folder = TemporaryDirectory(prefix="fork-server-")
+        self.address = str(Path(self._folder.name) / "programs")
+        with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as programs:
+            programs.bind(self.address)
+            programs.listen()
+            files = [theirs.fileno(), programs.fileno()]
+            command = [sys.executable, "-P", str(ROOT / "tests" / "fork_server.py"), *map(str, files)]
+            self._process = Popen(command, cwd=ROOT, pass_fds=files)
         self._lock = Lock()
 
     def ask(self, streams: Sequence[int] = (), **request: Any) -> Any:
@@ -72,6 +78,7 @@ class ForkServer:
         """End the process, and those that it forked."""
         self._socket.close()
         self._process.wait()
+        self._folder.cleanup()
 
 
 @cache
@@ -148,3 +155,35 @@ def forked(
         "session": session,
     }
     return ForkedProcess(fork_server().ask(streams, **request))
+
+
+PROGRAM = """#!{python} -IS
+import json, os, socket, sys
+streams = []
+for stream in range(3):
+    try:
+        os.fstat(stream)
+        streams.append(True)
+    except OSError:
+        streams.append(False)
+        os.open(os.devnull, os.O_RDWR)  # so that the socket is no standard stream
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+connection.connect({address!r})
+command, environment = [{program!r}, *sys.argv[1:]], dict(os.environ)
+request = dict(streams=streams, command=command, folder=os.getcwd(), environment=environment, session=False)
+sent = [stream for stream, is_open in enumerate(streams) if is_open]
+socket.send_fds(connection, [json.dumps(request).encode()], sent)
+code = int(connection.recv(100))
+if code < 0:
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+
+
+def forked_program(folder: Path) -> Path:
+    """A program in this folder that stands for ``runner-policy`` in a shell, and has it run by a forked process."""
+    path = folder / "runner-policy"
+    installed = str(Path(sys.executable).parent / "runner-policy")
+    path.write_text(PROGRAM.format(python=sys.executable, address=fork_server().address, program=installed))
+    path.chmod(0o755)
+    return path

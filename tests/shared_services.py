@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -94,25 +94,23 @@ class SharedServices:
             service.process.terminate()
 
     def _started(self, profile: str, folder: Path) -> AbstractContextManager[Service]:
-        # Watching the rules takes a process, and some time each second.
-        unwatched = partial(started, RELOAD="false")
         match profile:
             case "open":
                 return started(
                     folder, LOG_STDOUT="true", BODY_TIMEOUT="300", CANDIDATE_TIMEOUT="60", env_FORWARDED_ALLOW_IPS="*"
                 )
             case "everywhere":
-                return unwatched(folder, "--host", "0.0.0.0", "--allow-anonymous")
+                return started(folder, "--host", "0.0.0.0", "--allow-anonymous")
             case "tokens":
-                return unwatched(folder, "--host", "0.0.0.0", "--tokens", str(self.tokens.path), LOG="")
+                return started(folder, "--host", "0.0.0.0", "--tokens", str(self.tokens.path), LOG="")
             case "rate":
-                return unwatched(
+                return started(
                     folder, "--tokens", str(self.tokens.path), ADMISSION_ALLOW_ANONYMOUS="true", RATE_LIMIT="0.001"
                 )
             case "tls":
-                return unwatched(folder, tls=self.client_context, **self.tls)
+                return started(folder, tls=self.client_context, **self.tls)
             case "tls-clients":
-                return unwatched(
+                return started(
                     folder,
                     "--host",
                     "0.0.0.0",
@@ -121,7 +119,7 @@ class SharedServices:
                     **self.tls,
                 )
             case "required-log":
-                return unwatched(folder, LOG="", LOG_REQUIRED="true")
+                return started(folder, LOG="", LOG_REQUIRED="true")
             case "two-workers":
                 return started(folder, "--workers", "2", LOG_STDOUT="true", TRUSTED_PROXIES="127.0.0.0/8,10.0.0.0/8")
             case _:

@@ -24,13 +24,18 @@ import pytest
 from processes import Process, bound, forked
 from typer.testing import CliRunner
 
+from policy.checks import check
+from policy.cli import proof, requests, rules
 from policy.cli.app import app
+from policy.policy import Policy
 
 from .documented import DocumentedAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
+
+    from shipped_rules import ShippedRules
 
 import_module("service.cli.app")  # adds `serve` to the commands
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -266,9 +271,14 @@ def run() -> Callable[..., Done]:
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+def call(monkeypatch: pytest.MonkeyPatch, shipped_rules: ShippedRules) -> Callable[..., Done]:
     """Runs ``runner-policy`` in this process, which is much faster than ``run``; its streams are not terminals."""
     monkeypatch.chdir(ROOT)
+    for module in requests, proof, check:
+        monkeypatch.setattr(module, "load", shipped_rules.load)
+    for module in check, rules:
+        monkeypatch.setattr(module, "read_cases", shipped_rules.read_cases)
+    monkeypatch.setattr(Policy, "__init__", shipped_rules.create_policy)
 
     def command(*arguments: str, stdin: str | bytes = b"", **variables: str) -> Done:
         found = CliRunner().invoke(

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .conftest import Server, serving
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     import httpx
     from operations.conftest import Service
-
-    from .conftest import Server
 
 Document = dict[str, Any]
 FOLDER = Path(__file__).parent.parent / "core/admission"
@@ -183,6 +183,13 @@ AMBIGUOUS_SCRIPTS: list[list[str]] = [
 ]
 
 
+@pytest.fixture(scope="session")
+def closed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that denies what cannot be decided; tests leave it unchanged."""
+    with serving(tmp_path_factory.mktemp("closed"), RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed") as server:
+        yield server
+
+
 def test_an_ambiguous_script_is_denied_if_undecided_objects_are(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:
@@ -203,7 +210,7 @@ def test_an_ambiguous_script_is_denied_if_undecided_objects_are(
 
 
 def test_an_argument_with_an_unknown_value_is_denied_if_undecided_objects_are(
-    client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
+    client: httpx.Client, closed_server: Server
 ) -> None:
     def reviewed(client: httpx.Client, command: list[str], args: list[str]) -> Document:
         document = review("pod-of-replicaset")
@@ -215,7 +222,7 @@ def test_an_argument_with_an_unknown_value_is_denied_if_undecided_objects_are(
         )
         return answered(client, document)
 
-    with serve(RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed") as server, server.client() as closed:
+    with closed_server.client() as closed:
         for command, args, word in UNKNOWN_WORDS:
             denied = reviewed(closed, command, args)
             assert (denied["allowed"], "not decided: the value of the argument" in denied["status"]["message"]) == (
@@ -230,7 +237,7 @@ def test_an_argument_with_an_unknown_value_is_denied_if_undecided_objects_are(
 
 
 def test_a_model_named_like_an_embedding_model_is_denied_if_undecided_objects_are(
-    client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
+    client: httpx.Client, closed_server: Server
 ) -> None:
     name = "Qwen/Qwen3-Embedding-0.6B"
 
@@ -244,7 +251,7 @@ def test_a_model_named_like_an_embedding_model_is_denied_if_undecided_objects_ar
         )
         return answered(client, document)
 
-    with serve(RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed") as server, server.client() as closed:
+    with closed_server.client() as closed:
         denied = reviewed(closed)
         assert (denied["allowed"], "is named like an embedding model" in denied["status"]["message"]) == (False, True)
         assert reviewed(closed, "--runner", "generate")["allowed"]
@@ -276,13 +283,13 @@ def other_review(group: str, version: str, kind: str, spec: Document) -> Documen
 
 
 def test_an_unknown_runtime_of_kserve_is_denied_if_what_cannot_be_decided_is(
-    client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
+    client: httpx.Client, closed_server: Server
 ) -> None:
     def reviewed(client: httpx.Client, **model: Any) -> Document:
         spec = {"predictor": {"model": PREDICTOR | model}}
         return answered(client, other_review("serving.kserve.io", "v1beta1", "InferenceService", spec))
 
-    with serve(RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed") as server, server.client() as closed:
+    with closed_server.client() as closed:
         denied = reviewed(closed)
         message = "the runtime `my-vllm` is not in the manifest; its own arguments and variables are not known"
         assert (denied["allowed"], message in denied["status"]["message"]) == (False, True)
@@ -292,16 +299,14 @@ def test_an_unknown_runtime_of_kserve_is_denied_if_what_cannot_be_decided_is(
     assert (warned["allowed"], message in " ".join(warned["warnings"])) == (True, True)
 
 
-def test_vllm_in_a_kind_that_is_not_read_is_allowed_with_a_warning(
-    client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
-) -> None:
+def test_vllm_in_a_kind_that_is_not_read_is_allowed_with_a_warning(client: httpx.Client, closed_server: Server) -> None:
     template = {"container": {"image": "vllm/vllm-openai:v0.23.0", "args": ["--model=Qwen/Qwen3-8B"]}}
     document = other_review("argoproj.io", "v1alpha1", "Workflow", {"templates": [template]})
     warning = (
         "spec.templates[0].container: vLLM was found in a kind that is not read, `Workflow`; it is allowed without a "
         "decision"
     )
-    with serve(RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed") as server, server.client() as closed:
+    with closed_server.client() as closed:
         for each in (client, closed):
             found = answered(each, document)
             assert (found["allowed"], found.get("warnings")) == (True, [warning])
@@ -349,7 +354,7 @@ UNKNOWN_VARIABLES += [
 
 
 def test_a_variable_with_an_unknown_value_is_denied_if_undecided_objects_are(
-    client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
+    client: httpx.Client, closed_server: Server
 ) -> None:
     def reviewed(client: httpx.Client, env: list[Document], command: list[str]) -> Document:
         document = review("pod-of-replicaset")
@@ -359,7 +364,7 @@ def test_a_variable_with_an_unknown_value_is_denied_if_undecided_objects_are(
         )
         return answered(client, document)
 
-    with serve(RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed") as server, server.client() as closed:
+    with closed_server.client() as closed:
         for env, command, name in UNKNOWN_VARIABLES:
             denied = reviewed(closed, env, command)
             message = f"not decided: the value of the variable `{name or 'VLLM_USE_V2_MODEL_RUNNER'}` is not known"

@@ -7,9 +7,10 @@ import re
 import shlex
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from processes import forked_program
 from typer.main import get_command
 
 from policy.cli.app import app
@@ -56,6 +57,8 @@ command: [vllm, serve, Qwen/Qwen3-8B]}]}}}
   spec: {template: {spec: {containers: [{name: nginx, image: "nginx:1.29"}]}}}
 """
 """What `kubectl get deploy -A -o yaml` prints here, where there is no cluster."""
+GUIDES: Final = ("README.md", "rules/README.md")
+"""The pages for people who begin; `make test` runs their commands, and CI those of all pages."""
 BLOCKS = [(page, block) for page in PAGES for block in blocks((ROOT / page).read_text())]
 
 
@@ -82,6 +85,7 @@ def workspace(tmp_path: Path) -> Path:
     kubectl = tmp_path / "bin" / "kubectl"
     kubectl.write_text(f"#!/bin/sh\n[ \"$*\" = 'get deploy -A -o yaml' ] || exit 1\ncat <<'END'\n{CLUSTER}END\n")
     kubectl.chmod(0o755)
+    forked_program(tmp_path / "bin")
     return tmp_path / "workspace"
 
 
@@ -106,8 +110,15 @@ def printed(commands: list[str], workspace: Path, port: int) -> list[tuple[int, 
     ]
 
 
+RUN: Final = [(page, block) for page, block in BLOCKS if any(map(is_run_here, block.commands))]
+
+
 @pytest.mark.parametrize(
-    ("page", "block"), [(page, block) for page, block in BLOCKS if any(map(is_run_here, block.commands))], ids=block_id
+    ("page", "block"),
+    [
+        pytest.param(page, block, marks=() if page in GUIDES else pytest.mark.slow, id=f"{page}-{block_id(block)}")
+        for page, block in RUN
+    ],
 )
 def test_commands_print_what_the_page_shows(server: Server, workspace: Path, page: str, block: Block) -> None:
     commands = [command for command in block.commands if is_run_here(command)]
@@ -144,7 +155,7 @@ def test_no_page_has_an_unresolved_merge(page: str) -> None:
     assert re.findall(r"^(?:<{7}|>{7}) .*|^={7}$", (ROOT / page).read_text(), re.MULTILINE) == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "rules/README.md"])
+@pytest.mark.parametrize("page", GUIDES)
 def test_the_guides_show_commands_with_their_output(page: str) -> None:
     assert sum(len(block.commands) for shown, block in BLOCKS if shown == page and block.shows_output) >= 5
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ports import port_of_nobody
+from representatives import slow_except
 from typer.main import get_command
 
 from policy.cli.app import app
@@ -539,7 +540,9 @@ def test_two_workers_serve_the_same_policy_and_end_together(
     assert (len({revision for _, _, revision in answers}), len(started)) == (1, 2)
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    "ending", slow_except([signal.SIGTERM], [signal.SIGTERM, signal.SIGINT]), ids=["SIGTERM", "SIGINT"]
+)
 def test_a_signal_stops_the_service_cleanly(
     installed: Callable[..., AbstractContextManager[Server]], ending: signal.Signals
 ) -> None:

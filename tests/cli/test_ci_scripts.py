@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from processes import forked_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +25,7 @@ def environment(tmp_path: Path) -> Path:
     """A folder in place of `.venv` whose `runner-policy` skips the slow steps: mutants, proofs, downloads."""
     command = tmp_path / "venv" / "bin" / "runner-policy"
     command.parent.mkdir(parents=True)
-    real = shlex.join([sys.executable, "-c", "from service.cli import main; main()"])
+    real = forked_program(tmp_path)
     command.write_text(
         f'#!/bin/sh\ncase "$1 $2" in\n  "rules diff") exec {real} "$@" ;;\n  verify*) echo "$@" ;;\nesac\n'
     )

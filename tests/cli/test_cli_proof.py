@@ -7,13 +7,14 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from dulwich import porcelain
+from processes import forked_program
+from representatives import slow_except
 from ruletexts import rule_text
 
 from policy.cli import edit_report
@@ -182,7 +183,7 @@ def test_one_run_gives_notices_and_markdown(call: Callable[..., Done], folder: P
 def test_markdown_on_standard_output_overwrites_nothing_in_a_file(root: Path, tmp_path: Path, mode: str) -> None:
     printed = tmp_path / "printed"
     printed.write_text("before\n")
-    command = [sys.executable, "-c", "from service.cli import main; main()", "rules", "diff", str(root / "rules")]
+    command = [str(forked_program(tmp_path)), "rules", "diff", str(root / "rules")]
     shell = f"{shlex.join([*command, '--format', 'github', '--markdown', '-'])} && echo after"
     with printed.open(mode) as out:
         out.write(b"first\n" * 20)
@@ -301,7 +302,7 @@ TO_V2 = [{"runner": "v1", "starts": True}, {"runner": "v2", "starts": True}]
 COUNTED = {"deployments": 4, "changed": 1, "runner": 1, "starts": 0, "undecided": 1, "first": {"kv": TO_V2}}
 
 
-@pytest.mark.parametrize("lines", [True, False])
+@pytest.mark.parametrize("lines", slow_except([True], [True, False]))
 def test_a_fleet_is_counted(call: Callable[..., Done], folder: Path, tmp_path: Path, *, lines: bool) -> None:
     narrow(folder)
     file = tmp_path / "fleet.json"

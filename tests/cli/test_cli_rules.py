@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
+from representatives import slow_except
 
 from policy.checks.check import faults_of
 from policy.rules.loader import read_folder
@@ -174,7 +175,7 @@ def test_annotations_name_files_relative_to_the_working_directory(run: Callable[
 PAST = "review_by: 2020-01-01\nuntil: 2020-01-01"
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", slow_except(["text"], FORMATS))
 @pytest.mark.parametrize(
     ("dates", "warning"),
     [

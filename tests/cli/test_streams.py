@@ -7,17 +7,15 @@ import json
 import os
 import pty
 import re
-import shlex
 import shutil
 import subprocess
-import sys
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from api.conftest import BIN, PATIENCE, ROOT, Server, environment, listening, serving
-from processes import bound
+from processes import bound, forked_program
 from rich.text import Text
 from ruletexts import rule_text
 
@@ -262,9 +260,9 @@ def shell(run: Callable[..., Done], log: str, tmp_path: Path) -> Callable[..., D
     """Run ``runner-policy`` in a shell, with arguments and redirections."""
     file = tmp_path / "request.json"
     file.write_text(json.dumps(request("")))
+    program = forked_program(tmp_path)
 
     def command(text: str, stdin: str = "") -> Done:
-        program = shlex.join([sys.executable, "-c", "from service.cli import main; main()"])
         line = f"{program} {text}".replace("$REQUEST", str(file)).replace("$LOG", log)
         return run("-c", f"set -o pipefail; {line}", program="bash", stdin=stdin)
 

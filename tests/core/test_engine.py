@@ -331,8 +331,8 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     ("made", "least", "most"),
     [
-        ("Engine(definition)", 50, 1000),
-        ("Engine(definition).close()", -1000, 5),
+        pytest.param("Engine(definition)", 50, 1000, marks=pytest.mark.slow),
+        pytest.param("Engine(definition).close()", -1000, 5, marks=pytest.mark.slow),
         ('Ruleset(catalogue.rules_of("0.33.0"), (0, 33))', -1000, 5),
     ],
     ids=["engine-dropped", "engine-closed", "ruleset-dropped"],
@@ -409,6 +409,7 @@ fired(handle, {f"k{n}": 1 for n in range(65)})
     )
 
 
+@pytest.mark.slow
 def test_the_module_hangs_on_600_conditions() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         raw("made(*({f'k{n}': 1} for n in range(600)))", timeout=3)

@@ -18,6 +18,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from packaging.version import Version
 from reference import Deployment, Reference, Unreadable, as_reference
+from representatives import slow_except
 
 from policy.decision.decision import WithoutVariable, encode
 from policy.decision.ruleset import Ruleset
@@ -291,7 +292,7 @@ def test_the_decision_is_that_of_the_reference_in_every_release(
         assert (release, as_reference(decision)) == (release, REFERENCE.decide(release, facts, layers))
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", slow_except(["0.21.0", "0.24.0", "0.32.0"], RELEASES))
 def test_hundreds_of_random_deployments_are_decided_like_the_reference(extended: Policy, release: str) -> None:
     mismatches = []
     for seed in range(400):

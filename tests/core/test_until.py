@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date, timedelta
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -142,7 +143,12 @@ def extended(sources: Sources, day: date | None) -> Policy:
     if day is not None:
         ends = {path: yaml.safe_load(text).get("until") for path, text in texts.items()}
         texts = {path: text for path, text in texts.items() if ends[path] is None or str(ends[path]) >= str(day)}
-    return Policy(load(Sources(texts)))
+    return policy_of(tuple(texts.items()))
+
+
+@cache
+def policy_of(texts: tuple[tuple[str, str], ...]) -> Policy:
+    return Policy(load(Sources(dict(texts))))
 
 
 BASES: list[dict[str, Any]] = [{}, {"model_config": QWEN3}, {"model_config": {**QWEN3, "is_moe": True}}, KV]
@@ -290,10 +296,9 @@ def test_cases_pass_on_every_day(sources: Sources) -> None:
 
 
 @pytest.mark.parametrize(("day", "runner"), [(BEFORE, "v1"), (UNTIL, "v1"), (AFTER, "v2")], ids=str)
-def test_a_candidate_ends_as_a_loaded_rule_does(sources: Sources, day: date, runner: str) -> None:
+def test_a_candidate_ends_as_a_loaded_rule_does(sources: Sources, policy: Policy, day: date, runner: str) -> None:
     candidate = with_end(sources).rules[PATH]
     request = {"facts": KV, "vllm_version": "0.23.0"}
-    policy = Policy(load(sources))
     current = policy.decide(read_request(request, policy.releases), day)
     result = run_job(CandidateJob(sources.rules, [candidate], [], request, "0.23.0", day, 10))
     compared = compare(current, result)

@@ -110,6 +110,7 @@ def test_a_store_that_is_down_at_the_start_gets_its_records_later(
     run_loop(again())
 
 
+@pytest.mark.slow
 async def test_a_store_that_is_stopped_and_started_has_every_record_once(
     on_server: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
@@ -175,6 +176,7 @@ async def test_a_store_that_hangs_is_disconnected(on_server: LogTarget, new_entr
         assert on_server.ids() == sorted(ids)
 
 
+@pytest.mark.slow
 async def test_a_store_that_hangs_during_connecting_delays_no_record(
     on_server: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
@@ -333,7 +335,9 @@ RECORD_COMMIT_SETTING = """
 """
 
 
-@pytest.mark.parametrize(("config", "setting"), [({"durable": True}, "on"), ({"durable": False}, "off")])
+@pytest.mark.parametrize(
+    ("config", "setting"), [({"durable": True}, "on"), pytest.param({"durable": False}, "off", marks=pytest.mark.slow)]
+)
 async def test_a_durable_decision_is_committed_to_disk_whatever_the_server_s_setting(
     on_server: LogTarget, new_entry: Callable[..., LogEntry], config: dict[str, Any], setting: str
 ) -> None:

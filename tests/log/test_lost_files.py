@@ -22,6 +22,7 @@ from log.conftest import FACTS, LogTarget, id_of, log_metrics, log_state, runnin
 from log.test_keeping import down, flushed, note, state_of
 from log.test_required import log_processes
 from log.test_store import rows, run_in
+from representatives import slow_except
 
 from service.log.file import SUFFIXES
 from service.log.spill import Spill
@@ -88,7 +89,7 @@ def empty(target: LogTarget) -> None:
 LOSSES = [delete, delete_database_alone, move_away, restore, remove_folder, empty]
 
 
-@pytest.mark.parametrize("lose", LOSSES)
+@pytest.mark.parametrize("lose", slow_except([delete], LOSSES))
 async def test_records_of_a_lost_file_are_counted_and_new_ones_are_written(
     lose: Callable[[LogTarget], None], sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
@@ -114,7 +115,7 @@ async def test_records_of_a_lost_file_are_counted_and_new_ones_are_written(
         assert not set(before) & set(sqlite.ids())
 
 
-@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+@pytest.mark.parametrize("suffix", slow_except(["-wal"], ["-wal", "-shm"]))
 async def test_deleting_a_file_beside_the_database_loses_no_record(
     suffix: str, sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
@@ -294,7 +295,7 @@ def remove_spill(target: LogTarget) -> None:
     shutil.rmtree(target.spill)
 
 
-@pytest.mark.parametrize("lose", [delete_spilled, replace_spilled, remove_spill])
+@pytest.mark.parametrize("lose", slow_except([delete_spilled], [delete_spilled, replace_spilled, remove_spill]))
 async def test_a_spill_file_that_is_lost_is_noticed_before_the_next_acknowledgement(
     lose: Callable[[LogTarget], None], new: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
@@ -439,6 +440,7 @@ def test_the_service_is_not_ready_while_its_required_log_accepts_nothing(
         assert client.post("/v1/decisions", json=REQUEST).status_code == 200
 
 
+@pytest.mark.slow
 def test_the_service_is_ready_only_once_its_required_log_is_available(
     serve: Callable[..., AbstractContextManager[Server]], on_server: LogTarget
 ) -> None:

@@ -194,6 +194,7 @@ def test_every_reader_has_few_large_records_in_memory(target: LogTarget, rows: l
     store.close()
 
 
+@pytest.mark.slow
 def test_pages_of_large_records_are_limited_over_http(
     serve: Callable[..., AbstractContextManager[Server]], call: Callable[..., Done], sqlite: LogTarget
 ) -> None:

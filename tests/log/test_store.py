@@ -20,6 +20,7 @@ from log.conftest import LogTarget, created, id_of, running_log, until, wait_for
 from msgspec.structs import replace
 from postgres import binaries
 from pydantic import SecretStr
+from representatives import slow_except
 from uuid_utils import uuid7
 
 from service.log.record import Row, first_id
@@ -87,7 +88,7 @@ def test_head_is_the_newest_migration() -> None:
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", slow_except(["sqlite"], ["sqlite", "postgresql"]))
 def test_several_processes_at_once_create_a_store_once(
     kind: str, new: LogTarget, request: pytest.FixtureRequest
 ) -> None:

@@ -193,14 +193,13 @@ def started(
 ) -> Iterator[Service]:
     """Run a service for the block.
 
-    Keywords in upper case are settings; ``env_NAME`` sets another variable. ``limit`` is passed to ``ulimit``.
+    Keywords in upper case are settings; ``env_NAME`` sets another variable. ``limit`` is passed to ``ulimit``. It
+    watches its rules only if it has its own: a watch starts a process, which takes longer than the service itself.
     """
     log = folder / "serve.log"
-    settings = {
-        f"RUNNER_POLICY_{name}": value
-        for name, value in {"PORT": "0", "LOG": "off", **variables}.items()
-        if name.isupper()
-    }
+    watches = any(argument.startswith("--rules") for argument in arguments)
+    defaults = {"PORT": "0", "LOG": "off", "RELOAD": str(watches).lower()}
+    settings = {f"RUNNER_POLICY_{name}": value for name, value in {**defaults, **variables}.items() if name.isupper()}
     others = {name.removeprefix("env_"): value for name, value in variables.items() if not name.isupper()}
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)

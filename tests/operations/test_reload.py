@@ -121,6 +121,7 @@ def test_a_configmap_is_loaded_when_its_link_is_swapped(
         assert service.state()["rules"]["last_error"] is None
 
 
+@pytest.mark.slow
 def test_a_folder_is_loaded_when_the_link_to_it_is_swapped(
     serve: Callable[..., Any], folder: Path, tmp_path: Path
 ) -> None:
@@ -320,6 +321,7 @@ def test_incomplete_rules_never_replace_the_loaded_ones(serve: Callable[..., Any
         assert not service.messages("the rules could not be checked")
 
 
+@pytest.mark.slow
 def test_the_target_of_a_link_to_outside_the_folder_is_watched(serve: Callable[..., Any], folder: Path) -> None:
     outside = folder.with_name("outside")
     (folder / "house").rename(outside)

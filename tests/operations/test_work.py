@@ -18,6 +18,7 @@ import pytest
 from api.conftest import PATIENCE
 from api.test_dry_run import HOSTILE
 from pydantic import SecretStr
+from representatives import slow_except
 
 from bench.reliability.attacks import ATTACKS
 from policy.rules.loader import default_folder
@@ -226,7 +227,9 @@ def test_a_request_that_takes_too_much_memory_is_refused_and_the_next_is_answere
 
 
 @pytest.mark.parametrize(
-    "further", [b"", b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["alone", "pipelined"]
+    "further",
+    slow_except([b""], [b"", b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"]),
+    ids=["alone", "pipelined"],
 )
 def test_work_ends_when_its_client_disconnects(serve: Callable[..., Any], further: bytes) -> None:
     body = heavy(10_000)
@@ -719,6 +722,7 @@ def test_work_that_takes_too_long_is_charged_by_its_time(serve: Callable[..., An
         assert 190_000 < int(refused.headers["retry-after"]) <= 201_000  # 2 s count as 200 decisions
 
 
+@pytest.mark.slow
 def test_candidate_rules_are_charged_by_their_time(serve: Callable[..., Any], tokens: Tokens) -> None:
     token = tokens.add("many", "dry-run")
     with (

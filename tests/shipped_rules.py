@@ -1,0 +1,61 @@
+"""The shipped rules, read and compiled once for the many commands and services of the tests that use them.
+
+Owns functions that take the place of those that read and compile rules. For the texts of the shipped rules they return
+what they returned before; all other texts are read and compiled as ever.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.checks.cases import Case, read_cases
+from policy.intake.intake import no_models
+from policy.policy import Policy
+from policy.rules.catalogue import Catalogue, load, no_pause
+from policy.rules.loader import Sources, read_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policy.intake.intake import Find
+
+RULES: Final = Path(__file__).resolve().parent.parent / "rules"
+create = Policy.__init__
+
+
+class ShippedRules:
+    """The catalogue, the cases and the compiled rulesets of the shipped rules."""
+
+    def __init__(self) -> None:
+        sources = read_folder(RULES)
+        self._rules, self._cases = sources.rules, sources.cases
+        self._catalogue = load(sources)
+        self._read_cases = read_cases(sources.cases, self._catalogue)
+        self._policy = Policy(self._catalogue)
+
+    @property
+    def create_policy(self) -> Callable[..., None]:
+        """In place of ``Policy.__init__``: rulesets that are the same as shipped ones are not compiled again."""
+        shipped = self._policy
+
+        def create_policy(
+            self: Policy,
+            catalogue: Catalogue,
+            default_release: str | None = None,
+            find: Find = no_models,
+            before: Policy | None = None,
+            **more: Any,
+        ) -> None:
+            create(self, catalogue, default_release, find, before or shipped, **more)
+
+        return create_policy
+
+    def load(self, sources: Sources, pause: Callable[[], object] = no_pause) -> Catalogue:
+        """In place of ``catalogue.load``."""
+        return self._catalogue if sources.rules == self._rules else load(sources, pause)
+
+    def read_cases(self, texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
+        """In place of ``cases.read_cases``."""
+        is_shipped = catalogue is self._catalogue and texts == self._cases
+        return list(self._read_cases) if is_shipped else read_cases(texts, catalogue)
