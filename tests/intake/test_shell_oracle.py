@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from representatives import slow_except
 
 from policy.intake.command.launcher import read_command
 from policy.intake.command.words import Pattern, Unknown
@@ -93,7 +94,7 @@ def check(script: str, folder: Path) -> None:
 SCRIPTS = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8").split("\n%%\n")
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", slow_except(SCRIPTS[::3], SCRIPTS))
 def test_a_script_is_read_as_shells_run_it_or_is_in_doubt(script: str, folder: Path) -> None:
     check(script.strip("\n"), folder)
 
