@@ -415,7 +415,7 @@ def test_unreadable_input_exits_with_2_and_a_message_on_standard_error(
     ("arguments", "message"),
     [
         (["decide", "no-such-file"], "no-such-file: cannot be read: [Errno 2] No such file or directory"),
-        (["decide", "."], ".: cannot be read: expected a file, got a folder\n"),
+        (["decide", "."], ".: no file with the ending .json, .yaml, .yml; `--recursive` reads its subfolders\n"),
         (["dry-run", "-", "--candidate", "."], ".: cannot be read: expected a file, got a folder\n"),
         (["decide"], "Missing argument 'FILE'"),
         (["decide", "-", "-"], "unexpected extra argument"),
@@ -681,6 +681,9 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
             "--no-hub",
             "--explain",
             "--exit-code",
+            "--recursive",
+            "-R",
+            "--render",
             "--json",
         },
         ("dry-run",): {
