@@ -682,7 +682,6 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
             "--explain",
             "--exit-code",
             "--recursive",
-            "-R",
             "--render",
             "--json",
         },
