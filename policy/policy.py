@@ -35,6 +35,7 @@ from policy.facts.vocabulary import VARIABLE, VARIABLE_INDEX
 from policy.fastpath.response_encoder import ResponseEncoder
 from policy.intake.assumptions import find_assumptions
 from policy.intake.command.expansion import EXHAUSTED, current_expansion
+from policy.intake.container_variable import why_without_effect
 from policy.intake.intake import derive_facts, facts_with_origin, no_models
 from policy.rules.catalogue import no_pause
 from policy.rules.effects import Outcome
@@ -84,6 +85,12 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
     def starts(self) -> bool:
         """Whether vLLM starts with the decided runner."""
         return self.evaluation.final.starts and not self.launch_errors
+
+    @property
+    def without_effect(self) -> str:
+        """Why the variable cannot make vLLM follow the decision; empty if it can, or is not needed."""
+        deployment, value = self.request.deployment, self.evaluation.set_to
+        return "" if deployment is None or value is None else why_without_effect(deployment, VARIABLE_NAME, value)
 
 
 FullEvaluation: TypeAlias = tuple[RequestEvaluation, WithoutVariable | UnsetType]
@@ -303,7 +310,8 @@ class Policy:
         launch_errors = result.launch_errors
         sentence = summary(ruling, reasons, [*launch_errors, *errors])
         other = self._other_vllm(request, intake)
-        warnings = [other] if other else []
+        without_effect = result.without_effect
+        warnings = [text for text in (without_effect, other) if text]
         warnings += self._warnings(result, is_other=bool(other))
         if final.refusals:
             left = start_lists(views, final, final_row)

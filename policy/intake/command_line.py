@@ -59,10 +59,11 @@ class Container(Struct, frozen=True):
 class CommandLine(Struct, frozen=True):
     """The words that vLLM's own parser gets, with their places, and the variables that the command sets for it.
 
-    ``env`` has only what the command line itself sets (``A=b vllm serve …``, ``export A=b``). A value of ``None`` is
-    unknown. ``serve``: whether the words follow ``vllm serve``, so that the first positional word may be the model.
-    ``doubts`` says why vLLM may get other words or variables, or may be started again with others. ``installation`` is
-    the vLLM that runs instead of the image's, if any.
+    ``env`` has only what the command line itself sets (``A=b vllm serve …``, ``export A=b``) or clears (``env -i``). A
+    value of ``None`` is unknown, or cleared. ``set_at`` has the place of the word that sets or clears each of them, for
+    a script the script's. ``serve``: whether the words follow ``vllm serve``, so that the first positional word may be
+    the model. ``doubts`` says why vLLM may get other words or variables, or may be started again with others.
+    ``installation`` is the vLLM that runs instead of the image's, if any.
     """
 
     words: list[str] = []
@@ -72,6 +73,7 @@ class CommandLine(Struct, frozen=True):
     warnings: list[str] = []
     doubts: list[str] = []
     installation: Installation | None = None
+    set_at: dict[str, str] = {}
 
 
 class ParsedOptions(Struct, frozen=True):

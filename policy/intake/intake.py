@@ -85,7 +85,8 @@ class IntakeResult(Struct, frozen=True):
 
     ``found`` has the models that ``Find`` returned; it may return others next time. ``unknown_words`` has the arguments
     that may be any flag, with their places: those whose whole text is unknown are ignored. ``unknown_variables`` has
-    the variables with unknown values that facts depend on, which are treated as unset. ``doubts`` says why vLLM may get
+    the variables with unknown values that facts depend on, which are treated as unset, each with the place in the
+    command that clears it or may change it, empty if none does. ``doubts`` says why vLLM may get
     other arguments or variables than those parsed. ``unknown_models`` says why vLLM may run the model as a
     pooling model.
     """
@@ -96,7 +97,7 @@ class IntakeResult(Struct, frozen=True):
     warnings: list[str]
     found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]]
     unknown_words: list[tuple[str, str]] = []
-    unknown_variables: list[str] = []
+    unknown_variables: dict[str, str] = {}
     doubts: list[str] = []
     launch_errors: list[str] = []
     installation: Installation | None = None
@@ -128,7 +129,7 @@ def derive_facts(
         RequestInvalid: the deployment has other faults.
     """
     faults: list[RequestFault] = []
-    command = _command(deployment, faults, f"{pointer}/args")
+    command = command_of(deployment, faults, f"{pointer}/args")
     texts = [deployment.args] if isinstance(deployment.args, str) else deployment.args
     secrets = secret_values({**deployment.env, **command.env}, texts)
     try:
@@ -197,7 +198,9 @@ def _derive(
             "`1_Pooling/config.json` in `files`, under the model's name, or set `--runner`"
         )
         warnings += unknown_models
-    unknown_variables: list[str] = [name for name in VARIABLES if name in variables and name not in env]
+    unknown_variables: dict[str, str] = {
+        name: command.set_at.get(name, "") for name in VARIABLES if name in variables and name not in env
+    }
     launch_errors = options.launch_errors
     if derived.refusal is not None:
         # an unknown argument may set other sizes
@@ -238,9 +241,12 @@ def require_known_values(result: IntakeResult, pointer: str) -> None:
     faults += [
         RequestFault(
             at(f"{pointer}/env", name),
-            f"the value of the variable `{name}` is not known, and vLLM reads it; write the value itself",
+            f"the value of the variable `{name}` is not known, and vLLM reads it; write the value itself"
+            if not place
+            else f"the value of the variable `{name}` is not known, because the command clears it or may change it "
+            f"({place}), and vLLM reads it; write the value itself right before vLLM's program: `env {name}=…`",
         )
-        for name in result.unknown_variables
+        for name, place in result.unknown_variables.items()
     ]
     faults += [
         RequestFault(f"{pointer}/args", f"{doubt}; write `vllm serve MODEL …` with its flags as the command")
@@ -358,7 +364,8 @@ def _pointer_of_model(name: str, deployment: Deployment, pointer: str) -> str:
     return at(deployment.models_at, name) if masked(name) == name else deployment.models_at
 
 
-def _command(deployment: Deployment, faults: list[RequestFault], pointer: str) -> CommandLine:
+def command_of(deployment: Deployment, faults: list[RequestFault], pointer: str) -> CommandLine:
+    """The parsed command of a deployment; its faults are appended to ``faults``."""
     args = deployment.args
     if isinstance(args, str):
         return read_text(args, deployment.env, faults, pointer)

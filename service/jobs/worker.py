@@ -284,12 +284,17 @@ class JobWorker:
         *,
         is_strict: bool = False,
     ) -> Decision:
-        """The decision on one deployment; with ``is_strict`` an unknown argument or variable prevents it."""
+        """The decision on one deployment; with ``is_strict`` an unknown argument or variable prevents it.
+
+        So does a variable that it needs and that the container cannot set.
+        """
         budget.decide(explained=request.explain)
         try:
             result = self.policy.evaluate(request, today)
             if is_strict and result.intake is not None:
                 require_known_values(result.intake, request.pointer)
+                if result.without_effect:
+                    raise RequestInvalid([RequestFault(f"{request.pointer}/args", result.without_effect)])
             decision = self.policy.assemble(result)
         except ModelConfigNeeded as error:
             raise self._models.refusal(error) from error

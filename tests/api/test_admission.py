@@ -377,6 +377,48 @@ def test_a_variable_with_an_unknown_value_is_denied_if_undecided_objects_are(
         assert name or "the value of `VLLM_USE_V2_MODEL_RUNNER` is not known here" in " ".join(warned["warnings"])
 
 
+WITHOUT_EFFECT: list[tuple[list[str], str]] = [
+    (["env", "-i", "vllm", "serve"], "command[1]"),
+    (["env", "-u", VARIABLE, "vllm", "serve"], "command[1]"),
+    (["sh", "-c", f'unset {VARIABLE}; exec vllm serve "$@"', "sh"], "command[2]"),
+    (["sh", "-c", 'exec env - vllm serve "$@"', "sh"], "command[2]"),
+]
+
+
+def test_a_command_that_clears_the_needed_variable_is_denied_if_undecided_objects_are(
+    client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
+) -> None:
+    def reviewed(client: httpx.Client, command: list[str], *added: Document, path: str = VALIDATE) -> Document:
+        document = review("deployment-create")
+        document["request"]["object"]["metadata"].setdefault("annotations", {})["runner-policy/set-env"] = "true"
+        container = document["request"]["object"]["spec"]["template"]["spec"]["containers"][0]
+        container.update(command=command, env=[*(container.get("env") or []), *added])
+        return answered(client, document, path)
+
+    place = "spec.template.spec.containers[0]"
+    with serve(RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed") as server, server.client() as closed:
+        for command, where in WITHOUT_EFFECT:
+            why = (
+                f"setting `{VARIABLE}` in the container's `env` has no effect: the command clears it, or may change it "
+                f"({where}); put `env {VARIABLE}=0` right before vLLM's program"
+            )
+            assert reviewed(closed, command)["status"]["message"] == (
+                f"{place}: not decided: {why} (objects that cannot be decided are denied here; add what is missing)"
+            )
+            unknown = reviewed(closed, command, TO_V1)["status"]["message"]
+            assert f"is not known, because the command clears it or may change it ({where})" in unknown
+            warned = reviewed(client, command)
+            assert (warned["allowed"], warned["warnings"]) == (True, [SET, f"{place}: {why}"])
+            for each in (client, closed):
+                assert reviewed(each, command, path=MUTATE).keys() == {"uid", "allowed"}
+                assert reviewed(each, command, TO_V1, path=MUTATE).keys() == {"uid", "allowed"}
+            remedied = [word.replace("vllm serve", f"env {VARIABLE}=0 vllm serve") for word in command]
+            if "vllm" in command:
+                remedied[command.index("vllm") :] = ["env", f"{VARIABLE}=0", "vllm", "serve"]
+            for each in (client, closed):
+                assert reviewed(each, remedied).keys() == {"uid", "allowed", "auditAnnotations"}
+
+
 def test_reviews_are_logged_and_counted_and_dry_runs_only_counted(
     shared: Callable[..., AbstractContextManager[Service]],
 ) -> None:

@@ -287,6 +287,19 @@ def test_a_variable_that_a_script_sets_is_left_out_too(decide: Callable[..., Any
     assert found["without_variable"] == {name: other[name] for name in ("runner", "outcome", "starts")}
 
 
+def test_a_variable_that_the_command_clears_has_a_warning(client: httpx.Client, decide: Callable[..., Any]) -> None:
+    request = {**REQUEST, "deployment": {**DEPLOYMENT, "args": ["env", "-i", "vllm", *ARGS]}}
+    warning = (
+        "setting `VLLM_USE_V2_MODEL_RUNNER` in the container's `env` has no effect: the command clears it, or may "
+        "change it (args[1]); put `env VLLM_USE_V2_MODEL_RUNNER=0` right before vLLM's program"
+    )
+    answer, plain = without_id(decide(request)), without_id(decide(REQUEST))
+    assert (answer["set_env"], answer["warnings"]) == (plain["set_env"], [warning, *plain["warnings"]])
+    assert (answer["runner"], answer["starts"]) == (plain["runner"], plain["starts"])
+    shown = client.post("/v1/decisions", json=request, headers={"accept": "text/plain"}).text
+    assert f"warning: {warning}" in " ".join(shown.split())
+
+
 def test_candidate_rules_are_compared_on_a_deployment(client: httpx.Client, decide: Callable[..., Any]) -> None:
     answer = client.post("/v1/dry-run", json={"request": REQUEST, "remove": ["kv-connector-fallback"]}).json()
     assert without_id(answer["current"]) == without_id(decide({**REQUEST, "explain": True}))

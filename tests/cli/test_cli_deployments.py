@@ -118,6 +118,17 @@ def test_an_undecided_container_has_a_problem_and_the_exit_code_is_1(call: Call,
     )
 
 
+def test_a_variable_that_the_command_clears_has_a_warning(call: Call, model_config: str) -> None:
+    command = ["env", "-i", "vllm", "serve", NAME, "--kv-transfer-config", NIXL]
+    text = json.dumps({"vllm_version": "0.23.0", "deployment": {"args": command}})
+    decision = json.loads(call("decide", "-", "--model-config", model_config, stdin=text).out)
+    warning = (
+        f"setting `{VARIABLE}` in the container's `env` has no effect: the command clears it, or may change it "
+        f"(args[1]); put `env {VARIABLE}=0` right before vLLM's program"
+    )
+    assert (decision["set_env"], decision["warnings"]) == ({VARIABLE: "0"}, [warning])
+
+
 @pytest.mark.parametrize("flags", [[], ["--explain"]])
 @pytest.mark.parametrize(
     ("text", "code"),

@@ -59,6 +59,10 @@ SET = (
 )
 DBO = "vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"
 ELSEWHERE = f"the value of `{VARIABLE}` is not known here; it is assumed to be unset"
+WITHOUT_EFFECT = (
+    f"setting `{VARIABLE}` in the container's `env` has no effect: the command clears it, or may change it (args[0]); "
+    f"put `env {VARIABLE}=0` right before vLLM's program"
+)
 OFFLOADING = "`spec.kvCacheOffloading` takes effect from vLLM 0.22; KServe asks the image for its version"
 LLAMA = (
     "not decided: the config.json of `meta-llama/Llama-3.1-8B-Instruct` is needed, under the name that the arguments "
@@ -877,7 +881,8 @@ def test_a_variable_that_a_script_sets_has_a_warning_and_no_patch(
     script = f"export {VARIABLE}=$(cat /etc/runner); vllm serve {QWEN} --kv-transfer-config '{NIXL[1]}'"
     document = deployment(command=["sh", "-c"], args=[script])
     assert ask(document, ALWAYS, mutating=True) == ("allowed", NOTHING)
-    assert ask(document, ALWAYS)[1]["warnings"] == [f"{TEMPLATE}: {SET}", f"{TEMPLATE}: {ELSEWHERE}"]
+    warnings = [f"{TEMPLATE}: {SET}", f"{TEMPLATE}: {WITHOUT_EFFECT}", f"{TEMPLATE}: {ELSEWHERE}"]
+    assert ask(document, ALWAYS)[1]["warnings"] == warnings
     also_in_env = deployment(command=["sh", "-c"], args=[script], env=[TO_V1])
     assert ask(also_in_env, ALWAYS, mutating=True) == ("allowed", NOTHING)
 

@@ -149,12 +149,17 @@ def test_the_command_of_a_script_that_starts_vllm_is_read(
     script: str, words: list[str], env: dict[str, str | None], *, serve: bool
 ) -> None:
     faults: list[RequestFault] = []
-    assert read_text(script, ENV, faults, "/a") == CommandLine(words, ["args"] * len(words), env, serve)
+    set_at = dict.fromkeys(env, "args")
+    expected = CommandLine(words, ["args"] * len(words), env, serve, set_at=set_at)
+    assert read_text(script, ENV, faults, "/a") == expected
     for shell in (["sh", "-c"], ["/bin/bash", "-ec"], ["bash", "-e", "-o", "pipefail", "-c"], ["bash", "-c", "-x"]):
-        assert read([*shell, script]) == (CommandLine(words, [PLACES[len(shell)]] * len(words), env, serve), [])
+        place = PLACES[len(shell)]
+        expected = CommandLine(words, [place] * len(words), env, serve, set_at=dict.fromkeys(env, place))
+        assert read([*shell, script]) == (expected, [])
     of_login = {**dict.fromkeys(ENV), **env}
     warnings = [f"{LOGIN}; variables are not certain"]
-    line = CommandLine(words, [PLACES[2]] * len(words), of_login, serve, warnings, [LOGIN])
+    set_at = {**dict.fromkeys(ENV, PLACES[0]), **dict.fromkeys(env, PLACES[2])}
+    line = CommandLine(words, [PLACES[2]] * len(words), of_login, serve, warnings, [LOGIN], set_at=set_at)
     assert read(["/bin/bash", "-lc", script]) == (line, [])
     assert faults == []
 
@@ -275,6 +280,9 @@ def line_after(before: str, words: list[str], places: list[str]) -> CommandLine:
     doubts = [f"the script `{word}` {NOT_READ}" for word in before.split() if word.endswith(".sh")]
     doubts += [f"`{program}` may change the variables of what it starts"] if program in CHANGING else []
     unknown: dict[str, str | None] = dict.fromkeys(ENV) if program in CHANGING or "env -i" in before else {}
+    given = before.split()
+    set_at = dict.fromkeys(unknown, PLACES[1 if "env -i" in before else 0])
+    set_at |= {"A": PLACES[given.index("A=b")]} if "A=b" in before else {}
     return CommandLine(
         words,
         places,
@@ -282,6 +290,7 @@ def line_after(before: str, words: list[str], places: list[str]) -> CommandLine:
         warnings=[f"{doubt}; variables are not certain" for doubt in doubts],
         doubts=doubts,
         installation=replace(BY_UV, cause=BY_UV.cause.replace("uv", program)) if program in WITH_PACKAGES else None,
+        set_at=set_at,
     )
 
 

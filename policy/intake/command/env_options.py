@@ -51,8 +51,16 @@ class EnvWords:
         self.at = at
         self.splits = 0
 
-    def read(self, own: dict[str, str | None], env: Mapping[str, str | None], budget: ExpansionBudget) -> None:
+    def read(
+        self,
+        own: dict[str, str | None],
+        env: Mapping[str, str | None],
+        set_at: dict[str, str],
+        budget: ExpansionBudget,
+    ) -> None:
         """Parse up to the command, and add the variables that are set to ``own``; ``env`` is the environment.
+
+        The place of each variable that is set or cleared is added to ``set_at``.
 
         Raises:
             ShellSyntaxError: the text of `-S` cannot be split, or is unknown.
@@ -62,6 +70,7 @@ class EnvWords:
             assignment = ASSIGNMENT.match(word)
             if assignment is not None:
                 own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
+                set_at[assignment.group(1)] = self.places[self.at]
                 self.at += 1
                 continue
             if not word.startswith("-"):
@@ -72,9 +81,11 @@ class EnvWords:
                 value, width = "".join(self.words[self.at + 1 : self.at + 2]), 2
             if option == "unset" and value and (value in own or value in env):
                 own[value] = None
+                set_at[value] = self.places[self.at]
             elif _clears_environment(word):
                 budget.copy(len(env) + len(own))
                 own.update(dict.fromkeys([*env, *own]))
+                set_at.update(dict.fromkeys(own, self.places[self.at]))
             if option == "split-string":
                 self._split(value or "", width, {**env, **own}, budget)
             else:

@@ -84,7 +84,9 @@ def read_text(
     if len(commands) == 1 and (commands[0].words[0].startswith("-") or begins_with_model(commands[0].words)):
         command = commands[0]
         installation = vllm_of_variables(env, command.env)
-        return CommandLine(command.words, [place] * len(command.words), command.env, installation=installation)
+        set_at = dict.fromkeys(command.env, place)
+        words = command.words
+        return CommandLine(words, [place] * len(words), command.env, installation=installation, set_at=set_at)
     try:
         found = server_in_script(commands, place, env, ScriptContext(budget), server_of)
     except ShellSyntaxError as error:
@@ -110,7 +112,7 @@ def _command_line(
         if found.is_dynamo:
             found = as_vllm_gets_it(found)
         return CommandLine(
-            found.words, found.places, found.env, found.serve, found.warnings, found.doubts, installation
+            found.words, found.places, found.env, found.serve, found.warnings, found.doubts, installation, found.set_at
         )
     if found is None:
         message = f"{quoted(shown)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"

@@ -69,7 +69,7 @@ def server_of_shell(
         found = _with_outer(server_in_script(commands, places[at], env, context, find), own, context.budget)
         if isinstance(found, ServerCommand) and program in OTHER_SHELLS:
             found.doubts.append(f"the script is read as bash reads it, and {quoted(program)} may read it differently")
-        return _with_startup_doubt(found, doubt, env, context.budget)
+        return _with_startup_doubt(found, doubt, places[start], env, context.budget)
     if at >= len(words):
         return (
             UnreadableCommand(f"{quoted(words[start])} reads its commands from standard input", places[start])
@@ -84,19 +84,19 @@ def server_of_shell(
     found = find(words[later:], places[later:], env, own, context.inner())
     if isinstance(found, ServerCommand):
         doubt_variables(found, unread_script(words[at]))
-    return _with_startup_doubt(found, doubt, env, context.budget)
+    return _with_startup_doubt(found, doubt, places[start], env, context.budget)
 
 
 def _with_startup_doubt(
-    found: ServerCommand | UnreadableCommand | None, doubt: str, env: Variables, budget: ExpansionBudget
+    found: ServerCommand | UnreadableCommand | None, doubt: str, place: str, env: Variables, budget: ExpansionBudget
 ) -> ServerCommand | UnreadableCommand | None:
-    """The result of a shell that may change variables before its script: those that the script does not set."""
+    """The result of a shell at a place that may change variables before its script: those that it does not set."""
     if not doubt or not isinstance(found, ServerCommand):
         return found
     budget.copy(len(env) + len(found.env))
-    unknown: dict[str, str | None] = {name: None for name, value in env.items() if found.env.get(name, value) == value}
+    unknown: dict[str, str | None] = dict.fromkeys(name for name in env if name not in found.set_at)
     doubt_variables(found, doubt)
-    return replace(found, env=found.env | unknown)
+    return replace(found, env=found.env | unknown, set_at=found.set_at | dict.fromkeys(unknown, place))
 
 
 def server_of_eval(

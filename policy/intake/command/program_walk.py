@@ -82,14 +82,16 @@ def server_of(
             doubt_variables(found, doubt)
         if found.installation is None and walk.installation is not None:
             found = replace(found, installation=walk.installation)
-        found = replace(found, programs=(*walk.programs, *found.programs))
+        walk.set_at.update(found.set_at)
+        found = replace(found, programs=(*walk.programs, *found.programs), set_at=walk.set_at)
     return found
 
 
 class _ProgramWalk(Struct):
     """The walk over the programs of a command; the next one is at ``at``.
 
-    ``own`` has the variables that they set so far, a copy of ``given`` if they set any. ``doubts`` say what may change
+    ``own`` has the variables that they set so far, a copy of ``given`` if they set any, and ``set_at`` the
+    place of the word that sets or clears each of them. ``doubts`` say what may change
     variables in an unknown way, ``unread`` which word may name another program, and ``installation`` is the vLLM that a
     program runs instead of the image's.
     """
@@ -102,6 +104,7 @@ class _ProgramWalk(Struct):
     context: ScriptContext
     at: int = 0
     programs: list[str] = []
+    set_at: dict[str, str] = {}
     doubts: list[str] = []
     unread: UnreadableCommand | None = None
     installation: Installation | None = None
@@ -168,12 +171,13 @@ class _ProgramWalk(Struct):
             self.own = self.given.copy()
         if program == "env":
             options = EnvWords(self.words, self.places, self.at + 1)
-            options.read(self.own, self.env, self.context.budget)
+            options.read(self.own, self.env, self.set_at, self.context.budget)
             self.words, self.places, self.at = options.words, options.places, options.at
             return True, None
         while self.at < len(self.words) and (assignment := ASSIGNMENT.match(self.words[self.at])) is not None:
             word = self.words[self.at]
             self.own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
+            self.set_at[assignment.group(1)] = self.places[self.at]
             self.at += 1
         return True, None
 
@@ -278,9 +282,10 @@ class _ProgramWalk(Struct):
             self.installation = installation
 
     def _forget_variables(self) -> None:
-        """Make all variables unknown."""
+        """Make all variables unknown, because of the program at the current position."""
         self.context.budget.copy(len(self.env) + len(self.own))
         self.own = dict.fromkeys([*self.env, *self.own])
+        self.set_at.update(dict.fromkeys(self.own, self.places[self.at]))
 
     def _add_doubt(self, why: str) -> None:
         """Add a doubt about variables, up to the limit."""

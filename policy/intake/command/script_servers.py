@@ -68,7 +68,8 @@ def server_in_script(
     started = others or started[:1]
     if not started:
         return unread
-    first = started[0]
+    context.budget.copy(len(started[0].env))
+    first = replace(started[0], set_at=dict.fromkeys(started[0].env, place))
     first.doubts.extend(doubts[:1])
     if len(started) > 1:
         first.warnings.append(f"the script starts vLLM {len(started)} times; the first is read")

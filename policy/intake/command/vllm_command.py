@@ -38,7 +38,8 @@ class ServerCommand(Struct, frozen=True, gc=False):
     ``serve``: whether the words follow `vllm serve`, which takes a model; vLLM's modules take only flags.
     ``installation`` is the vLLM that runs instead of the image's, if any. ``programs`` has the programs of the command
     as written, outermost first, and ``folders`` the working folders that it changes to. ``is_dynamo``: whether Dynamo's
-    worker gets the arguments, and passes them on to vLLM.
+    worker gets the arguments, and passes them on to vLLM. ``set_at`` has the place of the word that sets or clears each
+    variable.
     """
 
     words: list[str]
@@ -51,6 +52,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     programs: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     is_dynamo: bool = False
+    set_at: dict[str, str] = {}
 
 
 class UnreadableCommand(Struct, frozen=True, gc=False):
