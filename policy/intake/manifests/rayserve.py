@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from policy.errors import RulesInvalid
+from policy.intake.command_line import Container
 from policy.intake.manifests.draft import MAX_NOTES, EngineDraft
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_container, read_pod
-from policy.intake.manifests.rayserve_environment import read_runtime_environment
+from policy.intake.manifests.rayserve_environment import BUILDERS, read_runtime_environment
 from policy.intake.manifests.reading import ManifestNode
 from policy.messages import quoted
 from policy.parser.yamltree import read_yaml
@@ -55,6 +56,7 @@ def read_config(document: ManifestNode, containers: RayContainers | None = None)
     """Read every LLM config of a Serve config; Ray runs in ``containers``."""
     known = RayContainers() if containers is None else containers
     applications = [(item, item.get("args")) for item in document.get("applications").items()]
+    count = len(document.reader.containers)
     for application, args in [(document, document), *applications]:
         single = [args.get(name) for name in SINGLE]
         for config in [*args.get("llm_configs").items(), *(item for item in single if item.value is not None)]:
@@ -64,6 +66,38 @@ def read_config(document: ManifestNode, containers: RayContainers | None = None)
             shared = (application.get(name).value for name in ("runtime_env", "deployments"))
             if config.is_object() and config.reader.may_copy_values(config, known.env, *shared):
                 _read_llm(config, application, known)
+    if len(document.reader.containers) == count:
+        _add_python_applications(document, [application for application, _ in applications if application.is_object()])
+
+
+def _add_python_applications(document: ManifestNode, applications: list[ManifestNode]) -> None:
+    """Add one engine with a problem if an application that is Python code shows that it may start vLLM."""
+    names = [
+        application.get("import_path").text() or "?"
+        for application in applications
+        if BUILDERS.fullmatch(application.get("import_path").text() or "") is None and _mentions_vllm(application.value)
+    ]
+    if names:
+        code = f"{quoted(names[0])} and {len(names) - 1} more" if len(names) > 1 else quoted(names[0])
+        why = (
+            f"Ray Serve runs Python code ({code}), which may start vLLM and is not read; send the arguments that it "
+            "gives to vLLM as a deployment"
+        )
+        document.reader.add(Container(document.path, problem=why), document)
+
+
+def _mentions_vllm(value: object) -> bool:
+    """Whether a text or a key in a value names vLLM."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            pending += [*each, *each.values()]
+        elif isinstance(each, list):
+            pending += each
+        elif isinstance(each, str) and "vllm" in each.lower():
+            return True
+    return False
 
 
 def read_service(document: ManifestNode) -> None:

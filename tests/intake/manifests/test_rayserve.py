@@ -7,6 +7,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from policy.intake.manifests import read_manifest
 from policy.request.manifest import requests_of
@@ -279,3 +280,45 @@ def test_reading_the_deployments_of_an_application_for_each_config_is_limited() 
     assert [fault.message.startswith("variables and files that are copied or expanded exceed") for fault in faults] == [
         True
     ]
+
+
+CODE = (
+    "Ray Serve runs Python code ({}), which may start vLLM and is not read; send the arguments that it gives to vLLM "
+)
+LLM = {"llm_configs": [{"model_loading_config": {"model_id": "a/b"}}]}
+
+
+@pytest.mark.parametrize(
+    ("applications", "code"),
+    [
+        ([{"import_path": "serve:model", "runtime_env": {"pip": ["vllm==0.23.0"]}}], "`serve:model`"),
+        ([{"import_path": "serve:model", "deployments": [{"name": "VLLMDeployment"}]}], "`serve:model`"),
+        (
+            [{"import_path": "my_vllm:model"}, {"import_path": "b:c", "args": {"VLLM_A": 1}}],
+            "`my_vllm:model` and 1 more",
+        ),
+        ([{"import_path": "b:c", "runtime_env": {"env_vars": {"VLLM_USE_V1": "1"}}}], "`b:c`"),
+        ([{"import_path": "b:c", "runtime_env": {"pip": ["numpy"]}}], None),
+        ([{"import_path": "ray.serve.llm:build_openai_app", "name": "vllm"}], None),
+        ([{"import_path": "ray.serve.llm:build_openai_app", "args": LLM}], ""),
+    ],
+)
+def test_an_application_of_python_code_that_shows_vllm_is_a_problem(
+    applications: list[dict[str, Any]], code: str | None
+) -> None:
+    text = yaml.safe_dump({"applications": applications})
+    service = {"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": text}}
+    documents: list[tuple[dict[str, Any], str]] = [
+        ({"applications": applications}, ""),
+        (service, "spec.serveConfigV2"),
+    ]
+    for document, path in documents:
+        faults: list[RequestFault] = []
+        found = [(each.path, each.problem) for each in read_manifest(document, "", faults)]
+        assert faults == []
+        if code is None:
+            assert found == []
+        elif code:
+            assert found == [(path, CODE.format(code) + "as a deployment")]
+        else:
+            assert [problem for _, problem in found] == [""]
