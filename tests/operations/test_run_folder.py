@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from api.test_dry_run import dry_run_of_rules
 from files import replace_file
+from representatives import slow_except
 
 from policy.checks.sandbox import INLINE
 
@@ -77,7 +78,9 @@ def is_usable(service: Service) -> bool:
 # deleted
 
 
-@pytest.mark.parametrize("delete", [shutil.rmtree, empty], ids=["the folder", "its files"])
+@pytest.mark.parametrize(
+    "delete", slow_except([shutil.rmtree], [shutil.rmtree, empty]), ids=["the folder", "its files"]
+)
 def test_a_deleted_folder_is_created_again(
     serve: Callable[..., Any], folder: Path, tmp_path: Path, delete: Callable[[Path], None]
 ) -> None:
@@ -179,7 +182,7 @@ REPLACED: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", REPLACED)
+@pytest.mark.parametrize("kind", slow_except(["a link"], REPLACED))
 def test_what_is_in_the_place_of_the_folder_is_never_used(
     serve: Callable[..., Any], folder: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -251,6 +254,7 @@ def full(disk: Path) -> Iterator[None]:
     (disk / "filler").unlink()
 
 
+@pytest.mark.slow
 def test_rules_and_tokens_that_change_while_the_disk_is_full_are_loaded(
     serve: Callable[..., Any], folder: Path, tokens: Tokens, small_disk: Path
 ) -> None:
