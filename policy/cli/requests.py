@@ -44,8 +44,9 @@ MAX_FILE: Final = 32 << 20
 MAX_VALUES: Final = 1_000_000
 """The maximum number of values in a YAML file; reading them takes 12 s of processor time and 400 MB, JSON far less."""
 MAX_JSON_VALUES: Final = 4_000_000
-"""The maximum number of keys and values in a JSON file; they take about 250 MB. Of what ``kubectl`` prints, this is more
-than ``MAX_FILE`` bytes.
+"""The maximum number of keys and values in a JSON file; they take about 250 MB.
+
+What ``kubectl`` prints has fewer in ``MAX_FILE`` bytes.
 """
 YAML_LIMIT_REMEDY: Final = " in YAML; write the file as JSON, which may have more, or in parts"
 JSON_ENDING: Final = ".json"

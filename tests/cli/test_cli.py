@@ -55,13 +55,17 @@ def file(tmp_path: Path) -> Path:
         ("deployment", REQUEST),
         (
             "flow.yaml",
-            "{vllm_version: 0.23.0, facts: {model_config: {architectures: [Qwen3ForCausalLM]},\n"
-            "  kv_transfer_config: {kv_connector: NixlConnector}}}  # a comment\n",
+            (
+                "{vllm_version: 0.23.0, facts: {model_config: {architectures: [Qwen3ForCausalLM]},\n"
+                "  kv_transfer_config: {kv_connector: NixlConnector}}}  # a comment\n"
+            ),
         ),
         (
             "flow-and-document",
-            '\n{"vllm_version": "0.23.0", "facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]},\n'
-            ' "kv_transfer_config": {"kv_connector": "NixlConnector"},}}\n---\n',
+            (
+                '\n{"vllm_version": "0.23.0", "facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]},\n'
+                ' "kv_transfer_config": {"kv_connector": "NixlConnector"},}}\n---\n'
+            ),
         ),
         (
             "yaml-in-name.json",
@@ -368,8 +372,10 @@ UNCLOSED = "not YAML: the bracket `{}` is not closed with `{}`, or a comma is mi
         ('[1, "x"', "{file}: not JSON: Input data was truncated\n{file}:1:1: " + UNCLOSED.format("[", "]")),
         (
             '{"facts": {"a": "\\ud800"}}',
-            "{file}: not JSON: half of a surrogate pair (byte 17)\n{file}:1:20: not YAML: an unknown escape in a text "
-            "in double quotes; write `\\\\` for a backslash, or single quotes",
+            (
+                "{file}: not JSON: half of a surrogate pair (byte 17)\n{file}:1:20: not YAML: an unknown escape in a "
+                "text in double quotes; write `\\\\` for a backslash, or single quotes"
+            ),
         ),
         ("[" + "[]," * 100_000 + "[]]", "{file}: more than 200000 keys and values in JSON; write it in parts"),
         (

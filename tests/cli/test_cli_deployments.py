@@ -278,9 +278,11 @@ def test_the_explain_flag_applies_to_each_container(call: Call, model_config: st
         ('{"deployment": ', "-: not JSON: "),
         (
             "- 1\n- 2\n",
-            'expected an object, got `[1, 2]`; write a request such as `{"facts": {"model_config": {}}}`, or the objects '
-            "of a manifest; of several YAML documents, one may have the manifest's `model_configs` and others of the "
-            "fields beside it\n",
+            (
+                'expected an object, got `[1, 2]`; write a request such as `{"facts": {"model_config": {}}}`, or the '
+                "objects of a manifest; of several YAML documents, one may have the manifest's `model_configs` and "
+                "others of the fields beside it\n"
+            ),
         ),
         ("1\n", "expected an object, got `1`; write a request such as "),
         ('{"deployment": {"args": "\'"}}', "/deployment/args: invalid shell command: "),

@@ -28,7 +28,7 @@ DEVICES: Final = {"cuda": {"cuda"}, "rocm": {"rocm"}, "xpu": {"xpu"}, CPU: {CPU}
 def select_platform(
     environment: Environment, env: Mapping[str, str], series: tuple[int, int]
 ) -> tuple[Environment, list[str]]:
-    """The environment with the platform that the variable selects, and a warning if it contradicts the platform."""
+    """The environment with the platform that the variable selects, and a warning if the two are different."""
     device = env.get(TARGET_DEVICE, "").lower()
     platform = environment.platform
     if platform in DEVICES.get(device, {platform}):
