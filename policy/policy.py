@@ -409,7 +409,9 @@ class Policy:
                 found = self._evaluate_other(replace(request, deployment=other), result.today)
                 return (None, False) if found is None else (found.evaluation.ruling.runner, found.starts)
 
-            assumed = find_assumptions(request.deployment, actual, decide)
+            assert result.intake is not None  # INVARIANT: a deployment's facts were derived
+            known = replace(request.deployment, environment=result.intake.environment)
+            assumed = find_assumptions(known, result.intake.without_modules, actual, decide)
         lifted = self._lifted_in(result)
         return replace(
             decision,

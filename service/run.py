@@ -31,13 +31,13 @@ from service.auth.tokens import TokensInvalid, read_tokens
 from service.broadcast import Shared
 from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, load_at_start
 from service.run_folder import run_folder
-from service.settings import OFF, PREFIX, Settings, fault_message
+from service.settings import OFF, PREFIX, Settings, fault_message, service_link_remedy
 from service.telemetry.logging import configuration, is_text
 from service.telemetry.metrics import is_of_ended_process
 from service.transport.connection import Connection
 from service.transport.sockets import Supervisor
 from service.transport.tls import load, tls_context
-from service.variables import SERVICE_PORT, unknown_variables
+from service.variables import unknown_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -207,8 +207,7 @@ def _settings(flags: dict[str, Any]) -> tuple[Settings, list[str]]:
     faults = []
     for name, fault in invalid.items():
         given = "" if name == "log" else f", not `{fault['input']}`"
-        if SERVICE_PORT.fullmatch(f"{name.upper()}={fault['input']}"):
-            given += "; Kubernetes sets it for a Service of this name: set `enableServiceLinks: false` in the pod"
+        given += service_link_remedy(name, fault["input"])
         shown = f"{PREFIX}{name.upper()}" if flags.get(name) is None else _flag(name)
         faults.append(f"{shown}: {fault_message(fault)}{given}")
     defaults = {name: Settings.model_fields[name].get_default(call_default_factory=True) for name in invalid}

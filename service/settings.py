@@ -29,6 +29,14 @@ OFF: Final = "off"
 NONE: Final = "none"
 HOST: Final = re.compile(r"\*|(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 """A host name in lower case, `*.` and a domain for all names below it, or `*` for any."""
+SERVICE_PORT: Final = re.compile(r"([A-Z0-9_]+_)?PORT=(tcp|udp|sctp)://.*")
+"""A variable that Kubernetes sets in every container for a Service, with its value, without the prefix.
+
+https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+"""
+SERVICE_LINK_REMEDY: Final = (
+    "; Kubernetes sets it for a Service of this name: set `enableServiceLinks: false` in the pod"
+)
 STOP_RESERVE: Final = 3.0
 """Seconds at the end of ``shutdown_timeout`` reserved for the log, unless it is short."""
 
@@ -41,8 +49,15 @@ def fault_message(fault: ErrorDetails) -> str:
 def invalid_settings(error: ValidationError) -> list[str]:
     """The invalid settings by their variables, a line each; without their values, which may be secret."""
     return [
-        f"{PREFIX}{str(fault['loc'][0]).upper()}: {fault_message(fault)}" for fault in error.errors(include_input=False)
+        f"{PREFIX}{str(fault['loc'][0]).upper()}: {fault_message(fault)}"
+        f"{service_link_remedy(str(fault['loc'][0]), fault['input'])}"
+        for fault in error.errors()
     ]
+
+
+def service_link_remedy(name: str, value: object) -> str:
+    """What to do about the value of a setting, which Kubernetes set for a Service; empty for another value."""
+    return SERVICE_LINK_REMEDY if SERVICE_PORT.fullmatch(f"{name.upper()}={value}") else ""
 
 
 class Settings(BaseSettings):

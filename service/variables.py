@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policy.messages import closest, quoted
-from service.settings import PREFIX, Settings
+from service.settings import PREFIX, SERVICE_PORT, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,12 +43,10 @@ Their spelling can be closer to another setting: that of ``ADMISSION_OPEN`` is c
 SERVICE_LINK: Final = re.compile(
     r"([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
-"""Variables that Kubernetes sets in every container for a Service whose name is or begins with ``runner-policy``.
+"""Variables that Kubernetes sets for a Service whose name is or begins with ``runner-policy``, as ``SERVICE_PORT`` is.
 
-https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+The value of that one distinguishes it from a misspelt setting.
 """
-SERVICE_PORT: Final = re.compile(r"([A-Z0-9_]+_)?PORT=(tcp|udp|sctp)://.*")
-"""Another such variable, with its value, which distinguishes it from a misspelt setting."""
 
 
 def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:

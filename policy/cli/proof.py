@@ -17,10 +17,20 @@ import typer
 from policy.cli import edit_report
 from policy.cli import proof_report as report
 from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail, show_text
-from policy.cli.requests import REMEDIES, HubOption, ModelOption, load_policy, models_of, parse_text, read_text, today
+from policy.cli.requests import (
+    MAX_JSON_VALUES,
+    REMEDIES,
+    HubOption,
+    ModelOption,
+    load_policy,
+    models_of,
+    parse_text,
+    read_text,
+    today,
+)
 from policy.errors import EngineFailed, Remedy, RequestInvalid, RulesInvalid
 from policy.messages import counted
-from policy.parser.jsontext import NotJson, read_json
+from policy.parser.jsontext import NotJson, check_values, read_json
 from policy.policy import Policy
 from policy.proof import documents
 from policy.request.manifest import requests_of
@@ -240,6 +250,7 @@ def _fleet_documents(file: str) -> list[Any]:
     """The documents of a file: a JSON value on each line, a list, or a single document or manifest."""
     text = read_text(file)
     try:
+        check_values(text.encode(), MAX_JSON_VALUES)
         return [read_json(line.encode()) for line in StringIO(text) if line.strip()]
     except NotJson:
         document = parse_text(text, file)

@@ -22,10 +22,11 @@ from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.model_finder import ModelFinder
 from policy.messages import quoted
 from policy.parser.files import read_at_most
-from policy.parser.jsontext import NotJson, read_json
+from policy.parser.jsontext import TOO_DEEP, NotJson, TooManyValues, check_values, read_json
 from policy.parser.yamltree import read_documents, too_many
 from policy.policy import Policy
 from policy.problems import fault_lines, request_problem
+from policy.request.documents import join_documents
 from policy.request.request import NEAREST, Manifest, read_request_or_manifest, with_explanation
 from policy.rules.catalogue import load
 from policy.rules.loader import read_folder
@@ -42,7 +43,13 @@ if TYPE_CHECKING:
 MAX_FILE: Final = 32 << 20
 MAX_VALUES: Final = 1_000_000
 """The maximum number of values in a YAML file; reading them takes 12 s of processor time and 400 MB, JSON far less."""
-YAML_LIMIT_REMEDY: Final = " in YAML; write the file as JSON, which has no such limit, or in parts"
+MAX_JSON_VALUES: Final = 4_000_000
+"""The maximum number of keys and values in a JSON file; they take about 250 MB.
+
+What ``kubectl`` prints has fewer in ``MAX_FILE`` bytes.
+"""
+YAML_LIMIT_REMEDY: Final = " in YAML; write the file as JSON, which may have more, or in parts"
+JSON_ENDING: Final = ".json"
 GIVE_MODEL: Final = "give it with `--model-config NAME=FILE`, or download it with `--hub`"
 REMEDIES: Final[Remedies] = {
     Remedy.MODEL_CONFIG: GIVE_MODEL,
@@ -142,32 +149,49 @@ def read_document(file: str) -> Any:
 
 
 def parse_text(text: str, file: str) -> Any:
-    """The document in a file's text; several YAML documents are returned as a list."""
+    """The document in a file's text; several YAML documents are joined, usually to a list."""
     try:
         with err.working(f"reading {escape_line(file)}"):
-            documents = parse_documents(text, file)
+            return join_documents(parse_documents(text, file))
     except Unreadable as error:
         fail(USAGE, *error.lines)
-    return documents[0] if len(documents) == 1 else documents
 
 
 def parse_documents(text: str, file: str) -> list[Any]:
     """The documents in a file's text, read as JSON if possible: the YAML reader has lower limits.
 
+    YAML may begin with a bracket too. If such a text is neither, the error has both faults.
+
     Raises:
-        Unreadable: it is neither.
+        Unreadable: it is neither, or exceeds a limit.
     """
+    named_json = file.endswith(JSON_ENDING)
     file = escape_line(file)
+    faults = []
     try:
-        return [read_json(text.encode())]
-    except NotJson as no_json:
+        return [read_bounded(text.encode())]
+    except TooManyValues as error:
+        raise Unreadable(f"{file}: {error}") from error
+    except NotJson as error:
         if text.lstrip().startswith(("{", "[")):
-            raise Unreadable(f"{file}: {no_json}") from no_json
+            faults.append(f"{file}: {error}")
+        if faults and (named_json or str(error) == TOO_DEEP):
+            raise Unreadable(*faults) from error
     try:
         return read_documents(text, file, MAX_FILE, MAX_VALUES, resolve_variables)
     except RulesInvalid as error:
         remedy = {too_many(MAX_VALUES): YAML_LIMIT_REMEDY}
-        raise Unreadable(*(f"{fault}{remedy.get(fault.message, '')}" for fault in error.faults)) from error
+        raise Unreadable(*faults, *(f"{fault}{remedy.get(fault.message, '')}" for fault in error.faults)) from error
+
+
+def read_bounded(text: bytes) -> Any:
+    """The document in a JSON text, which has at most ``MAX_JSON_VALUES`` keys and values.
+
+    Raises:
+        NotJson: it is not JSON, or has more.
+    """
+    check_values(text, MAX_JSON_VALUES)
+    return read_json(text)
 
 
 def models_of(named: list[str], *, hub: bool) -> ModelFinder:

@@ -1,4 +1,4 @@
-"""The assumptions about what a deployment does not state: the platform, Triton, plugins, variables.
+"""The assumptions about what a deployment does not state: the platform, Triton, plugins, variables, ``modules.json``.
 
 Each assumed value is listed with the other values that would change the decision. To find them, the deployment is
 decided again with each other value.
@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from policy.decision.decision import Alternative, Assumption
 from policy.intake.deployment import PLATFORMS, on_platform
 from policy.intake.derive.derivation import VARIABLES
+from policy.intake.derive.target_device import CPU, TARGET_DEVICE
+from policy.intake.model.pooling import MODULES, POOLING_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,13 +24,21 @@ if TYPE_CHECKING:
 NOT_STATED: Final = "not stated"
 UNKNOWN: Final = "unknown"
 SOME_PLUGIN: Final = "another"
+POOLING: Final = "a pooling module"
 RUNNER_VARIABLE: Final = VARIABLES[0]
 
 
 def find_assumptions(
-    deployment: Deployment, answer: tuple[str | None, bool], decide: Callable[[Deployment], tuple[str | None, bool]]
+    deployment: Deployment,
+    without_modules: str,
+    answer: tuple[str | None, bool],
+    decide: Callable[[Deployment], tuple[str | None, bool]],
 ) -> list[Assumption]:
-    """The assumptions about a deployment. ``answer`` is its decision, ``decide`` decides variants: (runner, starts)."""
+    """The assumptions about a deployment. ``answer`` is its decision, ``decide`` decides variants: (runner, starts).
+
+    ``without_modules`` is the model that is assumed to have no ``modules.json``, empty if that is known. It is listed
+    only if a pooling module would change the decision.
+    """
     found = []
     for fact, assumed, why, others in _assumed_values(deployment):
         answers = {label: decide(other) for label, other in others.items()}
@@ -37,6 +47,11 @@ def find_assumptions(
                 fact, assumed, why, {label: Alternative(*other) for label, other in answers.items() if other != answer}
             )
         )
+    if without_modules:
+        file = f"{without_modules}/{MODULES}"
+        other = decide(replace(deployment, files={**deployment.files, file: POOLING_MODULES}))
+        if other != answer:
+            found.append(Assumption(f"files/{file}", None, NOT_STATED, {POOLING: Alternative(*other)}))
     return found
 
 
@@ -64,7 +79,8 @@ def _assumed_values(deployment: Deployment) -> Iterator[tuple[str, Any, str, dic
     for name in VARIABLES:
         unknown = name in deployment.env and deployment.env[name] is None
         if unknown or (name == RUNNER_VARIABLE and name not in deployment.env):
-            others = {text: replace(deployment, env={**deployment.env, name: text}) for text in ("0", "1")}
+            texts = (CPU,) if name == TARGET_DEVICE else ("0", "1")
+            others = {text: replace(deployment, env={**deployment.env, name: text}) for text in texts}
             yield f"env.{name}", None, UNKNOWN if unknown else NOT_STATED, others
 
 

@@ -30,6 +30,7 @@ class Container(Struct, frozen=True):
     word, or what added it: ``args[3]``, ``vllmConfig.tensorParallelSize``, ``added by KServe``. A variable whose value
     is not in the manifest is ``None``. ``models`` maps the path at which the controller mounts a model
     (``/mnt/models``) to the model's name. ``files`` maps the paths of files that the manifest contains to their texts.
+    ``platform`` is the platform of the image that the controller chooses, if it does not run the stated one.
     ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, and ``unversioned`` why the
     image has no version. ``installation`` is the vLLM that is installed before the command runs, if it is not the
     image's. ``has_hidden_variables``: whether there may be variables whose names the manifest does not show. ``notes``
@@ -43,6 +44,7 @@ class Container(Struct, frozen=True):
     places: list[str] = []
     env: dict[str, str | None] = {}
     image: str | None = None
+    platform: str | None = None
     vllm_version: str | None = None
     version_cause: str = ""
     unversioned: str = ""

@@ -44,19 +44,19 @@ PLATFORMS: Final = tuple(map(str, Platform))
 class Environment(Struct, frozen=True):
     """The engine's environment, which no manifest states. ``stated`` names the given values; the rest is assumed.
 
-    ``by_image``: whether the platform is that of the container's image.
+    ``platform_origin`` is where the platform is from, if not from the request: the container's image, or a variable.
     """
 
     platform: str = "cuda"
     has_triton: bool = True
     logits_processors: tuple[str, ...] = ()
     stated: frozenset[str] = frozenset()
-    by_image: bool = False
+    platform_origin: str = ""
 
     def origin(self, name: str) -> str:
         """The origin of a value."""
-        if self.by_image and name == "platform":
-            return IMAGE
+        if self.platform_origin and name == "platform":
+            return self.platform_origin
         return f"environment.{name}" if name in self.stated else ASSUMED
 
 
@@ -66,9 +66,9 @@ def on_platform(environment: Environment, platform: str) -> Environment:
     return replace(environment, platform=platform, has_triton=triton)
 
 
-def with_image_platform(environment: Environment, platform: str) -> Environment:
-    """The environment with the platform of the container's image."""
-    return replace(on_platform(environment, platform), stated=environment.stated | {"platform"}, by_image=True)
+def with_platform(environment: Environment, platform: str, origin: str = IMAGE) -> Environment:
+    """The environment with the platform that something else than the request shows."""
+    return replace(on_platform(environment, platform), stated=environment.stated | {"platform"}, platform_origin=origin)
 
 
 class Deployment(Struct, frozen=True):

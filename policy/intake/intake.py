@@ -23,6 +23,7 @@ from policy.intake.command.flag_arguments import UNKNOWN_VALUE
 from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.deployment import Environment
 from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive
 from policy.intake.derive.row import facts_of
 from policy.intake.derive.speculation import (
@@ -34,6 +35,7 @@ from policy.intake.derive.speculation import (
     read_speculators,
     speculation_fault,
 )
+from policy.intake.derive.target_device import SINCE, TARGET_DEVICE, select_platform
 from policy.intake.model.companion import CompanionInvalid
 from policy.intake.model.hub_folder import hub_name
 from policy.intake.model.pooling import MODULES, POOLING_MODULES, is_named_like_embedding
@@ -88,7 +90,9 @@ class IntakeResult(Struct, frozen=True):
     the variables with unknown values that facts depend on, which are treated as unset, each with the place in the
     command that clears it or may change it, empty if none does. ``doubts`` says why vLLM may get
     other arguments or variables than those parsed. ``unknown_models`` says why vLLM may run the model as a
-    pooling model.
+    pooling model. ``environment`` is the deployment's, with the platform that a variable selects. ``without_modules``
+    is the name of the model whose ``modules.json`` is assumed to be absent, empty if it is known. ``models`` has the
+    models that were looked up, by their names in the arguments.
     """
 
     facts: Facts
@@ -102,6 +106,9 @@ class IntakeResult(Struct, frozen=True):
     launch_errors: list[str] = []
     installation: Installation | None = None
     unknown_models: list[str] = []
+    environment: Environment = Environment()
+    without_modules: str = ""
+    models: dict[str, str] = {}
 
 
 class ModelConfigNeeded(RequestInvalid):
@@ -161,6 +168,8 @@ def _derive(
         raise RequestInvalid(faults)
     variables = deployment.env | command.env
     env = {name: text for name, text in variables.items() if text is not None}
+    environment, of_platform = select_platform(deployment.environment, env, known.series)
+    deployment = structs.replace(deployment, environment=environment)
     models = _ModelLookup(deployment, find, pointer)
     target, speculation = _read_models(deployment, options, models, known, pointer)
 
@@ -168,7 +177,7 @@ def _derive(
         return rules(facts_of(derived.facts, []))
 
     def derive_with(target: Target, speculation: Speculation | None, options: ParsedOptions = options) -> Provenance:
-        return derive(target, speculation, options, env, deployment.environment, models.known, known, decide)
+        return derive(target, speculation, options, env, environment, models.known, known, decide)
 
     derived = derive_with(target, speculation)
     facts = facts_of(derived.facts, faults)
@@ -176,7 +185,7 @@ def _derive(
         raise RequestInvalid(
             [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
-    warnings = [*deployment.notes, *options.warnings, *derived.warnings, *redirections(variables)]
+    warnings = [*deployment.notes, *options.warnings, *of_platform, *derived.warnings, *redirections(variables)]
     doubts = [*deployment.doubts, *command.doubts]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
@@ -189,8 +198,14 @@ def _derive(
             f"{pointer}/args",
         )
     unknown_models = []
-    if models.may_have_modules(target.name) and decide(derived) != _decide_as_pooling(
-        target.name, models, lambda: decide(derive_with(*_read_models(deployment, options, models, known, pointer)))
+    without_modules = "" if models.has_known_files(target.name) else target.name
+    if (
+        without_modules
+        and models.is_named_like_embedding(target.name)
+        and decide(derived)
+        != _decide_as_pooling(
+            target.name, models, lambda: decide(derive_with(*_read_models(deployment, options, models, known, pointer)))
+        )
     ):
         unknown_models.append(
             f"{quoted(target.name)} is named like an embedding model, and its `{MODULES}` is not given; with that file "
@@ -201,6 +216,8 @@ def _derive(
     unknown_variables: dict[str, str] = {
         name: command.set_at.get(name, "") for name in VARIABLES if name in variables and name not in env
     }
+    if known.series < SINCE:
+        unknown_variables.pop(TARGET_DEVICE, None)
     launch_errors = options.launch_errors
     if derived.refusal is not None:
         # an unknown argument may set other sizes
@@ -218,6 +235,9 @@ def _derive(
         launch_errors,
         command.installation or deployment.installation,
         unknown_models,
+        environment,
+        without_modules,
+        models.asked,
     )
 
 
@@ -396,6 +416,8 @@ class _ModelLookup:
         self._find = find
         self._found: dict[str, Mapping[str, Any]] = {}
         self.found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]] = {}
+        self.asked: dict[str, str] = {}
+        """The models that were looked up, by their names in the arguments."""
         self._missing: list[str] = []
 
     def config(self, name: str) -> Mapping[str, Any]:
@@ -424,7 +446,7 @@ class _ModelLookup:
     def known(self, name: str) -> Mapping[str, Any] | None:
         """A model's configuration, or ``None`` if it is missing."""
         name = name.rstrip("/")
-        own = self._own_name(name)
+        own = self.asked[name] = self._own_name(name)
         for known in (self._configs, self._found):
             for each in (name, own):
                 if each in known:
@@ -443,11 +465,13 @@ class _ModelLookup:
         """The name of a model that is mounted at a path, or is in the hub's cache there; otherwise the given one."""
         return self._names.get(name) or hub_name(name) or name
 
-    def may_have_modules(self, name: str) -> bool:
-        """Whether a model is named like an embedding model, and it is not known whether it has a ``modules.json``."""
-        own = self._own_name(name)
-        is_known = own in self.found or f"{name}/{MODULES}" in self.files
-        return not is_known and is_named_like_embedding(own)
+    def has_known_files(self, name: str) -> bool:
+        """Whether it is known if a model has a ``modules.json``."""
+        return self._own_name(name) in self.found or f"{name}/{MODULES}" in self.files
+
+    def is_named_like_embedding(self, name: str) -> bool:
+        """Whether a model is named like an embedding model."""
+        return is_named_like_embedding(self._own_name(name))
 
     def check(self) -> None:
         """Check that no configuration is missing.

@@ -1,13 +1,15 @@
 """JSON text → a document, within bounds, for bodies and files alike.
 
 Owns the messages for text that is not JSON: what was found and at which byte. msgspec decodes; it rejects NaN,
-infinities and lone surrogates, and uses the last of duplicate fields.
+infinities and lone surrogates, and uses the last of duplicate fields. The bytes of a body bound its values; a file may
+be larger, so that its keys and values are counted before they are made.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -29,11 +31,18 @@ An unclosed string extends to the end of the text: if the closing quote were req
 each quote.
 """
 
+SEPARATORS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|(?P<separator>[,:\[{])', re.DOTALL)
+"""A string, which may be unclosed like that of ``NUMBERS``, or a character after which a key or a value may begin."""
+
 _decode: Final = msgspec.json.Decoder().decode
 
 
 class NotJson(PolicyError):
     """The text is not JSON, or exceeds a bound; the message says why."""
+
+
+class TooManyValues(NotJson):
+    """The text may be JSON, but has more keys and values than are read."""
 
 
 def read_json(body: bytes) -> Any:
@@ -53,6 +62,19 @@ def read_json(body: bytes) -> Any:
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _depth(document) > MAX_DEPTH:
         raise NotJson(TOO_DEEP)
     return document
+
+
+def check_values(text: bytes, limit: int) -> None:
+    """Check that a text has at most about ``limit`` keys and values.
+
+    Raises:
+        TooManyValues: it has more; nothing of it was made.
+    """
+    if sum(map(text.count, (b",", b":", b"[", b"{"))) <= limit:  # also those in strings; fast
+        return
+    found = (1 for mark in SEPARATORS.finditer(text) if mark["separator"])
+    if next(islice(found, limit, None), None) is not None:
+        raise TooManyValues(f"more than {limit} keys and values in JSON; write it in parts")
 
 
 def _depth(document: Any) -> int:

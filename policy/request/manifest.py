@@ -13,7 +13,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from policy.errors import INVALID_REQUEST, Remedy, RequestFault, RequestInvalid
-from policy.intake.deployment import Deployment, with_image_platform
+from policy.intake.deployment import Deployment, with_platform
 from policy.intake.manifests import images, read_manifest
 from policy.messages import quoted
 from policy.pointer import at, walk_path
@@ -122,14 +122,17 @@ def request_of(
 
 def _environment_of(container: Container, environment: Environment, notes: list[str]) -> Environment:
     """The environment of a container: the request's, with the platform of the image if the request states none."""
-    platform = images.platform(container.image)
+    platform = container.platform or images.platform(container.image)
     if platform is None:
         return environment
     if "platform" not in environment.stated:
-        return with_image_platform(environment, platform)
+        return with_platform(environment, platform)
     if platform != environment.platform:
         stated = f"`{environment.platform}`, which the request states"
-        notes.append(f"the image {quoted(container.image)} is for the platform `{platform}`; decided for {stated}")
+        image = (
+            "the image that the controller chooses" if container.platform else f"the image {quoted(container.image)}"
+        )
+        notes.append(f"{image} is for the platform `{platform}`; decided for {stated}")
     return environment
 
 

@@ -37,6 +37,11 @@ FIELDS: Final = (
     "beyond_verified",
 )
 _FIELDS: Final = frozenset(FIELDS)
+WRITE_REQUEST: Final = 'write a request such as `{"facts": {"model_config": {}}}`'
+OR_DOCUMENTS: Final = (
+    ", or the objects of a manifest; of several YAML documents, one may have the manifest's `model_configs` and others "
+    "of the fields beside it"
+)
 MAX_REQUEST_ID: Final = 256
 NEAREST: Final = "nearest"
 UNKNOWN_RELEASE: Final = "unknown-release"
@@ -105,15 +110,8 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
     else:
         at_manifest, models_at = f"{pointer}/manifest", f"{pointer}/model_configs"
     if type(document) is not dict:
-        raise RequestInvalid(
-            [
-                RequestFault(
-                    pointer,
-                    f'expected an object, got {quoted(document)}; write a request such as `{{"facts": '
-                    f'{{"model_config": {{}}}}}}`',
-                )
-            ]
-        )
+        message = f"expected an object, got {quoted(document)}; {WRITE_REQUEST}"
+        raise RequestInvalid([RequestFault(pointer, f"{message}{OR_DOCUMENTS}" if type(document) is list else message)])
     faults: list[RequestFault] = []
     if not document.keys() <= _FIELDS:
         faults.extend(_unknown_fields(document, pointer))

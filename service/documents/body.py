@@ -14,6 +14,7 @@ from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.messages import quoted
 from policy.parser.jsontext import NotJson, read_json
 from policy.parser.yamltree import MAX_BYTES, read_documents
+from policy.request.documents import join_documents
 from service.documents.accept import COMMON, prefers_text
 from service.problems import Refused
 
@@ -133,7 +134,7 @@ def _decode_yaml(body: bytes) -> Any:
     except RulesInvalid as error:
         fault = error.faults[0]
         raise Refused("malformed", f"line {fault.line}, column {fault.column}: {fault.message}") from error
-    return documents[0] if len(documents) == 1 else documents
+    return join_documents(documents)
 
 
 async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes | Refused]]:

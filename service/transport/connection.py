@@ -9,6 +9,7 @@ from __future__ import annotations
 import select
 import time
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import httptools
@@ -21,6 +22,7 @@ from service.transport.response_writer import ResponseWriter
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from uvicorn import Config
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -49,6 +51,7 @@ LAST_REQUESTS: Final = 1.0
 # Called for each request; `super()` would cost more than the rest of the method.
 _on_headers_complete: Final = HttpToolsProtocol.on_headers_complete
 _on_body: Final = HttpToolsProtocol.on_body
+_on_response_complete: Final = HttpToolsProtocol.on_response_complete
 _start_task: Final = HttpToolsProtocol._start_asgi_task  # noqa: SLF001  # its method, as above
 
 
@@ -83,6 +86,8 @@ class Connection(HttpToolsProtocol):
         """Data that was read and is not parsed yet."""
         self.answering: RequestResponseCycle | None = None
         """The request that is being answered; ``cycle`` is the last one that arrived."""
+        self.refuse: Callable[[], None] | None = None
+        """Answers a request that cannot be parsed, and closes, once the earlier requests are answered."""
         self.reference = weakref.ref(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -203,15 +208,18 @@ class Connection(HttpToolsProtocol):
         return False
 
     def eof_received(self) -> bool | None:  # type: ignore[override]  # asyncio's signature, which uvicorn narrows
-        """Stay open if the last request is complete: its client may have closed only its sending half.
+        """Stay open if a request is complete: its client may have closed only its sending half.
 
         TLS has no half-closed connections. A client that has disconnected looks the same until data is sent to it, so
         the connection is closed if the response has not started after ``HALF_OPEN`` seconds.
         """
         cycle = self.cycle
-        if cycle is None or cycle.response_complete or cycle.more_body or self.scheme == "https":
+        if self.is_waiting or (cycle.more_body and cycle is self.answering) or self.scheme == "https":
             return None
-        cycle.keep_alive = False
+        if cycle.more_body:
+            self._end_with(self.transport.close)  # the rest of its body will not arrive
+        elif self.refuse is None:
+            cycle.keep_alive = False
         self.loop.call_later(HALF_OPEN, self._close_unless_answering)
         return True
 
@@ -261,6 +269,8 @@ class Connection(HttpToolsProtocol):
             self.flow.release()
 
     def _parse(self, data: bytes) -> None:
+        if self.refuse is not None:
+            return  # what follows a request that cannot be parsed means nothing
         self.unread += len(data)
         try:
             self.parser.feed_data(data)
@@ -269,7 +279,7 @@ class Connection(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._send_bad_request()
         if self.unread > MAX_HEAD or len(self.headers) > MAX_HEADERS:
-            self._send_head_too_large()
+            self._end_with(self._send_head_too_large)
 
     def on_headers_complete(self) -> None:
         """Start answering the request.
@@ -373,11 +383,37 @@ class Connection(HttpToolsProtocol):
 
     def _send_bad_request(self) -> None:
         if len(self.headers) <= MAX_HEADERS and self.unread <= MAX_HEAD:
-            self.send_400_response("Invalid HTTP request received.")
+            self._end_with(partial(self.send_400_response, "Invalid HTTP request received."))
 
     def _send_head_too_large(self) -> None:
-        """Answer 431 unless another response has started, and close."""
-        if not self.transport.is_closing():
-            if self.cycle is None or self.cycle.response_complete:
-                self.transport.write(HEAD_TOO_LARGE)
+        self.transport.write(HEAD_TOO_LARGE)
+        self.transport.close()
+
+    def _end_with(self, refuse: Callable[[], None]) -> None:
+        """Refuse the request that is being received once the earlier ones are answered, and close.
+
+        If its answer has started already, it ends there.
+        """
+        if self.transport.is_closing():
+            return
+        cycle = self.cycle
+        if self.is_waiting:
+            refuse()
+        elif not cycle.more_body:
+            self.refuse = refuse
+        elif cycle is not self.answering:
+            self.pipeline.popleft()  # its body cannot be parsed
+            self.cycle = self.pipeline[0][0] if self.pipeline else self.answering
+            self.refuse = refuse
+        elif cycle.response_started:
             self.transport.close()
+        else:
+            refuse()
+
+    def on_response_complete(self) -> None:
+        """Start answering the next request, or refuse the one that cannot be parsed."""
+        if self.refuse is None or self.pipeline or self.transport.is_closing():
+            _on_response_complete(self)
+        else:
+            self.server_state.total_requests += 1
+            self.refuse()

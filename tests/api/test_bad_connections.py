@@ -295,36 +295,87 @@ def test_after_a_problem_the_same_connection_is_answered(
     assert short_form(read(connection)) == (200, "v2")
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03hello\r\n\r\n",
-        b"hello\r\n\r\n",
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"POST /v1/decisions HTTP/9.9\r\n\r\n",
-        b"NONSENSE /v1/decisions HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"GET /v1/rules/\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        head(b"Content-Length: -5"),
-        head(b"Content-Length: five"),
-        head(b"Content-Length: 3", b"Content-Length: 4") + b"abc",
-        head(b"Content-Length: 99999999999999999999999"),
-        head(b"Content-Length: 5", *CHUNKED) + b"0\r\n\r\n",
-        head(*CHUNKED) + b"zz\r\n",
-        head(b"Transfer-Encoding: gzip, chunked") + b"0\r\n\r\n",
-        head(b"Transfer-Encoding: gzip", *CHUNKED) + b"0\r\n\r\n",
-        head(b"Transfer-Encoding: chunked, chunked") + b"0\r\n\r\n",
-        head(b"Transfer-Encoding: identity") + b"0\r\n\r\n",
-        *(b"GET /livez HTTP/%b\r\nHost: localhost\r\n\r\n" % version for version in (b"0.9", b"1.2", b"2.0", b"3.0")),
-        head(b"No colon here"),
-        head(b" folded: x"),
-        b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    ],
-    ids=lambda request: repr(request[:50]),
-)
+MALFORMED = [
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03hello\r\n\r\n",
+    b"hello\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"POST /v1/decisions HTTP/9.9\r\n\r\n",
+    b"NONSENSE /v1/decisions HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /v1/rules/\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    head(b"Content-Length: -5"),
+    head(b"Content-Length: five"),
+    head(b"Content-Length: 3", b"Content-Length: 4") + b"abc",
+    head(b"Content-Length: 99999999999999999999999"),
+    head(b"Content-Length: 5", *CHUNKED) + b"0\r\n\r\n",
+    head(*CHUNKED) + b"zz\r\n",
+    head(b"Transfer-Encoding: gzip, chunked") + b"0\r\n\r\n",
+    head(b"Transfer-Encoding: gzip", *CHUNKED) + b"0\r\n\r\n",
+    head(b"Transfer-Encoding: chunked, chunked") + b"0\r\n\r\n",
+    head(b"Transfer-Encoding: identity") + b"0\r\n\r\n",
+    *(b"GET /livez HTTP/%b\r\nHost: localhost\r\n\r\n" % version for version in (b"0.9", b"1.2", b"2.0", b"3.0")),
+    head(b"No colon here"),
+    head(b" folded: x"),
+    b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("request_", MALFORMED, ids=lambda request: repr(request[:50]))
 def test_malformed_http_is_a_400_and_closes_the_connection(connection: socket.socket, request_: bytes) -> None:
     connection.sendall(request_)
     assert read(connection)[0] == 400
     assert ended(connection)
+
+
+def statuses(connection: socket.socket) -> list[int]:
+    """The statuses of all responses until the connection ends."""
+    data = b""
+    while more := connection.recv(65536):
+        data += more
+    return [int(part[:3]) for part in data.split(b"HTTP/1.1 ")[1:]]
+
+
+LARGE_HEAD = head(b"X: %b" % (b"x" * 70_000), method=b"GET", path=b"/livez")
+UNFINISHED = head(b"Content-Length: 5") + b"{"
+
+
+@pytest.mark.parametrize("requests", [1, 3])
+@pytest.mark.parametrize(
+    ("last", "status"),
+    [*((each, 400) for each in MALFORMED), (LARGE_HEAD, 431), (b"GET /" + b"x" * 70_000, 431)],
+    ids=lambda value: repr(value[:50]) if isinstance(value, bytes) else str(value),
+)
+def test_requests_before_a_malformed_one_are_answered_first(
+    connection: socket.socket, last: bytes, status: int, requests: int
+) -> None:
+    connection.sendall(post() * requests + last + post())
+    assert statuses(connection) == [200] * requests + [status]
+
+
+@pytest.mark.parametrize(("last", "expected"), [(MALFORMED[0], [200, 400]), (UNFINISHED, [200]), (b"GET /", [200])])
+def test_a_request_before_a_malformed_or_incomplete_one_is_answered_if_nothing_follows(
+    connection: socket.socket, last: bytes, expected: list[int]
+) -> None:
+    connection.sendall(post() + last)
+    connection.shutdown(socket.SHUT_WR)
+    assert statuses(connection) == expected
+
+
+def test_a_malformed_request_after_one_that_closes_the_connection_is_not_answered(connection: socket.socket) -> None:
+    connection.sendall(post(BODY, b"Connection: close") + MALFORMED[0])
+    assert statuses(connection) == [200]
+
+
+def test_a_stream_that_breaks_in_the_middle_ends_without_another_response(connection: socket.socket) -> None:
+    line = BODY + b"\n"
+    connection.sendall(head(b"Content-Type: application/x-ndjson", *CHUNKED, path=b"/v1/decisions/batch"))
+    connection.sendall(b"%x\r\n%b\r\n" % (len(line), line))
+    data = connection.recv(65536)
+    while b'"runner"' not in data:
+        data += connection.recv(65536)
+    connection.sendall(b"zz\r\n")
+    while more := connection.recv(65536):
+        data += more
+    assert (data.count(b"HTTP/1.1 "), data.endswith(b"0\r\n\r\n")) == (1, False)
 
 
 @pytest.mark.parametrize("path", [b"/v1/decisions", b"/v1/decisions/batch", b"/v1/dry-run", b"/v1/policy"])

@@ -229,6 +229,51 @@ def test_each_yaml_document_is_a_manifest(client: httpx.Client) -> None:
     assert (response.status_code, [item["path"] for item in response.json()["items"]]) == (200, [f"[1].{PATH}"])
 
 
+BESIDE = {"vllm_version": "0.24.0", "model_configs": CONFIGS}
+
+
+@pytest.mark.parametrize(
+    ("documents", "path"),
+    [
+        ([BESIDE, ONE], PATH),
+        ([ONE, BESIDE], PATH),
+        ([{**BESIDE, "manifest": None}, NGINX, ONE], f"[1].{PATH}"),
+        ([NGINX, None, BESIDE, ONE], f"[1].{PATH}"),
+        ([BESIDE, listed(NGINX, ONE)], f"items[1].{PATH}"),
+    ],
+)
+def test_one_of_several_yaml_documents_may_have_the_fields_beside_the_manifest(
+    client: httpx.Client, call: Callable[..., Done], documents: list[Any], path: str
+) -> None:
+    text = yaml.safe_dump_all(documents)
+    whole = [each for each in documents if each not in (None, BESIDE) and "model_configs" not in each]
+    request = {**BESIDE, "manifest": whole[0] if len(whole) == 1 else whole}
+    expected = client.post("/v1/decisions", json=request).json()["items"]
+    found = client.post("/v1/decisions", content=text, headers=YAML).json()["items"]
+    assert [each["path"] for each in found] == [path]
+    assert without_ids(found) == without_ids(expected)
+    done = call("decide", "-", stdin=text)
+    assert (done.code, without_ids([json.loads(done.out)])) == (0, without_ids(expected))
+
+
+@pytest.mark.parametrize(
+    ("documents", "pointer", "message"),
+    [
+        ([BESIDE, BESIDE, ONE], "", "expected an object, got "),
+        ([request_for(NGINX), ONE], "", "expected an object, got "),
+        ([{"facts": {}}, ONE], "", "expected an object, got "),
+        ([ONE, request_for(NGINX)], "/1", "expected a `kind`, or one of the shapes that need none: "),
+        ([{**BESIDE, "model_config": {}}, ONE], "", "expected an object, got "),
+    ],
+)
+def test_other_documents_beside_a_manifest_are_refused(
+    client: httpx.Client, documents: list[Any], pointer: str, message: str
+) -> None:
+    status, kind, faults = problem_of(client.post("/v1/decisions", content=yaml.safe_dump_all(documents), headers=YAML))
+    assert (status, kind, [where for where, _ in faults]) == (422, "invalid-request", [pointer])
+    assert faults[0][1].startswith(message)
+
+
 def test_yaml_aliases_are_resolved(client: httpx.Client) -> None:
     text = f"""
         model_configs:

@@ -54,6 +54,20 @@ def file(tmp_path: Path) -> Path:
         ),
         ("deployment", REQUEST),
         (
+            "flow.yaml",
+            (
+                "{vllm_version: 0.23.0, facts: {model_config: {architectures: [Qwen3ForCausalLM]},\n"
+                "  kv_transfer_config: {kv_connector: NixlConnector}}}  # a comment\n"
+            ),
+        ),
+        (
+            "flow-and-document",
+            (
+                '\n{"vllm_version": "0.23.0", "facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]},\n'
+                ' "kv_transfer_config": {"kv_connector": "NixlConnector"},}}\n---\n'
+            ),
+        ),
+        (
             "yaml-in-name.json",
             (
                 "vllm_version: 0.23.0\n"
@@ -345,7 +359,8 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
 )
 TOO_DEEP = "[" * 100_000
-SMALLER = "write the file as JSON, which has no such limit, or in parts"
+SMALLER = "write the file as JSON, which may have more, or in parts"
+UNCLOSED = "not YAML: the bracket `{}` is not closed with `{}`, or a comma is missing between its items"
 
 
 @pytest.mark.parametrize("command", ["decide", "dry-run"])
@@ -353,8 +368,16 @@ SMALLER = "write the file as JSON, which has no such limit, or in parts"
     ("text", "message"),
     [
         ("", "{file}:1:1: empty; expected a document"),
-        ("{", "{file}: not JSON: Input data was truncated"),
-        ('[1, "x"', "{file}: not JSON: Input data was truncated"),
+        ("{", "{file}: not JSON: Input data was truncated\n{file}:1:1: " + UNCLOSED.format("{", "}")),
+        ('[1, "x"', "{file}: not JSON: Input data was truncated\n{file}:1:1: " + UNCLOSED.format("[", "]")),
+        (
+            '{"facts": {"a": "\\ud800"}}',
+            (
+                "{file}: not JSON: half of a surrogate pair (byte 17)\n{file}:1:20: not YAML: an unknown escape in a "
+                "text in double quotes; write `\\\\` for a backslash, or single quotes"
+            ),
+        ),
+        ("[" + "[]," * 100_000 + "[]]", "{file}: more than 200000 keys and values in JSON; write it in parts"),
         (
             "a: [\n",
             "{file}:1:4: not YAML: the bracket `[` is not closed with `]`, or a comma is missing between its items",
@@ -405,10 +428,20 @@ def test_unreadable_input_exits_with_2_and_a_message_on_standard_error(
     message: str,
 ) -> None:
     monkeypatch.setattr("policy.cli.requests.MAX_VALUES", 10_000)  # a million take many seconds to read
+    monkeypatch.setattr("policy.cli.requests.MAX_JSON_VALUES", 200_000)
     file = tmp_path / "in"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     done = call(command, str(file))
     assert (done.code, done.out, done.err.rstrip("\n")) == (2, "", message.replace("{file}", str(file)))
+
+
+def test_a_file_that_is_named_json_is_not_read_as_yaml(call: Callable[..., Done], tmp_path: Path) -> None:
+    file = tmp_path / "deployment.json"
+    file.write_text('{"facts": {},}')
+    done = call("decide", str(file))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"{file}: not JSON: JSON is malformed: ")
+    assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -287,7 +287,14 @@ def test_the_explain_flag_applies_to_each_container(call: Call, model_config: st
             "-:1:4: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not supported; remove it",
         ),
         ('{"deployment": ', "-: not JSON: "),
-        ("- 1\n- 2\n", "expected an object, got `[1, 2]`; write a request such as "),
+        (
+            "- 1\n- 2\n",
+            (
+                'expected an object, got `[1, 2]`; write a request such as `{"facts": {"model_config": {}}}`, or the '
+                "objects of a manifest; of several YAML documents, one may have the manifest's `model_configs` and "
+                "others of the fields beside it\n"
+            ),
+        ),
         ("1\n", "expected an object, got `1`; write a request such as "),
         ('{"deployment": {"args": "\'"}}', "/deployment/args: invalid shell command: "),
         (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policy.parser.jsontext import MAX_DEPTH, NotJson, read_json
+from policy.parser.jsontext import MAX_DEPTH, NotJson, TooManyValues, check_values, read_json
 
 
 def nested(depth: int, opening: str = "[", closing: str = "]") -> bytes:
@@ -102,3 +102,32 @@ def test_a_large_number_is_reported_only_outside_of_strings(body: bytes, message
     with pytest.raises(NotJson) as raised:
         read_json(body)
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(b"[" + b",".join([value] * 50) + b"]" for value in (b"1", b"[]", b"{}", b'""', b'{"a":0}')),
+        *(b'{"a":' * 50 + b"1" + b"}" * 50, b"[" * 50 + b"]" * 50, b"[" * 50),
+        b"{" + b",".join(b'"%d":1' % key for key in range(50)) + b"}",
+        rb'["\\", 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]',
+    ],
+)
+def test_keys_and_values_beyond_a_limit_are_refused(text: bytes) -> None:
+    with pytest.raises(TooManyValues, match=r"^more than 40 keys and values in JSON; write it in parts$"):
+        check_values(text, 40)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"1",
+        b"[" + b",".join([b"1"] * 30) + b"]",
+        b'{"a": "' + b"[{:," * 50 + b'"}',
+        rb'{"a": "\"' + b"[{:," * 50 + rb'\\"}',
+        b'["' + b"[{:," * 50,
+    ],
+)
+def test_the_text_of_strings_does_not_count_as_values(text: bytes) -> None:
+    check_values(text, 40)

@@ -6,13 +6,16 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deployments import DENSE as DENSE_CONFIG
+from deployments import Asking
 
 from policy.decision.decision import Alternative, Assumption
+from policy.policy import Policy
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 
 if TYPE_CHECKING:
-    from deployments import Asking
+    from policy.rules.catalogue import Catalogue
 
 DENSE = ["--model", "dense"]
 RUNNER = "env.VLLM_USE_V2_MODEL_RUNNER"
@@ -41,6 +44,10 @@ def plugins(**otherwise: Alternative) -> Assumption:
 
 def runner(otherwise: dict[str, Alternative]) -> Assumption:
     return Assumption(RUNNER, None, NOT_STATED, otherwise)
+
+
+def modules(other: Alternative, model: str = "dense") -> Assumption:
+    return Assumption(f"files/{model}/modules.json", None, NOT_STATED, {"a pooling module": other})
 
 
 NGRAM = [*DENSE, "--speculative-config", '{"method": "ngram", "num_speculative_tokens": 3}']
@@ -135,3 +142,40 @@ def test_a_variable_with_an_unknown_value_is_an_assumption(
 ) -> None:
     decision = ask.policy.decide(request_for(ask, pod(*variables)), date(2026, 1, 1))
     assert (decision.runner, decision.assumptions) == ("v2", expected)
+
+
+MODULES_JSON = '[{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]'
+
+
+@pytest.mark.parametrize(
+    ("release", "args", "given", "expected"),
+    [
+        ("0.23.0", DENSE, {}, [modules(V1)]),
+        ("0.28.0", DENSE, {}, [modules(V1)]),
+        ("0.23.0", ["serve", "dense/"], {}, [modules(V1)]),
+        (
+            "0.23.0",
+            ["--model", "a/b", "--hf-config-path", "dense"],
+            {"models": {"a/b": DENSE_CONFIG}},
+            [modules(V1, "a/b")],
+        ),
+        ("0.33.0", DENSE, {}, []),
+        ("0.21.0", DENSE, {}, []),
+        ("0.23.0", DENSE, {"env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}}, []),
+        ("0.23.0", [*DENSE, "--runner", "generate"], {}, []),
+        ("0.23.0", DENSE, {"files": {"dense/modules.json": "[]"}}, []),
+        ("0.23.0", DENSE, {"files": {"dense/modules.json": MODULES_JSON}}, []),
+        ("0.23.0", ["--model", "pooling"], {}, []),
+    ],
+)
+def test_an_unknown_pooling_module_is_an_assumption_if_it_would_change_the_decision(
+    ask: Asking, release: str, args: list[str], given: dict[str, Any], expected: list[Assumption]
+) -> None:
+    found = assumed(ask, args, release, **given)
+    assert [each for each in found if each.fact.startswith("files/")] == expected
+
+
+def test_the_pooling_module_of_a_model_that_was_looked_up_is_known(catalogue: Catalogue) -> None:
+    policy = Policy(catalogue, find=lambda _: (DENSE_CONFIG, {}))
+    found = assumed(Asking(policy), ["--model", "a/b"], "0.23.0")
+    assert not any(each.fact.startswith("files/") for each in found)

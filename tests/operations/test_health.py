@@ -62,6 +62,13 @@ def test_invalid_settings_are_named() -> None:
         2,
         "RUNNER_POLICY_PORT: Input should be a valid integer, unable to parse string as an integer\n",
     )
+    assert health(PORT="tcp://10.0.0.1:8080") == (
+        2,
+        (
+            "RUNNER_POLICY_PORT: Input should be a valid integer, unable to parse string as an integer; Kubernetes "
+            "sets it for a Service of this name: set `enableServiceLinks: false` in the pod\n"
+        ),
+    )
     assert health(ALLOWED_HOSTS="a/b") == (
         2,
         "RUNNER_POLICY_ALLOWED_HOSTS: `a/b`: expected a host name without a port, `*.example.org` or `*`\n",

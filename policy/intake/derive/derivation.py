@@ -15,6 +15,7 @@ from policy.intake.derive.refusal import refusal, ubatching_refusal
 from policy.intake.derive.row import default_facts
 from policy.intake.derive.scheduling import derive_scheduling
 from policy.intake.derive.speculation import derive_speculation
+from policy.intake.derive.target_device import TARGET_DEVICE
 from policy.intake.derive.transfer import derive_transfer, has_connector, is_encode_only
 from policy.intake.model.target import derive_model
 from policy.intake.provenance import ASSUMED, DEFAULT, Provenance
@@ -75,6 +76,7 @@ VARIABLES: Final = (
     "VLLM_USE_SIMPLE_KV_OFFLOAD",
     "VLLM_XPU_ENABLE_XPU_GRAPH",
     "VLLM_ENABLE_V1_MULTIPROCESSING",
+    TARGET_DEVICE,
 )
 """The variables of vLLM from which facts are derived; the first is a fact itself."""
 VARIABLE: Final = VARIABLES[0]

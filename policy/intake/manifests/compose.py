@@ -9,6 +9,7 @@ if anything shows vLLM, or if its fields are in another file.
 
 from __future__ import annotations
 
+import posixpath
 import sys
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
@@ -38,6 +39,13 @@ COMPLETE: Final = "send what Compose makes of all files: `docker compose config 
 WRITE_ENTRY_POINT: Final = "write `entrypoint: [vllm, serve]` if it does, or another program if it does not"
 EXTENDED: Final = f"`extends` adds fields of a service that is not in this document, which may start vLLM; {COMPLETE}"
 INCLUDED: Final = f"`include` adds services of other files, which may start vLLM; {COMPLETE}"
+VOLUMES: Final = ("volumes",)
+MOUNTING: Final = (*VOLUMES, "tmpfs", "configs", "secrets")
+"""The fields of a service that mount something in its container; other services can take its volumes."""
+MOUNT_FOLDERS: Final = {"configs": "/", "secrets": "/run/secrets/"}
+"""The folder of a config or secret without an absolute mount point."""
+CONTAINER: Final = "container"
+"""The beginning of an item of `volumes_from` that names a container instead of a service."""
 INCLUDING: Final = frozenset({"include", "name", "version", "networks", "volumes", "secrets", "configs", "models"})
 """The fields of a Compose file without services."""
 MIN_INTEGER: Final = -(2**63)
@@ -97,6 +105,7 @@ def _draft(service: ComposeService) -> EngineDraft:
     for environment in service.each("environment"):
         _read_environment(environment, draft)
     draft.mounts = Mounts(path for layer in service.layers for path in _mount_paths(layer))
+    _add_mounts_from(service, draft)
     folder = service.nearest("working_dir").value
     draft.folder = substitute(folder) if isinstance(folder, str) else ""
     draft.has_hidden_variables = service.has("env_file") or not service.is_complete
@@ -202,17 +211,50 @@ def _go_float(value: float) -> str:
     return f"{digits}e{exponent:+03d}"
 
 
-def _mount_paths(service: ManifestNode) -> list[str]:
+def _mount_paths(service: ManifestNode, fields: tuple[str, ...] = MOUNTING) -> list[str]:
     """The mount points of volumes, configs, secrets and `tmpfs` in the container."""
     paths: list[str] = []
-    for name in ("volumes", "tmpfs", "configs", "secrets"):
+    for name in fields:
         value = service.get(name).value
         mounts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
         short = [substitute(mount) for mount in mounts if isinstance(mount, str)]
-        if name in {"volumes", "tmpfs"}:
-            paths += [_target(mount) for mount in short]
-        paths += map(substitute, mount_paths(mounts, "target"))
+        folder = MOUNT_FOLDERS.get(name, "")
+        paths += [folder + mount if folder else _target(mount) for mount in short]
+        paths += [posixpath.join(folder, substitute(path)) for path in mount_paths(mounts, "target")]
     return [path for path in paths if path.startswith("/")]
+
+
+def _add_mounts_from(service: ComposeService, draft: EngineDraft) -> None:
+    """Add the mounts of the services and containers in `volumes_from`, and of those that they take theirs from.
+
+    Mounts that this document does not show are hidden.
+    """
+    services = draft.node.parent
+    pending, seen = [service], {draft.node.key}
+    while pending:
+        for item in [item for node in pending.pop().each("volumes_from") for item in _items(node)]:
+            source = substitute(item)
+            kind, separator, _ = source.partition(":")
+            name = kind if kind != CONTAINER or not separator else ""
+            if name in seen:
+                continue
+            other = None if services is None or not name else read_service(services, name)
+            if other is None or not draft.node.reader.may_copy_values(
+                draft.node, *(layer.value for layer in other.layers)
+            ):
+                draft.mounts.hidden = draft.mounts.hidden or item
+                continue
+            seen.add(name)
+            draft.mounts |= Mounts(path for layer in other.layers for path in _mount_paths(layer, VOLUMES))
+            if not other.is_complete:
+                draft.mounts.hidden = draft.mounts.hidden or item
+            pending.append(other)
+
+
+def _items(node: ManifestNode) -> list[str]:
+    """The strings of a list."""
+    value = node.value
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def _target(mount: str) -> str:

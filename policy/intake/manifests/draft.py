@@ -56,6 +56,8 @@ class EngineDraft:
         self.places: list[str] = []
         self.env: dict[str, str | None] = {}
         self.image: str | None = None
+        self.platform: str | None = None
+        """The platform of the image that the controller chooses, if it does not run the stated one."""
         self.has_command = False
         self.is_built = False
         """Whether the image is built from files that the manifest does not show; its name may be any."""
@@ -261,6 +263,7 @@ class EngineDraft:
             places=self.places,
             env=self.env,
             image=self.image,
+            platform=self.platform,
             vllm_version=version,
             version_cause=version_cause,
             unversioned=unversioned or "",

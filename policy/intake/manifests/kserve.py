@@ -2,10 +2,10 @@
 
 They are ``serving.kserve.io`` v1beta1 and v1alpha1, read at KServe 0.20, August 2026. Builds a predictor as KServe
 does: the runtime's command and arguments, with the predictor's arguments appended, variables merged by name, the
-image's tag from ``runtimeVersion``, the model mounted at ``/mnt/models``. With ``workerSpec`` KServe sets the parallel
-sizes as variables. The runtime comes from the same manifest, else from those that KServe ships for the model formats
-``vLLM`` and ``huggingface``; another runtime makes the engine doubtful. A shipped runtime's
-flags for the web server are left out.
+image's tag from ``runtimeVersion``, its build for CPU or GPU, the model mounted at ``/mnt/models``. With ``workerSpec``
+KServe sets the parallel sizes as variables. The runtime comes from the same manifest, else from those that KServe ships
+for the model formats ``vLLM`` and ``huggingface``; another runtime makes the engine doubtful. A shipped runtime's flags
+for the web server are left out.
 """
 
 from __future__ import annotations
@@ -33,6 +33,18 @@ SERVER_ENV: Final = {
 }
 TAG: Final = re.compile(r":[\w.-]*\Z", re.ASCII)
 """Matches the tag of an image, which KServe replaces with ``runtimeVersion``."""
+OWN_IMAGE: Final = re.compile(r"(?:.*/)?kserve/huggingfaceserver", re.DOTALL)
+"""Matches KServe's own image of its Hugging Face server, from any registry."""
+CPU: Final = "cpu"
+CPU_NAME: Final = "-cpu"
+GPU: Final = "nvidia.com/gpu"
+MIG: Final = "nvidia.com/mig"
+GPU_TAG: Final = "-gpu"
+SERVER_TYPE: Final = "serving.kserve.io/server-type"
+VLLM_SERVER: Final = "vllmserver"
+HUGGINGFACE_SERVER: Final = "huggingfaceserver"
+SERVERS: Final = {"kserve-vllmserver": VLLM_SERVER, "kserve-huggingfaceserver": HUGGINGFACE_SERVER}
+"""The runtimes whose server KServe knows by their names."""
 PIPELINE: Final = "PIPELINE_PARALLEL_SIZE"
 TENSOR: Final = "TENSOR_PARALLEL_SIZE"
 SIZE_VARIABLES: Final = ((PIPELINE, "pipelineParallelSize"), (TENSOR, "tensorParallelSize"))
@@ -136,9 +148,6 @@ def _read_model(
     elif wanted == "vllm":
         own.add(ADDED, *SERVER, f"--model={MODEL_PATH}")
         own.env, own.has_command = dict(SERVER_ENV), True
-        resources = [*model.get("resources", "limits").fields(), *model.get("resources", "requests").fields()]
-        if not any("gpu" in resource for resource, _ in resources):
-            own.note("no GPU is requested, so KServe uses the `-cpu` build of the image; state the platform `cpu`")
     elif wanted == "huggingface":
         if not (_convert_huggingface(draft, own, model) or is_unknown):
             return
@@ -152,7 +161,8 @@ def _read_model(
     own.mounts |= draft.mounts
     own.folder = draft.folder or own.folder
     own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables
-    own.image = _with_version(draft.image or own.image, model.get("runtimeVersion").text())
+    own.image = draft.image or own.image
+    _choose_build(own, model, runtime, wanted, has_workers=bool(added))
     own.files.update(draft.files)
     for note in draft.notes:
         own.note(note)
@@ -207,11 +217,78 @@ def _shows_vllm(own: EngineDraft, name: str | None) -> bool:
     )
 
 
-def _with_version(image: str | None, version: str | None) -> str | None:
-    """An image with ``runtimeVersion`` as its tag, as KServe sets it; an image with a digest is unchanged."""
-    if image is None or version is None or "@sha256:" in image:
-        return image
-    return TAG.sub("", image) + f":{version}"
+def server_of(document: ManifestNode) -> str:
+    """The annotation of a runtime that names its server, empty if it has none."""
+    annotations = document.get("metadata").value
+    annotations = annotations.get("annotations") if isinstance(annotations, dict) else None
+    found = annotations.get(SERVER_TYPE) if isinstance(annotations, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _choose_build(
+    own: EngineDraft, model: ManifestNode, runtime: ServingRuntime | None, wanted: str, *, has_workers: bool
+) -> None:
+    """Set the image that KServe chooses for a predictor, with a note if it is, or may be, a CPU build.
+
+    ``runtimeVersion`` becomes the tag. Otherwise the image of vLLM's server becomes its `-cpu` build without a GPU, and
+    that of the Hugging Face server its `-gpu` build with one.
+    """
+    name, version, image = model.get("runtime").text(), model.get("runtimeVersion").text(), own.image
+    is_shipped = runtime is None and _is_shipped(name, wanted) and wanted in SHIPPED_RUNTIMES
+    server = f"{wanted}server" if is_shipped else _server(name, runtime)
+    has_gpu = has_workers or _has_gpu(model, runtime)
+    if image is not None and "@sha256:" not in image:
+        tag = _tag(image)
+        if version is not None:
+            own.image = TAG.sub("", image) + f":{version}"
+        elif server == VLLM_SERVER and not has_gpu and tag is not None and not TAG.sub("", image).endswith(CPU_NAME):
+            own.image = TAG.sub("", image) + f"{CPU_NAME}:{tag}"
+        elif server == HUGGINGFACE_SERVER and has_gpu and tag is not None and not tag.endswith(GPU_TAG):
+            own.image = f"{image}{GPU_TAG}"
+    is_cpu = _is_cpu_build(own.image, server, version, has_gpu=has_gpu)
+    requested = f"`{GPU}` in `limits`" if has_gpu else f"no GPU is requested (`{GPU}` in `limits`)"
+    if is_cpu:
+        own.platform = CPU
+        own.note(f"{requested}: KServe runs the CPU build of the image, so the platform is `{CPU}`")
+    elif is_cpu is None and not has_gpu:
+        own.note(f"{requested}, and the image does not show whether it is a CPU build; state the platform")
+
+
+def _is_cpu_build(image: str | None, server: str, version: str | None, *, has_gpu: bool) -> bool | None:
+    """Whether the image that KServe has chosen is a CPU build; None if it does not show that.
+
+    ``image`` is None if it is that of the runtime that KServe ships.
+    """
+    if server == VLLM_SERVER:
+        if image is None:
+            return None if version is not None and not has_gpu else not has_gpu
+        return TAG.sub("", image).endswith(CPU_NAME) or (None if not has_gpu else False)
+    if image is not None and OWN_IMAGE.fullmatch(TAG.sub("", image)) is not None:
+        return not (_tag(image) or "").endswith(GPU_TAG)
+    if server != HUGGINGFACE_SERVER:
+        return False
+    if image is not None:
+        return None
+    return not (has_gpu if version is None else version.endswith(GPU_TAG))
+
+
+def _server(name: str | None, runtime: ServingRuntime | None) -> str:
+    """The kind of server by which KServe chooses the build of the image: the runtime's annotation, else its name."""
+    return (runtime.server if runtime is not None else "") or SERVERS.get(name or "", "")
+
+
+def _has_gpu(model: ManifestNode, runtime: ServingRuntime | None) -> bool:
+    """Whether KServe finds a GPU in the limits of a predictor or its runtime; requests do not count."""
+    limits = [model.get("resources", "limits")]
+    if runtime is not None:
+        limits.append(runtime.container.get("resources", "limits"))
+    return any(name == GPU or name.startswith(MIG) for node in limits for name, _ in node.fields())
+
+
+def _tag(image: str | None) -> str | None:
+    """The tag of an image as KServe finds it, None if it has none."""
+    found = None if image is None else TAG.search(image)
+    return None if found is None else found[0][1:]
 
 
 def _add_workers(

@@ -41,11 +41,14 @@ class Mounts:
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self._count = Counter(map(absolute, paths))
+        self.hidden = ""
+        """What has further mounts, which the manifest does not show; empty if nothing has."""
 
     def __or__(self, other: Mounts) -> Mounts:
         """The union: a mount in both counts once."""
         union = Mounts()
         union._count = self._count | other._count  # of the same class
+        union.hidden = self.hidden or other.hidden
         return union
 
     def hides(self, file: str, mount: str) -> bool:
@@ -63,6 +66,8 @@ class Mounts:
         replaced = next(filter(_has_programs, self._count), None)
         if replaced is not None:
             return Installation(None, f"the mount at {quoted(replaced)} may make another vLLM run")
+        if self.hidden:
+            return Installation(None, f"the volumes of {quoted(self.hidden)} are not shown and may have another vLLM")
         if server is None or not self._count:
             return None
         folders = [found for found in (folder, *server.folders) if found]

@@ -44,10 +44,14 @@ class ConfigMap(Struct, frozen=True):
 
 
 class ServingRuntime(Struct, frozen=True):
-    """A KServe runtime: the container into which a predictor's model is merged, and its ``workerSpec``."""
+    """A KServe runtime: the container into which a predictor's model is merged, its ``workerSpec`` and its server.
+
+    ``server`` is the annotation by which KServe chooses the build of the image, empty if there is none.
+    """
 
     container: ManifestNode
     workers: ManifestNode
+    server: str = ""
 
 
 class ManifestReader:

@@ -222,7 +222,9 @@ def _collect_referenced(node: ManifestNode) -> None:
         name = node.get("metadata", "name").text()
         container = kserve.runtime_container(node)
         if name is not None and container is not None:
-            node.reader.runtimes[name] = ServingRuntime(container, node.get("spec", "workerSpec"))
+            node.reader.runtimes[name] = ServingRuntime(
+                container, node.get("spec", "workerSpec"), kserve.server_of(node)
+            )
 
 
 def _read(node: ManifestNode) -> None:

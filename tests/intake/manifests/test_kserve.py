@@ -91,6 +91,103 @@ def test_a_predictor_without_a_runtime_in_the_manifest_has_its_version_too() -> 
     assert (found.image, found.vllm_version) == ("vllm/vllm-openai:v0.33.0", "0.33.0")
 
 
+GPU = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+MIG = {"resources": {"limits": {"nvidia.com/mig-1g.5gb": "1"}}}
+AMD = {"resources": {"limits": {"amd.com/gpu": "1"}}}
+REQUESTED = {"resources": {"requests": {"nvidia.com/gpu": "1"}}}
+HUGGINGFACE = {"modelFormat": {"name": "huggingface"}, "runtime": None, "args": ["--model_id=dense"]}
+VLLM = {"modelFormat": {"name": "vLLM"}, "runtime": None}
+OWN = "kserve/huggingfaceserver"
+CPU_NOTE = "KServe runs the CPU build of the image, so the platform is `cpu`"
+UNKNOWN_NOTE = "and the image does not show whether it is a CPU build; state the platform"
+
+
+@pytest.mark.parametrize(
+    ("model", "image", "platform", "note"),
+    [
+        (HUGGINGFACE, None, "cpu", CPU_NOTE),
+        (HUGGINGFACE | AMD, None, "cpu", CPU_NOTE),
+        (HUGGINGFACE | REQUESTED, None, "cpu", CPU_NOTE),
+        (HUGGINGFACE | GPU, None, None, None),
+        (HUGGINGFACE | MIG, None, None, None),
+        (HUGGINGFACE | {"runtime": "kserve-huggingfaceserver"}, None, "cpu", CPU_NOTE),
+        (HUGGINGFACE | {"runtimeVersion": "v0.20.0"} | GPU, None, "cpu", CPU_NOTE),
+        (HUGGINGFACE | {"runtimeVersion": "v0.20.0-gpu"}, None, None, None),
+        (HUGGINGFACE | {"image": f"{OWN}:v0.20.0"}, f"{OWN}:v0.20.0", "cpu", CPU_NOTE),
+        (HUGGINGFACE | {"image": f"{OWN}:v0.20.0"} | GPU, f"{OWN}:v0.20.0-gpu", None, None),
+        (HUGGINGFACE | {"image": f"{OWN}:v0.20.0-gpu"}, f"{OWN}:v0.20.0-gpu", None, None),
+        (HUGGINGFACE | {"image": "mine/server:v1"}, "mine/server:v1", None, UNKNOWN_NOTE),
+        (HUGGINGFACE | {"image": "mine/server:v1"} | GPU, "mine/server:v1-gpu", None, None),
+        (VLLM, None, "cpu", CPU_NOTE),
+        (VLLM | AMD, None, "cpu", CPU_NOTE),
+        (VLLM | GPU, None, None, None),
+        (VLLM | {"runtimeVersion": "v0.23.0"}, None, None, UNKNOWN_NOTE),
+        (VLLM | {"image": IMAGE}, "vllm/vllm-openai-cpu:v0.23.0", "cpu", CPU_NOTE),
+        (VLLM | {"image": IMAGE} | MIG, IMAGE, None, None),
+        (VLLM | {"image": "vllm/vllm-openai-cpu:v0.23.0"}, "vllm/vllm-openai-cpu:v0.23.0", "cpu", CPU_NOTE),
+        (VLLM | {"image": f"{IMAGE}@sha256:00"}, f"{IMAGE}@sha256:00", None, UNKNOWN_NOTE),
+    ],
+)
+def test_without_a_gpu_a_predictor_runs_the_cpu_build_of_its_image(
+    model: dict[str, Any], image: str | None, platform: str | None, note: str | None
+) -> None:
+    found = model_of(service(model))
+    about = [each for each in found.notes if "CPU build" in each]
+    assert (found.image, found.platform, len(about)) == (image, platform, 0 if note is None else 1)
+    assert note is None or about[0].endswith(note)
+
+
+def server(kind: str | None, name: str = "r", **limits: str) -> dict[str, Any]:
+    """A runtime of the manifest with the annotation by which KServe chooses the build of its image."""
+    found = runtime()
+    found["metadata"] = (
+        {"name": name, "annotations": {"serving.kserve.io/server-type": kind}} if kind else {"name": name}
+    )
+    found["spec"]["containers"][0]["resources"] = {"limits": limits}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("document", "model", "image"),
+    [
+        (server("vllmserver"), {}, "vllm/vllm-openai-cpu:v0.23.0"),
+        (server("vllmserver", **{"nvidia.com/gpu": "1"}), {}, IMAGE),
+        (server("vllmserver"), GPU, IMAGE),
+        (server("vllmserver"), {"runtimeVersion": "v0.24.0"}, "vllm/vllm-openai:v0.24.0"),
+        (server(None, "kserve-vllmserver"), {"runtime": "kserve-vllmserver"}, "vllm/vllm-openai-cpu:v0.23.0"),
+        (server("sklearnserver", "kserve-vllmserver"), {"runtime": "kserve-vllmserver"}, IMAGE),
+        (server(None), {}, IMAGE),
+    ],
+)
+def test_a_runtime_of_the_manifest_has_the_server_of_its_annotation_or_name(
+    document: dict[str, Any], model: dict[str, Any], image: str
+) -> None:
+    assert model_of(document, service(model)).image == image
+
+
+@pytest.mark.parametrize("workers", [{}, {"pipelineParallelSize": 2}])
+def test_a_predictor_with_workers_runs_on_gpus(workers: dict[str, int]) -> None:
+    assert model_of(service(HUGGINGFACE, workerSpec=workers)).platform is None
+
+
+def test_the_platform_of_the_chosen_build_is_decided_for_unless_the_request_states_another(ask: Asking) -> None:
+    configs = ask.request(["--model", "dense"])["deployment"]["model_configs"]
+    whole = {"manifest": service(HUGGINGFACE), "model_configs": configs, "vllm_version": "0.33.0"}
+    for environment, runner, origin in (({}, "v1", "image"), ({"platform": "cuda"}, "v2", "environment.platform")):
+        asked = read_request_or_manifest({**whole, "environment": environment}, ask.policy.releases)
+        assert isinstance(asked, Manifest)
+        ((_, request),) = requests_of(asked, ask.policy.releases)
+        assert isinstance(request, Request)
+        decision = ask.policy.decide(request, TODAY)
+        assert decision.facts
+        assert (decision.runner, decision.facts["platform.is_unspecified"].from_) == (runner, origin)
+        contradiction = (
+            "the image that the controller chooses is for the platform `cpu`; decided for `cuda`, which the request "
+            "states"
+        )
+        assert (contradiction in decision.warnings) is bool(environment)
+
+
 PACKAGES = "/usr/local/lib/python3.12/dist-packages"
 
 

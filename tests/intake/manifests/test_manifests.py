@@ -908,7 +908,10 @@ OFFLOADING = {"cpu": "1Gi"}
         ),
         (
             predictor(modelFormat={"name": "vLLM"}),
-            "no GPU is requested, so KServe uses the `-cpu` build of the image; state the platform `cpu`",
+            (
+                "no GPU is requested (`nvidia.com/gpu` in `limits`): KServe runs the CPU build of the image, so the "
+                "platform is `cpu`"
+            ),
         ),
         (
             predictor(modelFormat={"name": "huggingface"}),

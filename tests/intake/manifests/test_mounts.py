@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policy.intake.manifests import read_manifest
+from policy.intake.manifests.reading import MAX_COPIED
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 
 if TYPE_CHECKING:
     from deployments import Asking
+
+    from policy.errors import RequestFault
 
 TODAY = date(2026, 1, 1)
 IMAGE = "vllm/vllm-openai:v0.24.0"
@@ -152,13 +155,73 @@ def test_python_searches_a_working_folder_below_a_mount_first(
         {"volumes": ["${BIN:-./bin}:${TO:-/usr/local}/bin"]},
         {"volumes": [{"type": "bind", "source": "./bin", "target": "/usr/local/bin"}]},
         {"configs": [{"source": "a", "target": "/usr/local/bin"}]},
+        {"configs": [{"source": "a", "target": "usr/local/bin"}]},
         {"secrets": [{"source": "a", "target": "/usr/local/bin"}]},
+        {"secrets": [{"source": "a", "target": "../../usr/local/bin"}]},
         {"tmpfs": "/usr/local/bin"},
         {"tmpfs": ["/usr/local/bin:size=1g"]},
     ],
 )
 def test_the_mounts_of_compose_are_read(ask: Asking, fields: dict[str, Any]) -> None:
     assert warnings(ask, compose(**fields)) == mount_warning("/usr/local/bin")
+
+
+VOLUME: dict[str, Any] = {"image": "a", "volumes": ["./bin:/usr/local/bin"]}
+DATA: dict[str, Any] = {
+    "image": "a",
+    "volumes": ["d:/data"],
+    "tmpfs": "/usr/local/bin",
+    "secrets": [{"target": "/bin"}],
+}
+HIDDEN = (
+    "the volumes of `{}` are not shown and may have another vLLM; decided for vLLM 0.24.0, which may not be the one "
+)
+
+
+@pytest.mark.parametrize(
+    ("volumes_from", "others", "expected"),
+    [
+        (["b"], {"b": VOLUME}, mount_warning("/usr/local/bin")),
+        (["b:ro"], {"b": VOLUME}, mount_warning("/usr/local/bin")),
+        (["${B:-b}"], {"b": VOLUME}, mount_warning("/usr/local/bin")),
+        (["d", "b"], {"b": VOLUME, "d": DATA}, mount_warning("/usr/local/bin")),
+        (["c"], {"b": VOLUME, "c": {"image": "a", "volumes_from": ["b"]}}, mount_warning("/usr/local/bin")),
+        (["c"], {"b": VOLUME, "c": {"image": "a", "extends": "b"}}, mount_warning("/usr/local/bin")),
+        (["d", "a"], {"d": {**DATA, "volumes_from": ["a", "d"]}}, []),
+        (["container:x"], {}, [HIDDEN.format("container:x") + "that runs"]),
+        (["container:x:ro"], {"container": DATA}, [HIDDEN.format("container:x:ro") + "that runs"]),
+        (["container"], {"container": DATA}, []),
+        (["x"], {}, [HIDDEN.format("x") + "that runs"]),
+        (["${X}"], {"d": DATA}, [HIDDEN.format("${X}") + "that runs"]),
+        (["d"], {"d": {**DATA, "volumes_from": ["x"]}}, [HIDDEN.format("x") + "that runs"]),
+        (["d"], {"d": {**DATA, "extends": {"file": "x.yaml", "service": "b"}}}, [HIDDEN.format("d") + "that runs"]),
+        ([1, None], {}, []),
+        ("b", {"b": VOLUME}, []),
+    ],
+)
+def test_the_volumes_of_other_services_are_read(
+    ask: Asking, volumes_from: object, others: dict[str, Any], expected: list[str]
+) -> None:
+    document = compose(volumes_from=volumes_from)
+    assert warnings(ask, {"services": {**document["services"], **others}}) == expected
+
+
+def test_the_volumes_of_an_extended_service_s_others_are_read(ask: Asking) -> None:
+    base = {"image": "a", "volumes_from": ["b"]}
+    services = {**compose(extends="c")["services"], "b": VOLUME, "c": base}
+    assert warnings(ask, {"services": services}) == mount_warning("/usr/local/bin")
+
+
+@pytest.mark.parametrize("is_chain", [False, True])
+def test_volumes_of_other_services_are_not_copied_without_end(*, is_chain: bool) -> None:
+    image = {"image": IMAGE, "command": "dense"}
+    named = {f"s{n}": {**image, "volumes_from": [f"s{n - 1}" if is_chain and n else "b"]} for n in range(1000)}
+    faults: list[RequestFault] = []
+    base = {"image": "a", "volumes": [f"/data/{number}" for number in range(1000)]}
+    read_manifest({"services": {"b": base, **named}}, "", faults)
+    assert [fault.message for fault in faults] == [
+        f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
+    ]
 
 
 @pytest.mark.parametrize("volumes", [["hf:/root/.cache/huggingface"], ["${HF}:/models"], [1], {}, "x", ["${"], [{}]])

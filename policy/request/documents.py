@@ -1,0 +1,38 @@
+"""The documents of one YAML text → the document of a request.
+
+A text may have a manifest's objects as documents of their own, as ``kubectl`` and ``helm`` print them, and one further
+document with the request's other fields (``model_configs``, ``vllm_version`` …).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.request.request import FIELDS, INPUTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BESIDE_MANIFEST: Final = frozenset(FIELDS) - frozenset(INPUTS)
+"""The fields of a request beside its manifest."""
+
+
+def join_documents(documents: Sequence[Any]) -> Any:
+    """The only document; of several a list, which is a manifest, or a request with this list as its ``manifest``.
+
+    It is a request if exactly one of them has nothing but fields of a request other than its input.
+    """
+    if len(documents) == 1:
+        return documents[0]
+    fields = [each for each in documents if _has_only_fields(each)]
+    if len(fields) != 1:
+        return [*documents]
+    others = [each for each in documents if each is not fields[0]]
+    return {**fields[0], "manifest": others[0] if len(others) == 1 else others}
+
+
+def _has_only_fields(document: Any) -> bool:
+    """Whether a document has fields of a request, and no input but a ``manifest`` of null."""
+    if type(document) is not dict or document.get("manifest") is not None:
+        return False
+    return bool(document) and document.keys() - {"manifest"} <= BESIDE_MANIFEST
