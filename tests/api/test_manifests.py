@@ -106,7 +106,17 @@ def test_fields_beside_a_manifest_apply_to_each_container(client: httpx.Client) 
         "platform.has_triton",
         "plugins.logits_processors",
         "env.VLLM_USE_V2_MODEL_RUNNER",
+        f"files/{NAME}/modules.json",
     ]
+
+
+def test_a_request_among_objects_is_an_item_with_a_problem(client: httpx.Client) -> None:
+    text = yaml.safe_dump_all([SEVERAL["items"][1], request_for(NGINX)])
+    request, decided = reversed(client.post("/v1/decisions", content=text, headers=YAML).json()["items"])
+    assert (decided["path"], request["path"]) == (f"[0].{PATH}", "[1]")
+    kind, ((pointer, message),) = shown(request["problem"])
+    assert (kind, pointer) == ("invalid-request", "/1")
+    assert message.startswith("expected a `kind`, or one of the shapes that need none: ")
 
 
 def test_a_faulty_container_does_not_affect_the_others(client: httpx.Client) -> None:
@@ -262,7 +272,6 @@ def test_one_of_several_yaml_documents_may_have_the_fields_beside_the_manifest(
         ([BESIDE, BESIDE, ONE], "", "expected an object, got "),
         ([request_for(NGINX), ONE], "", "expected an object, got "),
         ([{"facts": {}}, ONE], "", "expected an object, got "),
-        ([ONE, request_for(NGINX)], "/1", "expected a `kind`, or one of the shapes that need none: "),
         ([{**BESIDE, "model_config": {}}, ONE], "", "expected an object, got "),
     ],
 )
