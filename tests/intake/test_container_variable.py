@@ -121,3 +121,11 @@ def test_a_command_that_sets_another_value_is_named_by_its_place(args: list[str]
     deployment = Deployment(args, {}, {}, {}, Environment())
     assert why_without_effect(deployment, VARIABLE, "1") == effect(SETS, place, "1")
     assert why_without_effect(deployment, VARIABLE, "0") == ""
+
+
+def test_a_command_that_is_unreadable_with_the_variable_has_a_warning() -> None:
+    deployment = Deployment(["sh", "-c", f"${{{VARIABLE}:+wrapper}} vllm serve m"], {}, {}, {}, Environment())
+    assert why_without_effect(deployment, VARIABLE, "1") == (
+        f"setting `{VARIABLE}` in the container's `env` has no effect: the command cannot be read with it; "
+        f"put `env {VARIABLE}=1` right before vLLM's program"
+    )
