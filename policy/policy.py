@@ -37,6 +37,7 @@ from policy.intake.assumptions import find_assumptions
 from policy.intake.command.expansion import EXHAUSTED, current_expansion
 from policy.intake.container_variable import why_without_effect
 from policy.intake.intake import derive_facts, facts_with_origin, no_models
+from policy.intake.unused_models import ModelUse
 from policy.rules.catalogue import no_pause
 from policy.rules.effects import Outcome
 from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, series
@@ -351,7 +352,12 @@ class Policy:
         if intake is not None:
             decision = replace(
                 decision,
-                warnings=decision.warnings + intake.warnings + ([] if launch_errors else intake.launch_errors),
+                warnings=[
+                    *decision.warnings,
+                    *intake.warnings,
+                    *([] if launch_errors else intake.launch_errors),
+                    *_unused_models(request, intake),
+                ],
                 facts=facts_with_origin(intake),
                 ignored_args=intake.ignored,
             )
@@ -428,6 +434,13 @@ class Policy:
             ),
             assumptions=assumed,
         )
+
+
+def _unused_models(request: Request, intake: IntakeResult) -> list[str]:
+    """The warning about model configurations that a deployment does not use; those of a manifest are for all of it."""
+    if request.deployment is None or request.manifest is not None:
+        return []
+    return ModelUse(intake.models).warnings(request.deployment.model_configs, "model_configs")
 
 
 def _fired_rules(ruleset: Ruleset, evaluation: Evaluation) -> set[str]:

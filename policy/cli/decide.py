@@ -31,6 +31,7 @@ from policy.cli.requests import (
     fail_request,
     load_policy,
     models_of,
+    print_warnings,
     read_request,
     today,
     with_version,
@@ -49,6 +50,7 @@ from policy.rules.loader import default_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from policy.intake.unused_models import ModelUse
     from policy.policy import Policy
     from policy.request.request import Manifest
 
@@ -61,6 +63,7 @@ PlatformOption = Annotated[
 
 @app.command()
 def decide(
+    context: typer.Context,
     file: Annotated[
         str,
         typer.Argument(
@@ -100,7 +103,7 @@ def decide(
     Examples: `echo '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}' | runner-policy decide -`,
     `kubectl get deploy -A -o yaml | runner-policy decide -`
     """
-    models = models_of(model_configs or [], hub=hub)
+    models = models_of(model_configs or [], context, hub=hub)
     _, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
     source = read_source(file, recursive=recursive, render=runs_renderer)
     folder = source if isinstance(source, FolderContents) else None
@@ -109,11 +112,11 @@ def decide(
     document = _with_platform(document, platform)
     request = read_request(policy, document, explain=explain, overrides=vllm_version is not None)
     if isinstance(request, Request):
-        answer = with_warnings(decide_request(policy, request, today()), warnings)
+        answer = with_warnings(decide_request(policy, request, today(), models.use), warnings)
         show_answer(answer, lambda: decision_table(answer), as_json=as_json)
         raise typer.Exit(FOUND if exit_code and not answer.starts else 0)
     ignored: list[str] = []
-    rows = _decide_each(policy, request, warnings, ignored)
+    rows = _decide_each(policy, request, warnings, ignored, models.use)
     if folder is not None:
         rows = [(path, folder.placed_problem(path, it) if isinstance(it, Problem) else it) for path, it in rows]
     if as_json or not out.is_terminal:
@@ -168,11 +171,11 @@ def _without_null_platform(environment: dict[str, Any]) -> dict[str, Any]:
 
 
 def _decide_each(
-    policy: Policy, manifest: Manifest, warnings: list[str], ignored: list[str]
+    policy: Policy, manifest: Manifest, warnings: list[str], ignored: list[str], models: ModelUse
 ) -> list[tuple[str, Decision | Problem]]:
     """The path of each container with its decision, to which ``warnings`` are added, or its problem.
 
-    The paths of ignored objects are appended to ``ignored``.
+    The paths of ignored objects are appended to ``ignored``, and the models of the containers are added to ``models``.
     """
     try:
         requests = requests_of(manifest, policy.releases, REMEDIES, ignored)
@@ -184,9 +187,14 @@ def _decide_each(
         try:
             if isinstance(request, RequestInvalid):
                 raise request
-            rows.append((path, with_warnings(policy.decide(request, day), warnings)))
+            result = policy.evaluate(request, day)
+            if result.intake is not None:
+                models.add(result.intake.models)
+            rows.append((path, with_warnings(policy.assemble(result), warnings)))
         except RequestInvalid as error:
+            models.add_undecided(error)
             rows.append((path, request_problem(error, remedies=REMEDIES)))
+    print_warnings(models.warnings(manifest.model_configs, "model_configs"))
     return rows
 
 

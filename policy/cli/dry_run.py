@@ -54,6 +54,7 @@ FileArgument = Annotated[
 
 @app.command("dry-run")
 def dry_run(
+    context: typer.Context,
     file: FileArgument,
     rules: RulesOption = None,
     default_release: DefaultOption = None,
@@ -70,15 +71,14 @@ def dry_run(
     as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:
     """Explain a decision, or show what candidate rules would change."""
-    sources, policy = load_policy(
-        rules or default_folder(), default_release, models_of(model_configs or [], hub=hub).find
-    )
+    models = models_of(model_configs or [], context, hub=hub)
+    sources, policy = load_policy(rules or default_folder(), default_release, models.find)
     document, warnings = with_version(policy, read_document(file), vllm_version)
     request = read_request(policy, document, explain=True)
     if isinstance(request, Manifest):
         fail(USAGE, f"{file}: expected one deployment, got a manifest; `decide --explain` explains each")
     day = today()
-    current = decide_request(policy, request, day)
+    current = decide_request(policy, request, day, models.use)
     if not candidates and not remove:
         explained = with_warnings(current, warnings)
         show_answer(explained, lambda: decision_table(explained), as_json=as_json)

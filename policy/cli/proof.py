@@ -111,6 +111,7 @@ def prove(
 
 
 def diff(
+    context: typer.Context,
     base: Annotated[
         str, typer.Argument(metavar="BASE", help="The rules before: a git revision, or a folder such as `./rules`.")
     ],
@@ -159,7 +160,7 @@ def diff(
     from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import
 
     rules_folder = rules or default_folder()
-    find = models_of(model_configs or [], hub=hub).find
+    find = models_of(model_configs or [], context, hub=hub).find
     before, after = _policy(base, rules_folder, find), _policy(head, rules_folder, find)
     with _proving("comparing") as progress:
         day = today()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from policy.decision.decision import Decision
     from policy.errors import Remedies
     from policy.intake.intake import Find
+    from policy.intake.unused_models import ModelUse
     from policy.request.request import Request
     from policy.rules.loader import Sources
 
@@ -194,16 +195,27 @@ def read_bounded(text: bytes) -> Any:
     return read_json(text)
 
 
-def models_of(named: list[str], *, hub: bool) -> ModelFinder:
-    """Where models are looked up: in the files of the flags, in local folders, and on the hub if it is enabled."""
+def models_of(named: list[str], context: typer.Context, *, hub: bool) -> ModelFinder:
+    """Where models are looked up: in the files of the flags, in local folders, and on the hub if it is enabled.
+
+    At the end of the command there is a warning about files of the flags that no engine uses.
+    """
     faults = [f"--model-config {quoted(each)}: write NAME=FILE" for each in named if "=" not in each.strip("=")]
     if faults:
         fail(USAGE, *faults)
     places = dict(each.split("=", 1) for each in named)
     try:
-        return ModelFinder({name.rstrip("/"): Path(place) for name, place in places.items()}, hub=hub)
+        finder = ModelFinder({name.rstrip("/"): Path(place) for name, place in places.items()}, hub=hub)
     except PolicyError as error:
         fail(USAGE, str(error))
+    context.call_on_close(lambda: print_warnings(finder.warnings()))
+    return finder
+
+
+def print_warnings(warnings: list[str]) -> None:
+    """Print warnings on standard error."""
+    for warning in warnings:
+        err.print(escape_line(f"warning: {warning}"), markup=False)
 
 
 def with_version(policy: Policy, document: Any, version: str | None) -> tuple[Any, list[str]]:
@@ -241,11 +253,16 @@ def read_request(policy: Policy, document: Any, *, explain: bool, overrides: boo
     return with_explanation(request) if explain else request
 
 
-def decide_request(policy: Policy, request: Request, on: date) -> Decision:
-    """The decision for a request on a given day; the command fails if the request is invalid."""
+def decide_request(policy: Policy, request: Request, on: date, models: ModelUse) -> Decision:
+    """The decision for a request on a given day, whose models are added to ``models``.
+
+    The command fails if the request is invalid.
+    """
     try:
         with err.working("deciding"):
-            return policy.decide(request, on)
+            result = policy.evaluate(request, on)
+            models.add({} if result.intake is None else result.intake.models)
+            return policy.assemble(result)
     except RequestInvalid as error:
         fail_request(error)
 

@@ -20,6 +20,7 @@ from policy.intake.model.files import (
     read_folder,
 )
 from policy.intake.model.hub_errors import HubFailed
+from policy.intake.unused_models import ModelUse
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class ModelFinder:
             HubMisconfigured: the hub's address is invalid.
         """
         self._named = named
+        self.use = ModelUse()
+        """The models that were looked up."""
         self._hub = _hub() if hub else None
         self._found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]] | None] = {}
 
@@ -49,9 +52,14 @@ class ModelFinder:
         Raises:
             RequestInvalid: it cannot be read or fetched; the kind is ``model-config-needed``.
         """
+        self.use.add({name: name})
         if name not in self._found:
             self._found[name] = self._find(name)
         return self._found[name]
+
+    def warnings(self) -> list[str]:
+        """A warning about files of flags that were not looked up, if anything was."""
+        return self.use.warnings(self._named, "--model-config")
 
     def _find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
         place = self._named.get(name, Path(name))

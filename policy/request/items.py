@@ -48,10 +48,11 @@ class IgnoredObject(Struct, frozen=True):
 
 
 class ManifestDecisions(Struct, frozen=True):
-    """The answer to a manifest; ``ignored`` has at most ``MAX_IGNORED`` objects."""
+    """The answer to a manifest; ``ignored`` has at most ``MAX_IGNORED`` objects, ``warnings`` are about the request."""
 
     items: list[ManifestDecision]
     ignored: list[IgnoredObject] | UnsetType = UNSET
+    warnings: list[str] | UnsetType = UNSET
 
 
 def ignored_objects(names: list[str]) -> str:
@@ -59,10 +60,12 @@ def ignored_objects(names: list[str]) -> str:
     return f"ignored, because they have no container and their kinds are not known: {enumerated(names)}"
 
 
-def answer_of(manifest: Manifest, items: list[ManifestDecision], ignored: list[str]) -> ManifestDecisions:
+def answer_of(
+    manifest: Manifest, items: list[ManifestDecision], ignored: list[str], warnings: list[str]
+) -> ManifestDecisions:
     """The answer with these items; ``ignored`` has the paths of ignored objects."""
     named = [IgnoredObject(path, *_object_of(manifest, path)) for path in ignored[:MAX_IGNORED]]
-    return ManifestDecisions(items, named or UNSET)
+    return ManifestDecisions(items, named or UNSET, warnings or UNSET)
 
 
 def item_of(manifest: Manifest, path: str, answer: Decision | Problem) -> ManifestDecision:

@@ -27,8 +27,10 @@ from policy.checks.sandbox import INLINE
 from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.errors import MAX_FAULTS, PolicyError, Remedy, RequestFault, RequestInvalid
+from policy.escaping import escape_line
 from policy.intake.command.expansion import request_expansion
 from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded, require_known_values
+from policy.intake.unused_models import ModelUse
 from policy.messages import quoted
 from policy.pointer import at
 from policy.policy import Policy
@@ -266,14 +268,16 @@ class JobWorker:
     ) -> ManifestDecisions:
         items = []
         ignored: list[str] = []
+        models = ModelUse()
         for path, request in requests_of(manifest, self.policy.releases, ignored=ignored):
             try:
                 if isinstance(request, RequestInvalid):
                     raise request
-                items.append(item_of(manifest, path, self._decide_one(request, records, budget, today)))
+                items.append(item_of(manifest, path, self._decide_one(request, records, budget, today, models)))
             except PolicyError as error:
+                models.add_undecided(error)
                 items.append(item_of(manifest, path, problem_of(error)))
-        return answer_of(manifest, items, ignored)
+        return answer_of(manifest, items, ignored, models.warnings(manifest.model_configs, "model_configs"))
 
     def _decide_one(
         self,
@@ -281,16 +285,19 @@ class JobWorker:
         records: JobRecords | None,
         budget: WorkBudget,
         today: date,
+        models: ModelUse | None = None,
         *,
         is_strict: bool = False,
     ) -> Decision:
         """The decision on one deployment; with ``is_strict`` an unknown argument or variable prevents it.
 
-        So does a variable that it needs and that the container cannot set.
+        So does a variable that it needs and that the container cannot set. Its models are added to ``models``.
         """
         budget.decide(explained=request.explain)
         try:
             result = self.policy.evaluate(request, today)
+            if models is not None and result.intake is not None:
+                models.add(result.intake.models)
             if is_strict and result.intake is not None:
                 require_known_values(result.intake, request.pointer)
                 if result.without_effect:
@@ -345,9 +352,9 @@ def _text(answer: Decision | ManifestDecisions) -> bytes:
     if isinstance(answer, Decision):
         return render.as_text(render.decision(answer)).encode()
     text = render.as_text(render.engines([(item.path, item.outcome) for item in answer.items]))
-    if isinstance(answer.ignored, UnsetType):
-        return text.encode()
-    return f"{text}\n{ignored_objects([each.path for each in answer.ignored])}\n".encode()
+    lines = [] if isinstance(answer.ignored, UnsetType) else [ignored_objects([each.path for each in answer.ignored])]
+    lines += [] if isinstance(answer.warnings, UnsetType) else [f"warning: {each}" for each in answer.warnings]
+    return "".join([text, *(f"\n{escape_line(line)}\n" for line in lines)]).encode()
 
 
 def _problem(error: PolicyError, job: Job) -> JobResult:

@@ -89,6 +89,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
     "ManifestDecisions": {
         "items": "the engines, in the order of the manifest, and the objects that cannot be read",
         "ignored": "the objects whose kinds are not known and in which no container was found, if there are any",
+        "warnings": "warnings about the request as a whole, such as a model configuration that no engine uses",
     },
     "IgnoredObject": {
         "path": "the path of the object in the manifest, such as `items[0]`",

@@ -403,6 +403,7 @@ class Connection(HttpToolsProtocol):
             self.refuse = refuse
         elif cycle is not self.answering:
             self.pipeline.popleft()  # its body cannot be parsed
+            assert self.answering is not None  # INVARIANT: waiting requests wait for it
             self.cycle = self.pipeline[0][0] if self.pipeline else self.answering
             self.refuse = refuse
         elif cycle.response_started:

@@ -267,20 +267,15 @@ def test_one_of_several_yaml_documents_may_have_the_fields_beside_the_manifest(
 
 
 @pytest.mark.parametrize(
-    ("documents", "pointer", "message"),
-    [
-        ([BESIDE, BESIDE, ONE], "", "expected an object, got "),
-        ([request_for(NGINX), ONE], "", "expected an object, got "),
-        ([{"facts": {}}, ONE], "", "expected an object, got "),
-        ([{**BESIDE, "model_config": {}}, ONE], "", "expected an object, got "),
-    ],
+    "documents",
+    [[BESIDE, BESIDE, ONE], [request_for(NGINX), ONE], [{"facts": {}}, ONE], [{**BESIDE, "model_config": {}}, ONE]],
 )
-def test_other_documents_beside_a_manifest_are_refused(
-    client: httpx.Client, documents: list[Any], pointer: str, message: str
-) -> None:
-    status, kind, faults = problem_of(client.post("/v1/decisions", content=yaml.safe_dump_all(documents), headers=YAML))
-    assert (status, kind, [where for where, _ in faults]) == (422, "invalid-request", [pointer])
-    assert faults[0][1].startswith(message)
+def test_other_documents_beside_a_manifest_are_refused(client: httpx.Client, documents: list[Any]) -> None:
+    status, kind, ((pointer, message),) = problem_of(
+        client.post("/v1/decisions", content=yaml.safe_dump_all(documents), headers=YAML)
+    )
+    assert (status, kind, pointer) == (422, "invalid-request", "")
+    assert message.startswith("expected an object, got ")
 
 
 def test_yaml_aliases_are_resolved(client: httpx.Client) -> None:
@@ -453,7 +448,7 @@ def test_nothing_in_a_manifest_is_run(client: httpx.Client, tmp_path: Path, memb
 
 def test_no_folder_of_the_server_is_read_for_a_container(client: httpx.Client, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIGS[NAME]))
-    (item,) = items(client, request_for(deployment(container(model=str(tmp_path)))))
+    (item,) = items(client, request_for(deployment(container(model=str(tmp_path))), model_configs={}))
     assert item["problem"]["type"] == "urn:runner-policy:problem:model-config-needed"
 
 
@@ -729,3 +724,51 @@ def test_the_command_line_and_a_dry_run_report_it_too(
     file.write_text(json.dumps(document))
     done = run("decide", str(file))
     assert (done.code, json.loads(done.out)) == (1, item)
+
+
+OTHER_CONFIG = {"a/other": CONFIGS[NAME]}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "given", "expected"),
+    [
+        (ONE, CONFIGS, None),
+        (
+            ONE,
+            {**CONFIGS, **OTHER_CONFIG},
+            [f"`model_configs`: no engine has the model `a/other`; the models are `{NAME}`"],
+        ),
+        (ONE, OTHER_CONFIG, [f"`model_configs`: no engine has the model `a/other`; the models are `{NAME}`"]),
+        (NGINX, OTHER_CONFIG, None),
+        (
+            SEVERAL,
+            {**CONFIGS, **OTHER_CONFIG},
+            [
+                (
+                    "`model_configs`: no engine that could be decided has the model `a/other`; the models are "
+                    f"`{NAME}`, `a/b`"
+                )
+            ],
+        ),
+    ],
+)
+def test_model_configs_that_no_engine_uses_get_a_warning(
+    client: httpx.Client, manifest: Any, given: dict[str, Any], expected: list[str] | None
+) -> None:
+    body = {"manifest": manifest, "model_configs": given}
+    assert client.post("/v1/decisions", json=body).json().get("warnings") == expected
+    (item,) = client.post("/v1/decisions/batch", json={"items": [body]}).json()["items"]
+    assert item.get("warnings") == expected
+    text = client.post("/v1/decisions", json=body, headers=TEXT).text
+    assert [line.removeprefix("warning: ") for line in text.splitlines() if "no engine" in line] == (expected or [])
+
+
+def test_model_configs_that_a_deployment_does_not_use_get_a_warning(client: httpx.Client) -> None:
+    deployment_ = {"args": ["serve", NAME], "model_configs": {**CONFIGS, **{f"m{n}": {} for n in range(10)}}}
+    names = ", ".join(f"`m{n}`" for n in range(8))
+    expected = f"`model_configs`: no engine has the model {names} and 2 more; the models are `{NAME}`"
+    found = client.post("/v1/decisions", json={"deployment": deployment_}).json()["warnings"]
+    assert found.count(expected) == 1
+    del deployment_["model_configs"]
+    problem = client.post("/v1/decisions", json={"deployment": deployment_}).json()
+    assert "no engine" not in str(problem)

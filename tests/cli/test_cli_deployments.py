@@ -621,3 +621,55 @@ def test_a_dry_run_refuses_a_manifest(call: Call, model_config: str) -> None:
         "",
         "-: expected one deployment, got a manifest; `decide --explain` explains each\n",
     )
+
+
+# model configurations that no engine uses
+
+NAMES = f"the models are `{NAME}`"
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "expected"),
+    [
+        (GOOD, ["a/b"], [f"warning: `--model-config`: no engine has the model `a/b`; {NAMES}"]),
+        (GOOD, ["a/b", "c"], [f"warning: `--model-config`: no engine has the model `a/b`, `c`; {NAMES}"]),
+        (GOOD, [], []),
+        ("apiVersion: v1\nkind: List\nitems: []\n", ["a/b"], ["no vLLM container found"]),
+        (
+            json.dumps({"manifest": LIST, "model_configs": {"a/b": CONFIG}}),
+            [],
+            [f"warning: `model_configs`: no engine has the model `a/b`; {NAMES}"],
+        ),
+        (
+            json.dumps({"deployment": {"args": ["serve", NAME], "model_configs": {NAME: CONFIG}}}),
+            ["a/b"],
+            [f"warning: `--model-config`: no engine has the model `a/b`; {NAMES}"],
+        ),
+    ],
+)
+def test_a_model_configuration_that_no_engine_uses_gets_a_warning(
+    call: Call, model_config: str, text: str, flags: list[str], expected: list[str]
+) -> None:
+    path = model_config.partition("=")[2]
+    given = [argument for name in flags for argument in ("--model-config", f"{name}={path}")]
+    done = call("decide", "-", "--model-config", model_config, *given, stdin=text)
+    assert (done.code, done.err.splitlines()) == (0, expected)
+
+
+def test_a_misspelt_name_of_a_model_configuration_is_shown_with_the_missing_one(call: Call, model_config: str) -> None:
+    path = model_config.partition("=")[2]
+    text = json.dumps({"deployment": {"args": ["serve", NAME]}})
+    for command in ("decide", "dry-run"):
+        done = call(command, "-", "--model-config", f"Qwen3={path}", stdin=text)
+        missing, warning = done.err.splitlines()
+        assert (done.code, warning) == (2, f"warning: `--model-config`: no engine has the model `Qwen3`; {NAMES}")
+        assert NEEDED.format(NAME) in missing
+
+
+def test_other_problems_of_a_manifest_leave_its_models_open(call: Call, model_config: str) -> None:
+    path = model_config.partition("=")[2]
+    done = call("decide", "-", "--model-config", model_config, "--model-config", f"x={path}", stdin=BAD)
+    (warning,) = done.err.splitlines()
+    assert warning == (
+        f"warning: `--model-config`: no engine that could be decided has the model `x`; the models are `{NAME}`, `a/b`"
+    )

@@ -240,9 +240,12 @@ def test_variables_may_make_another_vllm_run_in_any_form_of_command(
 
 def test_variables_of_a_deployment_of_flags_may_make_another_vllm_run(ask: Asking) -> None:
     document = ask.request(ARGS)
-    for deployment in ({"env": {"PYTHONPATH": "/x"}}, {"args": "PYTHONPATH=/x dense/m", "env": {}}):
+    configs = {"dense/m": document["deployment"]["model_configs"]["dense"]}
+    for deployment in (
+        {"env": {"PYTHONPATH": "/x"}},
+        {"args": "PYTHONPATH=/x dense/m", "env": {}, "model_configs": configs},
+    ):
         changed = document["deployment"] | deployment
-        changed["model_configs"] |= {"dense/m": changed["model_configs"]["dense"]}
         request = read_request_or_manifest(
             {**document, "deployment": changed, "vllm_version": "0.24.0"}, ask.policy.releases
         )

@@ -41,7 +41,7 @@ def answer(ask: Asking, args: list[str] | str, release: str, **given: Any) -> tu
     ("release", "runner"), [("0.28.0", "v1"), ("0.29.0", "v1"), ("0.30.0", "v1"), ("0.32.0", "v1"), ("0.33.0", "v1")]
 )
 def test_cpu_selects_the_platform_from_0_28_on(ask: Asking, value: str, release: str, runner: str) -> None:
-    expected = runner, ENV if release == "0.33.0" else "", []
+    expected: tuple[str, str, list[str]] = runner, ENV if release == "0.33.0" else "", []
     assert answer(ask, DENSE, release, env={NAME: value}) == expected
     assert answer(ask, f"export {NAME}={value}; vllm serve dense", release) == expected
     assert ask.fact(TRITON, DENSE, release, env={NAME: value}) == (False, "assumed")

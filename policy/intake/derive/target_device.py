@@ -36,8 +36,8 @@ def select_platform(
     if device != CPU or series < SINCE:
         return environment, [
             (
-                f"decided for the platform `{platform}`, although {TARGET_DEVICE} is {quoted(env[TARGET_DEVICE])}: vLLM "
-                f"chooses no platform by it, except `{CPU}` from 0.28 on; state the platform if it is another"
+                f"decided for the platform `{platform}`, although {TARGET_DEVICE} is {quoted(env[TARGET_DEVICE])}: "
+                f"vLLM chooses no platform by it, except `{CPU}` from 0.28 on; state the platform if it is another"
             )
         ]
     warnings = []
