@@ -10,7 +10,7 @@ from service.transport.connection import Connection
 class IdleReaper:
     """Closes connections that send no complete request headers, or read nothing of their response, for too long.
 
-    Connections that are idle after a request are not affected: the server's keep-alive timeout is longer.
+    Those that are idle after a request have longer, the server's keep-alive timeout.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -23,10 +23,14 @@ class IdleReaper:
     def sweep(self) -> None:
         """Close connections that have been inactive for too long; to be called about every second."""
         now = time.monotonic()
+        for connection in Connection.open_connections:
+            idle_since = connection.idle_since
+            if idle_since is not None and now - idle_since > connection.timeout_keep_alive:
+                connection.transport.close()
         self._waiting = {
             connection: self._waiting.get(connection, now)
             for connection in Connection.open_connections
-            if connection.is_waiting and connection.timeout_keep_alive_task is None
+            if connection.is_waiting and connection.idle_since is None
         }
         for connection, since in self._waiting.items():
             if now - since > self._seconds:

@@ -42,6 +42,9 @@ class Transport(asyncio.Transport):
     def resume_reading(self) -> None:
         pass
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
 
 def written(request: bytes, headers: list[tuple[bytes, bytes]], *bodies: bytes, fails: bool = False) -> list[bytes]:
     """What is written when an application sends ``headers`` and then ``bodies``."""
