@@ -24,6 +24,7 @@ from policy.cli.console import (
 from policy.cli.folder import FolderContents, read_source
 from policy.cli.requests import (
     REMEDIES,
+    FolderOption,
     HubOption,
     ModelOption,
     VersionOption,
@@ -31,6 +32,7 @@ from policy.cli.requests import (
     fail_request,
     load_policy,
     models_of,
+    print_missing,
     print_warnings,
     read_request,
     today,
@@ -40,6 +42,7 @@ from policy.cli.requests import (
 from policy.decision.decision import Decision, encode
 from policy.errors import RequestInvalid
 from policy.intake.deployment import Platform
+from policy.intake.intake import ModelConfigNeeded
 from policy.intake.manifests import is_manifest
 from policy.problems import Problem, request_problem
 from policy.request.items import ignored_objects, item_of
@@ -84,6 +87,7 @@ def decide(
     vllm_version: VersionOption = None,
     platform: PlatformOption = None,
     model_configs: ModelOption = None,
+    model_folder: FolderOption = None,
     hub: HubOption = False,  # noqa: FBT002  # a typer flag
     explain: Annotated[  # noqa: FBT002  # a typer flag
         bool,
@@ -103,7 +107,7 @@ def decide(
     Examples: `echo '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}' | runner-policy decide -`,
     `kubectl get deploy -A -o yaml | runner-policy decide -`
     """
-    models = models_of(model_configs or [], context, hub=hub)
+    models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     _, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
     source = read_source(file, recursive=recursive, render=runs_renderer)
     folder = source if isinstance(source, FolderContents) else None
@@ -116,7 +120,8 @@ def decide(
         show_answer(answer, lambda: decision_table(answer), as_json=as_json)
         raise typer.Exit(FOUND if exit_code and not answer.starts else 0)
     ignored: list[str] = []
-    rows = _decide_each(policy, request, warnings, ignored, models.use)
+    missing: dict[str, None] = {}
+    rows = _decide_each(policy, request, warnings, ignored, models.use, missing)
     if folder is not None:
         rows = [(path, folder.placed_problem(path, it) if isinstance(it, Problem) else it) for path, it in rows]
     if as_json or not out.is_terminal:
@@ -129,6 +134,7 @@ def decide(
         show(render.engines([(_name(request, path, folder), found) for path, found in rows]))
     if not rows:
         err.print("no vLLM container found", markup=False)
+    print_missing([*missing])
     if ignored:
         err.print(ignored_objects([_name(request, path, folder) for path in ignored]), markup=False)
     unread = [] if folder is None else folder.unread
@@ -171,11 +177,17 @@ def _without_null_platform(environment: dict[str, Any]) -> dict[str, Any]:
 
 
 def _decide_each(
-    policy: Policy, manifest: Manifest, warnings: list[str], ignored: list[str], models: ModelUse
+    policy: Policy,
+    manifest: Manifest,
+    warnings: list[str],
+    ignored: list[str],
+    models: ModelUse,
+    missing: dict[str, None],
 ) -> list[tuple[str, Decision | Problem]]:
     """The path of each container with its decision, to which ``warnings`` are added, or its problem.
 
-    The paths of ignored objects are appended to ``ignored``, and the models of the containers are added to ``models``.
+    The paths of ignored objects are appended to ``ignored``, and the models of the containers are added to ``models``,
+    those whose configurations are missing to ``missing``.
     """
     try:
         requests = requests_of(manifest, policy.releases, REMEDIES, ignored)
@@ -193,6 +205,7 @@ def _decide_each(
             rows.append((path, with_warnings(policy.assemble(result), warnings)))
         except RequestInvalid as error:
             models.add_undecided(error)
+            missing.update(dict.fromkeys(error.names if isinstance(error, ModelConfigNeeded) else ()))
             rows.append((path, request_problem(error, remedies=REMEDIES)))
     print_warnings(models.warnings(manifest.model_configs, "model_configs"))
     return rows

@@ -25,6 +25,7 @@ from policy.cli.console import (
     show_answer,
 )
 from policy.cli.requests import (
+    FolderOption,
     HubOption,
     ModelOption,
     VersionOption,
@@ -60,6 +61,7 @@ def dry_run(
     default_release: DefaultOption = None,
     vllm_version: VersionOption = None,
     model_configs: ModelOption = None,
+    model_folder: FolderOption = None,
     hub: HubOption = False,  # noqa: FBT002  # a typer flag
     candidates: Annotated[
         list[Path] | None,
@@ -71,7 +73,7 @@ def dry_run(
     as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:
     """Explain a decision, or show what candidate rules would change."""
-    models = models_of(model_configs or [], context, hub=hub)
+    models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     sources, policy = load_policy(rules or default_folder(), default_release, models.find)
     document, warnings = with_version(policy, read_document(file), vllm_version)
     request = read_request(policy, document, explain=True)

@@ -20,6 +20,7 @@ from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, e
 from policy.cli.requests import (
     MAX_JSON_VALUES,
     REMEDIES,
+    FolderOption,
     HubOption,
     ModelOption,
     load_policy,
@@ -139,6 +140,7 @@ def diff(
         ),
     ] = None,
     model_configs: ModelOption = None,
+    model_folder: FolderOption = None,
     hub: HubOption = False,  # noqa: FBT002  # a typer flag
     full: Annotated[  # noqa: FBT002  # a typer flag
         bool, typer.Option("--full", help="List every class of deployments by release, and every value of a list.")
@@ -160,7 +162,7 @@ def diff(
     from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import
 
     rules_folder = rules or default_folder()
-    find = models_of(model_configs or [], context, hub=hub).find
+    find = models_of(model_configs or [], context, hub=hub, folder=model_folder).find
     before, after = _policy(base, rules_folder, find), _policy(head, rules_folder, find)
     with _proving("comparing") as progress:
         day = today()

@@ -5,6 +5,7 @@ Owns the options for models. The command fails with a message if something canno
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from policy.intake.intake import no_models
 from policy.intake.manifests import is_manifest
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.model_finder import ModelFinder
-from policy.messages import quoted
+from policy.messages import enumerated, quoted
 from policy.parser.files import read_at_most
 from policy.parser.jsontext import TOO_DEEP, NotJson, TooManyValues, check_values, read_json
 from policy.parser.yamltree import read_documents, too_many
@@ -51,7 +52,13 @@ What ``kubectl`` prints has fewer in ``MAX_FILE`` bytes.
 """
 YAML_LIMIT_REMEDY: Final = " in YAML; write the file as JSON, which may have more, or in parts"
 JSON_ENDING: Final = ".json"
-GIVE_MODEL: Final = "give it with `--model-config NAME=FILE`, or download it with `--hub`"
+GIVE_MODEL: Final = "give it with `--model-config NAME=FILE` or `--models FOLDER`, or download it with `--hub`"
+MIN_NAMED: Final = 2
+"""The fewest missing models that are listed together; each engine's problem names its own."""
+MAX_NAMED: Final = 1000
+"""The most models that the message about missing configurations names."""
+HUB_NAME: Final = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+DOWNLOAD: Final = 'for model in {}; do hf download "$model" config.json --local-dir "models/$model"; done'
 REMEDIES: Final[Remedies] = {
     Remedy.MODEL_CONFIG: GIVE_MODEL,
     Remedy.MODEL_CONFIG_OF_MANIFEST: GIVE_MODEL,
@@ -66,6 +73,14 @@ ModelOption = Annotated[
         "--model-config",
         metavar="NAME=FILE",
         help="A model's config.json or folder; may be repeated. Not needed for a local path.",
+    ),
+]
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--models",
+        metavar="FOLDER",
+        help="A folder with NAME/config.json or NAME.json for each model.",
     ),
 ]
 VersionOption = Annotated[
@@ -195,21 +210,35 @@ def read_bounded(text: bytes) -> Any:
     return read_json(text)
 
 
-def models_of(named: list[str], context: typer.Context, *, hub: bool) -> ModelFinder:
+def models_of(named: list[str], context: typer.Context, *, hub: bool, folder: Path | None = None) -> ModelFinder:
     """Where models are looked up: in the files of the flags, in local folders, and on the hub if it is enabled.
+
+    ``folder`` has the configurations of several models.
 
     At the end of the command there is a warning about files of the flags that no engine uses.
     """
     faults = [f"--model-config {quoted(each)}: write NAME=FILE" for each in named if "=" not in each.strip("=")]
     if faults:
         fail(USAGE, *faults)
+    if folder is not None and not folder.is_dir():
+        fail(USAGE, f"--models: {quoted(str(folder))} is not a folder")
     places = dict(each.split("=", 1) for each in named)
     try:
-        finder = ModelFinder({name.rstrip("/"): Path(place) for name, place in places.items()}, hub=hub)
+        finder = ModelFinder({name.rstrip("/"): Path(place) for name, place in places.items()}, hub=hub, folder=folder)
     except PolicyError as error:
         fail(USAGE, str(error))
     context.call_on_close(lambda: print_warnings(finder.warnings()))
     return finder
+
+
+def print_missing(names: list[str]) -> None:
+    """Print the models whose configurations are missing, with the command that downloads them, if there are several."""
+    if len(names) < MIN_NAMED:
+        return
+    err.print(escape_line(f"the config.json of these models is needed: {enumerated(names, MAX_NAMED)}"), markup=False)
+    on_hub = [name for name in names[:MAX_NAMED] if HUB_NAME.fullmatch(name)]
+    if on_hub:
+        err.print(f"{DOWNLOAD.format(' '.join(on_hub))}  # then add `--models models`", markup=False)
 
 
 def print_warnings(warnings: list[str]) -> None:

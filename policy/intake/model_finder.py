@@ -1,6 +1,6 @@
 """Find the models that a deployment does not include, for the command line only.
 
-Looks in the files that flags name, then in a local folder, then on the hub.
+Looks in the files that flags name, then in a folder of models, then in a local folder, then on the hub.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ HUB_SECONDS: Final = 10.0
 class ModelFinder:
     """Finds models and caches them."""
 
-    def __init__(self, named: Mapping[str, Path], *, hub: bool) -> None:
+    def __init__(self, named: Mapping[str, Path], *, hub: bool, folder: Path | None = None) -> None:
         """``named`` maps a model's name to the file or folder of its configuration.
+
+        ``folder`` has a file ``NAME.json`` or a folder ``NAME`` for each of several models.
 
         Raises:
             HubMisconfigured: the hub's address is invalid.
         """
         self._named = named
+        self._folder = folder
         self.use = ModelUse()
         """The models that were looked up."""
         self._hub = _hub() if hub else None
@@ -64,6 +67,9 @@ class ModelFinder:
     def _find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
         place = self._named.get(name, Path(name))
         try:
+            if name not in self._named and (stored := self._stored(name)) is not None:
+                place = stored
+                return read_folder(place) if place.is_dir() else (read_config(read_file(place)), {})
             if place.is_dir():
                 return read_folder(place)
             if name in self._named:
@@ -78,6 +84,15 @@ class ModelFinder:
         except OSError as error:
             raise _needed(name, f"`{place}` cannot be read: {error.strerror}") from error
         return None
+
+    def _stored(self, name: str) -> Path | None:
+        """The file or folder of a model in the folder of models; a name cannot lead out of it."""
+        parts = name.split("/")
+        if self._folder is None or not {"", ".", ".."}.isdisjoint(parts) or "\0" in name:
+            return None
+        place = self._folder.joinpath(*parts)
+        file = place.with_name(f"{place.name}.json")
+        return file if file.is_file() else place if place.is_dir() else None
 
     def _from_hub(self, hub: Hub, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         try:

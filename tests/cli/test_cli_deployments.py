@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CONFIG: dict[str, Any] = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
 NIXL = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
 POOLING = json.dumps([{"idx": "0", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])
-GIVE = "give it with `--model-config NAME=FILE`, or download it with `--hub`"
+GIVE = "give it with `--model-config NAME=FILE` or `--models FOLDER`, or download it with `--hub`"
 NEEDED = "the config.json of `{}` is needed, under the name that the arguments give it"
 REMOVED = ("--remove", "kv-connector-fallback")
 
@@ -534,6 +534,38 @@ def test_a_folder_of_the_hubs_cache_is_read_or_its_model_is_named(call: Call, tm
     )
     named = ("--model-config", f"a/b={folder}")
     assert json.loads(call("decide", "-", *named, stdin=elsewhere).out)["runner"] == "v2"
+
+
+@pytest.mark.parametrize("file", ["a/b.json", "a/b/config.json"])
+def test_models_are_read_from_a_folder(call: Call, tmp_path: Path, file: str) -> None:
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(json.dumps(CONFIG))
+    (tmp_path / "secret.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "models").mkdir()
+    text = json.dumps({"deployment": {"args": ["serve", "a/b"]}})
+    assert json.loads(call("decide", "-", "--models", str(tmp_path), stdin=text).out)["runner"] == "v2"
+    for name in ("../secret", "a/../../secret", "/secret", "a//b", "a/./b"):
+        outside = json.dumps({"deployment": {"args": ["serve", name]}})
+        assert call("decide", "-", "--models", str(tmp_path / "models"), stdin=outside).code == 2
+    message = f"--models: `{tmp_path}/no` is not a folder\n"
+    assert call("decide", "-", "--models", f"{tmp_path}/no", stdin=text).err == message
+
+
+def test_the_missing_models_of_a_fleet_are_named_once_with_a_command(call: Call, tmp_path: Path) -> None:
+    engines = [deployment(container(model=name)) for name in ("a/b", "c/d", "a/b", "/mnt/models", "x/$(y)")]
+    done = call("decide", "-", stdin=yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": engines}))
+    assert done.err.splitlines() == [
+        "the config.json of these models is needed: `a/b`, `c/d`, `/mnt/models`, `x/$(y)`",
+        (
+            'for model in a/b c/d; do hf download "$model" config.json --local-dir "models/$model"; done'
+            "  # then add `--models models`"
+        ),
+    ]
+    for name in ("a/b", "c/d", "x/$(y)"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "config.json").write_text(json.dumps(CONFIG))
+    done = call("decide", "-", "--models", str(tmp_path), stdin=yaml.safe_dump(engines))
+    assert ["decision" in json.loads(line) for line in done.out.splitlines()] == [True, True, True, False, True]
 
 
 def test_an_unreadable_configuration_is_reported(call: Call, tmp_path: Path) -> None:
