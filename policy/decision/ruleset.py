@@ -62,6 +62,7 @@ class Ruleset:
         self._recent: list[tuple[str, tuple[int, ...]]] = [("", ())] * CACHED_FACTS
         self._values = tuple(view.values for view in self.views)
         self._fragments: dict[tuple[int, bool, Any], ReasonFragment] = {}
+        self._fragments_with: dict[tuple[Any, ...], ReasonFragment] = {}
         self._number = self.definition.numbers.__getitem__
         self.combiner = RuleCombiner(self.rules, self.definition.always)
         self.rulings: Rulings = lru_cache(maxsize=CACHED_RULINGS)(self.combiner.rulings)
@@ -102,12 +103,18 @@ class Ruleset:
         )
 
     def reason_fragment_with(self, index: int, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> ReasonFragment:
-        """The reason of a rule whose message may contain ``lists``, which are escaped for JSON."""
+        """The reason of a rule whose message may contain ``lists``, which are escaped for JSON; it is cached too."""
         view = self.views[index]
         if not view.lists:
             return self.reason_fragment(index, False, facts)
+        key = (index, self._values[index](facts.row), *[tuple(lists[name]) for name in view.lists])
+        return self._fragments_with.get(key) or memoize(
+            self._fragments_with, key, self._encode_with(view, lists, facts), key
+        )
+
+    def _encode_with(self, view: RuleView, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> ReasonFragment:
         texts = {name: [decode(b'"%b"' % text) for text in lists[name]] for name in view.lists}
-        return _encode_reason(view.reason(facts.row if view.evidence or view.template.facts else (), texts, False))
+        return _encode_reason(view.reason(facts.row, texts, False))
 
     def close(self) -> None:
         """Free the engine's memory; the ruleset must not be used afterwards."""
