@@ -1,7 +1,8 @@
 """Bounded caches of recent results.
 
-``memoize`` caches small values that repeat often. ``SecondHitCache`` caches a value when its key is seen for the second
-time, so that a stream of distinct keys stores nothing; a new entry replaces the oldest.
+``memoize`` caches small values that repeat often. In a ``RecentCache`` a new value replaces the oldest.
+``SecondHitCache`` caches a value when its key is seen for the second time, so that a stream of distinct keys stores
+nothing.
 """
 
 from __future__ import annotations
@@ -33,27 +34,17 @@ def memoize(cache: dict[Any, V], key: Any, result: V, values: object) -> V:
     return result
 
 
-class SecondHitCache(Generic[K, V]):
-    """A thread-safe cache of at most ``size`` values."""
+class RecentCache(Generic[K, V]):
+    """A thread-safe cache of at most ``size`` values, the latest ones."""
 
-    __slots__ = ("_lock", "_marks", "_values", "get", "size")
+    __slots__ = ("_lock", "_values", "get", "size")
 
     def __init__(self, size: int) -> None:
-        """Create an empty cache; with ``size`` 0 it caches nothing."""
+        """Create an empty cache."""
         self.size = size
         self._values: dict[K, V] = {}
-        self._marks = [0] * MARK_SLOTS
         self._lock = Lock()
         self.get: Callable[[K], V | None] = self._values.get
-
-    def seen_before(self, key: K) -> bool:
-        """Whether a key was seen recently, so that its value is worth caching; the key is marked as seen."""
-        mark = hash(key)
-        slot = mark % MARK_SLOTS
-        if self._marks[slot] == mark:
-            return self.size > 0
-        self._marks[slot] = mark
-        return False
 
     def put(self, key: K, value: V) -> None:
         """Cache the value; if the cache is full, the oldest is dropped."""
@@ -66,3 +57,23 @@ class SecondHitCache(Generic[K, V]):
         """Drop every value."""
         with self._lock:
             self._values.clear()
+
+
+class SecondHitCache(RecentCache[K, V]):
+    """A cache of values whose keys were seen before; with ``size`` 0 it caches nothing."""
+
+    __slots__ = ("_marks",)
+
+    def __init__(self, size: int) -> None:
+        """Create an empty cache."""
+        super().__init__(size)
+        self._marks = [0] * MARK_SLOTS
+
+    def seen_before(self, key: K) -> bool:
+        """Whether a key was seen recently, so that its value is worth caching; the key is marked as seen."""
+        mark = hash(key)
+        slot = mark % MARK_SLOTS
+        if self._marks[slot] == mark:
+            return self.size > 0
+        self._marks[slot] = mark
+        return False

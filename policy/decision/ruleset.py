@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import lru_cache, partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import finalize
 
 import msgspec
 
-from policy.cache import memoize
+from policy.cache import RecentCache, memoize
 from policy.decision.dates import quiet_until
 from policy.decision.decision import RuleView, encode
-from policy.decision.ruling import RuleCombiner, Ruling
+from policy.decision.ruling import NO_RULES, RuleCombiner, Ruling
 from policy.engine.compiler import compile_rules
 from policy.engine.rete import Engine
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import ReleaseRule
 
 
-CACHED_RULINGS: Final = 512
+CACHED_RULINGS: Final = 8192
+"""The recent rulings of all releases together; a ruling takes about 1.5 kB."""
 CACHED_FACTS: Final = 512
 NO_LISTS: Final[dict[str, list[str]]] = {}
 
@@ -37,6 +38,9 @@ Rulings: TypeAlias = "Callable[[tuple[int, ...]], tuple[Ruling, Ruling]]"
 """Maps the rules that fired to two rulings: by upstream alone, and by both layers."""
 
 decode = msgspec.json.Decoder(str).decode
+_recent_rulings: Final[RecentCache[tuple[int, tuple[int, ...]], tuple[Ruling, Ruling]]] = RecentCache(CACHED_RULINGS)
+"""Rulings by a number for the rules in force and by the rules that fired; they do not refer to the rules themselves."""
+_numbers: Final = count()
 
 
 class Ruleset:
@@ -45,7 +49,8 @@ class Ruleset:
     ``dated`` are the indexes of rules with a review or end date; no such date causes a warning up to the day
     ``quiet_until``. ``rulings`` returns the two rulings on the rules that fired while no rule has ended;
     ``rulings_on`` returns this function for a given day, needed if ``has_ends``. Recent rulings are cached, which saves
-    6 of 54 µs of a decision in process where all requests differ.
+    6 of 54 µs of a decision in process where all requests differ. The releases share the cache, as most of a fleet runs
+    one release; caches of 512 rulings for each release take 38 instead of 33 µs for a line of a stream.
     """
 
     def __init__(self, rules: Sequence[ReleaseRule], series: tuple[int, int]) -> None:
@@ -62,9 +67,10 @@ class Ruleset:
         self._recent: list[tuple[str, tuple[int, ...]]] = [("", ())] * CACHED_FACTS
         self._values = tuple(view.values for view in self.views)
         self._fragments: dict[tuple[int, bool, Any], ReasonFragment] = {}
+        self._fragments_with: dict[tuple[Any, ...], ReasonFragment] = {}
         self._number = self.definition.numbers.__getitem__
         self.combiner = RuleCombiner(self.rules, self.definition.always)
-        self.rulings: Rulings = lru_cache(maxsize=CACHED_RULINGS)(self.combiner.rulings)
+        self.rulings = self._rulings_without(NO_RULES)
         self._rulings = {0: self.rulings}
 
     def fired(self, facts: Facts) -> tuple[int, ...]:
@@ -87,8 +93,22 @@ class Ruleset:
         number = bisect_left(self._ends, (today, -1))
         if number not in self._rulings:
             ended = frozenset(index for _, index in self._ends[:number])
-            self._rulings[number] = lru_cache(maxsize=CACHED_RULINGS)(partial(self.combiner.rulings, ended=ended))
+            self._rulings[number] = self._rulings_without(ended)
         return self._rulings[number]
+
+    def _rulings_without(self, ended: frozenset[int]) -> Rulings:
+        """The function ``rulings`` without the rules in ``ended``."""
+        combine, number = self.combiner.rulings, next(_numbers)
+
+        def rulings(fired: tuple[int, ...]) -> tuple[Ruling, Ruling]:
+            key = (number, fired)
+            found = _recent_rulings.get(key)
+            if found is None:
+                found = combine(fired, ended)
+                _recent_rulings.put(key, found)
+            return found
+
+        return rulings
 
     def reason_fragment(self, index: int, decisive: bool, facts: Facts) -> ReasonFragment:  # noqa: FBT001  # called for each reason of each answer
         """The reason of the rule at ``index``, which is cached, because it shows few facts.
@@ -102,12 +122,18 @@ class Ruleset:
         )
 
     def reason_fragment_with(self, index: int, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> ReasonFragment:
-        """The reason of a rule whose message may contain ``lists``, which are escaped for JSON."""
+        """The reason of a rule whose message may contain ``lists``, which are escaped for JSON; it is cached too."""
         view = self.views[index]
         if not view.lists:
             return self.reason_fragment(index, False, facts)
+        key = (index, self._values[index](facts.row), *[tuple(lists[name]) for name in view.lists])
+        return self._fragments_with.get(key) or memoize(
+            self._fragments_with, key, self._encode_with(view, lists, facts), key
+        )
+
+    def _encode_with(self, view: RuleView, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> ReasonFragment:
         texts = {name: [decode(b'"%b"' % text) for text in lists[name]] for name in view.lists}
-        return _encode_reason(view.reason(facts.row if view.evidence or view.template.facts else (), texts, False))
+        return _encode_reason(view.reason(facts.row, texts, False))
 
     def close(self) -> None:
         """Free the engine's memory; the ruleset must not be used afterwards."""

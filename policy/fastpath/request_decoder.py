@@ -9,7 +9,6 @@ property test checks this. It saves 43 of 90 µs of a decision in process.
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -49,8 +48,18 @@ def _attribute(fact: Fact) -> str:
     return f"{fact.name}.present" if fact.kind is FactKind.PRESENCE else fact.name
 
 
-_row: Final = attrgetter(*map(_attribute, VOCABULARY))
-"""The values of decoded facts in the order of a row; the variable is not parsed yet."""
+def _row_reader() -> Callable[[Any], list[Any]]:
+    """A function that gets the row from decoded facts; the variable is not parsed yet.
+
+    It is compiled from the names of the vocabulary, as one list of all attributes. An ``attrgetter`` of the same names
+    takes 2.6 instead of 0.9 µs, of 40 of a decision in process.
+    """
+    values = ", ".join(f"facts.{_attribute(fact)}" for fact in VOCABULARY)
+    reader: Callable[[Any], list[Any]] = eval(f"lambda facts: [{values}]")  # noqa: S307  # only names of the vocabulary
+    return reader
+
+
+_row: Final = _row_reader()
 
 
 def _type(fact: Fact) -> Any:
@@ -122,7 +131,7 @@ def decode_fast(body: bytes, releases: Releases) -> Request | None:
     upstream_only = LAYERS.get(fields.layers)
     if fields.explain or upstream_only is None:
         return None
-    row = list(_row(fields.facts))
+    row = _row(fields.facts)
     variable = row[VARIABLE_INDEX]
     if variable is None:
         row[VARIABLE_INDEX] = _unset(release.decided_as)
