@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from service.auth.access import DENIED, OPEN_PATHS
+from service.documents.accept import headers_of
 from service.problems import Refused
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class BrowserGuard:
         """
         if self._paths is not None and scope["path"] not in self._paths:
             return
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        headers = headers_of(scope)
         host = headers.get(b"host")  # a browser always sends it; an HTTP/1.0 client may not
         if self._hosts is not None and host is not None and (len(host) > MAX_HOST or not self._hosts.allows(host)):
             self._check_host(scope, host)

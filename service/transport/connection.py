@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from service.documents.accept import headers_of
 from service.transport.disconnection import CONNECTION
 from service.transport.flow_control import Flow
 from service.transport.rejections import head_too_large, reject_requests
@@ -308,7 +309,7 @@ class Connection(HttpToolsProtocol):
         if len(self.headers) > MAX_HEADERS or (self.unread > MAX_HEAD and self._head_size() > MAX_HEAD):
             raise httptools.HttpParserError("the headers are too large")
         self.unread = 0
-        distinct = dict(self.headers)
+        distinct = headers_of(self.scope)  # type: ignore[arg-type]  # uvicorn's and Starlette's ASGI types differ
         if len(distinct) != len(self.headers) or b"host" not in distinct:
             self._check_hosts()
         if self.url[:1] != b"/":
