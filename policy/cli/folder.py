@@ -46,7 +46,9 @@ class Renderer(Struct, frozen=True):
 
     def arguments(self, folder: Path) -> list[str]:
         """The whole command for a folder."""
-        return [str(folder) if word == FOLDER else word for word in self.command]
+        path = str(folder)
+        path = f"./{path}" if path.startswith("-") else path  # otherwise the tool would read it as an option
+        return [path if word == FOLDER else word for word in self.command]
 
 
 def _has_other_compose_files(folder: Path) -> bool:
@@ -195,10 +197,14 @@ def _read_folder(folder: Path, *, recursive: bool) -> FolderContents:
     """What a folder contains; the command fails if that is nothing or too much."""
     contents = FolderContents([], [], [])
     left, count = MAX_FILE, 0
+    root = folder.resolve()
     with err.working(f"reading {escape_line(str(folder))}"):
         for path in _files(folder, recursive=recursive):
             count += 1
             name = escape_line(str(path.relative_to(folder)))
+            if not _is_within(path, root):
+                contents.unread.append(f"{escape_line(str(path))}: not read, because the link leads out of the folder")
+                continue
             try:
                 text = load_text(path, left)
                 left -= len(text.encode())
@@ -228,3 +234,11 @@ def _files(folder: Path, *, recursive: bool) -> Iterator[Path]:
                 yield from _files(path, recursive=True)
         elif path.suffix in ENDINGS:
             yield path
+
+
+def _is_within(path: Path, root: Path) -> bool:
+    """Whether a file is in a folder once links are followed, so that a checkout cannot name files elsewhere."""
+    try:
+        return path.resolve().is_relative_to(root)
+    except (OSError, RuntimeError):
+        return False

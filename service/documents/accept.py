@@ -24,16 +24,20 @@ def accept_of(scope: Scope) -> bytes:
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
-    """The headers of a request by name: of several the last, except that all ``Accept`` headers are joined.
+    """The headers of a request by name: of several the last, but all ``Accept`` headers, and no ``Authorization``.
 
+    Proxies differ in which of several ``Authorization`` headers they take, so that none of them counts.
     They are read once for each request, which saves 1 of 50 µs of processor time for a repeated request.
     """
     known: dict[bytes, bytes] | None = scope.get(HEADERS)
     if known is not None:
         return known
     headers = dict(scope["headers"])
-    if len(headers) < len(scope["headers"]) and b"accept" in headers:  # most requests have no name twice
-        headers[b"accept"] = accept_of(scope)
+    if len(headers) < len(scope["headers"]):  # most requests have no name twice
+        if b"accept" in headers:
+            headers[b"accept"] = accept_of(scope)
+        if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:
+            headers[b"authorization"] = b""
     scope[HEADERS] = headers
     return headers
 

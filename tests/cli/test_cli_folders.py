@@ -166,6 +166,32 @@ def test_without_anything_to_render_the_flag_is_wrong(call: Call, manifests: Pat
     assert done.err.startswith(f"{manifests}: found nothing to render: no kustomization.yaml, ")
 
 
+def test_links_out_of_the_folder_are_not_read(call: Call, manifests: Path, model: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hunter2-the-password")
+    (manifests / "..data").mkdir()
+    (manifests / "..data" / "a").write_text(ONE)
+    for name, target in {"a.yaml": "..data/a", "b.yaml": str(tmp_path / "secret"), "c.yaml": "../secret"}.items():
+        (manifests / name).symlink_to(target)
+    (manifests / "d.yaml").symlink_to("d.yaml")
+    done = call("decide", str(manifests), model)
+    assert (done.code, shown(done)) == (1, [("a.yaml", PATH, "v2")])
+    reason = "not read, because the link leads out of the folder"
+    assert done.err.splitlines() == [f"{manifests}/{name}.yaml: {reason}" for name in "bcd"]
+
+
+def test_a_folder_whose_name_begins_with_a_dash_is_no_option_of_the_tool(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "--enable-helm").mkdir()
+    (tmp_path / "--enable-helm" / "kustomization.yaml").write_text("")
+    (tmp_path / "kustomize").write_text('#!/bin/sh\necho "$2" >&2; exit 3\n')
+    (tmp_path / "kustomize").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = call("decide", "--render", "--", "--enable-helm")
+    assert done.err.endswith("failed with exit code 3: ./--enable-helm\\n\n")
+
+
 def test_links_to_folders_are_not_followed(call: Call, manifests: Path, model: str) -> None:
     (manifests / "sub" / "again").symlink_to(manifests)
     write(manifests, a__yaml=ONE)

@@ -130,6 +130,14 @@ def kind(status: int, headers: Any) -> str:
     return "forbidden" if status == 403 else "allowed"
 
 
+def test_several_authorization_headers_are_none(shared: Callable[..., Any], shared_services: SharedServices) -> None:
+    valid = ("Authorization", f"Bearer {shared_services.tokens.texts['all']}")
+    with shared("tokens") as service, service.client() as client:
+        for headers in ([valid, valid], [valid, ("Authorization", "Bearer x")], [("authorization", "Bearer x"), valid]):
+            response = client.post("/v1/decisions", json=QWEN, headers=headers)
+            assert kind(response.status_code, response.headers) == "unauthorized"
+
+
 def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(shared: Callable[..., Any]) -> None:
     with shared("tokens", "read") as service, service.client() as client:
         before = service.metrics()

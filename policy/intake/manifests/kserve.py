@@ -53,6 +53,19 @@ NODE_VARIABLES: Final = ("RAY_NODE_COUNT", "REQUEST_GPU_COUNT")
 """The variables that KServe computes from the sizes and the requested GPUs."""
 MOUNTED_SCHEMES: Final = frozenset({"pvc", "oci"})
 """The storage schemes for which KServe sets ``MODEL_DIR`` in a predictor with workers."""
+FORMAT_FIELDS: Final = (
+    "huggingface",
+    "sklearn",
+    "xgboost",
+    "tensorflow",
+    "pytorch",
+    "triton",
+    "onnx",
+    "pmml",
+    "lightgbm",
+    "paddle",
+)
+"""The fields of a predictor that are a model of the format with that name, an older form of `model`."""
 OWN_FLAGS: Final = frozenset(
     {"--model_name", "--model_dir", "--model_id", "--backend", "--task", "--http_port", "--predictor_host", "--workers"}
 )
@@ -107,7 +120,13 @@ def read_inference_service(document: ManifestNode) -> None:
     added = _worker_variables(workers, runtime) if workers.is_object() else {}
     read_pod(workers, added, by_image=not model.is_object())
     if model.is_object():
-        _read_model(document, model, runtime, added)
+        _read_model(document, model, (model.get("modelFormat", "name").text() or "").lower(), runtime, added)
+        return
+    for name in FORMAT_FIELDS:
+        model = document.get("spec", "predictor", name)
+        if model.is_object():
+            runtime = model.reader.runtimes.get(model.get("runtime").text() or "")
+            _read_model(document, model, name, runtime, added)
 
 
 def _worker_variables(workers: ManifestNode, runtime: ServingRuntime | None) -> dict[str, str | None]:
@@ -123,10 +142,16 @@ def _worker_variables(workers: ManifestNode, runtime: ServingRuntime | None) -> 
 
 
 def _read_model(
-    document: ManifestNode, model: ManifestNode, runtime: ServingRuntime | None, added: dict[str, str | None]
+    document: ManifestNode,
+    model: ManifestNode,
+    wanted: str,
+    runtime: ServingRuntime | None,
+    added: dict[str, str | None],
 ) -> None:
-    """Read the model of a predictor; ``added`` has the variables that KServe sets, empty without workers."""
-    wanted = (model.get("modelFormat", "name").text() or "").lower()
+    """Read the model of a predictor, of the format ``wanted``.
+
+    ``added`` has the variables that KServe sets, empty without workers.
+    """
     name = model.get("runtime").text()
     base = None if runtime is None else runtime.container
     is_unknown = runtime is None and not _is_shipped(name, wanted)
@@ -251,7 +276,9 @@ def _choose_build(
         own.platform = CPU
         own.note(f"{requested}: KServe runs the CPU build of the image, so the platform is `{CPU}`")
     elif is_cpu is None and not has_gpu:
-        own.note(f"{requested}, and the image does not show whether it is a CPU build; state the platform")
+        doubt = f"{requested}, and the image does not show whether it is a CPU build; state the platform"
+        own.note(doubt)
+        own.doubts.append(doubt)
 
 
 def _is_cpu_build(image: str | None, server: str, version: str | None, *, has_gpu: bool) -> bool | None:

@@ -32,10 +32,17 @@ def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None, *, b
     With ``by_image`` a container without a command runs its image's entry point.
     """
     for container in pod_containers(pod):
-        draft = read_container(container, pod)
-        draft.env = {**draft.env, **(added or {})}
-        if draft.starts_vllm(by_image=by_image):
-            draft.finish()
+        read_pod_container(container, pod, added, by_image=by_image)
+
+
+def read_pod_container(
+    container: ManifestNode, pod: ManifestNode, added: dict[str, str | None] | None = None, *, by_image: bool = True
+) -> None:
+    """Read one container of a pod's spec if it starts vLLM, as ``read_pod`` does."""
+    draft = read_container(container, pod)
+    draft.env = {**draft.env, **(added or {})}
+    if draft.starts_vllm(by_image=by_image):
+        draft.finish()
 
 
 def pod_containers(pod: ManifestNode) -> Iterator[ManifestNode]:

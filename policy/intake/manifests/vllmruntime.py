@@ -63,3 +63,19 @@ def read_vllm_runtime(document: ManifestNode) -> None:
         draft.env["VLLM_RPC_TIMEOUT"] = "1000000"
     read_env(config.get("env"), draft)
     draft.finish()
+    _read_sidecar(spec.get("deploymentConfig", "sidecarConfig"))
+
+
+def _read_sidecar(sidecar: ManifestNode) -> None:
+    """Read the container beside the engine, which has an image of two parts, if it starts vLLM."""
+    if not sidecar.is_object() or sidecar.get("enabled").value is False:
+        return
+    draft = EngineDraft(sidecar)
+    draft.add_list(sidecar.get("command"), "command")
+    draft.has_command = bool(draft.words)
+    draft.add_list(sidecar.get("args"), "args")
+    registry, name = (sidecar.get("image", part).text() for part in ("registry", "name"))
+    draft.image = f"{registry}/{name}" if registry and name else name
+    read_env(sidecar.get("env"), draft)
+    if draft.starts_vllm():
+        draft.finish()

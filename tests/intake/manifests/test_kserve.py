@@ -392,3 +392,27 @@ def test_every_container_of_a_service_that_starts_vllm_is_an_engine(spec: dict[s
     assert ([each.path for each in found], faults) == (paths, [])
     words = {each.path: each.words for each in found if each.image == OTHER["image"]}
     assert all(each == OTHER["command"] for each in words.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "is_engine"),
+    [
+        ("huggingface", {"storageUri": "hf://a/b", "args": ["--enable-dbo"]}, True),
+        ("huggingface", {"storageUri": "hf://a/b", "args": ["--backend=huggingface"]}, False),
+        ("pytorch", {"image": "vllm/vllm-openai:v0.23.0", "command": ["vllm", "serve", "a/b", "--nope"]}, True),
+        ("sklearn", {"args": ["--enable-dbo"]}, True),
+        ("sklearn", {"storageUri": "gs://a/b"}, False),
+    ],
+)
+def test_a_predictor_in_the_field_of_its_format_is_read_as_a_model(
+    name: str, members: dict[str, Any], *, is_engine: bool
+) -> None:
+    faults: list[RequestFault] = []
+    service = {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService"}
+    old = read_manifest({**service, "spec": {"predictor": {name: members}}}, "", faults)
+    model = {"modelFormat": {"name": name}, **members}
+    new = read_manifest({**service, "spec": {"predictor": {"model": model}}}, "", faults)
+    assert (faults, len(old)) == ([], int(is_engine))
+    assert [(each.words, each.problem, each.doubts) for each in old] == [
+        (each.words, each.problem, each.doubts) for each in new
+    ]

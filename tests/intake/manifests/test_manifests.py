@@ -1152,3 +1152,26 @@ def test_a_program_that_runs_after_the_start_gets_a_warning(lifecycle: Any, note
     [found] = read_manifest(document, "", [])
     expected = ["`lifecycle.postStart` runs a program beside vLLM, which is not read; it may start another engine"]
     assert found.notes == (expected if noted else [])
+
+
+@pytest.mark.parametrize(
+    ("sidecar", "is_engine"),
+    [
+        (
+            {"enabled": True, "image": {"registry": "docker.io", "name": "vllm/vllm-openai:v0.23.0"}, "args": ["a/b"]},
+            True,
+        ),
+        ({"enabled": True, "image": {"name": "a"}, "command": ["vllm", "serve"], "args": ["a/b"]}, True),
+        ({"enabled": False, "image": {"name": "a"}, "command": ["vllm", "serve", "a/b"]}, False),
+        ({"enabled": True, "image": {"name": "nginx"}, "args": ["a"]}, False),
+        (None, False),
+    ],
+)
+def test_the_sidecar_of_a_runtime_may_start_vllm(sidecar: object, *, is_engine: bool) -> None:
+    spec = {"model": {"modelURL": "a/b"}, "deploymentConfig": {"sidecarConfig": sidecar}}
+    document = {"apiVersion": "production-stack.vllm.ai/v1alpha1", "kind": "VLLMRuntime", "spec": spec}
+    containers, faults = read(document)
+    assert ([container.words for container in containers[1:]], faults) == (
+        [["vllm", "serve", "a/b"]] if is_engine else [],
+        [],
+    )

@@ -322,3 +322,39 @@ def test_an_application_of_python_code_that_shows_vllm_is_a_problem(
             assert found == [(path, CODE.format(code) + "as a deployment")]
         else:
             assert [problem for _, problem in found] == [""]
+
+
+ARGS = {"image": "vllm/vllm-openai:v0.23.0", "args": ["--model=a/b"]}
+COMMAND = {"image": "a", "command": ["vllm", "serve", "a/b"]}
+RAY = {"image": "vllm/vllm-openai:v0.23.0"}
+OVERWRITES = {"annotations": {"ray.io/overwrite-container-cmd": "true"}}
+
+
+@pytest.mark.parametrize(
+    ("containers", "sidecars", "read"),
+    [
+        ([RAY], [], []),
+        ([ARGS], [], []),
+        ([COMMAND], [], ["containers[0]"]),
+        ([RAY, ARGS], [], ["containers[1]"]),
+        ([RAY, RAY], [], ["containers[1]"]),
+        ([RAY, COMMAND, ARGS], [], ["containers[1]", "containers[2]"]),
+        ([RAY], [{**ARGS, "restartPolicy": "Always"}], ["initContainers[0]"]),
+        ([RAY], [ARGS], []),
+    ],
+)
+@pytest.mark.parametrize("overwrites", ["", "object", "template"])
+@pytest.mark.parametrize("kind", ["RayCluster", "RayService"])
+@pytest.mark.parametrize("group", ["headGroupSpec", "workerGroupSpecs"])
+def test_ray_starts_in_the_first_container_of_a_pod_and_the_others_are_their_own(
+    containers: list[Any], sidecars: list[Any], read: list[str], kind: str, group: str, overwrites: str
+) -> None:
+    pod = {"containers": containers, "initContainers": sidecars}
+    template = {"metadata": OVERWRITES if overwrites == "template" else {}, "spec": pod}
+    cluster = {group: {"template": template}} if group == "headGroupSpec" else {group: [{"template": template}]}
+    spec = cluster if kind == "RayCluster" else {"rayClusterConfig": cluster}
+    document = {"apiVersion": "ray.io/v1", "kind": kind, "metadata": OVERWRITES if overwrites == "object" else {}}
+    faults: list[RequestFault] = []
+    found = [each.path.rpartition("spec.")[2] for each in read_manifest({**document, "spec": spec}, "", faults)]
+    first = ["containers[0]"] if overwrites and "containers[0]" not in read else []
+    assert (found, faults) == (first + read, [])
