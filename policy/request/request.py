@@ -39,8 +39,7 @@ FIELDS: Final = (
 _FIELDS: Final = frozenset(FIELDS)
 WRITE_REQUEST: Final = 'write a request such as `{"facts": {"model_config": {}}}`'
 OR_DOCUMENTS: Final = (
-    ", or the objects of a manifest; of several YAML documents, one may have the manifest's `model_configs` and others "
-    "of the fields beside it"
+    ", or the objects of a manifest, beside which one of several YAML documents may have fields such as `model_configs`"
 )
 MAX_REQUEST_ID: Final = 256
 NEAREST: Final = "nearest"

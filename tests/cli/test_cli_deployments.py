@@ -291,8 +291,8 @@ def test_the_explain_flag_applies_to_each_container(call: Call, model_config: st
             "- 1\n- 2\n",
             (
                 'expected an object, got `[1, 2]`; write a request such as `{"facts": {"model_config": {}}}`, or the '
-                "objects of a manifest; of several YAML documents, one may have the manifest's `model_configs` and "
-                "others of the fields beside it\n"
+                "objects of a manifest, beside which one of several YAML documents may have fields such as "
+                "`model_configs`\n"
             ),
         ),
         ("1\n", "expected an object, got `1`; write a request such as "),

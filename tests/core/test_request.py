@@ -71,10 +71,16 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
     assert read_request({"facts": {}, "request_id": "é" * 256}, policy.releases).request_id == "é" * 256
 
 
+EXAMPLE = '`{"facts": {"model_config": {}}}`'
+OR_DOCUMENTS = (
+    ", or the objects of a manifest, beside which one of several YAML documents may have fields such as `model_configs`"
+)
+
+
 @pytest.mark.parametrize(
     ("document", "faults"),
     [
-        ([], [("", 'expected an object, got `[]`; write a request such as `{"facts": {"model_config": {}}}`')]),
+        ([], [("", f"expected an object, got `[]`; write a request such as {EXAMPLE}{OR_DOCUMENTS}")]),
         (None, [("", 'expected an object, got `null`; write a request such as `{"facts": {"model_config": {}}}`')]),
         (
             {},
