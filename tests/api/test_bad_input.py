@@ -872,7 +872,14 @@ def test_megabytes_of_yaml_are_a_413(
         ("facts:\n", [("/facts", 'expected an object, got `null`; write the facts as `{"model_config": {…}}`')]),
         (
             "- facts: {}\n",
-            [("", 'expected an object, got `[{…}]`; write a request such as `{"facts": {"model_config": {}}}`')],
+            [
+                (
+                    "",
+                    'expected an object, got `[{…}]`; write a request such as `{"facts": {"model_config": {}}}`, or the '
+                    "objects of a manifest, beside which one of several YAML documents may have fields such as "
+                    "`model_configs`",
+                )
+            ],
         ),
         (
             "just words\n",
