@@ -200,12 +200,12 @@ def test_yaml_that_cannot_be_read_is_a_fault_with_its_line() -> None:
                     "hub; none is assumed"
                 ),
                 (
-                    "KAITO computes the number of nodes from the size of `Example/Other` and the GPUs of a node, which the "
-                    "manifest does not show; one node is assumed"
+                    "KAITO computes the number of nodes from the size of `Example/Other` and the GPUs of a node, which "
+                    "the manifest does not show; one node is assumed"
                 ),
                 (
-                    "KAITO keeps the KV cache on the CPU through LMCache, unless `Example/Other` has a hybrid architecture "
-                    "or fits on one GPU of several; that it does is assumed"
+                    "KAITO keeps the KV cache on the CPU through LMCache, unless `Example/Other` has a hybrid "
+                    "architecture or fits on one GPU of several; that it does is assumed"
                 ),
             ],
         ),
