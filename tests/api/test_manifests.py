@@ -149,8 +149,8 @@ def test_an_engine_without_an_image_says_which_releases_its_controller_has(clien
         "0.23.0, the default release; state `vllm_version`"
     )
     assumed = (
-        f"KAITO keeps the KV cache on the CPU through LMCache, unless `{NAME}` has a hybrid architecture or fits on one "
-        "GPU of several; that it does is assumed"
+        f"KAITO keeps the KV cache on the CPU through LMCache, unless `{NAME}` has a hybrid architecture or fits on "
+        "one GPU of several; that it does is assumed"
     )
     sizes = [
         f"`--{name}-parallel-size` is set to `$(GPUs of a node)`, whose value is not known; it is assumed to be 1, and "
