@@ -136,6 +136,33 @@ def test_a_faulty_container_does_not_affect_the_others(client: httpx.Client) -> 
     assert [problem["status"] for problem in (needed, unknown, illegal)] == [422] * 3
 
 
+def test_an_engine_without_an_image_says_which_releases_its_controller_has(client: httpx.Client) -> None:
+    workspace = {
+        "apiVersion": "kaito.sh/v1beta1",
+        "kind": "Workspace",
+        "metadata": {"name": "qwen3"},
+        "inference": {"preset": {"name": NAME}},
+        "status": {"targetNodeCount": 1},
+    }
+    unversioned = (
+        "KAITO's own image has vLLM (0.22.1 in KAITO 0.11, 0.25.1 in 0.12), and no manifest shows it; decided for "
+        "0.23.0, the default release; state `vllm_version`"
+    )
+    assumed = (
+        f"KAITO keeps the KV cache on the CPU through LMCache, unless `{NAME}` has a hybrid architecture or fits on "
+        "one GPU of several; that it does is assumed"
+    )
+    sizes = [
+        f"`--{name}-parallel-size` is set to `$(GPUs of a node)`, whose value is not known; it is assumed to be 1, and "
+        "no value that vLLM accepts changes the decision"
+        for name in ("tensor", "data")
+    ]
+    (item,) = items(client, request_for(workspace))
+    assert (item["path"], item["decision"]["warnings"]) == ("inference.preset", [unversioned, assumed, *sizes])
+    (item,) = items(client, request_for(workspace, vllm_version="0.22.1"))
+    assert item["decision"]["warnings"] == [assumed, *sizes]
+
+
 @pytest.mark.parametrize(
     ("image", "stated", "version", "warnings"),
     [

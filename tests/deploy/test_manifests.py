@@ -728,6 +728,37 @@ def test_an_update_is_sent_if_it_can_change_the_answer(change: Document, expecte
     assert is_sent(template(VLLM, **change), template(OTHER))
 
 
+WORKSPACE: Final = {
+    "apiVersion": "kaito.sh/v1beta1",
+    "kind": "Workspace",
+    "metadata": {"name": "a"},
+    "resource": {"instanceType": "Standard_NC24ads_A100_v4"},
+    "inference": {"preset": {"name": "phi-4"}},
+}
+"""An object without `spec`."""
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, False),
+        ({"metadata": {"name": "a", "labels": {"a": "b"}}}, False),
+        ({"status": {"state": "Ready"}}, False),
+        ({"metadata": {"name": "a", "annotations": {"kaito.sh/runtime": "transformers"}}}, True),
+        ({"resource": {"instanceType": "g6.xlarge"}}, True),
+        ({"inference": {"preset": {"name": "phi-4"}, "config": "c"}}, True),
+    ],
+)
+def test_an_update_of_an_object_without_a_spec_is_sent_if_it_can_change_the_answer(
+    change: Document,
+    expected: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    hook = "controllers.validate.runner-policy"
+    assert is_sent({**WORKSPACE, **change}, WORKSPACE, hook=hook) is expected
+    tuning = {name: value for name, value in WORKSPACE.items() if name != "inference"}
+    assert is_sent({**WORKSPACE, **change}, tuning, hook=hook)
+
+
 def test_an_object_that_is_being_deleted_is_not_sent() -> None:
     assert not is_sent(template(VLLM, deletionTimestamp="2026-01-01T00:00:00Z"), template(OTHER))
 

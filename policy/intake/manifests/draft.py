@@ -73,6 +73,8 @@ class EngineDraft:
         self.folder = ""
         """The working folder; empty if the manifest does not state it."""
         self.problem = ""
+        self.unversioned = ""
+        """Why no version is known, if the manifest shows no image."""
         self.has_hidden_variables = False
         """Whether the container has variables whose names the manifest does not show."""
         self.server: ServerCommand | None = None
@@ -266,7 +268,7 @@ class EngineDraft:
             platform=self.platform,
             vllm_version=version,
             version_cause=version_cause,
-            unversioned=unversioned or "",
+            unversioned=unversioned or self.unversioned,
             installation=installed[-1] if installed else mounted,
             has_hidden_variables=self.has_hidden_variables,
             models=self.models,

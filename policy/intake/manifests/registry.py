@@ -13,6 +13,7 @@ from policy.intake.command_line import Container
 from policy.intake.manifests import (
     compose,
     dynamo,
+    kaito,
     kserve,
     kthena,
     kubeai,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 MAX_NESTED: Final = 8
 KSERVE: Final = "serving.kserve.io"
 AIBRIX: Final = "orchestration.aibrix.ai"
+KAITO: Final = "kaito.sh"
 KTHENA: Final = "workload.serving.volcano.sh"
 CONFIG_MAP: Final = ("", "ConfigMap")
 RUNTIMES: Final = ((KSERVE, "ServingRuntime"), (KSERVE, "ClusterServingRuntime"))
@@ -66,6 +68,9 @@ ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     ("nvidia.com", "DynamoGraphDeployment"): dynamo.read_graph,
     ("nvidia.com", "DynamoComponentDeployment"): dynamo.read_component,
     ("kubeai.org", "Model"): kubeai.read_model,
+    (KAITO, "Workspace"): kaito.read_workspace,
+    (KAITO, "InferenceSet"): kaito.read_inference_set,
+    (KAITO, "MultiRoleInference"): kaito.read_multi_role_inference,
     (KTHENA, "ModelServing"): kthena.read_model_serving,
     (KTHENA, "ModelBooster"): kthena.read_model_booster,
     ("ray.io", "RayService"): rayserve.read_service,
@@ -108,6 +113,7 @@ IGNORED_GROUPS: Final = frozenset(
             "model.aibrix.ai",
             KSERVE,
             AIBRIX,
+            KAITO,
             "nvidia.com",
             "resource.nvidia.com",
         ),

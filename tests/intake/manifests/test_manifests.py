@@ -198,8 +198,8 @@ KINDS = (
     "`PodTemplate`, `Rollout`, `JobSet`, `LeaderWorkerSet`, `DisaggregatedSet`, "
     "`StormService`, `RoleSet`, `InferenceService`, `ServingRuntime`, `ClusterServingRuntime`, "
     "`LLMInferenceService`, `VLLMRuntime`, "
-    "`DynamoGraphDeployment`, `DynamoComponentDeployment`, `Model`, `ModelServing`, `ModelBooster`, `RayService`, "
-    "`RayCluster`"
+    "`DynamoGraphDeployment`, `DynamoComponentDeployment`, `Model`, `Workspace`, `InferenceSet`, "
+    "`MultiRoleInference`, `ModelServing`, `ModelBooster`, `RayService`, `RayCluster`"
 )
 SHAPES = (
     "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`); production-stack values "
@@ -1062,7 +1062,18 @@ def test_the_number_of_copies_of_shared_variables_and_runtimes_is_limited() -> N
         "spec": {"containers": [{"name": "kserve-container", "command": ["vllm", "serve"], "env": env}]},
     }
     stacks = {"servingEngineSpec": {"env": env, "modelSpec": [{"modelURL": "a/b"}] * 40}}
-    for document in (stacks, [runtime, *[predictor(runtime="r")] * 40]):
+    options = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c"},
+        "data": {"inference_config.yaml": "{}" + " " * 200_000},
+    }
+    workspace = {
+        "apiVersion": "kaito.sh/v1beta1",
+        "kind": "Workspace",
+        "inference": {"preset": {"name": "phi-4"}, "config": "c"},
+    }
+    for document in (stacks, [runtime, *[predictor(runtime="r")] * 40], [options, *[workspace] * 40]):
         assert [fault.message for fault in read(document)[1]] == [
             f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
         ]
