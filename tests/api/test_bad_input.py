@@ -876,7 +876,8 @@ def test_megabytes_of_yaml_are_a_413(
                 (
                     "",
                     (
-                        'expected an object, got `[{…}]`; write a request such as `{"facts": {"model_config": {}}}`, or the '
+                        'expected an object, got `[{…}]`; write a request such as `{"facts": {"model_config": {}}}`, '
+                        "or the "
                         "objects of a manifest, beside which one of several YAML documents may have fields such as "
                         "`model_configs`"
                     ),
