@@ -31,6 +31,8 @@ SPLIT: Final = re.compile(r"[^ \t\n]+")
 """Matches a word of an expanded value that is split by the default `IFS`."""
 NAME_PARTS: Final = 8
 """The most pieces over which the name of an assignment may extend, such as `A` and `=` on two lines."""
+EMPTY_LIST: Final = '"$@"'
+"""Stands for a word that a shell may drop."""
 QUOTED_PART: Final = "\0"
 """Replaces a quoted piece where only the bare pieces of a word matter."""
 
@@ -57,16 +59,38 @@ class CommandBuilder:
         self.has_pattern = False
         self.has_name = False
         """Whether the word is known to begin like an assignment."""
-        self.may_vanish = False
-        """Whether the word is dropped if it is empty: `"$@"` without arguments."""
+        self.is_kept = False
+        """Whether a quoted part keeps the word even if it is empty."""
+        self.is_dropped = False
+        """Whether a part `"$@"` without arguments drops the word if it is empty and nothing keeps it."""
+        self.may_be_dropped = False
+        """Whether shells differ in dropping the word if it is empty: `"$@$A"`."""
+        self.empty_lists = 0
+        """The number of lists without words, such as `$@`, in the current double quotes."""
 
     def put(self, piece: str, *, bare: bool = True) -> None:
         """Add a piece to the current word, or begin a word with it."""
         if self.parts is None:
             self.parts, self.bare_parts, self.begins_bare = [], [], bare
             self.is_unknown = self.is_several = self.has_pattern = self.has_name = False
+            self.is_kept = self.is_dropped = self.may_be_dropped = False
         self.bare_parts.append(piece if bare else QUOTED_PART)
         self.parts.append(piece)
+
+    def open_quotes(self) -> int:
+        """Begin double quotes; the result is for ``close_quotes``."""
+        self.put("", bare=False)
+        self.empty_lists = 0
+        return 0 if self.parts is None else len(self.parts)
+
+    def close_quotes(self, opened: int) -> None:
+        """End double quotes. Shells drop a word of nothing but `"$@"` without arguments, and keep one with `""`."""
+        if not self.empty_lists:
+            self.is_kept = True
+        elif self.parts is not None and (self.empty_lists > 1 or len(self.parts) > opened) and not self.script.is_bash:
+            self.may_be_dropped = True  # dash keeps `"$@$A"`, bash does not
+        else:
+            self.is_dropped = True
 
     def fill(self, written: str, value: str | None, *, in_quotes: bool) -> None:
         """Insert a variable's value; outside quotes it is split at blanks."""
@@ -99,7 +123,7 @@ class CommandBuilder:
 
     def fill_words(self, words: Sequence[str], *, in_quotes: bool) -> None:
         """Insert several words; outside quotes each of them is split at blanks."""
-        self.may_vanish = not words
+        self.empty_lists += in_quotes and not words
         self.budget.expand_words(len(words))
         for index, word in enumerate(words):
             if index:
@@ -136,9 +160,12 @@ class CommandBuilder:
         parts = self.parts
         word = "".join(parts) if parts[1:] else parts[0]  # most words have one piece
         self.parts = None
-        vanishes, self.may_vanish = self.may_vanish and not word, False
-        if vanishes:
-            return
+        if not word and not self.is_kept:
+            if self.may_be_dropped:
+                self.is_unknown = self.is_several = True
+                word = EMPTY_LIST
+            elif self.is_dropped:
+                return
         self.budget.add_word()
         words = self.command.words
         bare = "".join(self.bare_parts) if parts[1:] else self.bare_parts[0]

@@ -162,6 +162,7 @@ class _ShellReader:
             raise ShellSyntaxError(f"the quote `'` at character {self.at + 1} is not closed; close it")
         quoted = text[self.at + 1 : end]
         self.builder.put(quoted, bare=False)
+        self.builder.is_kept = True
         if type(text) is Unknown and ("$" in quoted or "`" in quoted):
             self.builder.is_unknown = True  # references in an Unknown text are replaced even within quotes
         self.at = end + 1
@@ -169,7 +170,7 @@ class _ShellReader:
     def read_double_quotes(self) -> None:
         """Read `"…"`."""
         start, text, builder = self.at, self.text, self.builder
-        builder.put("", bare=False)
+        opened = builder.open_quotes()
         self.at += 1
         while self.at < len(text):
             plain = QUOTED.match(text, self.at)
@@ -180,6 +181,7 @@ class _ShellReader:
             character = text[self.at]
             if character == '"':
                 self.at += 1
+                builder.close_quotes(opened)
                 return
             if character == "\\":
                 escaped = text[self.at + 1 : self.at + 2]
