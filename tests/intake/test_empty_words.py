@@ -1,4 +1,4 @@
-"""Empty words of a script, which a shell keeps or drops: as arguments of vLLM and of `set`, compared with real shells."""
+"""Empty words of a script, which shells keep or drop: arguments of vLLM and of `set`, compared with real shells."""
 
 from __future__ import annotations
 

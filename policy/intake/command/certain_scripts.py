@@ -23,6 +23,9 @@ JOINED_LINES: Final = re.compile(r"[^ \t\n](?:\\\n)++[^ \t\n]")
 BLANKS: Final = re.compile(r"(?:[ \t]|\\\n)++|#[^\n]*+")
 """Matches blanks with adjacent line continuations, or a comment where a word may begin."""
 OPERATOR: Final = re.compile(r"&&|\|\||;;|[;\n]|\|(?!&)|&(?![>&])")
+JOINERS: Final = frozenset({"&&", "||", "|"})
+"""The operators after which a command has to follow."""
+JOINER: Final = re.compile(r"(&&|\|\|?)\Z")
 REDIRECTION: Final = re.compile(r"(?:[012]?(?:>>|>|<)|&>>?)(?![<>|&(])|[012]?>&[012](?![^ \t\n;|&)])")
 DUPLICATION: Final = re.compile(r"[012]?>&[012]")
 BARE: Final = re.compile(r"[A-Za-z0-9_@%+=:,./^~*?\[\]{}!-]++")
@@ -58,6 +61,16 @@ SHELL_VARIABLE: Final = re.compile(
 CONDITIONS: Final = frozenset({"if", "elif", "while", "until"})
 BEFORE_COMMANDS: Final = CONDITIONS | {"then", "else", "do", "{"}
 CLOSING: Final = frozenset({"fi", "done", "}"})
+FOLLOWS: Final[dict[str, frozenset[str]]] = {
+    "then": frozenset({"if", "elif"}),
+    "elif": frozenset({"then"}),
+    "else": frozenset({"then"}),
+    "do": frozenset({"while", "until", "for"}),
+    "fi": frozenset({"then", "else"}),
+    "done": frozenset({"do"}),
+    "}": frozenset({"{"}),
+}
+"""The reserved words that may only follow one of others in the same compound command."""
 UNSUPPORTED: Final = frozenset({"!", "[[", "case", "coproc", "esac", "function", "select", "time"})
 """Reserved words whose commands are not certain; `!` is allowed in a condition, whose branches are conditional."""
 BUILTINS: Final = frozenset(
@@ -136,6 +149,10 @@ class _Scanner:
         """The reserved word right before the current command."""
         self.is_closed = False
         """Whether the current command ends with `fi`, `done` or `}`."""
+        self.blocks: list[str] = []
+        """The last reserved word of each compound command that is not closed, the innermost last."""
+        self.needs_command = ""
+        """The reserved word or operator after which a command has to follow."""
 
     def construct(self) -> str:
         """The first uncertain construct; empty if there is none."""
@@ -143,11 +160,15 @@ class _Scanner:
         while self.at < len(text):
             is_between = not (self.words or self.assigns or self.is_redirected or self.is_closed)
             if is_between and (match := COMMANDS.match(text, self.at)) is not None:
+                joiner = JOINER.search(match.group())
+                self.needs_command = "" if joiner is None else joiner[1]
+                if self.blocks[-1:] == ["for"]:
+                    return "`for` without `do`"
                 self.at, self.opener = match.end(), ""
             elif (match := BLANKS.match(text, self.at)) is not None:
                 self.at = match.end()
             elif (match := OPERATOR.match(text, self.at)) is not None:
-                if found := self._end_command():
+                if found := self._read_operator(match.group(), is_empty=is_between):
                     return found
                 self.at = match.end()
             elif (match := REDIRECTION.match(text, self.at)) is not None:
@@ -155,7 +176,23 @@ class _Scanner:
                     return found
             elif found := self._read_word():
                 return found
-        return self._end_command()
+        if found := self._end_command():
+            return found
+        if self.blocks or self.needs_command:
+            return f"`{(self.blocks or [self.needs_command])[-1]}` whose end is missing"
+        return ""
+
+    def _read_operator(self, operator: str, *, is_empty: bool) -> str:
+        """Read an operator between commands; returns the uncertain construct before it, or itself, if any."""
+        if operator == "\n" and (is_empty or self.needs_command):
+            is_empty, self.opener = False, ""
+        elif is_empty or self.needs_command or operator == ";;":
+            return f"`{operator}` without a command before it"
+        if found := self._end_command():
+            return found
+        if operator in JOINERS:
+            self.needs_command = operator
+        return ""
 
     def _read_word(self) -> str:
         """Read a word; returns the uncertain construct in it, if any."""
@@ -171,8 +208,28 @@ class _Scanner:
         if self.is_closed:
             return f"{quoted(word)} after the end of a compound command"
         if not self.words:
-            return self._read_first_word(word, is_bare=first is not None and first.end() == self.at)
+            is_bare = first is not None and first.end() == self.at
+            if is_bare and not self.assigns and (found := self._read_reserved(word)):
+                return found
+            if not is_bare:
+                self.needs_command = ""
+            return self._read_first_word(word, is_bare=is_bare)
         self.words.append(word)
+        return ""
+
+    def _read_reserved(self, word: str) -> str:
+        """Read a word that may be reserved; returns why a shell refuses it there, if it does."""
+        blocks, opened = self.blocks, FOLLOWS.get(word)
+        if opened is not None:
+            if not blocks or blocks[-1] not in opened or self.needs_command:
+                return f"`{word}`, which a shell does not expect there"
+            blocks.pop()
+        elif blocks[-1:] == ["for"]:
+            return "`for` without `do`"
+        self.needs_command = ""
+        if word in BEFORE_COMMANDS or word == "for":
+            blocks.append(word)
+            self.needs_command = "" if word == "for" else word
         return ""
 
     def _read_first_word(self, word: str, *, is_bare: bool) -> str:
@@ -282,6 +339,7 @@ class _Scanner:
         if match.group().startswith("&") and not self.is_bash:
             return "`&>`, which only bash has"
         self.is_redirected = True
+        self.needs_command = ""
         self.at = match.end()
         if DUPLICATION.fullmatch(match.group()) is not None:
             return ""
