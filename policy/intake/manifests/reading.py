@@ -261,6 +261,12 @@ class ManifestNode:
             node = node._below(key, node.value[key])
         return node
 
+    def with_value(self, value: Any) -> ManifestNode:
+        """The node at the same place with another value."""
+        found = ManifestNode(self.reader, value, *self.root, within=self.within)
+        found.parent, found.key = self.parent, self.key
+        return found
+
     def is_object(self) -> bool:
         """Whether the value is an object; anything else except null is a fault."""
         if isinstance(self.value, dict):
