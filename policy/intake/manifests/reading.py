@@ -72,6 +72,8 @@ class ManifestReader:
         self.compose_engines: set[str] = set()
         """The names of the Compose services that are engines."""
         self.volumes: dict[str, dict[str, ManifestNode]] = {}
+        self.parsed: dict[str, Any] = {}
+        """The YAML values of texts that several objects share, or the error of each."""
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
         self._seen: set[tuple[str, str]] = set()
         self._bounds: set[str] = set()
