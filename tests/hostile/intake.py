@@ -490,6 +490,27 @@ def _runtime(size: int) -> bytes:
     return manifest([runtime, *[service] * ENGINES])
 
 
+def _presets(options: list[str], engines: int = 1) -> bytes:
+    """Workspaces of KAITO with one ConfigMap."""
+    one = {
+        "apiVersion": "kaito.sh/v1beta1",
+        "kind": "Workspace",
+        "inference": {"preset": {"name": "a/b"}, "config": "c"},
+    }
+    return manifest(
+        [_config_map({"inference_config.yaml": "".join([f"vllm:\n  model: {NAME}\n", *options])}), *[one] * engines]
+    )
+
+
+def _template(parameters: list[dict[str, str]], args: list[str]) -> dict[str, Any]:
+    return {
+        "apiVersion": "template.openshift.io/v1",
+        "kind": "Template",
+        "parameters": parameters,
+        "objects": [pod(engine(args=["--model", NAME, *args]))],
+    }
+
+
 def _named(size: int) -> bytes:
     """Long names, each above many values that have a path."""
     services = {
@@ -635,6 +656,18 @@ MANIFESTS: Final[dict[str, Family]] = {
             {"model": {"modelURL": "m"}, "vllmConfig": {"extraArgs": ["a"] * (size // 5)}},
             "production-stack.vllm.ai/v1alpha1",
         )
+    ),
+    "options of a preset": lambda size: _presets(numbered("  a{}: b\n", size)),
+    "an option of a preset": lambda size: _presets(["  a: '", "b" * size, "'\n"], ENGINES),
+    "presets": lambda size: _presets(["  a: b\n"], size // 130),
+    "parameters of a template": lambda size: manifest(
+        _template([{"name": f"A{n}", "value": "b"} for n in range(size // 60)], numbered("${{A{}}}", size // 4))
+    ),
+    "a parameter of a template": lambda size: manifest(
+        _template([{"name": "A", "value": "b" * (size // 2)}], ["${A}"] * ENGINES)
+    ),
+    "a text of a template": lambda size: manifest(
+        _template([{"name": "A", "value": "b"}], [repeated("${A", size // 2), repeated("${A}", size // 2)])
     ),
     "a Dynamo graph": lambda size: manifest(
         _custom(

@@ -310,16 +310,25 @@ def _read_config(node: ManifestNode, draft: EngineDraft) -> Config:
         return Config()
     if not node.reader.may_copy_values(node, text):
         return Config()
-    try:
-        document = safe_load(text, CONFIG_FILE, MAX_CONFIG)
-    except RulesInvalid as error:
-        for fault in error.faults:
+    document = _parsed(text, node.reader.parsed)
+    if isinstance(document, RulesInvalid):
+        for fault in document.faults:
             node.fault(f"`{CONFIG_FILE}`, line {fault.line}, column {fault.column}: {fault.message}")
         return Config()
     if not isinstance(document, dict):
         node.fault(f"expected a map in `{CONFIG_FILE}`, got {quoted(document)}")
         return Config()
     return _config_of(document, node)
+
+
+def _parsed(text: str, known: dict[str, Any]) -> Any:
+    """The YAML value of a text, or its error; each text is parsed once."""
+    if text not in known:
+        try:
+            known[text] = safe_load(text, CONFIG_FILE, MAX_CONFIG)
+        except RulesInvalid as error:
+            known[text] = error
+    return known[text]
 
 
 def _config_of(document: dict[Any, Any], node: ManifestNode) -> Config:

@@ -72,6 +72,8 @@ class ManifestReader:
         self.compose_engines: set[str] = set()
         """The names of the Compose services that are engines."""
         self.volumes: dict[str, dict[str, ManifestNode]] = {}
+        self.parsed: dict[str, Any] = {}
+        """The YAML values of texts that several objects share, or the error of each."""
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
         self._seen: set[tuple[str, str]] = set()
         self._bounds: set[str] = set()
@@ -260,6 +262,12 @@ class ManifestNode:
         for key in keys:
             node = node._below(key, node.value[key])
         return node
+
+    def with_value(self, value: Any) -> ManifestNode:
+        """The node at the same place with another value."""
+        found = ManifestNode(self.reader, value, *self.root, within=self.within)
+        found.parent, found.key = self.parent, self.key
+        return found
 
     def is_object(self) -> bool:
         """Whether the value is an object; anything else except null is a fault."""

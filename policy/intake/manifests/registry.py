@@ -19,6 +19,7 @@ from policy.intake.manifests import (
     kubeai,
     llmisvc,
     modelservice,
+    openshift,
     productionstack,
     rayserve,
     skypilot,
@@ -176,7 +177,7 @@ def _read_separately(documents: list[ManifestNode]) -> None:
 
 
 def _documents(node: ManifestNode, depth: int = 0) -> Iterator[ManifestNode]:
-    """The objects in a list or a ``List``, or the single object."""
+    """The objects in a list, a ``List`` or an OpenShift Template, or the single object."""
     reader = node.reader
     if depth > MAX_NESTED:
         node.fault(f"lists are nested more than {MAX_NESTED} deep; write the objects in one list")
@@ -187,6 +188,8 @@ def _documents(node: ManifestNode, depth: int = 0) -> Iterator[ManifestNode]:
             yield from _documents(item, depth + 1)
     elif isinstance(node.value, dict) and _is_list(node.value):
         yield from _documents(node.get("items"), depth + 1)
+    elif _identity(node) in openshift.IDENTITIES:
+        yield from _documents(openshift.template_objects(node), depth + 1)
     elif node.value is None and depth:
         return
     else:
