@@ -144,10 +144,13 @@ class Policy:
         return self._rulesets.get(release) or self._compile(release, {})
 
     def _compile(self, release: str, reusable: Mapping[tuple[tuple[ReleaseRule, ...], Any], Ruleset]) -> Ruleset:
-        """The ruleset of a release, from ``reusable`` or compiled, which later decisions use as well."""
-        key = (self.catalogue.rules_of(release), series(release))
+        """The ruleset of a release, from ``reusable`` or compiled, which later decisions use as well.
+
+        Releases with the same rules and the same defaults of facts share one.
+        """
+        key = (self.catalogue.rules_of(release), defaults(series(release)))
         if key not in self.compiled:
-            self.compiled[key] = reusable.get(key) or Ruleset(*key)
+            self.compiled[key] = reusable.get(key) or Ruleset(key[0], series(release))
         self._rulesets[release] = self.compiled[key]
         return self.compiled[key]
 
@@ -358,7 +361,7 @@ class Policy:
                     *([] if launch_errors else intake.launch_errors),
                     *_unused_models(request, intake),
                 ],
-                facts=facts_with_origin(intake),
+                facts=facts_with_origin(intake, series(request.release.decided_as)),
                 ignored_args=intake.ignored,
             )
         return decision

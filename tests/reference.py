@@ -86,7 +86,7 @@ class Deployment:
 
     def __init__(self, document: Mapping[str, Any], release: str) -> None:
         self.document = document
-        self.opt_in = parsed(release) < (0, 22, 0)
+        self.opt_in = (0, 12) <= parsed(release)[:2] < (0, 22)
         self.values: dict[str, Any] = {}
 
     def value(self, name: str) -> Any:
@@ -100,7 +100,7 @@ class Deployment:
         for part in fact.name.split("."):
             found = found.get(part) if isinstance(found, dict) else None
         if fact.kind is FactKind.VARIABLE:
-            return variable(found, unset=False if self.opt_in else None)
+            return variable(found, unset=False if self.opt_in and fact.name == VARIABLE else None)
         return fact.default if found is None and fact.kind is not FactKind.PRESENCE else found
 
     def is_below_absent(self, name: str) -> bool:
@@ -127,6 +127,13 @@ class Reference:
             own = range_for(file, release)
             if own is not None:
                 yield Rule(file["id"], layer, file["effect"], file.get("order", 0), {**file, **own})
+
+    def distinct(self) -> list[str]:
+        """The first release of each group of releases with the same rules and the same defaults."""
+        first: dict[str, str] = {}
+        for release in self.known:
+            first.setdefault(repr((self._rules[release], Deployment({}, release).opt_in)), release)
+        return list(first.values())
 
     def rules(self, release: str, layers: Collection[str]) -> list[Rule]:
         """The rules of a release, in the order in which they are listed."""

@@ -14,7 +14,7 @@ from packaging.version import Version
 from policy.checks.cases import run_cases
 from policy.parser.fields import ReleaseRange
 from policy.policy import Policy
-from policy.rules.catalogue import Catalogue, ReleaseRule, precedence
+from policy.rules.catalogue import Catalogue, ReleaseRule, is_decided, precedence
 from policy.rules.conditions import And, Condition, Leaf, Or, Ref, resolve
 from policy.rules.releases import Releases
 from policy.rules.rule import NamedCondition, Rule
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 CONDITIONS: Final = ("when", "cleared_at_startup")
 SCOPES: Final = ("requires_any", "unless", "decided_by")
+
+
+class NotLoadable(Exception):
+    """A mutant's rules could not be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,7 @@ def _is_killed(mutant: Mutant, catalogue: Catalogue, cases: Mapping[str, Sequenc
             if release not in policies:
                 try:
                     policies[release] = _policy(mutant, catalogue, release)
-                except KeyError:  # a named condition has no range for the release, so the rules would not load
+                except NotLoadable:  # the rules would not load
                     return True
             policy = policies[release]
             if policy is not None and not all(
@@ -196,7 +200,11 @@ def _is_killed(mutant: Mutant, catalogue: Catalogue, cases: Mapping[str, Sequenc
 
 
 def _policy(mutant: Mutant, catalogue: Catalogue, release: str) -> Policy | None:
-    """The policy of a mutant's rules in one release; ``None`` if the mutant changes nothing there."""
+    """The policy of a mutant's rules in one release; ``None`` if the mutant changes nothing there.
+
+    Raises:
+        NotLoadable: a named condition has no range for the release, or its rules do not decide for all facts.
+    """
     version = Version(release)
     changed = mutant.item
     items = [
@@ -207,9 +215,14 @@ def _policy(mutant: Mutant, catalogue: Catalogue, release: str) -> Policy | None
         item.id: next((condition for span, condition in item.ranges if span.holds(version)), None) for item in items
     }
     rules = [changed if isinstance(changed, Rule) and rule.id == changed.id else rule for rule in catalogue.rules]
-    found = tuple(sorted(_release_rules(rules, named, version), key=precedence))
+    try:
+        found = tuple(sorted(_release_rules(rules, named, version), key=precedence))
+    except KeyError as error:
+        raise NotLoadable from error
     if found == catalogue.rules_of(release):
         return None
+    if not is_decided(release, found):
+        raise NotLoadable
     return Policy(Catalogue(Releases((release,), release), tuple(rules), {}, catalogue.revision, {release: found}))
 
 

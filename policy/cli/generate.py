@@ -61,7 +61,9 @@ def facts_page(catalogue: Catalogue) -> str:
         default = (
             "absent"
             if fact.kind is FactKind.PRESENCE
-            else "unset; up to 0.21 false"
+            else "unset; from 0.12 to 0.21 false"
+            if fact.other_defaults
+            else "unset"
             if fact.kind is FactKind.VARIABLE
             else json.dumps(fact.default)
         )

@@ -21,6 +21,9 @@ MAX_ITEMS: Final = 4096
 MAX_INTEGER: Final = 2**31 - 1
 
 VARIABLE: Final = "env.VLLM_USE_V2_MODEL_RUNNER"
+ENGINE_VARIABLE: Final = "env.VLLM_USE_V1"
+
+Series: TypeAlias = tuple[int, int]
 
 
 class FactKind(StrEnum):
@@ -50,8 +53,8 @@ Tristate: TypeAlias = bool | Malformed | None
 def parse_variable(text: str) -> Tristate:
     """The variable's value as vLLM parses it, ``bool(int(text))``, or ``Malformed`` if that fails.
 
-    Source: ``vllm/envs.py``, the same in every release since 0.20.0 (the meaning of an unset variable differs; see
-    ``Fact.default_in``).
+    Source: ``vllm/envs.py``, the same in every release that has the variable (the meaning of an unset variable differs;
+    see ``Fact.default_in``).
     """
     try:
         return bool(int(text))
@@ -61,7 +64,11 @@ def parse_variable(text: str) -> Tristate:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact: ``name`` is its path in a request, ``default`` its value if it is not stated."""
+    """One fact: ``name`` is its path in a request, ``default`` its value if it is not stated.
+
+    ``other_defaults`` has the defaults of older series: the first series and the end of each range, and its default.
+    ``until`` is the first series that no longer has the fact.
+    """
 
     name: str
     kind: FactKind
@@ -70,12 +77,14 @@ class Fact:
     choices: tuple[str, ...] = ()
     least: int = 0
     nullable: bool = False
-    earlier_default: tuple[tuple[int, int], Any] | None = None
+    other_defaults: tuple[tuple[Series, Series, Any], ...] = ()
+    until: Series | None = None
 
-    def default_in(self, release: tuple[int, int]) -> Any:
-        """The default in a minor series: before the series in ``earlier_default``, the value there."""
-        if self.earlier_default is not None and release < self.earlier_default[0]:
-            return self.earlier_default[1]
+    def default_in(self, release: Series) -> Any:
+        """The default in a minor series."""
+        for first, end, value in self.other_defaults:
+            if first <= release < end:
+                return value
         return tuple(self.default) if self.default == [] else self.default
 
     @property
@@ -166,9 +175,17 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         VARIABLE,
         FactKind.VARIABLE,
         None,
-        "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; up to 0.21 "
-        "unset means false",
-        earlier_default=((0, 22), False),
+        "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; from 0.12 to 0.21 "
+        "unset means false, and older releases do not read it",
+        other_defaults=(((0, 12), (0, 22), False),),
+    ),
+    Fact(
+        ENGINE_VARIABLE,
+        FactKind.VARIABLE,
+        None,
+        "the operator's environment variable for the engine, up to 0.11.0: false for the V0 engine, true for the V1 "
+        "engine, unset if vLLM chooses; not the model runner V1",
+        until=(0, 12),
     ),
     _boolean(
         "platform.has_triton",
@@ -332,6 +349,7 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
 
 INDEX: Final[dict[str, int]] = {fact.name: i for i, fact in enumerate(VOCABULARY)}
 VARIABLE_INDEX: Final = INDEX[VARIABLE]
+ENGINE_INDEX: Final = INDEX[ENGINE_VARIABLE]
 FACTS: Final[dict[str, Fact]] = {fact.name: fact for fact in VOCABULARY}
 
 

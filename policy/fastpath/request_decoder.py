@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 
 from policy.facts.facts import TREE, Facts, Member, defaults
 from policy.facts.vocabulary import (
+    ENGINE_INDEX,
     MAX_INTEGER,
     MAX_ITEMS,
     MAX_TEXT,
@@ -137,5 +138,8 @@ def decode_fast(body: bytes, releases: Releases) -> Request | None:
         row[VARIABLE_INDEX] = _unset(release.decided_as)
     elif type(variable) is str:
         row[VARIABLE_INDEX] = parse_variable(variable)
+    engine = row[ENGINE_INDEX]
+    if type(engine) is str:
+        row[ENGINE_INDEX] = parse_variable(engine)
     version = fields.vllm_version or release.decided_as
     return Request(Facts(row), version, release, upstream_only, fields.request_id, explain=False, common=True)

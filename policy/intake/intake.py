@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from policy.decision.decision import DerivedFact
 from policy.errors import MAX_FAULTS, Remedy, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, to_json
-from policy.facts.vocabulary import INDEX, ancestors
+from policy.facts.vocabulary import FACTS, INDEX, ancestors
 from policy.intake.command.arguments import read_options
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flag_arguments import UNKNOWN_VALUE
@@ -36,6 +36,15 @@ from policy.intake.derive.speculation import (
     speculation_fault,
 )
 from policy.intake.derive.target_device import SINCE, TARGET_DEVICE, select_platform
+from policy.intake.derive.without_models import (
+    METHODS,
+    derive_without_models,
+    has_models,
+    has_unstated_method,
+    not_checked,
+    variables_of,
+    with_method,
+)
 from policy.intake.model.companion import CompanionInvalid
 from policy.intake.model.hub_folder import hub_name
 from policy.intake.model.pooling import MODULES, POOLING_MODULES, is_named_like_embedding
@@ -43,22 +52,24 @@ from policy.intake.model.redirection import redirections
 from policy.intake.model.registry import Unsupported
 from policy.intake.model.tables import tables
 from policy.intake.model.target import read_target
-from policy.intake.provenance import Provenance  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
 from policy.masking import masked, secret_values
 from policy.messages import quoted
 from policy.pointer import at
+from policy.rules.releases import series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from policy.facts.vocabulary import Series
     from policy.intake.command_line import CommandLine, ParsedOptions
     from policy.intake.deployment import Deployment
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
 
 MODEL_CONFIG_NEEDED: Final = "model-config-needed"
-FACT_ANCESTORS: Final = tuple((name, index, ancestors(name)) for name, index in INDEX.items())
-"""Each fact's name, its index in the row, and the objects that contain it."""
+FACT_ANCESTORS: Final = tuple((name, index, ancestors(name), FACTS[name].until) for name, index in INDEX.items())
+"""Each fact's name, its index in the row, the objects that contain it, and the series from which it is gone."""
 PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
 MODELS: Final = "model_configs/"
@@ -67,6 +78,10 @@ TRIAL_SIZES: Final = (2, 8)
 MAX_NAME: Final = 1024
 MAX_SHOWN: Final = 8
 """The most given models that a message lists."""
+UNSTATED_METHOD: Final = (
+    "the speculative configuration: it names no `method`, and vLLM {} finds it out from the draft, which is not read "
+    'for this release; the method decides whether V2 starts, so write it, such as `"method": "eagle"`'
+)
 DEFAULT_MODEL: Final = "Qwen/Qwen3-0.6B"
 """The model that every release serves by default."""
 
@@ -92,7 +107,8 @@ class IntakeResult(Struct, frozen=True):
     other arguments or variables than those parsed. ``unknown_models`` says why vLLM may run the model as a
     pooling model. ``environment`` is the deployment's, with the platform that a variable selects. ``without_modules``
     is the name of the model whose ``modules.json`` is assumed to be absent, empty if it is known. ``models`` has the
-    models that were looked up, by their names in the arguments.
+    models that were looked up, by their names in the arguments. ``has_models`` is false for a release without tables of
+    models, whose facts about them are unknown.
     """
 
     facts: Facts
@@ -109,6 +125,7 @@ class IntakeResult(Struct, frozen=True):
     environment: Environment = Environment()
     without_modules: str = ""
     models: dict[str, str] = {}
+    has_models: bool = True
 
 
 class ModelConfigNeeded(RequestInvalid):
@@ -140,7 +157,10 @@ def derive_facts(
     texts = [deployment.args] if isinstance(deployment.args, str) else deployment.args
     secrets = secret_values({**deployment.env, **command.env}, texts)
     try:
-        result = _derive(deployment, command, release, pointer, rules, find, faults)
+        if has_models(release):
+            result = _derive(deployment, command, release, pointer, rules, find, faults)
+        else:
+            result = _derive_without_models(deployment, command, release, pointer, rules, faults)
     except RequestInvalid as error:
         error.hide(secrets)
         raise
@@ -239,6 +259,77 @@ def _derive(
         without_modules,
         models.asked,
     )
+
+
+def _derive_without_models(
+    deployment: Deployment,
+    command: CommandLine,
+    release: str,
+    pointer: str,
+    rules: Callable[[Facts], tuple[str | None, bool]],
+    faults: list[RequestFault],
+) -> IntakeResult:
+    """Derive the facts in a release whose decision does not depend on the model, which is not read."""
+    options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
+    if faults:
+        raise RequestInvalid(faults)
+    release_series = series(release)
+    variables = deployment.env | command.env
+    env = {name: text for name, text in variables.items() if text is not None}
+
+    def decide(derived: Provenance) -> tuple[str | None, bool]:
+        return rules(facts_of(derived.facts, []))
+
+    derived = derive_without_models(options, env, release_series)
+    facts = facts_of(derived.facts, faults)
+    if faults:
+        raise RequestInvalid(
+            [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
+        )
+    if has_unstated_method(derived):
+        if len({decide(with_method(derived, method)) for method in METHODS}) > 1:
+            place = _pointer_of(derived.facts["speculative_config"][1], deployment, pointer)
+            raise RequestInvalid([RequestFault(place, UNSTATED_METHOD.format(release))])
+        facts = facts_of(with_method(derived, METHODS[0]).facts, [])
+    doubts = [*deployment.doubts, *command.doubts]
+    warnings = [not_checked(release), *deployment.notes, *options.warnings, *redirections(variables)]
+    warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
+    unknown = {
+        name: command.set_at.get(name, "")
+        for name in variables_of(release_series)
+        if name in variables and name not in env
+    }
+    warnings += [f"the value of `{name}` is not known here; it is assumed to be unset" for name in unknown]
+    if options.unknown_sizes:
+        warnings += _check_sizes(
+            options, lambda sized: derive_without_models(sized, env, release_series), decide, f"{pointer}/args"
+        )
+    return IntakeResult(
+        facts,
+        derived,
+        options.ignored,
+        warnings,
+        {},
+        options.unknown_words,
+        unknown,
+        doubts,
+        options.launch_errors,
+        command.installation or deployment.installation,
+        environment=deployment.environment,
+        models=_names_of_models(deployment, options, pointer),
+        has_models=False,
+    )
+
+
+def _names_of_models(deployment: Deployment, options: ParsedOptions, pointer: str) -> dict[str, str]:
+    """The models that the arguments name, which are not looked up."""
+    speculation = read_speculation(options)
+    draft = None if speculation is None else speculation.keys.get("model")
+    models = _ModelLookup(deployment, no_models, pointer)
+    for name in (options.get("model") or DEFAULT_MODEL, options.get("hf_config_path"), draft):
+        if isinstance(name, str):
+            models.note(name.rstrip("/"))
+    return models.asked
 
 
 def require_known_values(result: IntakeResult, pointer: str) -> None:
@@ -395,13 +486,19 @@ def command_of(deployment: Deployment, faults: list[RequestFault], pointer: str)
     return read_command(args, places, deployment.env, faults, pointer, has_hidden_variables=hidden)
 
 
-def facts_with_origin(result: IntakeResult) -> dict[str, DerivedFact]:
-    """Every fact with its origin, as the answer shows it, except facts below an absent object."""
+def facts_with_origin(result: IntakeResult, series: Series) -> dict[str, DerivedFact]:
+    """Every fact with its origin, as the answer shows it, except those that do not apply.
+
+    These are facts below an absent object, facts that the series no longer has, and facts that were not derived because
+    the release has no tables of models.
+    """
     row, facts, later = result.facts.row, result.derived.facts, result.derived.later
     return {
         name: DerivedFact(*later[name]) if name in later else DerivedFact(to_json(row[index]), facts[name][1])
-        for name, index, above in FACT_ANCESTORS
+        for name, index, above, until in FACT_ANCESTORS
         if all(facts[each][0] for each in above)
+        and (until is None or series < until)
+        and (result.has_models or facts[name][1] is not DEFAULT)
     }
 
 
@@ -446,7 +543,7 @@ class _ModelLookup:
     def known(self, name: str) -> Mapping[str, Any] | None:
         """A model's configuration, or ``None`` if it is missing."""
         name = name.rstrip("/")
-        own = self.asked[name] = self._own_name(name)
+        own = self.note(name)
         for known in (self._configs, self._found):
             for each in (name, own):
                 if each in known:
@@ -460,6 +557,11 @@ class _ModelLookup:
         self._found[own], files = found
         self.files = {**self.files, **{f"{name}/{file}": text for file, text in files.items()}}
         return self._found[own]
+
+    def note(self, name: str) -> str:
+        """The model's own name, which is recorded as asked for."""
+        own = self.asked[name] = self._own_name(name)
+        return own
 
     def _own_name(self, name: str) -> str:
         """The name of a model that is mounted at a path, or is in the hub's cache there; otherwise the given one."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MIN_SIMILARITY: Final = 0.75
 """The least similarity of a suggested field: below it, the suggestion is often nonsense."""
-RELEASE: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,2}"
+RELEASE: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,3}"
 RANGE_PATTERN: Final = rf">= *{RELEASE}( *, *< *{RELEASE})?|< *{RELEASE} *, *>= *{RELEASE}"
 """A range of releases, for Python and for JSON Schema."""
 RANGE: Final = re.compile(RANGE_PATTERN)

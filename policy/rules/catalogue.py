@@ -325,9 +325,7 @@ def _duplicate_orders(catalogue: Catalogue) -> Iterable[Fault]:
 
 def _undecided_releases(catalogue: Catalogue) -> Iterable[Fault]:
     for release, rules in catalogue.of_release.items():
-        if not any(item.rule.effect.last_resort and item.when is None for item in rules) and not _variable_decides(
-            release, rules
-        ):
+        if not is_decided(release, rules):
             yield Fault(
                 RELEASES_FILE,
                 1,
@@ -336,10 +334,24 @@ def _undecided_releases(catalogue: Catalogue) -> Iterable[Fault]:
             )
 
 
+def is_decided(release: str, rules: Iterable[ReleaseRule]) -> bool:
+    """Whether the rules of a release decide for all facts."""
+    return any(map(_always_decides, rules)) or _variable_decides(release, rules)
+
+
+def _always_decides(item: ReleaseRule) -> bool:
+    """Whether an upstream rule decides whenever no rule before it does, as V1 does in releases that have nothing else.
+
+    ``when`` of a rule that always holds is absent.
+    """
+    effect = item.rule.effect
+    return effect.layer is Layer.UPSTREAM and effect.decides and effect.runner is not None and item.when is None
+
+
 def _variable_decides(release: str, rules: Iterable[ReleaseRule]) -> bool:
     """Whether the rules about the variable decide for each of its values: true, false and malformed.
 
-    They do in 0.20 and 0.21. In later releases the variable has no default, so none of them fires if it is not set.
+    They do from 0.12 to 0.21. In later releases the variable has no default, so none of them fires if it is not set.
     """
     if defaults(series(release))[VARIABLE_INDEX] is None:
         return False

@@ -14,7 +14,7 @@ upstream       override-v1     V1      override      the variable is false
 house          fallback-v1     V1      fallback      the organisation's own rules
 house          force-v2        V2      required      the organisation's own rules
 upstream       force-v2        V2      required      forces: context parallelism, DSpark, diffusion
-upstream       not-default     V1      not-default   the default set; in 0.20 and 0.21, no opt-in
+upstream       not-default     V1      not-default   the default set; up to 0.21, no opt-in
 upstream       default-v1      V1      fallback      platform defaults
 upstream       fallback-v1     V1      fallback      no Triton
 upstream       exclude-v2      V1      fallback      the V2 list

@@ -46,12 +46,12 @@ class Resolution(Struct, frozen=True, gc=False):
 
 
 def is_final(release: str) -> bool:
-    """Whether a text is a final release in vLLM's spelling, such as ``0.23.0``, and not a pre- or post-release."""
+    """Whether a text is a final release in vLLM's spelling, such as ``0.23.0`` or ``0.10.1.1``."""
     try:
         version = Version(release)
     except ValueError:  # not a version, or a number with too many digits for ``int``
         return False
-    return str(version) == release == version.base_version and len(version.release) == len(("major", "minor", "patch"))
+    return str(version) == release == version.base_version and len(version.release) in {3, 4}
 
 
 def is_variant(suffix: str) -> bool:

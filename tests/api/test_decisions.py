@@ -253,7 +253,7 @@ def test_the_request_id_is_returned_unchanged(decide: Callable[..., Any], reques
         ("0.24.0rc1", "0.24.0", False),
         ("0.24.0.dev12+g0123abc", "0.24.0", False),
         ("0.24.0.post1", "0.24.0", False),
-        ("0.20.1", "0.20.0", False),
+        ("0.20.1", "0.20.1", True),
         ("0.20.2", "0.20.2", True),
         ("0.20.9", "0.20.2", False),
         ("0.25.1", "0.25.1", True),
@@ -272,7 +272,7 @@ def test_a_version_is_decided_as_the_newest_known_patch_up_to_it(
 
 @pytest.mark.parametrize(
     ("asked", "decided_as"),
-    [("0.19.1", "0.20.0"), ("0.1", "0.20.0"), ("0.34.0", "0.33.0"), ("1.0.0rc1", "0.33.0"), ("0.23.0", "0.23.0")],
+    [("0.8.5", "0.9.0"), ("0.1", "0.9.0"), ("0.34.0", "0.33.0"), ("1.0.0rc1", "0.33.0"), ("0.23.0", "0.23.0")],
 )
 def test_an_unknown_release_is_decided_as_the_nearest_one_on_request(
     decide: Callable[..., Any], asked: str, decided_as: str

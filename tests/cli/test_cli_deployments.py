@@ -114,7 +114,7 @@ def test_an_undecided_container_has_a_problem_and_the_exit_code_is_1(call: Call,
     )
     assert unknown["problem"]["detail"] == (
         "/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: unknown release `0.5.0`; "
-        "known releases: 0.20.0 to 0.33.0; name one of them with `--vllm-version`"
+        "known releases: 0.9.0 to 0.33.0; name one of them with `--vllm-version`"
     )
 
 
@@ -181,7 +181,7 @@ def test_on_a_terminal_each_engine_of_a_list_has_its_name_and_its_reason(
     )
     problems = "".join(below.split())
     assert "prod/Deployment/odd/vllm:/items/3/spec/template/spec/containers/0:" in problems
-    assert "unknownrelease`0.5.0`;knownreleases:0.20.0to0.33.0" in problems
+    assert "unknownrelease`0.5.0`;knownreleases:0.9.0to0.33.0" in problems
     assert max(map(len, text.splitlines())) <= width
 
 
@@ -397,7 +397,7 @@ def test_the_platform_flag_applies_if_the_input_names_none(
         (["--model-config", "qwen.json"], "--model-config `qwen.json`: write NAME=FILE"),
         (["--model-config", "=qwen.json"], "--model-config `=qwen.json`: write NAME=FILE"),
         (["--model-config", f"{NAME}="], f"--model-config `{NAME}=`: write NAME=FILE"),
-        (["--vllm-version", "0.1"], "--vllm-version: unknown release `0.1`; known releases: 0.20.0 to 0.33.0"),
+        (["--vllm-version", "0.1"], "--vllm-version: unknown release `0.1`; known releases: 0.9.0 to 0.33.0"),
         (["--vllm-version", "latest"], "--vllm-version: invalid version `latest`"),
     ],
 )
@@ -440,8 +440,16 @@ HTTP_TERMS = re.compile(
         ("dry-run", '{"deployment": {"args": ["serve", "a/b"]}}', f"; {GIVE}"),
         ("decide", OTHER_MODEL, f"; {GIVE}"),
         ("decide --model-config a/b=none", OTHER_MODEL, "the model `a/b`: `none` cannot be read: "),
-        ("decide", '{"facts": {}, "vllm_version": "0.99"}', "; name one of them with `--vllm-version`"),
-        ("dry-run", '{"facts": {}, "vllm_version": "0.99"}', "; name one of them with `--vllm-version`"),
+        (
+            "decide",
+            '{"facts": {}, "vllm_version": "0.99"}',
+            "; name one of them with `--vllm-version`",
+        ),
+        (
+            "dry-run",
+            '{"facts": {}, "vllm_version": "0.99"}',
+            "; name one of them with `--vllm-version`",
+        ),
         ("decide", UNKNOWN, "; name one of them with `--vllm-version`"),
         ("decide --model-config NAMED", UNTAGGED, "; state it with `--vllm-version`"),
         ("dry-run", UNTAGGED, "expected one deployment, got a manifest; `decide --explain` explains each"),

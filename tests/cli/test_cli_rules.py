@@ -48,7 +48,7 @@ def squeezed(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("form", "out"),
     [
-        ("text", r"\d+ rules, 18 releases, sha256:[0-9a-f]{64}: ok\n"),
+        ("text", r"\d+ rules, 43 releases, sha256:[0-9a-f]{64}: ok\n"),
         ("json", r'\{"faults": \[\], "warnings": \[\]\}\n'),
         (
             "junit",
@@ -733,7 +733,7 @@ def test_every_mutant_of_a_shipped_rule_is_killed_or_accepted(call: Callable[...
     assert (
         done.code,
         done.err,
-        re.fullmatch(r"\d{3} mutants: \d{3} killed, \d accepted, 0 survived\n", done.out) is not None,
+        re.fullmatch(r"\d{3} mutants: \d{3} killed, \d+ accepted, 0 survived\n", done.out) is not None,
     ) == (0, "", True)
 
 

@@ -20,6 +20,7 @@ VARIABLE_NAME = "VLLM_USE_V2_MODEL_RUNNER"
 def test_the_vocabulary_has_these_facts_with_these_types_and_defaults() -> None:
     assert [(fact.name, str(fact.kind), fact.default) for fact in VOCABULARY] == [
         ("env.VLLM_USE_V2_MODEL_RUNNER", "tri-state", None),
+        ("env.VLLM_USE_V1", "tri-state", None),
         ("platform.has_triton", "boolean", True),
         ("platform.is_rocm", "boolean", False),
         ("platform.is_unspecified", "boolean", False),
@@ -215,7 +216,7 @@ def test_an_empty_document_has_the_defaults() -> None:
 
 def test_every_fact_can_be_stated() -> None:
     document = {
-        "env": {VARIABLE_NAME: "1"},
+        "env": {VARIABLE_NAME: "1", "VLLM_USE_V1": "1"},
         "platform": {
             "has_triton": False,
             "is_rocm": True,
@@ -397,7 +398,10 @@ LEGAL = {
                 )
             ],
         ),
-        ({"env": {"A/B~C": "1"}}, [("/env/A~1B~0C", "unknown field `A/B~C`; legal: `VLLM_USE_V2_MODEL_RUNNER`")]),
+        (
+            {"env": {"A/B~C": "1"}},
+            [("/env/A~1B~0C", "unknown field `A/B~C`; legal: `VLLM_USE_V2_MODEL_RUNNER`, `VLLM_USE_V1`")],
+        ),
         (
             {"env": {VARIABLE_NAME: 1}},
             [

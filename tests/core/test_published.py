@@ -21,7 +21,32 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
 
 KNOWN = [
+    "0.9.0",
+    "0.9.0.1",
+    "0.9.1",
+    "0.9.2",
+    "0.10.0",
+    "0.10.1",
+    "0.10.1.1",
+    "0.10.2",
+    "0.11.0",
+    "0.11.1",
+    "0.11.2",
+    "0.12.0",
+    "0.13.0",
+    "0.14.0",
+    "0.14.1",
+    "0.15.0",
+    "0.15.1",
+    "0.16.0",
+    "0.17.0",
+    "0.17.1",
+    "0.18.0",
+    "0.18.1",
+    "0.19.0",
+    "0.19.1",
     "0.20.0",
+    "0.20.1",
     "0.20.2",
     "0.21.0",
     "0.22.0",
@@ -57,7 +82,7 @@ def test_every_fact_is_published_in_the_order_of_the_vocabulary(catalogue: Catal
             "nullable": False,
             "default": "generate",
             "meaning": "what the engine is for (`--runner`); not the model runner V1 or V2",
-            "read_by": KNOWN[3:13],
+            "read_by": KNOWN[20:24] + KNOWN[KNOWN.index("0.22.0") : KNOWN.index("0.28.0") + 1],
         },
         {
             "name": "env.VLLM_USE_V2_MODEL_RUNNER",
@@ -67,8 +92,8 @@ def test_every_fact_is_published_in_the_order_of_the_vocabulary(catalogue: Catal
             "nullable": True,
             "default": None,
             "meaning": (
-                "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; up to 0.21 "
-                "unset means false"
+                "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; from 0.12 "
+                "to 0.21 unset means false, and older releases do not read it"
             ),
             "read_by": KNOWN,
         },
@@ -215,7 +240,7 @@ def test_the_policy_document_describes_what_is_loaded(catalogue: Catalogue) -> N
     del document["layers"]
     assert document == {
         "revision": catalogue.revision,
-        "counts": {"rules": len(catalogue.rules), "conditions": 4, "releases": 18},
+        "counts": {"rules": len(catalogue.rules), "conditions": 4, "releases": 43},
         "source": "rules",
         "loaded_at": "2026-01-01T00:00:00Z",
         "last_reload_error": None,

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.intake.model.tables import TABLES_FOLDER, TRANSFORMERS_TABLES, VLLM_TABLES, provenance, releases, tables
+from policy.intake.model.tables import (
+    TABLES_FOLDER,
+    TRANSFORMERS_TABLES,
+    VLLM_TABLES,
+    provenance,
+    releases,
+    releases_with_flags,
+    tables,
+)
 from policy.vllm.tablegen import make as maketables
 from policy.vllm.tablegen.history import read_history, write_history
 from policy.vllm.tablegen.values import SourceUnreadable
@@ -696,6 +704,48 @@ def test_regenerating_a_release_leaves_the_others_unchanged(sources: Path) -> No
     made(sources, version="0.32.0")
     assert "DenseModel" not in tables("0.32.0", folder).models
     assert "DenseModel" in tables("0.33.0", folder).models
+
+
+SERVE = {
+    "vllm/entrypoints/openai/cli_args.py": """
+        def make_arg_parser(parser):
+            parser.add_argument("--port", type=int, default=8000)
+            return parser
+        """,
+    "vllm/entrypoints/cli/serve.py": """
+        class ServeSubcommand:
+            def subparser_init(self, subparsers):
+                serve_parser = subparsers.add_parser("serve")
+                serve_parser.add_argument("model_tag", nargs="?")
+                serve_parser.add_argument("--headless", action="store_true", default=False)
+                return make_arg_parser(serve_parser)
+        """,
+    "vllm/engine/arg_utils.py": """
+        import json
+
+        def nullable_kvs(text): ...
+
+        class EngineArgs:
+            pass
+        """,
+}
+
+
+def test_a_release_before_0_20_has_flags_alone(sources: Path) -> None:
+    folder = made(sources, version="0.33.0")
+    before = contents(folder)
+    written(sources / "vllm", SERVE)
+    made(sources, version="0.9.0")
+    found = dict(map(json.loads, (folder / "arguments.jsonl").read_text().splitlines()))
+    assert {name: since["0.9.0"] for name, since in found.items()} == {
+        "headless": {"flags": ["--headless"], "kind": "bool"},
+        "port": {"flags": ["--port"], "kind": "int"},
+    }
+    after = contents(folder)
+    assert {name for name in after if after[name] != before[name]} == {"arguments.jsonl", "releases.json"}
+    assert (releases(folder), releases_with_flags(folder)) == (("0.33.0",), ("0.9.0", "0.33.0"))
+    with pytest.raises(KeyError):
+        tables("0.9.0", folder)
 
 
 def test_the_option_source_is_refused_for_several_versions(sources: Path) -> None:

@@ -25,6 +25,7 @@ from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.masking import HIDDEN
 from policy.messages import listed, quoted
+from policy.rules.releases import series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from policy.intake.command.flags import Flag, Flags
 
 LEVELS: Final = frozenset("0123")
+DOTTED_LEVEL: Final = "-O."
+"""The beginning of a field of the compilation configuration, up to 0.12."""
+LAST_DOTTED_LEVEL: Final = (0, 12)
 _COMPILE_ADVICE: Final = "other compile options as `-cc.mode=0`"
 
 
@@ -48,7 +52,7 @@ def read_options(
     out. `files` maps the names that `--config` may have to the texts of the files.
 
     Raises:
-        KeyError: `release` is not in `policy.intake.model.tables.releases()`.
+        KeyError: `release` is not in `policy.intake.model.tables.releases_with_flags()`.
     """
     words, places = command.words, command.places
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
@@ -212,7 +216,13 @@ class _CommandLineParser:
         """Parse `-O3`, `-O=3` or `-O 3`."""
         result = self.result
         word = words[at]
-        flag = self.table.by_name["optimization_level"]
+        flag = self.table.by_name.get("optimization_level")
+        if word.startswith(DOTTED_LEVEL) and series(self.table.release) <= LAST_DOTTED_LEVEL:
+            result.ignored.append(word)
+            at += 1
+            return at if "=" in word else at + (at < len(words) and self.table.is_value(words[at]))
+        if flag is None:
+            return self.read_compilation_level(words, places, at)
         if word == "-O":
             if at + 1 < len(words) and words[at + 1] in LEVELS:
                 result.set_option(flag, int(words[at + 1]), places[at], ["-O", words[at + 1]])
@@ -227,6 +237,21 @@ class _CommandLineParser:
                 places[at], f"invalid level {quoted(word)}; write `-O0`, `-O1`, `-O2` or `-O3`, and {_COMPILE_ADVICE}"
             )
         return at + 1
+
+    def read_compilation_level(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
+        """Parse `-O3`, `-O=3`, `-O 3` or `-O JSON`, which set `--compilation-config` in releases before 0.12."""
+        word = words[at]
+        text = word.removeprefix("-O").removeprefix("=")
+        if not text and at + 1 < len(words) and words[at + 1] in LEVELS:
+            self.result.ignored += [word, words[at + 1]]
+            return at + 2
+        if text in LEVELS:
+            self.result.ignored.append(word)
+            return at + 1
+        if text:
+            self.result.fault(places[at], f"invalid level {quoted(word)}; write `-O0`, `-O1`, `-O2` or `-O3`")
+            return at + 1
+        return self.read_inexact(self.table.by_name["compilation_config"], words, places, at)
 
 
 def _boolean_forms(flag: Flag, table: Flags) -> str:

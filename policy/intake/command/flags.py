@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.intake.model.tables import TABLES_FOLDER, releases
+from policy.intake.model.tables import ARGUMENTS, TABLES_FOLDER, releases_with_flags
 from policy.masking import is_secret
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 FREE_FORM: Final = frozenset({"additional_config", "model_loader_extra_config", "otlp_traces_endpoint"})
 """Options that may contain credentials: an address with a password, settings of a plugin or a loader."""
 SECRET_KINDS: Final = frozenset({"text", "json", "json-or-text", "object"})
+LEVEL: Final = "-O"
+"""Read by the parser itself: a level, and up to 0.11 also the short form of `--compilation-config`."""
 NEGATIVE: Final = re.compile(r"-\d+")
 
 
@@ -61,7 +63,7 @@ class Flags:
         for dest, row in rows.items():
             flag = _flag(dest, row)
             self.by_name[dest] = flag
-            spelled.update(dict.fromkeys(row["flags"], flag))
+            spelled.update(dict.fromkeys((word for word in row["flags"] if word != LEVEL), flag))
             if flag.constant is not None:
                 spelled.update(dict.fromkeys(row.get("off", ()), _flag(dest, row, value=False)))
         self.spellings = sorted(spelled)
@@ -113,8 +115,8 @@ class Flags:
 
 @cache
 def flags(release: str) -> Flags:
-    """The flags of a release. Raises KeyError for a release without tables."""
-    order = releases()
+    """The flags of a release. Raises KeyError for a release without a table of flags."""
+    order = releases_with_flags()
     known = order[: order.index(release) + 1] if release in order else ()
     if not known:
         raise KeyError(release)
@@ -129,7 +131,7 @@ def flags(release: str) -> Flags:
 @lru_cache(maxsize=1024)
 def in_other_release(word: str, release: str) -> tuple[Flag, str, str] | None:
     """The flag with this spelling in the nearest release that has it, and the first and last release of that span."""
-    order = releases()
+    order = releases_with_flags()
     having = _spellings().get(word, ())
     if not having:
         return None
@@ -180,7 +182,7 @@ def _members(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 @cache
 def _history() -> dict[str, dict[str, Any]]:
-    text = (TABLES_FOLDER / "arguments.jsonl").read_text(encoding="utf-8")
+    text = (TABLES_FOLDER / f"{ARGUMENTS}.jsonl").read_text(encoding="utf-8")
     return dict(map(json.loads, text.splitlines()))
 
 
@@ -188,7 +190,7 @@ def _history() -> dict[str, dict[str, Any]]:
 def _spellings() -> dict[str, tuple[str, ...]]:
     """Every spelling in any release, with the releases that have it, oldest first."""
     found: dict[str, list[str]] = {}
-    for release in releases():
+    for release in releases_with_flags():
         for word in flags(release).exact:
             found.setdefault(word, []).append(release)
     return {word: tuple(having) for word, having in found.items()}

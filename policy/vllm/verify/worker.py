@@ -24,6 +24,7 @@ from policy.vllm.tablegen.wheels import (
 )
 from policy.vllm.verify.extraction import PROPERTY, V1_LIST, V2_LIST, VARIABLE, Extraction, SourceNotFound
 from policy.vllm.verify.standins import Object
+from policy.vllm.verify.worker_choice import ENGINE_VARIABLE, WorkerChoice, decides_in_worker
 
 MEMORY_LIMIT: Final = 1 << 30
 """Bytes of address space; a wheel of vLLM takes 50 MB."""
@@ -91,10 +92,13 @@ def _as_method(value: Any) -> Any:
 
 def evaluate(release: Extraction, configurations: Configurations, facts: dict[str, Any]) -> dict[str, Any]:
     """The release's decision on a configuration: the runner, lists, refusals, and checks that could not run."""
-    variable = facts.get(f"env.{VARIABLE}")
-    os.environ.pop(VARIABLE, None)
-    if variable is not None:
-        os.environ[VARIABLE] = variable if isinstance(variable, str) else str(int(variable))
+    for name in (VARIABLE, ENGINE_VARIABLE):
+        variable = facts.get(f"env.{name}")
+        os.environ.pop(name, None)
+        if variable is not None:
+            os.environ[name] = variable if isinstance(variable, str) else str(int(variable))
+    if isinstance(release, WorkerChoice):
+        return release.answer(configurations.make(facts))
     for name in ("is_rocm", "is_unspecified", "is_tpu", "is_out_of_tree"):
         release.machine.platform[name] = facts.get(f"platform.{name}", False)
     release.machine.has_triton = facts.get("platform.has_triton", True)
@@ -157,7 +161,8 @@ def main() -> None:
     for name in [name for name in os.environ if name.startswith("VLLM_")]:
         del os.environ[name]  # the user's own variables are not facts
     try:
-        release = Extraction(SourceReader(open_source(Path(sys.argv[1]))))
+        source = SourceReader(open_source(Path(sys.argv[1])))
+        release = WorkerChoice(source) if decides_in_worker(source) else Extraction(source)
         configurations = Configurations(release)
         evaluate(release, configurations, {"model_config": True})
     except Exception as error:  # noqa: BLE001  # a broken source or its code may raise anything; it is reported to the caller

@@ -1,0 +1,99 @@
+"""The facts of a deployment in a release without tables of models: 0.9 to 0.19.
+
+There the decision depends on two variables and, if V2 is asked for, on a few arguments. The model's ``config.json`` is
+not read, and no fact about the model is derived.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.facts.vocabulary import ENGINE_VARIABLE, FACTS, VARIABLE
+from policy.intake.derive.row import default_facts
+from policy.intake.derive.speculation import read_speculation
+from policy.intake.model.tables import releases
+from policy.intake.provenance import ASSUMED, DEFAULT, Provenance
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policy.facts.vocabulary import Series
+    from policy.intake.command_line import ParsedOptions
+
+V2_SINCE: Final = (0, 12)
+"""The first series with V2 and with its variable."""
+FACT_OF_OPTION: Final = {
+    "logprobs_mode": "model_config.logprobs_mode",
+    "pipeline_parallel_size": "parallel_config.pipeline_parallel_size",
+}
+"""The options that V2 reads when it is made."""
+METHOD: Final = "speculative_config.method"
+METHODS: Final = FACTS[METHOD].choices
+"""The methods of speculative decoding; one that is not stated may be any of them."""
+NGRAM: Final = frozenset({"ngram", "[ngram]"})
+
+
+def has_models(release: str) -> bool:
+    """Whether the release has tables of models, so that all facts can be derived."""
+    return release in releases()
+
+
+def not_checked(release: str) -> str:
+    """The warning that says what is not checked in a release without tables of models."""
+    return (
+        f"vLLM {release} is older than the releases whose models are known: the decision does not depend on the model, "
+        "and whether this vLLM can load it is not checked"
+    )
+
+
+def variables_of(series: Series) -> tuple[str, ...]:
+    """The variables that such a release reads, without ``env.``; 0.11.0 is the last that reads the engine's."""
+    name = VARIABLE if series >= V2_SINCE else ENGINE_VARIABLE
+    return (name.partition(".")[2],)
+
+
+def derive_without_models(options: ParsedOptions, env: Mapping[str, str], series: Series) -> Provenance:
+    """The facts that follow from the arguments and variables alone; all others have their defaults.
+
+    If the method of speculative decoding is not stated, its fact is not derived; see ``has_unstated_method``.
+    """
+    derived = Provenance(default_facts(series), [], {})
+    facts = derived.facts
+    for name in (VARIABLE, ENGINE_VARIABLE):
+        variable = name.partition(".")[2]
+        facts[name] = (env[variable], name) if variable in env else (facts[name][0], ASSUMED)
+    facts["model_config"] = True, DEFAULT
+    if series < V2_SINCE:
+        return derived
+    for option, fact in FACT_OF_OPTION.items():
+        if option in options.values:
+            facts[fact] = options.values[option], options.place(option)
+    if options.get("runner") == "pooling":
+        facts["model_config.runner_type"] = "pooling", options.place("runner")
+    speculation = read_speculation(options)
+    if speculation is not None:
+        facts["speculative_config"] = True, speculation.place
+        method = _method(speculation.keys)
+        if method is not None:
+            facts[METHOD] = method, speculation.place
+    return derived
+
+
+def has_unstated_method(derived: Provenance) -> bool:
+    """Whether speculative decoding is configured and its method follows from a draft, which is not read."""
+    return bool(derived.facts["speculative_config"][0]) and derived.facts[METHOD][1] is DEFAULT
+
+
+def with_method(derived: Provenance, method: str) -> Provenance:
+    """The same facts with a method of speculative decoding."""
+    return Provenance({**derived.facts, METHOD: (method, ASSUMED)}, derived.warnings, derived.later)
+
+
+def _method(keys: Mapping[str, Any]) -> Any:
+    """The method as vLLM names it, or ``None`` if vLLM finds it out from the draft."""
+    method = keys.get("method")
+    if method is None:
+        return "ngram" if keys.get("model") in NGRAM else None
+    if isinstance(method, str) and method.endswith("_mtp"):
+        return "mtp"
+    return "ngram" if method == "[ngram]" else method
