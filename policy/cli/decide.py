@@ -27,6 +27,7 @@ from policy.cli.requests import (
     FolderOption,
     HubOption,
     ModelOption,
+    NearestOption,
     VersionOption,
     decide_request,
     fail_request,
@@ -36,6 +37,7 @@ from policy.cli.requests import (
     print_warnings,
     read_request,
     today,
+    with_nearest,
     with_version,
     with_warnings,
 )
@@ -85,6 +87,7 @@ def decide(
     rules: RulesOption = None,
     default_release: DefaultOption = None,
     vllm_version: VersionOption = None,
+    nearest: NearestOption = False,  # noqa: FBT002  # a typer flag
     platform: PlatformOption = None,
     model_configs: ModelOption = None,
     model_folder: FolderOption = None,
@@ -112,7 +115,7 @@ def decide(
     source = read_source(file, recursive=recursive, render=runs_renderer)
     folder = source if isinstance(source, FolderContents) else None
     document = source if folder is None else {"manifest": folder.documents}
-    document, warnings = with_version(policy, document, vllm_version)
+    document, warnings = with_version(policy, with_nearest(document, nearest=nearest), vllm_version)
     document = _with_platform(document, platform)
     request = read_request(policy, document, explain=explain, overrides=vllm_version is not None)
     if isinstance(request, Request):

@@ -28,6 +28,7 @@ from policy.cli.requests import (
     FolderOption,
     HubOption,
     ModelOption,
+    NearestOption,
     VersionOption,
     decide_request,
     load_policy,
@@ -36,6 +37,7 @@ from policy.cli.requests import (
     read_request,
     read_text,
     today,
+    with_nearest,
     with_version,
     with_warnings,
 )
@@ -60,6 +62,7 @@ def dry_run(
     rules: RulesOption = None,
     default_release: DefaultOption = None,
     vllm_version: VersionOption = None,
+    nearest: NearestOption = False,  # noqa: FBT002  # a typer flag
     model_configs: ModelOption = None,
     model_folder: FolderOption = None,
     hub: HubOption = False,  # noqa: FBT002  # a typer flag
@@ -75,7 +78,7 @@ def dry_run(
     """Explain a decision, or show what candidate rules would change."""
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     sources, policy = load_policy(rules or default_folder(), default_release, models.find)
-    document, warnings = with_version(policy, read_document(file), vllm_version)
+    document, warnings = with_version(policy, with_nearest(read_document(file), nearest=nearest), vllm_version)
     request = read_request(policy, document, explain=True)
     if isinstance(request, Manifest):
         fail(USAGE, f"{file}: expected one deployment, got a manifest; `decide --explain` explains each")

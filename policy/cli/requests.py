@@ -62,7 +62,7 @@ DOWNLOAD: Final = 'for model in {}; do hf download "$model" config.json --local-
 REMEDIES: Final[Remedies] = {
     Remedy.MODEL_CONFIG: GIVE_MODEL,
     Remedy.MODEL_CONFIG_OF_MANIFEST: GIVE_MODEL,
-    Remedy.KNOWN_RELEASE: "name one of them with `--vllm-version`",
+    Remedy.KNOWN_RELEASE: "name one of them with `--vllm-version`, or use the closest with `--nearest`",
     Remedy.VERSION: "state it with `--vllm-version`",
 }
 """The remedies as the command line words them."""
@@ -87,9 +87,14 @@ VersionOption = Annotated[
     str | None,
     typer.Option(
         "--vllm-version",
+        "--release",
         metavar="VERSION",
         help="The release to decide for. It overrides the input's version and an image's tag, with a warning.",
     ),
+]
+NearestOption = Annotated[
+    bool,
+    typer.Option("--nearest", help="Decide a release that is not known as the closest known one, with a warning."),
 ]
 HubOption = Annotated[
     bool,
@@ -245,6 +250,12 @@ def print_warnings(warnings: list[str]) -> None:
     """Print warnings on standard error."""
     for warning in warnings:
         err.print(escape_line(f"warning: {warning}"), markup=False)
+
+
+def with_nearest(document: Any, *, nearest: bool) -> Any:
+    """The document that asks for the closest known release, if ``nearest``; a bare manifest becomes a request."""
+    request = {"manifest": document} if is_manifest(document) else document
+    return {**request, "beyond_verified": NEAREST} if nearest and type(request) is dict else document
 
 
 def with_version(policy: Policy, document: Any, version: str | None) -> tuple[Any, list[str]]:

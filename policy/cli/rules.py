@@ -282,7 +282,8 @@ def show(
     ] = None,
     rules: RulesOption = None,
     vllm_version: Annotated[
-        str | None, typer.Option("--vllm-version", metavar="VERSION", help="Show only the range of this release.")
+        str | None,
+        typer.Option("--vllm-version", "--release", metavar="VERSION", help="Show only the range of this release."),
     ] = None,
     as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:

@@ -114,7 +114,7 @@ def test_an_undecided_container_has_a_problem_and_the_exit_code_is_1(call: Call,
     )
     assert unknown["problem"]["detail"] == (
         "/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: unknown release `0.5.0`; "
-        "known releases: 0.9.0 to 0.33.0; name one of them with `--vllm-version`"
+        "known releases: 0.9.0 to 0.33.0; name one of them with `--vllm-version`, or use the closest with `--nearest`"
     )
 
 
@@ -344,6 +344,48 @@ def test_the_version_flag_overrides_the_input_and_the_image_with_a_warning(
 
 
 @pytest.mark.parametrize("command", ["decide", "dry-run"])
+def test_release_is_another_name_of_the_version_flag(call: Call, command: str) -> None:
+    done = call(command, "-", "--release", "0.11.0", stdin='{"facts": {}}')
+    assert (done.code, json.loads(done.out)["vllm_version"]) == (0, "0.11.0")
+
+
+OLD_IMAGE = "vllm/vllm-openai:v0.8.5"
+NEWEST = ("0.99.0", "0.33.0")
+OLDEST = ("0.8.5", "0.9.0")
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "flags", "expected"),
+    [
+        ("decide", '{"facts": {}, "vllm_version": "0.8.5"}', [], OLDEST),
+        ("decide", '{"facts": {}, "vllm_version": "0.99.0"}', [], NEWEST),
+        ("decide", '{"facts": {}, "beyond_verified": null}', ["--release", "0.99.0"], NEWEST),
+        ("decide", '{"facts": {}}', ["--vllm-version", "0.8.5"], OLDEST),
+        ("decide", yaml.safe_dump(deployment(container(image=OLD_IMAGE))), [], OLDEST),
+        ("decide", json.dumps({"manifest": [deployment(container(image=OLD_IMAGE))]}), [], OLDEST),
+        ("dry-run", '{"facts": {}, "vllm_version": "0.8.5"}', [], OLDEST),
+        ("dry-run", '{"facts": {}, "vllm_version": "0.99.0"}', ["--remove", "kv-connector-fallback"], NEWEST),
+    ],
+)
+def test_an_unknown_release_can_be_decided_as_the_closest_one(
+    call: Call, command: str, text: str, flags: list[str], expected: tuple[str, str]
+) -> None:
+    done = call(command, "-", "--nearest", *flags, stdin=text)
+    found = json.loads(done.out)
+    asked, decided_as = expected
+    for answer in (found["current"], found["candidate"]) if "--remove" in flags else (found.get("decision", found),):
+        assert (done.code, answer["release"]) == (0, {"decided_as": decided_as, "verified": False, "defaulted": False})
+        warning = f"vLLM {asked} was not checked against these rules; decided as {decided_as}"
+        assert (answer["vllm_version"], warning in answer["warnings"]) == (asked, True)
+
+
+def test_a_known_release_is_decided_as_itself(call: Call) -> None:
+    text = '{"facts": {}, "vllm_version": "0.24.0"}'
+    with_flag, without = (json.loads(call("decide", "-", *flags, stdin=text).out) for flags in (["--nearest"], []))
+    assert with_flag | {"decision_id": ""} == without | {"decision_id": ""}
+
+
+@pytest.mark.parametrize("command", ["decide", "dry-run"])
 @pytest.mark.parametrize("flags", [[], ["--remove", "kv-connector-fallback"]])
 def test_the_version_flag_also_applies_to_dry_runs(
     call: Call, model_config: str, command: str, flags: list[str]
@@ -443,14 +485,14 @@ HTTP_TERMS = re.compile(
         (
             "decide",
             '{"facts": {}, "vllm_version": "0.99"}',
-            "; name one of them with `--vllm-version`",
+            "; name one of them with `--vllm-version`, or use the closest with `--nearest`",
         ),
         (
             "dry-run",
             '{"facts": {}, "vllm_version": "0.99"}',
-            "; name one of them with `--vllm-version`",
+            "; name one of them with `--vllm-version`, or use the closest with `--nearest`",
         ),
-        ("decide", UNKNOWN, "; name one of them with `--vllm-version`"),
+        ("decide", UNKNOWN, "; name one of them with `--vllm-version`, or use the closest with `--nearest`"),
         ("decide --model-config NAMED", UNTAGGED, "; state it with `--vllm-version`"),
         ("dry-run", UNTAGGED, "expected one deployment, got a manifest; `decide --explain` explains each"),
         ("dry-run --remove nothing", '{"facts": {}}', "--remove: unknown rule `nothing`"),
