@@ -114,7 +114,8 @@ class Reference:
         files = {path: yaml.safe_load(text) for path, text in texts.items()}
         self.known: list[str] = files.pop("releases.yaml")["known"]
         self.conditions = {file["id"]: file for path, file in files.items() if "/conditions/" in path}
-        self.files = [(path.split("/")[0], file) for path, file in files.items() if "/conditions/" not in path]
+        layers = {path: file for path, file in files.items() if not path.startswith("images/")}
+        self.files = [(path.split("/")[0], file) for path, file in layers.items() if "/conditions/" not in path]
         self._rules = {
             release: sorted(
                 self._rules_of(release), key=lambda rule: (ORDER.index((rule.layer, rule.effect)), rule.order, rule.id)

@@ -35,6 +35,7 @@ READ_PATHS: Final = (
     "/v1/rules",
     "/v1/rules/kv-connector-fallback",
     "/v1/releases",
+    "/v1/images",
     "/v1/facts",
     "/v1/log",
     "/livez",

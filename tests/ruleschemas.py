@@ -13,7 +13,7 @@ from policy.rules.loader import TEST_SUFFIX
 RULES: Final = Path(__file__).resolve().parent.parent / "rules"
 VALIDATORS: Final = {
     name: Draft202012Validator(json.loads((RULES / f"{name}.schema.json").read_text()))
-    for name in ("rule", "house-rule", "condition", "cases", "releases")
+    for name in ("rule", "house-rule", "condition", "cases", "releases", "images", "image-cases")
 }
 
 
@@ -21,6 +21,8 @@ def schema_of(path: str) -> str:
     """The schema that a file of the rules folder follows, by its path."""
     if path == "releases.yaml":
         return "releases"
+    if path.startswith("images/"):
+        return "image-cases" if path.endswith(TEST_SUFFIX) else "images"
     if path.endswith(TEST_SUFFIX):
         return "cases"
     if path.split("/")[-2:-1] == ["conditions"]:

@@ -22,6 +22,7 @@ const operationIds: Equal<
   | "listRules"
   | "getRule"
   | "listReleases"
+  | "listImages"
   | "listFacts"
   | "queryLog"
   | "getDecision"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 from packaging.version import Version
@@ -23,6 +23,7 @@ from policy.parser.yamltree import read_yaml
 from policy.pointer import steps_of
 from policy.request.request import Request
 from policy.rules.effects import Layer
+from policy.rules.images import FOLDER
 from policy.rules.loader import SUFFIX, TEST_SUFFIX
 from policy.rules.releases import series, spans
 from policy.rules.rule import LONG_AGO
@@ -82,11 +83,29 @@ class AcceptedMutant:
     line: int
 
 
+class Claim(Protocol):
+    """A case of a rule or of a row of ``images/``, whose id is ``rule``, as reports name it."""
+
+    @property
+    def rule(self) -> str: ...  # noqa: D102  # the class describes it
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def path(self) -> str: ...  # noqa: D102
+    @property
+    def line(self) -> int: ...  # noqa: D102
+
+
+def is_of_images(path: str) -> bool:
+    """Whether a file has the cases of images, which ``image_cases`` reads."""
+    return path.startswith(f"{FOLDER}/")
+
+
 @dataclass(frozen=True, slots=True)
 class CaseResult:
     """The result of a case in one release; ``found`` is what happened instead, if the case failed."""
 
-    case: Case
+    case: Claim
     release: str
     found: str | None
 
@@ -97,7 +116,7 @@ class CaseResult:
 
 
 def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
-    """The cases in these files.
+    """The cases of rules in these files; files of ``images/`` are left out.
 
     Raises:
         RulesInvalid: with every fault, including missing cases of rules.
@@ -105,6 +124,8 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
     faults: list[Fault] = []
     cases: list[Case] = []
     for path, text in sorted(texts.items()):
+        if is_of_images(path):
+            continue
         reader = FieldReader(path)
         try:
             node = read_yaml(text, path, quotes_line=True)
@@ -134,6 +155,7 @@ def read_accepted_mutants(texts: Mapping[str, str]) -> list[AcceptedMutant]:
     return [
         mutant
         for path, text in sorted(texts.items())
+        if not is_of_images(path)
         for mutant in _accepted_mutants(read_yaml(text, path), FieldReader(path))
     ]
 

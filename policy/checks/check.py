@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from policy.checks.cases import read_cases, run_cases
+from policy.checks.image_cases import read_image_cases, run_image_cases
 from policy.checks.sandbox import limit_process
 from policy.errors import Fault, PolicyError, RulesInvalid
 from policy.messages import quoted
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from policy.checks.cases import Case
+    from policy.checks.image_cases import ImageCase
     from policy.rules.catalogue import Catalogue
 
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.check")
@@ -53,6 +55,7 @@ class CheckResult:
     faults: tuple[Fault, ...]
     catalogue: Catalogue | None = None
     cases: tuple[Case, ...] = ()
+    image_cases: tuple[ImageCase, ...] = ()
     policy: Policy | None = None
 
 
@@ -63,11 +66,21 @@ def check(sources: Sources, default_release: str | None = None) -> CheckResult:
     except RulesInvalid as error:
         return CheckResult(error.faults)
     faults = tuple(unused_conditions(catalogue))
+    cases: list[Case] = []
+    image_cases: list[ImageCase] = []
+    missing: list[Fault] = []
     try:
-        cases = tuple(read_cases(sources.cases, catalogue))
-        return CheckResult(faults, catalogue, cases, Policy(catalogue, default_release))
+        cases = read_cases(sources.cases, catalogue)
     except RulesInvalid as error:
-        return CheckResult((*faults, *error.faults), catalogue)
+        missing += error.faults
+    try:
+        image_cases = read_image_cases(sources.cases, catalogue.releases.images)
+    except RulesInvalid as error:
+        missing += error.faults
+    if missing:
+        return CheckResult((*faults, *missing), catalogue)
+    try:
+        return CheckResult(faults, catalogue, tuple(cases), tuple(image_cases), Policy(catalogue, default_release))
     except PolicyError as error:
         return CheckResult((*faults, Fault("", 1, 1, str(error))), catalogue)
 
@@ -87,7 +100,10 @@ def faults_of(sources: Sources, default_release: str | None) -> list[str]:
                 1,
                 f"the case {quoted(result.case.name)} fails at {result.release}: {result.found}",
             )
-            for result in run_cases(found.cases, found.policy)
+            for result in (
+                *run_cases(found.cases, found.policy),
+                *run_image_cases(found.image_cases, found.policy.releases.images),
+            )
             if not result.passed
         ]
     return [str(fault) if fault.path else fault.message for fault in faults]

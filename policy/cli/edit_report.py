@@ -193,7 +193,7 @@ def _fleet_transition(before: FleetOutcome, after: FleetOutcome) -> str:
 
 
 def release_lines(edit: Edit) -> Iterator[str]:
-    """Sentences about added and removed releases, and about a changed default release."""
+    """Sentences about added and removed releases, a changed default release, and changed images."""
     for release in edit.gone:
         yield f"{release} is no longer known"
     for release, before in edit.compared.items():
@@ -201,6 +201,8 @@ def release_lines(edit: Edit) -> Iterator[str]:
             yield f"{release} is new, and compared with {before}"
     if edit.default_releases is not None:
         yield "the default release is {1}; before: {0}".format(*edit.default_releases)
+    for row, change in edit.images:
+        yield f"the image {row} is {change}; deployments with it may be decided for another release"
 
 
 def markdown(edit: Edit, fleet: FleetCount | None, *, full: bool = False) -> Iterator[str]:

@@ -14,6 +14,7 @@ from policy.facts.vocabulary import VOCABULARY, FactKind
 from policy.rules.catalogue import load
 from policy.rules.documents import read_by
 from policy.rules.effects import TABLE, Layer
+from policy.rules.image_schema import image_cases_schema, images_schema
 from policy.rules.json_schema import cases_schema, condition_file_schema, releases_schema, rule_schema
 from policy.rules.loader import read_folder
 from policy.rules.operators import OPERATORS, operators_for
@@ -34,6 +35,8 @@ def generated(catalogue: Catalogue) -> dict[str, str]:
         "condition": condition_file_schema(),
         "cases": cases_schema(),
         "releases": releases_schema(),
+        "images": images_schema(),
+        "image-cases": image_cases_schema(),
     }
     files = {
         f"rules/{name}.schema.json": json.dumps(schema, indent=1, ensure_ascii=False) + "\n"

@@ -18,6 +18,7 @@ from policy import render
 from policy.checks import report
 from policy.checks.cases import read_accepted_mutants, read_cases, run_cases
 from policy.checks.check import CheckResult, check
+from policy.checks.image_cases import read_image_cases, run_image_cases
 from policy.checks.mutants import mutate
 from policy.cli.commands import command_app
 from policy.cli.console import (
@@ -146,10 +147,14 @@ def run_tests(
         cases = [
             replace(case, path=str(rules_folder / case.path)) for case in read_cases(sources.cases, policy.catalogue)
         ]
+        images = policy.releases.images
+        image_cases = [
+            replace(case, path=str(rules_folder / case.path)) for case in read_image_cases(sources.cases, images)
+        ]
     except RulesInvalid as error:
         fail(INVALID, str(error.under(rules_folder)))
     with err.working("running the cases"):
-        found = list(run_cases(cases, policy))
+        found = [*run_cases(cases, policy), *run_image_cases(image_cases, images)]
     failed = [result for result in found if not result.passed]
     if failed or not mutants:
         _report_test(found, failed, form)

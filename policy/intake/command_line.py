@@ -31,12 +31,12 @@ class Container(Struct, frozen=True):
     is not in the manifest is ``None``. ``models`` maps the path at which the controller mounts a model
     (``/mnt/models``) to the model's name. ``files`` maps the paths of files that the manifest contains to their texts.
     ``platform`` is the platform of the image that the controller chooses, if it does not run the stated one.
-    ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, and ``unversioned`` why the
-    image has no version. ``installation`` is the vLLM that is installed before the command runs, if it is not the
-    image's. ``has_hidden_variables``: whether there may be variables whose names the manifest does not show. ``notes``
-    are warnings for the user. ``doubts`` says why vLLM may get other words or variables. ``problem`` says why no
-    decision is possible; such an engine may have no words. ``faults`` are those of an object that cannot be read, for
-    which it then stands.
+    ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, ``version_row`` is the id of
+    the row of the table of images if it is, and ``unversioned`` says why the image has no version. ``installation`` is
+    the vLLM that is installed before the command runs, if it is not the image's. ``has_hidden_variables``: whether
+    there may be variables whose names the manifest does not show. ``notes`` are warnings for the user. ``doubts`` says
+    why vLLM may get other words or variables. ``problem`` says why no decision is possible; such an engine may have no
+    words. ``faults`` are those of an object that cannot be read, for which it then stands.
     """
 
     path: str
@@ -47,6 +47,7 @@ class Container(Struct, frozen=True):
     platform: str | None = None
     vllm_version: str | None = None
     version_cause: str = ""
+    version_row: str = ""
     unversioned: str = ""
     installation: Installation | None = None
     has_hidden_variables: bool = False

@@ -182,7 +182,11 @@ def _derive(
     faults: list[RequestFault],
 ) -> IntakeResult:
     """Derive the facts for a parsed command line and its ``faults``; messages may contain values of variables."""
-    known = tables(release)
+    try:
+        known = tables(release)
+    except KeyError as error:  # rules of a folder of one's own may know releases that have no tables
+        message = f"a deployment of vLLM {release} cannot be read: this version has no tables of its models and flags"
+        raise RequestInvalid([RequestFault(pointer, f"{message}; state its `facts`")]) from error
     options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
     if faults:
         raise RequestInvalid(faults)

@@ -41,6 +41,7 @@ def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
         "changes": list(map(effect_document, found.effects)),
         "groups": list(map(_group_document, groups_of(found))),
         "edits": list(map(_item_document, found.changes)),
+        "images": dict(found.images),
         "default_release": found.default_releases and dict(zip(("from", "to"), found.default_releases, strict=True)),
     }
     return document if counted is None else {**document, "fleet": asdict(counted)}

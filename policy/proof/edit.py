@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from policy.request.request import Request
     from policy.rules.catalogue import ReleaseRule
     from policy.rules.changes import ItemChange
+    from policy.rules.images import ImageTable
 
 MAX_NAMED: Final = 10
 
@@ -78,7 +79,7 @@ class Edit:
     ``compared`` maps each release after the edit to the one that decided for it before; ``gone`` are releases that are
     no longer known. ``effects`` on the runner come first; a release without effects is proved to be unaffected, today
     and later. ``changes`` are those of the rules themselves, ``default_releases`` the default release before and after,
-    if it differs.
+    if it differs. ``images`` has the ids of the rows of the table of images that differ, each with what happened to it.
     """
 
     compared: dict[str, str]
@@ -86,11 +87,12 @@ class Edit:
     effects: tuple[EditEffect, ...]
     changes: tuple[ItemChange, ...] = ()
     default_releases: tuple[str, str] | None = None
+    images: tuple[tuple[str, str], ...] = ()
 
     @property
     def changes_something(self) -> bool:
-        """Whether a deployment is decided differently, a release is no longer known, or the default has changed."""
-        return bool(self.effects or self.gone or self.default_releases)
+        """Whether a deployment is decided differently, a release is gone, or the default or an image has changed."""
+        return bool(self.effects or self.gone or self.default_releases or self.images)
 
 
 def edit_of(
@@ -131,6 +133,17 @@ def edit_of(
         tuple(sorted(effects, key=_sort_key)),
         changes,
         None if defaults[0] == defaults[1] else defaults,
+        _changed_images(base.releases.images, head.releases.images),
+    )
+
+
+def _changed_images(base: ImageTable, head: ImageTable) -> tuple[tuple[str, str], ...]:
+    """The ids of the rows that differ, each with ``new``, ``changed`` or ``removed``."""
+    before, after = ({row.id: row.document for row in table.rows} for table in (base, head))
+    return tuple(
+        (row, "removed" if row not in after else "new" if row not in before else "changed")
+        for row in sorted({**before, **after})
+        if before.get(row) != after.get(row)
     )
 
 

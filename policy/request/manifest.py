@@ -19,16 +19,18 @@ from policy.messages import quoted
 from policy.pointer import at, walk_path
 from policy.problems import REMEDIES
 from policy.request.request import UNKNOWN_RELEASE
-from policy.rules.releases import InvalidVersion, UnknownRelease
+from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease
 
 if TYPE_CHECKING:
     from policy.errors import Remedies
     from policy.intake.command_line import Container
     from policy.intake.deployment import Environment
     from policy.request.request import Manifest, Request
+    from policy.rules.images import ImageTable
     from policy.rules.releases import Releases
 
 
+HOW_TO_TELL: Final = "`kubectl exec … -- vllm --version` shows it"
 MAX_SHARED: Final = 32 << 20
 """The maximum size of a manifest's configurations in bytes, times its containers, as each is decided with all."""
 
@@ -44,18 +46,18 @@ def requests_of(
     Raises:
         RequestInvalid: the manifest itself cannot be read.
     """
-    containers = containers_of(manifest, ignored)
+    containers = containers_of(manifest, releases, ignored)
     return [(container.path, request_of(container, manifest, releases, remedies)) for container in containers]
 
 
-def containers_of(manifest: Manifest, ignored: list[str] | None = None) -> list[Container]:
+def containers_of(manifest: Manifest, releases: Releases, ignored: list[str] | None = None) -> list[Container]:
     """The vLLM containers in a manifest.
 
     Raises:
         RequestInvalid: it cannot be read.
     """
     faults: list[RequestFault] = []
-    containers = read_manifest(manifest.document, manifest.request.pointer, faults, ignored)
+    containers = read_manifest(manifest.document, manifest.request.pointer, faults, releases.images, ignored)
     size = len(encode(manifest.model_configs))
     if size * len(containers) > MAX_SHARED:
         faults.append(
@@ -94,6 +96,9 @@ def request_of(
             notes.append(f"decided for vLLM {version}{why}; the request states {base.vllm_version}")
         try:
             release = releases.resolve(version, nearest=manifest.nearest)
+            if container.version_row:
+                origin = f"image {container.version_row}"
+                release = Resolution(release.decided_as, release.verified, release.defaulted, origin)
         except (UnknownRelease, InvalidVersion) as error:
             is_unknown = isinstance(error, UnknownRelease)
             place = container.version_cause or f"the image {quoted(container.image)}"
@@ -102,8 +107,12 @@ def request_of(
             return RequestInvalid([fault], UNKNOWN_RELEASE if is_unknown else INVALID_REQUEST)
     elif not manifest.stated:
         why = container.unversioned or "no image shows vLLM's version"
-        notes.append(f"{why}; decided for {version}, the default release; {remedies[Remedy.VERSION]}")
-    configs, environment = manifest.model_configs, _environment_of(container, manifest.environment, notes)
+        advice = f"{remedies[Remedy.VERSION]}; {HOW_TO_TELL}"
+        notes.append(f"{why}; decided for {version}, the default release; {advice}")
+    configs, environment = (
+        manifest.model_configs,
+        _environment_of(container, manifest.environment, releases.images, notes),
+    )
     models = (container.models, manifest.models_at)
     words, env, files, places = container.words, container.env, container.files, container.places
     hidden, doubts = container.has_hidden_variables, container.doubts
@@ -120,9 +129,9 @@ def request_of(
     )
 
 
-def _environment_of(container: Container, environment: Environment, notes: list[str]) -> Environment:
+def _environment_of(container: Container, environment: Environment, table: ImageTable, notes: list[str]) -> Environment:
     """The environment of a container: the request's, with the platform of the image if the request states none."""
-    platform = container.platform or images.platform(container.image)
+    platform = container.platform or images.platform(container.image, table)
     if platform is None:
         return environment
     if "platform" not in environment.stated:

@@ -22,8 +22,9 @@ from policy.parser.fields import FieldReader, ReleaseRange, add_fault
 from policy.parser.yamltree import read_yaml
 from policy.rules.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways
 from policy.rules.effects import TABLE, Layer
+from policy.rules.images import FOLDER, ImageRow, ImageTable, duplicate_names, read_images
 from policy.rules.operators import Comparison
-from policy.rules.releases import series
+from policy.rules.releases import Releases, series
 from policy.rules.rule import NamedCondition, Range, Rule, read_named, read_releases, read_rule
 from policy.rules.suggestions import similar
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from policy.parser.yamltree import YamlNode
     from policy.rules.loader import Sources
-    from policy.rules.releases import Releases
 
 RELEASES_FILE: Final = "releases.yaml"
 CONDITIONS: Final = "conditions"
@@ -114,10 +114,11 @@ class _CatalogueReader:
         self.faults: list[Fault] = []
         self.rules: dict[str, Rule] = {}
         self.conditions: dict[str, NamedCondition] = {}
+        self.images: dict[str, ImageRow] = {}
         self.releases: Releases | None = None
 
     def file(self, path: str, text: str) -> None:
-        """Read one file; its path determines whether it has releases, a named condition or a rule."""
+        """Read one file; its path determines whether it has releases, images, a named condition or a rule."""
         reader = FieldReader(path)
         try:
             node = read_yaml(text, path, quotes_line=True)
@@ -133,8 +134,12 @@ class _CatalogueReader:
         folders = path.split("/")[:-1]
         if path == RELEASES_FILE:
             self.releases = read_releases(node, reader)
+        elif folders[:1] == [FOLDER]:
+            for row in read_images(node, reader):
+                self.add(row, self.images, reader, node)
         elif not folders or folders[0] not in set(Layer):
-            reader.fault(node, f"a rule file must be under {listed(f'{layer}/' for layer in Layer)}; move it there")
+            legal = listed(f"{folder}/" for folder in (*Layer, FOLDER))
+            reader.fault(node, f"a rule file must be under {legal}; move it there")
         elif folders[-1] == CONDITIONS:
             self.add(read_named(node, reader), self.conditions, reader, node)
         else:
@@ -159,7 +164,10 @@ class _CatalogueReader:
                     Fault(RELEASES_FILE, 1, 1, "missing; it lists the known releases and the default one")
                 )
             raise RulesInvalid(self.faults)
-        catalogue = Catalogue(self.releases, tuple(self.rules.values()), self.conditions, revision)
+        images = ImageTable(self.images.values())
+        self.add_faults(duplicate_names(images.rows))
+        releases = Releases(self.releases.known, self.releases.default, images)
+        catalogue = Catalogue(releases, tuple(self.rules.values()), self.conditions, revision)
         for rule in catalogue.rules:
             self.check_names(rule)
             self.check_releases(rule, [(part.span, part) for part in rule.ranges], rule.gaps)

@@ -82,6 +82,12 @@ def releases_document(catalogue: Catalogue, default: str) -> dict[str, Any]:
     return {"releases": known, "default": default}
 
 
+def images_document(catalogue: Catalogue) -> dict[str, Any]:
+    """The rows of the table of images, as written, each with its file."""
+    rows = sorted(catalogue.releases.images.rows, key=lambda row: row.id)
+    return {"images": [{"id": row.id, "file": row.path, **row.document} for row in rows]}
+
+
 def policy_document(
     catalogue: Catalogue, source: str, loaded_at: str, last_reload_error: dict[str, Any] | None = None
 ) -> dict[str, Any]:
@@ -103,6 +109,7 @@ def policy_document(
             "rules": len(catalogue.rules),
             "conditions": len(catalogue.conditions),
             "releases": len(catalogue.releases.known),
+            "images": len(catalogue.releases.images.rows),
         },
         "source": source,
         "loaded_at": loaded_at,

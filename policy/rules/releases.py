@@ -5,25 +5,24 @@ Owns the resolution of any PEP 440 version to a known release, and the text for 
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, field
 from packaging.version import InvalidVersion as Unparsable
 from packaging.version import Version
 
 from policy.errors import PolicyError
 from policy.messages import listed, quoted
+from policy.rules.images import NO_IMAGES
+from policy.rules.versions import is_variant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from policy.rules.images import ImageTable
+
 MAX_VERSION = 64
-VARIANTS: Final = re.compile(
-    r"(?:(?:cu\d{2,3}|cpu|rocm\d{0,4}(?:\.\d{1,2}){0,2}|xpu|tpu|x86[_.]64|amd64|aarch64|arm64|ubuntu\d{4})(?:[-_.]|$))+"
-)
-"""The official builds of a release for other hardware or systems, as in local versions and image tags."""
 
 
 class UnknownRelease(PolicyError):
@@ -37,12 +36,14 @@ class InvalidVersion(PolicyError):
 class Resolution(Struct, frozen=True, gc=False):
     """The known release that decides.
 
-    ``verified`` is whether it is exactly the requested one, ``defaulted`` whether no version was requested.
+    ``verified`` is whether it is exactly the requested one, ``defaulted`` whether no version was requested. ``origin``
+    names the row of the table of images that gave the version, if one did.
     """
 
     decided_as: str
     verified: bool
     defaulted: bool
+    origin: str | UnsetType = field(default=UNSET, name="from")
 
 
 def is_final(release: str) -> bool:
@@ -52,11 +53,6 @@ def is_final(release: str) -> bool:
     except ValueError:  # not a version, or a number with too many digits for ``int``
         return False
     return str(version) == release == version.base_version and len(version.release) in {3, 4}
-
-
-def is_variant(suffix: str) -> bool:
-    """Whether the suffix of a release names an official build, such as ``cu129``; other builds may differ in code."""
-    return VARIANTS.fullmatch(suffix) is not None
 
 
 @lru_cache(maxsize=256)
@@ -79,11 +75,12 @@ def spans(releases: Collection[str], known: Sequence[str], separator: str = " to
 
 
 class Releases:
-    """The known releases in ascending order, and the default one."""
+    """The known releases in ascending order, the default one, and the releases in container images."""
 
-    def __init__(self, known: tuple[str, ...], default: str) -> None:
+    def __init__(self, known: tuple[str, ...], default: str, images: ImageTable = NO_IMAGES) -> None:
         self.known = known
         self.default = default
+        self.images = images
         self._versions = tuple(Version(release) for release in known)
         self.resolve = lru_cache(maxsize=256)(self._resolve)
 
@@ -93,7 +90,7 @@ class Releases:
         Raises:
             InvalidVersion, UnknownRelease: ``version`` does not resolve to one of them.
         """
-        return Releases(self.known, self.resolve(version).decided_as)
+        return Releases(self.known, self.resolve(version).decided_as, self.images)
 
     def _resolve(self, version: str | None, *, nearest: bool = False) -> Resolution:
         """The release that decides for ``version`` (PEP 440, with or without ``v``), or the default for ``None``.

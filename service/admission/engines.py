@@ -104,12 +104,12 @@ def engines_to_decide(
     return [engine for engine in engines if _is_wanted(engine, options)] if mutating else engines
 
 
-def unread_engine(review: Review) -> str | None:
+def unread_engine(review: Review, releases: Releases) -> str | None:
     """The path of a container that names vLLM in an object of a kind that is not read; None if there is none."""
     is_starting = review.operation in STARTING_OPERATIONS and not review.sub_resource
     if review.object is None or not is_starting or (review.group, review.kind) in ADAPTERS:
         return None
-    return unread_container(review.object)
+    return unread_container(review.object, releases.images)
 
 
 def _is_being_deleted(review: Review) -> bool:
@@ -151,7 +151,7 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
         "kind": review.kind,
     }
     try:
-        containers = containers_of(_manifest(document, NO_ANNOTATIONS, releases))
+        containers = containers_of(_manifest(document, NO_ANNOTATIONS, releases), releases)
     except RequestInvalid as error:
         text = str({name: value for name, value in document.items() if name not in {"metadata", "status"}}).lower()
         return (

@@ -47,10 +47,12 @@ def answer_review(
     engine_decisions = [_decide_engine(engine, decide) for engine in engines]
     if mutating:
         return _mutate(review, engine_decisions, decide)
-    return _validate(review, engine_decisions, options)
+    return _validate(review, releases, engine_decisions, options)
 
 
-def _validate(review: Review, engine_decisions: Sequence[EngineDecision], options: AdmissionOptions) -> ReviewAnswer:
+def _validate(
+    review: Review, releases: Releases, engine_decisions: Sequence[EngineDecision], options: AdmissionOptions
+) -> ReviewAnswer:
     refused = (
         [
             engine_decision
@@ -63,7 +65,7 @@ def _validate(review: Review, engine_decisions: Sequence[EngineDecision], option
     undecided = [engine_decision for engine_decision in engine_decisions if engine_decision.decision is None]
     undecided_engines = undecided if options.fail == "closed" else []
     warnings = shorten([line for engine_decision in engine_decisions for line in warnings_of(engine_decision, options)])
-    unread = unread_engine(review)
+    unread = unread_engine(review, releases)
     if unread is not None:
         warnings.append(unread_warning(unread, review.kind))
     response = Response(

@@ -102,6 +102,13 @@ async def releases(request: Request) -> Response:
     return _json(_answers(request).releases_document)
 
 
+@router.get("/v1/images")
+async def images(request: Request) -> Response:
+    """The container images that contain vLLM: their names, the releases of their tags, platform and entry point."""
+    parameter(request.query_params.multi_items())
+    return _json(_answers(request).images_document)
+
+
 @router.get("/v1/facts")
 async def facts(request: Request) -> Response:
     """The vocabulary: every fact with its type, legal values, default, meaning and the releases that read it."""

@@ -76,6 +76,7 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
         ),
         "/v1/rules/{rule_id}": rules_operation("getRule", "the rule", "Rule", rule, "not-found", "unknown-release"),
         "/v1/releases": rules_operation("listReleases", "the releases", "ReleaseList", answers.releases_document),
+        "/v1/images": rules_operation("listImages", "the images", "ImageList", answers.images_document),
         "/v1/facts": rules_operation("listFacts", "the facts", "Vocabulary", answers.facts_document),
         "/v1/log": ReadOperation(LOG, "queryLog", "a page of records", ref("LogPage"), page, LOG_PROBLEMS),
         "/v1/decisions/{decision_id}": ReadOperation(

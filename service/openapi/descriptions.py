@@ -64,6 +64,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "verified": "whether it is the requested version or an official variant of it, or none was requested, "
         "and the deployment shows no other vLLM",
         "defaulted": "whether the request had no version",
+        "from": "the row of the table of images that has the version, such as `image llm-d-cuda`; only if one does",
     },
     "PolicyRef": {"revision": REVISION},
     "DerivedFact": {"value": "the value", "from": "where the value comes from"},

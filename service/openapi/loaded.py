@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from policy.rules.effects import Layer
+from policy.rules.image_schema import images_schema
 from policy.rules.json_schema import condition_file_schema, rule_schema
 from service.log.messages import Counts
 from service.openapi.descriptions import LOG_COUNTS, REVISION, RULE_FIELDS
@@ -48,7 +49,10 @@ def _catalogue() -> dict[str, Schema]:
     )
     counts = object_of(
         "How much is loaded.",
-        **{name: {**COUNT, "description": f"the number of {name}"} for name in ("rules", "conditions", "releases")},
+        **{
+            name: {**COUNT, "description": f"the number of {name}"}
+            for name in ("rules", "conditions", "releases", "images")
+        },
     )
     return {
         "LoadedPolicy": object_of(
@@ -74,8 +78,21 @@ def _catalogue() -> dict[str, Schema]:
             default={**TEXT, "description": "the release that decides a request without a version"},
         ),
         "KnownRelease": release,
+        "ImageList": object_of("The container images that contain vLLM.", images=list_of(ref("Image"), "the rows")),
+        **_images(),
         "Vocabulary": object_of("The facts that rules can read.", facts=list_of(ref("FactDefinition"), "the facts")),
         "FactDefinition": fact,
+    }
+
+
+def _images() -> dict[str, Schema]:
+    """The rows of the table of images, with their file."""
+    row = _for_clients(images_schema())["properties"]["images"]["items"]
+    tag = row["properties"]["tags"]["items"]
+    row["properties"]["tags"] = list_of(ref("ImageTag"), "the tags that show a release")
+    return {
+        "Image": _file("Container images with the same numbering, for the same hardware.", row, file=TEXT),
+        "ImageTag": _file("Tags with the same release of vLLM.", tag),
     }
 
 
@@ -138,7 +155,7 @@ def _file(description: str, schema: Schema, **more: Schema) -> Schema:
     return {
         "type": "object",
         "description": description,
-        "required": [*schema["required"], *more],
+        "required": [*schema.get("required", ()), *more],
         "properties": fields,
     }
 

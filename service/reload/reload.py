@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from policy.checks.cases import read_cases
 from policy.checks.check import Checker
+from policy.checks.image_cases import read_image_cases
 from policy.errors import PolicyError, RulesInvalid
 from policy.rules.catalogue import load, revision_of
 from policy.rules.loader import Sources, fingerprint, read_folder
@@ -181,7 +182,9 @@ def load_at_start(origin: RulesSource) -> tuple[Published, Sources]:
         PolicyError: they cannot be read, or have a fault.
     """
     sources = origin.read()
-    read_cases(sources.cases, load(sources))
+    catalogue = load(sources)
+    read_cases(sources.cases, catalogue)
+    read_image_cases(sources.cases, catalogue.releases.images)
     now = _now()
     return Published(revision_of(sources.rules), sources.rules, origin.name, now, now), sources
 

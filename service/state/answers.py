@@ -21,7 +21,14 @@ from policy.fastpath.request_decoder import decode_fast
 from policy.intake.intake import ModelConfigNeeded
 from policy.messages import nearest, quoted
 from policy.request.request import Manifest, Request, read_request_or_manifest
-from policy.rules.documents import facts_document, policy_document, releases_document, rule_document, rules_document
+from policy.rules.documents import (
+    facts_document,
+    images_document,
+    policy_document,
+    releases_document,
+    rule_document,
+    rules_document,
+)
 from service.documents.body import decode
 from service.problems import Refused, problem_of
 
@@ -69,6 +76,7 @@ class Answers:
         catalogue = policy.catalogue
         self.etag = f'"{policy.revision}"'
         self.releases_document = encode(releases_document(catalogue, policy.releases.default))
+        self.images_document = encode(images_document(catalogue))
         self.facts_document = encode(facts_document(catalogue))
         self.rules_document = encode(rules_document(catalogue))
         self.ready_document = encode({"status": "ready", "revision": policy.revision})

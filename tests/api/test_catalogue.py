@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from shipped_images import shipped_images
 
 from policy.facts.vocabulary import VOCABULARY
 
@@ -72,6 +73,7 @@ READ_PATHS = [
     "/v1/rules",
     "/v1/rules/kv-connector-fallback",
     "/v1/releases",
+    "/v1/images",
     "/v1/facts",
     "/livez",
     "/readyz",
@@ -112,7 +114,12 @@ def test_the_policy_has_the_loaded_revision_its_source_and_its_load_time(
     layers = document.pop("layers")
     assert document == {
         "revision": catalogue.revision,
-        "counts": {"rules": len(catalogue.rules), "conditions": len(catalogue.conditions), "releases": len(KNOWN)},
+        "counts": {
+            "rules": len(catalogue.rules),
+            "conditions": len(catalogue.conditions),
+            "releases": len(KNOWN),
+            "images": len(catalogue.releases.images.rows),
+        },
         "source": "rules",
         "last_reload_error": None,
     }
@@ -274,6 +281,22 @@ def test_the_releases_are_those_that_were_checked_and_one_is_the_default(client:
         "releases": [{"version": version, "verified": True, "default": version == "0.23.0"} for version in KNOWN],
         "default": "0.23.0",
     }
+
+
+def test_the_images_are_the_rows_of_their_files(client: httpx.Client) -> None:
+    rows = {row["id"]: row for row in get(client, "/v1/images")["images"]}
+    assert (len(rows), rows["vllm-release-repo"]) == (
+        len(shipped_images().rows),
+        {
+            "id": "vllm-release-repo",
+            "file": "images/vllm.yaml",
+            "title": "vLLM's images of releases on Amazon's public registry",
+            "references": "https://docs.vllm.ai/en/stable/deployment/docker/",
+            "names": ["q9t5s3a7/vllm-release-repo"],
+            "entry_point": "vllm-serve",
+            "tags": [{"tag": "{release}{build}"}],
+        },
+    )
 
 
 def test_the_facts_are_the_vocabulary(client: httpx.Client) -> None:

@@ -28,7 +28,7 @@ TEXT = {"accept": "text/plain"}
 PATH = "spec.template.spec.containers[0]"
 UNVERSIONED = (
     "the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; decided for 0.23.0, the default release; "
-    "state `vllm_version`"
+    "state `vllm_version`; `kubectl exec … -- vllm --version` shows it"
 )
 NEEDED = "the config.json of `a/b` is needed, under the name that the arguments give it"
 
@@ -85,6 +85,7 @@ def test_a_container_is_decided_like_the_same_deployment(client: httpx.Client, d
         {"vllm_version": "0.24.0", "deployment": {"args": ["--model", NAME, *NIXL], "model_configs": CONFIGS}}
     )
     facts, alone_facts = item["decision"].pop("facts"), alone.pop("facts")
+    assert item["decision"]["release"].pop("from") == "image vllm-openai"
     assert (item["path"], without_ids(item["decision"])) == (PATH, without_ids(alone))
     assert {name: fact["value"] for name, fact in facts.items()} == {
         name: fact["value"] for name, fact in alone_facts.items()
@@ -146,7 +147,7 @@ def test_an_engine_without_an_image_says_which_releases_its_controller_has(clien
     }
     unversioned = (
         "KAITO's own image has vLLM (0.22.1 in KAITO 0.11, 0.25.1 in 0.12), and no manifest shows it; decided for "
-        "0.23.0, the default release; state `vllm_version`"
+        "0.23.0, the default release; state `vllm_version`; `kubectl exec … -- vllm --version` shows it"
     )
     assumed = (
         f"KAITO keeps the KV cache on the CPU through LMCache, unless `{NAME}` has a hybrid architecture or fits on "

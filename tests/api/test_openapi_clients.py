@@ -227,6 +227,7 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("GET", "/v1/rules", "RuleCatalogue", {}),
     ("GET", "/v1/rules/kv-connector-fallback", "Rule", {"params": {"vllm_version": "0.23.0"}}),
     ("GET", "/v1/releases", "ReleaseList", {}),
+    ("GET", "/v1/images", "ImageList", {}),
     ("GET", "/v1/facts", "Vocabulary", {}),
     ("GET", "/v1/log?limit=5", "LogPage", {}),
     ("GET", "/readyz?verbose", "Readiness", {}),
@@ -389,6 +390,7 @@ def read_catalogue(api: Api) -> None:
     assert api.call("getRule", 404, rule_id="no-such-rule").type_ == models.ProblemType.NOT_FOUND
     policy = api.call("getPolicy")
     assert (policy.revision, policy.counts.releases) == (rules.revision, len(api.call("listReleases").releases))
+    assert policy.counts.images == len(api.call("listImages").images)
     types = {fact.name: fact.type_ for fact in api.call("listFacts").facts}
     assert types["env.VLLM_USE_V2_MODEL_RUNNER"] == models.FactType.TRI_STATE
 

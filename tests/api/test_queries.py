@@ -14,6 +14,7 @@ IN_BODY = "this endpoint has no parameters; send the request in the body"
 READ_PATHS = {
     "/v1/policy": NONE,
     "/v1/releases": NONE,
+    "/v1/images": NONE,
     "/v1/facts": NONE,
     "/v1/rules": "legal: `vllm_version`",
     "/v1/rules/kv-connector-fallback": "legal: `vllm_version`",

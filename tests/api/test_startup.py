@@ -129,7 +129,7 @@ def test_every_fault_of_broken_rules_is_printed_with_its_position_and_nothing_is
                 f"{rule}:{position(rule, 'kv_transfer_confg:')}: unknown fact `kv_transfer_confg`; did you mean "
                 f"`kv_transfer_config`?; {LISTS}"
             ),
-            f"{folder}/stray.yaml:1:1: a rule file must be under `upstream/`, `house/`; move it there",
+            f"{folder}/stray.yaml:1:1: a rule file must be under `upstream/`, `house/`, `images/`; move it there",
         ],
     )
 

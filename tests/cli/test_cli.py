@@ -514,7 +514,7 @@ def test_invalid_rules_exit_with_3_and_every_fault_on_standard_error(
         3,
         "",
         [
-            f"{tmp_path}/b.yaml:1:1: a rule file must be under `upstream/`, `house/`; move it there",
+            f"{tmp_path}/b.yaml:1:1: a rule file must be under `upstream/`, `house/`, `images/`; move it there",
             (
                 f"{tmp_path}/house/a.yaml:1:5: not YAML: the bracket `[` is not closed with `]`, or a comma is missing "
                 "between its items"

@@ -93,7 +93,7 @@ def faults(folder: Path) -> list[tuple[str, int, int, str]]:
             "not YAML: the bracket `[` is not closed with `]`, or a comma is missing between its items",
         ),
         (f"{folder}/{RULE}", int(line), int(column), message),
-        (f"{folder}/stray.yaml", 2, 1, "a rule file must be under `upstream/`, `house/`; move it there"),
+        (f"{folder}/stray.yaml", 2, 1, "a rule file must be under `upstream/`, `house/`, `images/`; move it there"),
     ]
 
 

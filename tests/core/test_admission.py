@@ -709,7 +709,7 @@ def test_an_annotation_names_the_version_if_the_image_does_not(ask: Callable[...
     container = {"args": ["--model", QWEN, *NIXL], "image": "vllm/vllm-openai:latest"}
     default = (
         "the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; decided for 0.23.0, the default "
-        f"release; annotate `{VLLM_VERSION}`"
+        f"release; annotate `{VLLM_VERSION}`; `kubectl exec … -- vllm --version` shows it"
     )
     assert ask(pod(container), WARN)[1]["warnings"] == [f"{POD}: {SET}", f"{POD}: {default}"]
     assert ask(pod(container, annotations={VLLM_VERSION: "0.33.0"}), WARN)[0] == "allowed"

@@ -389,9 +389,7 @@ def with_ranges_split(texts: dict[str, str]) -> dict[str, str]:
         return {**{name: value for name, value in file.items() if name not in shared}, "releases": parts}
 
     files = {path: yaml.safe_load(text) for path, text in texts.items()}
-    return {
-        path: json.dumps(file if path == "releases.yaml" else split(file), default=str) for path, file in files.items()
-    }
+    return {path: json.dumps(split(file) if "releases" in file else file, default=str) for path, file in files.items()}
 
 
 def answers(policy: Policy, requests: list[dict[str, Any]]) -> list[Any]:

@@ -19,8 +19,8 @@ import pytest
 import yaml
 from celpy.adapter import json_to_cel
 from representatives import slow_except
+from shipped_images import read_manifest
 
-from policy.intake.manifests import read_manifest
 from policy.intake.manifests.registry import ADAPTERS
 from service.admission.engines import IMMUTABLE_ENV, WITH_ENV
 from service.auth.tokens import read_tokens

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
+from shipped_images import read_manifest
 
 from policy.errors import Remedy, RequestFault, RequestInvalid
-from policy.intake.manifests import read_manifest
 from policy.request.manifest import name_of, pointer_of, requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 
@@ -50,7 +50,8 @@ def read(ask: Asking, document: Any, pointer: str = "", **members: Any) -> list[
     return requests_of(asked, ask.policy.releases)
 
 
-BY_DEFAULT = "decided for 0.23.0, the default release; state `vllm_version`"
+TELL = "`kubectl exec … -- vllm --version` shows it"
+BY_DEFAULT = f"decided for 0.23.0, the default release; state `vllm_version`; {TELL}"
 NO_VERSION = f"no image shows vLLM's version; {BY_DEFAULT}"
 RELEASES: list[tuple[str | None, dict[str, Any], tuple[str, str, bool], list[str]]] = [
     ("vllm/vllm-openai:v0.33.0", {}, ("0.33.0", "0.33.0", True), []),
@@ -140,7 +141,7 @@ PLATFORMS: list[tuple[str | None, str | None]] = [
     ("rocm/vllm-dev:main", "rocm"),
     ("example.com/vllm:rocm6.4.1_vllm_0.9.1", "rocm"),
     ("ghcr.io/llm-d/llm-d-cpu:v0.4.0", "cpu"),
-    ("quay.io/ascend/vllm-ascend:v0.11.0", "out-of-tree"),
+    ("quay.io/ascend/vllm-ascend:v0.23.0", "out-of-tree"),
     ("vault.habana.ai/vllm/vllm-gaudi:1", "out-of-tree"),
     ("example.com/serving-cpu:1", None),
 ]

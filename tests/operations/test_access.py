@@ -59,6 +59,7 @@ ENDPOINTS: dict[tuple[str, str], str | None] = {
     ("GET", "/v1/rules/kv-connector-fallback"): "read",
     ("GET", "/v1/rules/unknown"): "read",
     ("GET", "/v1/releases"): "read",
+    ("GET", "/v1/images"): "read",
     ("GET", "/v1/facts"): "read",
     ("GET", "/metrics"): "read",
     ("GET", "/docs"): "read",

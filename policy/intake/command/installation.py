@@ -12,12 +12,11 @@ from policy.intake.command.programs import COPY_PROGRAMS, EXTRAS, PACKAGE, SHELL
 from policy.intake.command.words import Unknown, is_uncertain
 from policy.intake.command_line import Installation
 from policy.messages import quoted
+from policy.rules.versions import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-VERSION: Final = r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(?:rc[0-9]{1,3}|\.post[0-9]{1,3})?(?:\.dev[0-9]{1,6})?"
-"""Matches a version of vLLM without its local part."""
 LOCAL_VERSION: Final = r"\+[a-z0-9]{1,16}(?:[-_.][a-z0-9]{1,16}){0,3}"
 """Matches a local part, such as that of a build for other hardware: `+cu129`."""
 EXACT: Final = re.compile(rf"vllm{EXTRAS}\s{{0,9}}(?:===?|@)\s{{0,9}}({VERSION}(?:{LOCAL_VERSION})?)")

@@ -12,7 +12,7 @@ from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 from policy.intake.command.words import Unknown
-from policy.intake.command_line import Container
+from policy.intake.command_line import Container, Installation
 from policy.intake.manifests import images
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.signs import shows_vllm
@@ -22,7 +22,7 @@ from policy.messages import QUOTED, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policy.intake.command_line import Installation
+    from policy.intake.manifests.images import ImageVersion
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_NOTES: Final = 32
@@ -52,6 +52,7 @@ class EngineDraft:
 
     def __init__(self, node: ManifestNode) -> None:
         self.node = node
+        self.table = node.reader.images
         self.words: list[str] = []
         self.places: list[str] = []
         self.env: dict[str, str | None] = {}
@@ -154,12 +155,12 @@ class EngineDraft:
             return True  # deciding the engine reports this as its problem
 
     def _names_vllm(self, *, by_image: bool) -> bool:
-        is_known = images.starts_vllm(self.image)
+        is_known = images.starts_vllm(self.image, self.table)
         if not self.has_command and by_image and not self._runs_words():
             if is_known or (self.words and images.names_vllm(self.image)):
                 self._add_entry_point()
                 return True
-            if self.words and images.is_kserve_server(self.image):
+            if self.words and images.is_kserve_server(self.image, self.table):
                 self.problem = OTHER_SERVER
                 return True
         if not self.words:
@@ -201,7 +202,7 @@ class EngineDraft:
 
     def _runs_words(self) -> bool:
         """Whether the words begin with a program and the image's entry point may run them as a command."""
-        if not self.words or images.serves_its_arguments(self.image):
+        if not self.words or images.serves_its_arguments(self.image, self.table):
             return False
         program = self._expand()[0]
         return is_program(program) and ("/" not in program or "/bin/" in program)
@@ -214,7 +215,7 @@ class EngineDraft:
         """
         if self.words and self._expand()[0].startswith("-"):
             return
-        if self.words and not images.serves_its_arguments(self.image) and self._find_server() is not None:
+        if self.words and not images.serves_its_arguments(self.image, self.table) and self._find_server() is not None:
             return
         self.words[:0] = ENTRY_POINT
         self.places[:0] = [BY_IMAGE] * len(ENTRY_POINT)
@@ -243,12 +244,13 @@ class EngineDraft:
         """
         if not self._is_within_limits():
             return
-        version, unversioned = images.release(self.image)
-        version_cause = ""
+        found = images.version_of(self.image, self.table)
+        version, version_cause, row, doubt = found.version, "", found.row, found.doubt
+        self._add_image_variables(found)
         own = None if self.server is None else launcher.installation_of(self.server, self.env)
         for other in installed if own is None else (*installed, own):
             if other.version is not None:
-                version, version_cause, unversioned = other.version, other.cause, None
+                version, version_cause, row, doubt = other.version, other.cause, "", ""
         mounted = self.mounts.other_vllm(self.server, self.folder)
         is_hidden = False  # until the next flag after a secret's flag, because a shell may have split the secret
         for place, word in zip(self.places, self.words, strict=True):
@@ -268,8 +270,9 @@ class EngineDraft:
             platform=self.platform,
             vllm_version=version,
             version_cause=version_cause,
-            unversioned=unversioned or self.unversioned,
-            installation=installed[-1] if installed else mounted,
+            version_row="" if version is None else row,
+            unversioned=found.unversioned or self.unversioned,
+            installation=installed[-1] if installed else mounted or (Installation(None, doubt) if doubt else None),
             has_hidden_variables=self.has_hidden_variables,
             models=self.models,
             files=self.files,
@@ -278,6 +281,13 @@ class EngineDraft:
             problem=self.problem,
         )
         self.node.reader.add(container, self.node)
+
+    def _add_image_variables(self, found: ImageVersion) -> None:
+        """Set the variables that the image sets, unless the manifest sets them."""
+        for name, value in found.env.items():
+            if name not in self.env:
+                self.env[name] = value
+                self.note(f"the image {quoted(self.image)} sets `{name}={value}` (`{found.row}`)")
 
     def _is_within_limits(self) -> bool:
         """Whether the command is within the limits on words and characters; a longer one is a fault."""

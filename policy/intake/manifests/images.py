@@ -1,39 +1,48 @@
 """What a container image's name shows: whether it starts vLLM by default, its vLLM release, and its platform.
 
-Has the names of images that run vLLM. Only the tags of ``vllm/vllm-openai`` and its builds for other hardware, from any
-registry or mirror, are vLLM's versions; those of other images (llm-d, LMCache, Dynamo, ROCm, AIBrix …) are versions of
-their projects.
+Splits names, and reads the words in them that show vLLM and hardware. Which images contain which vLLM is in the
+``table`` of images (``policy.rules.images``).
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.installation import VERSION
-from policy.rules.releases import is_variant
+from msgspec import Struct
 
-OFFICIAL: Final = re.compile(r"(?:.*/)?vllm/vllm-openai(?:-[a-z0-9]+)*")
-SERVES: Final = re.compile(r"vllm-openai(?:-[a-z0-9]+)*")
-STARTS: Final = re.compile(
-    r"vllm-openai(?:-[a-z0-9]+)*|vllm|vllm-(?:cpu|gpu|cuda|tpu|xpu|rocm|hpu|gaudi|neuron|spyre|omni)(?:-[a-z0-9-]+)?"
-    r"|llm-d(?:-(?:cuda|cpu|rocm|xpu|hpu|aws|gb200)(?:-dev)?)?"
-)
+from policy.messages import quoted
+from policy.rules.images import EntryPoint
+
+if TYPE_CHECKING:
+    from policy.rules.images import ImageRelease, ImageRow, ImageTable
+
 NAMES: Final = re.compile(r"(?<![a-z0-9])vllm(?![a-z0-9])")
 LEGAL: Final = re.compile(r"[a-z0-9._-]*")
 """Matches the characters of an image's name; a template or a variable has others."""
 PLACEHOLDER: Final = re.compile(r"\{\{[^{}]*\}\}|\$\{[^{}]*\}")
 """Matches a template (`{{ .Values.image }}`) or a variable, which may contain separators."""
-KSERVE_SERVER: Final = re.compile(r"huggingfaceserver(?:-[a-z0-9]+)*")
-"""KServe's own server, which has its own arguments and runs vLLM in its process."""
-RELEASE: Final = re.compile(rf"v?({VERSION})(?:[-_.]([\w.-]*))?", re.ASCII)
 PLATFORM: Final = re.compile(r"(?<![a-z0-9])(cpu|rocm|xpu|tpu|hpu|gaudi|neuron|spyre|ascend)(?:\d[\d.]*)?(?![a-z0-9])")
 """Matches the hardware in an image's name or tag: `vllm-openai-rocm`, `rocm/vllm`, `v0.23.0-cpu`."""
 IN_TREE: Final = frozenset({"cpu", "rocm", "xpu", "tpu"})
 """The hardware that vLLM itself supports as a platform; other hardware needs plugins."""
-SEPARATORS: Final = re.compile(r"[-_.]+")
-MAX_SUFFIX: Final = 32
+STARTS: Final = frozenset({EntryPoint.VLLM_SERVE, EntryPoint.VLLM})
 MAX_NAME: Final = 1024
+
+
+class ImageVersion(Struct, frozen=True):
+    """The version of vLLM in an image, or why it is not known.
+
+    ``version`` is None if it is not known, and ``unversioned`` says why; ``row`` is the id of the row that has the
+    image. ``doubt`` says why another vLLM may run, and is empty if none does. ``env`` has the variables of the image.
+    """
+
+    version: str | None = None
+    unversioned: str = ""
+    row: str = ""
+    doubt: str = ""
+    env: dict[str, str] = {}
 
 
 def split_name(image: str) -> tuple[str, str | None, str | None]:
@@ -45,40 +54,46 @@ def split_name(image: str) -> tuple[str, str | None, str | None]:
     return repository, tag or None, digest or None
 
 
-def starts_vllm(image: str | None) -> bool:
+def starts_vllm(image: str | None, table: ImageTable) -> bool:
     """Whether a container of this image runs vLLM by default, without a command in the manifest."""
-    return STARTS.fullmatch(_name(image)) is not None
+    return _entry_point(image, table) in STARTS
 
 
-def serves_its_arguments(image: str | None) -> bool:
+def serves_its_arguments(image: str | None, table: ImageTable) -> bool:
     """Whether the image's entry point is `vllm serve`; other images may run the arguments as a command."""
-    return SERVES.fullmatch(_name(image)) is not None
+    return _entry_point(image, table) is EntryPoint.VLLM_SERVE
+
+
+def is_kserve_server(image: str | None, table: ImageTable) -> bool:
+    """Whether the image's entry point is KServe's Hugging Face server."""
+    return _entry_point(image, table) is EntryPoint.HUGGINGFACESERVER
 
 
 def names_vllm(image: str | None) -> bool:
     """Whether the image's name contains `vllm`, so that it may run vLLM with the manifest's arguments."""
-    return NAMES.search(_name(image)) is not None
-
-
-def is_kserve_server(image: str | None) -> bool:
-    """Whether the image's entry point is KServe's Hugging Face server."""
-    return KSERVE_SERVER.fullmatch(_name(image)) is not None
+    return NAMES.search(_last(image)) is not None
 
 
 def is_unknown(image: str | None) -> bool:
     """Whether the manifest does not show the image's name: it is absent, or has a template or a variable."""
     if image is None:
         return True
-    return len(image) <= MAX_NAME and LEGAL.fullmatch(_name(PLACEHOLDER.sub("{}", image))) is None
+    return len(image) <= MAX_NAME and LEGAL.fullmatch(_last(PLACEHOLDER.sub("{}", image))) is None
 
 
-def platform(image: str | None) -> str | None:
-    """The platform of an image that runs vLLM, by vLLM's name; None if the image's name does not show it.
+def platform(image: str | None, table: ImageTable) -> str | None:
+    """The platform of an image that runs vLLM, by vLLM's name; None if neither its row nor its name shows it.
 
     Only the last two components of the repository count, because a registry may have any name.
     """
-    if not (starts_vllm(image) or names_vllm(image)) or image is None:
+    if image is None or len(image) > MAX_NAME:
         return None
+    row, release = _release_of(image, table)
+    if row is None and not names_vllm(image):
+        return None
+    stated = None if row is None else row.platform if release is None else release.platform
+    if stated is not None:
+        return stated
     repository, tag, _ = split_name(image.lower())
     found = PLATFORM.search("/".join(repository.split("/")[-2:])) or PLATFORM.search(tag or "")
     if found is None:
@@ -86,30 +101,62 @@ def platform(image: str | None) -> str | None:
     return found[1] if found[1] in IN_TREE else "out-of-tree"
 
 
-def _name(image: str | None) -> str:
+def _last(image: str | None) -> str:
     """The last component of an image's repository, in lower case; empty if the image is unknown."""
-    if image is None or len(image) > MAX_NAME:
-        return ""
-    return split_name(image)[0].rpartition("/")[2].lower()
+    return _repository(image).rpartition("/")[2]
 
 
-def release(image: str | None) -> tuple[str | None, str | None]:
-    """The version of vLLM in an image, from its tag, or why its name does not show it.
+def _repository(image: str | None) -> str:
+    """An image's repository in lower case; empty if the image is unknown."""
+    return "" if image is None or len(image) > MAX_NAME else _parts(image)[0]
 
-    A suffix that is not an official variant, such as ``-mypatch``, is the local version of a custom build.
+
+@lru_cache(maxsize=256)
+def _parts(image: str) -> tuple[str, str | None, str | None]:
+    """An image's repository in lower case, its tag and its digest."""
+    repository, tag, digest = split_name(image)
+    return repository.lower(), tag, digest
+
+
+def _row(image: str | None, table: ImageTable) -> ImageRow | None:
+    return table.row_of(_repository(image))
+
+
+def _release_of(image: str, table: ImageTable) -> tuple[ImageRow | None, ImageRelease | None]:
+    """The row that has an image, and the release that the row has for its digest, else for its tag."""
+    name, tag, digest = _parts(image)
+    return table.row_of(name), table.release_of(name, tag, digest)
+
+
+def _entry_point(image: str | None, table: ImageTable) -> EntryPoint | None:
+    row = _row(image, table)
+    return None if row is None else row.entry_point
+
+
+def version_of(image: str | None, table: ImageTable) -> ImageVersion:
+    """The version of vLLM in an image, by its digest or its tag, or why the table does not have it.
+
+    A tag beside a digest is only likely: the digest decides which image runs.
     """
     if image is None or len(image) > MAX_NAME:
-        return None, None
-    repository, tag, digest = split_name(image)
+        return ImageVersion()
+    row, found = _release_of(image, table)
+    digest = _parts(image)[2]
+    if row is None or found is None:
+        return ImageVersion(unversioned=_unversioned(image, digest, row), row="" if row is None else row.id)
+    doubt = ""
+    if digest is not None and row.by_digest(digest) is None:
+        doubt = f"the digest of the image {quoted(image)} decides which vLLM runs, and its tag may name another"
+    elif found.is_custom:
+        doubt = f"the vLLM in the image {quoted(image)} is a custom build of {found.version}"
+    return ImageVersion(found.version, "", row.id, doubt, dict(found.env))
+
+
+def _unversioned(image: str, digest: str | None, row: ImageRow | None) -> str:
     if digest is not None:
-        return None, f"the image `{image}` is named by its digest, which does not show vLLM's version"
-    if OFFICIAL.fullmatch(repository.lower()) is None:
-        return None, f"the tag of the image `{image}` does not name vLLM's version"
-    found = RELEASE.fullmatch(tag or "")
-    if found is None:
-        return None, f"the tag of the image `{image}` names no release of vLLM"
-    suffix = (found[2] or "").lower()
-    if not suffix or is_variant(suffix):
-        return found[1], None
-    local = SEPARATORS.sub(".", suffix)[:MAX_SUFFIX].strip(".")
-    return (f"{found[1]}+{local}" if local else found[1]), None
+        return f"the image `{image}` is named by its digest, which does not show vLLM's version"
+    if row is None or not row.has_releases:
+        return f"the tag of the image `{image}` does not name vLLM's version"
+    if any(each.pattern.has_release for each in row.patterns):
+        return f"the tag of the image `{image}` names no release of vLLM"
+    return f"the table of images has no release of vLLM for the tag of `{image}` (`{row.id}`)"

@@ -164,7 +164,7 @@ def _read_model(
         own = read_container(base)
         own.has_default_image = True
         own.node, own.places = model, [f"runtime.{place}" for place in own.places]
-        is_kserve_server = images.is_kserve_server(draft.image or own.image)
+        is_kserve_server = images.is_kserve_server(draft.image or own.image, model.reader.images)
         if is_kserve_server and not (own.has_command or draft.has_command):
             draft.words, draft.places = own.words + draft.words, own.places + draft.places
             own.words, own.places = [], []
@@ -236,7 +236,7 @@ def _shows_vllm(own: EngineDraft, name: str | None) -> bool:
     """Whether a predictor's arguments, variables, image or runtime's name show vLLM."""
     return (
         "vllm" in (name or "").lower()
-        or images.starts_vllm(own.image)
+        or images.starts_vllm(own.image, own.node.reader.images)
         or images.names_vllm(own.image)
         or shows_vllm(own.words, own.env, by_model=False)  # many runtimes have `--model`
     )

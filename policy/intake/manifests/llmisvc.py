@@ -15,7 +15,7 @@ from msgspec.json import encode
 from packaging.version import Version
 
 from policy.intake.manifests.draft import EngineDraft
-from policy.intake.manifests.images import release
+from policy.intake.manifests.images import version_of
 from policy.intake.manifests.kserve import ADDED, MODEL_PATH
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod
 from policy.intake.manifests.quantities import round_up
@@ -117,7 +117,7 @@ def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str])
     given = " ".join([draft.env.get(EXTRA) or "", *user])
     if not offloading.is_object() or "--kv-transfer-config" in given or "--kv_transfer_config" in given:
         return
-    version, _ = release(draft.image)
+    version = version_of(draft.image, draft.node.reader.images).version
     if version is not None and Version(version) < OFFLOADS_FROM:
         draft.note(f"`{offloading.path}` has no effect before vLLM {OFFLOADS_FROM}")
         return

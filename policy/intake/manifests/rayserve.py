@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from policy.errors import RulesInvalid
 from policy.intake.command_line import Container
 from policy.intake.manifests.draft import MAX_NOTES, EngineDraft
+from policy.intake.manifests.images import version_of
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod_container
 from policy.intake.manifests.rayserve_environment import BUILDERS, read_runtime_environment
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ADDED: Final = "added by Ray Serve"
+VARIABLE: Final = "VLLM_USE_V2_MODEL_RUNNER"
 SINGLE: Final = ("llm_config", "prefill_config", "decode_config")
 WITHOUT_NO: Final = frozenset({"disable_log_stats", "disable_log_requests"})
 OVERWRITES_COMMAND: Final = "ray.io/overwrite-container-cmd"
@@ -210,10 +212,11 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
             draft.add(f"engine_kwargs.{key}", *flag_words(key, value.value))
     if config.get("engine_kwargs", "distributed_executor_backend").value is None:
         draft.add(ADDED, "--distributed-executor-backend", "mp" if config.get("use_cpu").flag() else "ray")
-    draft.note(
-        "an image's own variables are not known here, and Ray's images may set the model runner; "
-        "set `VLLM_USE_V2_MODEL_RUNNER` in `env_vars` to be sure"
-    )
+    if VARIABLE not in version_of(draft.image, draft.table).env:
+        draft.note(
+            "an image's own variables are not known here, and Ray's images may set the model runner; "
+            f"set `{VARIABLE}` in `env_vars` to be sure"
+        )
     draft.finish(environment.installed)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policy.intake.manifests.reading import ManifestNode
+    from policy.rules.images import ImageTable
 
 VARIABLES: Final = "env_vars"
 INSTALLERS: Final = {"pip": "pip_install_options", "uv": "uv_pip_install_options"}
@@ -62,7 +63,8 @@ def read_runtime_environment(application: ManifestNode, config: ManifestNode) ->
     }
     merged = {name: field for name, field in {**outer, **inner}.items() if field.value is not None}
     image = _image(merged)
-    installed = [*_installed(merged), *_uncertain(merged, application.get("import_path").text(), image)]
+    import_path = application.get("import_path").text()
+    installed = [*_installed(merged), *_uncertain(merged, import_path, image, config.reader.images)]
     return RuntimeEnvironment(variables, image, sorted(installed, key=lambda each: each.version is None))
 
 
@@ -117,12 +119,14 @@ def _requirements(text: str) -> Iterator[str]:
             yield Unknown(word, is_several=True) if "$" in word else word
 
 
-def _uncertain(fields: dict[str, ManifestNode], import_path: str | None, image: str | None) -> Iterator[Installation]:
+def _uncertain(
+    fields: dict[str, ManifestNode], import_path: str | None, image: str | None, table: ImageTable
+) -> Iterator[Installation]:
     if import_path is not None and BUILDERS.fullmatch(import_path) is None:
         cause = f"the application {quoted(import_path)} is not one of Ray Serve LLM and may run another vLLM"
         yield Installation(None, cause)
     for name in fields:
         if name not in HARMLESS:
             yield Installation(None, f"{quoted(f'runtime_env.{name}')} may make another vLLM run")
-    if image is not None and images.release(image)[0] is None:
+    if image is not None and images.version_of(image, table).version is None:
         yield Installation(None, f"`runtime_env` starts the image {quoted(image)}, whose vLLM is not known")

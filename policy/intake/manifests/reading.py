@@ -15,11 +15,13 @@ from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.masking import is_secret
 from policy.messages import quoted
 from policy.pointer import at
+from policy.rules.images import NO_IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policy.intake.command_line import Container
+    from policy.rules.images import ImageTable
 
 MAX_CONTAINERS: Final = 1024
 MAX_DOCUMENTS: Final = 10_000
@@ -57,8 +59,9 @@ class ServingRuntime(Struct, frozen=True):
 class ManifestReader:
     """The state of reading a manifest: the engines, faults, ConfigMaps and ServingRuntimes so far."""
 
-    def __init__(self, faults: list[RequestFault]) -> None:
+    def __init__(self, faults: list[RequestFault], images: ImageTable = NO_IMAGES) -> None:
         self.faults = faults
+        self.images = images
         self.exceeded: list[RequestFault] = []
         """The limits that the manifest as a whole exceeds."""
         self.containers: list[Container] = []

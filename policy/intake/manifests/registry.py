@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policy.errors import RequestFault
+    from policy.rules.images import ImageTable
 
     Adapter = Callable[[ManifestNode], None]
 
@@ -135,7 +136,7 @@ def is_manifest(document: object) -> bool:
 
 
 def read_manifest(
-    document: object, pointer: str, faults: list[RequestFault], ignored: list[str] | None = None
+    document: object, pointer: str, faults: list[RequestFault], images: ImageTable, ignored: list[str] | None = None
 ) -> list[Container]:
     """The vLLM engines that a manifest would start, in order; its faults are appended to ``faults``.
 
@@ -143,9 +144,10 @@ def read_manifest(
 
     ``document`` is an object, a list of objects, or a chart's values, as parsed from JSON or YAML. ``pointer`` is its
     JSON pointer in the request. A known object without vLLM has no engines. In a list, an object that cannot be read is
-    an engine with its faults, and the others are read. Paths are relative to the document.
+    an engine with its faults, and the others are read. Paths are relative to the document. ``images`` has the images
+    that contain vLLM.
     """
-    reader = ManifestReader(faults)
+    reader = ManifestReader(faults, images)
     with suppress(TooManyFaults):
         documents = list(_documents(ManifestNode(reader, document, "", pointer)))
         if [node.parent for node in documents] == [None]:
@@ -283,7 +285,7 @@ def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
         node.reader.ignored.append(node)
 
 
-def unread_container(document: dict[str, object]) -> str | None:
+def unread_container(document: dict[str, object], images: ImageTable) -> str | None:
     """The path of a container that names vLLM in an object of a kind that is not read; None if there is none."""
-    node = ManifestNode(ManifestReader([]), document)
+    node = ManifestNode(ManifestReader([], images), document)
     return None if _identity(node) in ADAPTERS else unknown_kinds.unread_container(node)

@@ -36,7 +36,7 @@ def read_containers(node: ManifestNode, kind: str, remedy: str) -> None:
         container = node.below(keys)
         with reader.separate() as faults:
             _read(container, keys, kind)
-        if (faults or len(reader.containers) == count) and unread is None and names_vllm(container.value):
+        if (faults or len(reader.containers) == count) and unread is None and names_vllm(container):
             unread = keys
     if len(reader.containers) == count and unread is not None:
         container = node.below(unread)
@@ -61,16 +61,16 @@ def _read(container: ManifestNode, keys: list[str | int], kind: str) -> None:
 
 def unread_container(node: ManifestNode) -> str | None:
     """The path of the first container in an object that names vLLM; None if there is none."""
-    found = next((keys for keys in _containers(node.value) if names_vllm(node.below(keys).value)), None)
+    found = next((keys for keys in _containers(node.value) if names_vllm(node.below(keys))), None)
     return None if found is None else node.below(found).path
 
 
-def names_vllm(container: dict[str, object]) -> bool:
+def names_vllm(container: ManifestNode) -> bool:
     """Whether the image, the command, the arguments or the script of a container name vLLM."""
-    image = container.get("image")
-    if isinstance(image, str) and (images.starts_vllm(image) or images.names_vllm(image)):
+    image = container.value.get("image")
+    if isinstance(image, str) and (images.starts_vllm(image, container.reader.images) or images.names_vllm(image)):
         return True
-    texts = (container.get(name) for name in COMMAND_FIELDS)
+    texts = (container.value.get(name) for name in COMMAND_FIELDS)
     return any(
         "vllm" in word for each in texts for word in (each if isinstance(each, list) else [each]) if type(word) is str
     )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shipped_images import read_manifest
 
 from policy.errors import RulesInvalid
 from policy.intake.command.words import Unknown
-from policy.intake.manifests import read_manifest
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.manifests.interpolation import MAX_NESTED, InterpolationError, interpolate
 from policy.parser.yamltree import read_documents

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from shipped_images import read_manifest
 
-from policy.intake.manifests import is_manifest, read_manifest
+from policy.intake.manifests import is_manifest
 from policy.intake.manifests.reading import MAX_COPIED
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shipped_images import read_manifest
 
 from policy.intake.command.words import Unknown
-from policy.intake.manifests import read_manifest
 from policy.intake.manifests.go_shellwords import split
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from shipped_images import read_manifest
 
 from policy.errors import RequestFault
-from policy.intake.manifests import read_manifest
 
 LMCACHE = '--kv-transfer-config={"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}'
 NIXL = '--kv-transfer-config={"kv_connector":"NixlConnector","kv_role":"kv_both","kv_load_failure_policy":"fail"}'

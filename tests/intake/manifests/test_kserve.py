@@ -6,10 +6,10 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from shipped_images import read_manifest
 
 from policy.errors import RequestInvalid
 from policy.intake.intake import require_known_values
-from policy.intake.manifests import read_manifest
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 
@@ -71,7 +71,7 @@ def requests(ask: Asking, *documents: dict[str, Any]) -> dict[str, Request]:
         ("mirror:5000/vllm/vllm-openai", "v0.33.0", "mirror:5000/vllm/vllm-openai:v0.33.0", "0.33.0"),
         ("mirror:5000/vllm/vllm-openai:v0.23.0-cu129", "v0.33.0", "mirror:5000/vllm/vllm-openai:v0.33.0", "0.33.0"),
         ("vllm/vllm-openai@sha256:00", "v0.33.0", "vllm/vllm-openai@sha256:00", None),
-        ("vllm/vllm-openai:v0.23.0@sha256:00", "v0.33.0", "vllm/vllm-openai:v0.23.0@sha256:00", None),
+        ("vllm/vllm-openai:v0.23.0@sha256:00", "v0.33.0", "vllm/vllm-openai:v0.23.0@sha256:00", "0.23.0"),
         (IMAGE, "latest", "vllm/vllm-openai:latest", None),
         (IMAGE, "", "vllm/vllm-openai:", None),
         (IMAGE, None, IMAGE, "0.23.0"),

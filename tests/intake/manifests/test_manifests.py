@@ -12,10 +12,11 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shipped_images import read_manifest, shipped_images
 
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.command_line import Container
-from policy.intake.manifests import images, is_manifest, read_manifest
+from policy.intake.manifests import images, is_manifest
 from policy.intake.manifests.reading import MAX_CONTAINERS, MAX_COPIED, MAX_DOCUMENTS
 from policy.parser.yamltree import read_yaml
 
@@ -112,7 +113,7 @@ def test_a_manifest_gives_these_engines(path: Path) -> None:
         ("vllm/vllm-openai:v0.24.0.dev5-cu129", "0.24.0.dev5", False),
         ("vllm/vllm-openai:v0.24.0-dev1.2", "0.24.0+dev1.2", False),
         ("vllm/vllm-openai:v0.24.0-rc1", "0.24.0+rc1", False),
-        ("vllm/vllm-openai:v0.24.0.1", "0.24.0+1", False),
+        ("vllm/vllm-openai:v0.24.0.1", "0.24.0.1", False),
         ("vllm/vllm-openai:v0.23.0-nightly", "0.23.0+nightly", False),
         ("vllm/vllm-openai:v0.23.0-mypatch", "0.23.0+mypatch", False),
         ("vllm/vllm-openai:v0.23.0-cu129-My__Patch-", "0.23.0+cu129.my.patch", False),
@@ -122,21 +123,24 @@ def test_a_manifest_gives_these_engines(path: Path) -> None:
         ("vllm/vllm-openai", None, True),
         ("vllm/vllm-openai:latest", None, True),
         ("vllm/vllm-openai:nightly-0123456", None, True),
-        ("vllm/vllm-openai:v0.23.0@sha256:00", None, True),
+        ("vllm/vllm-openai:v0.23.0@sha256:00", "0.23.0", False),
+        ("vllm/vllm-openai@sha256:00", None, True),
         ("localhost:5000/vllm/vllm-openai", None, True),
-        ("rocm/vllm:rocm6.4.1_vllm_0.10.1", None, True),
-        ("ghcr.io/llm-d/llm-d-cuda:v0.9.0", None, True),
+        ("rocm/vllm:rocm6.4.1_vllm_0.10.1", "0.10.1", False),
+        ("ghcr.io/llm-d/llm-d-cuda:v0.9.0", "0.26.0", False),
+        ("ghcr.io/llm-d/llm-d-cuda:pr-2206", None, True),
+        ("lmcache/vllm-openai:v0.3.9", None, True),
         ("vllm/vllm-openai:" + "1" * 2000, None, False),
         (None, None, False),
     ],
 )
-def test_only_the_official_images_tag_names_the_version_of_vllm(
+def test_only_images_in_the_table_show_the_version_of_vllm(
     image: str | None,
     version: str | None,
     noted: bool,  # noqa: FBT001
 ) -> None:
-    found, note = images.release(image)
-    assert (found, note is not None) == (version, noted)
+    found = images.version_of(image, shipped_images())
+    assert (found.version, bool(found.unversioned)) == (version, noted)
 
 
 @pytest.mark.parametrize(

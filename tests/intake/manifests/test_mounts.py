@@ -6,8 +6,8 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from shipped_images import read_manifest
 
-from policy.intake.manifests import read_manifest
 from policy.intake.manifests.reading import MAX_COPIED
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest

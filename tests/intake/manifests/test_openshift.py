@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from shipped_images import read_manifest
 
-from policy.intake.manifests import read_manifest
 from policy.intake.manifests.reading import MAX_COPIED
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from shipped_images import read_manifest
 
-from policy.intake.manifests import read_manifest
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from policy.intake.manifests import read_manifest
+from shipped_images import read_manifest
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault

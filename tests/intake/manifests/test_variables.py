@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from shipped_images import read_manifest
 
 from policy.intake.command.launcher import read_command
 from policy.intake.command.words import Unknown
-from policy.intake.manifests import read_manifest
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
