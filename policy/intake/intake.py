@@ -182,11 +182,7 @@ def _derive(
     faults: list[RequestFault],
 ) -> IntakeResult:
     """Derive the facts for a parsed command line and its ``faults``; messages may contain values of variables."""
-    try:
-        known = tables(release)
-    except KeyError as error:  # rules of a folder of one's own may know releases that have no tables
-        message = f"a deployment of vLLM {release} cannot be read: this version has no tables of its models and flags"
-        raise RequestInvalid([RequestFault(pointer, f"{message}; state its `facts`")]) from error
+    known = tables(release)
     options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
     if faults:
         raise RequestInvalid(faults)
@@ -274,7 +270,11 @@ def _derive_without_models(
     faults: list[RequestFault],
 ) -> IntakeResult:
     """Derive the facts in a release whose decision does not depend on the model, which is not read."""
-    options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
+    try:
+        options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
+    except KeyError as error:  # rules of a folder of one's own may know releases that have no tables
+        message = f"a deployment of vLLM {release} cannot be read: this version has no tables of its models and flags"
+        raise RequestInvalid([RequestFault(pointer, f"{message}; state its `facts`")]) from error
     if faults:
         raise RequestInvalid(faults)
     release_series = series(release)
