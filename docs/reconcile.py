@@ -146,7 +146,7 @@ def post(service: Service, body: bytes, seconds: float) -> tuple[int, float, byt
 
 
 def interrupt(connection: socket) -> None:
-    """End a connection, so that whoever waits for it continues."""
+    """Shut a connection down; a read that waits for it returns."""
     with suppress(OSError):
         connection.shutdown(SHUT_RDWR)
 

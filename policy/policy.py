@@ -36,7 +36,8 @@ from policy.fastpath.response_encoder import ResponseEncoder
 from policy.intake.assumptions import find_assumptions
 from policy.intake.command.expansion import EXHAUSTED, current_expansion
 from policy.intake.container_variable import why_without_effect
-from policy.intake.intake import derive_facts, facts_with_origin, no_models
+from policy.intake.intake import derive_facts, facts_with_origin
+from policy.intake.model_lookup import no_models
 from policy.intake.unused_models import ModelUse
 from policy.rules.catalogue import no_pause
 from policy.rules.effects import Outcome
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
 
     from policy.facts.facts import Facts
     from policy.intake.deployment import Deployment
-    from policy.intake.intake import Find, IntakeResult
+    from policy.intake.intake import IntakeResult
+    from policy.intake.model_lookup import Find
     from policy.request.request import Request
     from policy.rules.catalogue import Catalogue, ReleaseRule
     from policy.rules.effects import Runner

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.checks.cases import Case, read_cases
-from policy.intake.intake import no_models
+from policy.intake.model_lookup import no_models
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue, load, no_pause
 from policy.rules.loader import Sources, read_folder
@@ -18,7 +18,7 @@ from policy.rules.loader import Sources, read_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policy.intake.intake import Find
+    from policy.intake.model_lookup import Find
 
 RULES: Final = Path(__file__).resolve().parent.parent / "rules"
 create = Policy.__init__

@@ -44,8 +44,8 @@ from policy.cli.requests import (
 from policy.decision.decision import Decision, encode
 from policy.errors import RequestInvalid
 from policy.intake.deployment import Platform
-from policy.intake.intake import ModelConfigNeeded
 from policy.intake.manifests import is_manifest
+from policy.intake.model_lookup import ModelConfigNeeded
 from policy.problems import Problem, request_problem
 from policy.request.items import ignored_objects, item_of
 from policy.request.manifest import name_of, requests_of

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.errors import Remedies
-    from policy.intake.intake import Find
+    from policy.intake.model_lookup import Find
     from policy.proof.edit import FleetCount
     from policy.request.request import Request
     from policy.rules.releases import Releases

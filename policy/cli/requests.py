@@ -17,10 +17,10 @@ from msgspec import structs
 from policy.cli.console import INVALID, USAGE, err, fail
 from policy.errors import EngineFailed, PolicyError, Remedy, RequestInvalid, RulesInvalid
 from policy.escaping import escape_line
-from policy.intake.intake import no_models
 from policy.intake.manifests import is_manifest
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.model_finder import ModelFinder
+from policy.intake.model_lookup import no_models
 from policy.messages import enumerated, quoted
 from policy.parser.files import read_at_most
 from policy.parser.jsontext import TOO_DEEP, NotJson, TooManyValues, check_values, read_json
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from policy.decision.decision import Decision
     from policy.errors import Remedies
-    from policy.intake.intake import Find
+    from policy.intake.model_lookup import Find
     from policy.intake.unused_models import ModelUse
     from policy.request.request import Request
     from policy.rules.loader import Sources

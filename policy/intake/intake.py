@@ -1,25 +1,21 @@
 """Derive the facts of a deployment, each with its origin: the entry point of this package.
 
-Runs the steps in order: arguments, model configurations, derivation, facts. Raises the error for a model whose
-``config.json`` is missing.
+Runs the steps in order: arguments, model configurations (``model_lookup``), derivation, facts.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
 from policy.decision.decision import DerivedFact
-from policy.errors import MAX_FAULTS, Remedy, RequestFault, RequestInvalid
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, to_json
 from policy.facts.vocabulary import FACTS, INDEX, ancestors
 from policy.intake.command.arguments import read_options
 from policy.intake.command.expansion import MAX_WORDS
-from policy.intake.command.flag_arguments import UNKNOWN_VALUE
 from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
@@ -46,14 +42,15 @@ from policy.intake.derive.without_models import (
     with_method,
 )
 from policy.intake.model.companion import CompanionInvalid
-from policy.intake.model.hub_folder import hub_name
-from policy.intake.model.pooling import MODULES, POOLING_MODULES, is_named_like_embedding
+from policy.intake.model.pooling import MODULES, POOLING_MODULES
 from policy.intake.model.redirection import redirections
 from policy.intake.model.registry import Unsupported
 from policy.intake.model.tables import tables
 from policy.intake.model.target import read_target
+from policy.intake.model_lookup import ModelLookup, no_models, pointer_of_model
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
-from policy.masking import masked, secret_values
+from policy.intake.unknown_sizes import check_sizes
+from policy.masking import secret_values
 from policy.messages import quoted
 from policy.pointer import at
 from policy.rules.releases import series
@@ -66,32 +63,19 @@ if TYPE_CHECKING:
     from policy.intake.deployment import Deployment
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
+    from policy.intake.model_lookup import Find
 
-MODEL_CONFIG_NEEDED: Final = "model-config-needed"
 FACT_ANCESTORS: Final = tuple((name, index, ancestors(name), FACTS[name].until) for name, index in INDEX.items())
 """Each fact's name, its index in the row, the objects that contain it, and the series from which it is gone."""
 PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
 MODELS: Final = "model_configs/"
-TRIAL_SIZES: Final = (2, 8)
-"""The sizes that are tried for an option with an unknown value."""
-MAX_NAME: Final = 1024
-MAX_SHOWN: Final = 8
-"""The most given models that a message lists."""
 UNSTATED_METHOD: Final = (
     "the speculative configuration: it names no `method`, and vLLM {} finds it out from the draft, which is not read "
     'for this release; the method decides whether V2 starts, so write it, such as `"method": "eagle"`'
 )
 DEFAULT_MODEL: Final = "Qwen/Qwen3-0.6B"
 """The model that every release serves by default."""
-
-
-Find: TypeAlias = "Callable[[str], tuple[Mapping[str, Any], Mapping[str, str]] | None]"
-"""Returns a model's ``config.json`` and its other files by name, or ``None`` if it is not found."""
-
-
-def no_models(_: str) -> None:
-    """Find no models."""
 
 
 class IntakeResult(Struct, frozen=True):
@@ -126,14 +110,6 @@ class IntakeResult(Struct, frozen=True):
     without_modules: str = ""
     models: dict[str, str] = {}
     has_models: bool = True
-
-
-class ModelConfigNeeded(RequestInvalid):
-    """The ``config.json`` of some models is missing; ``names`` are the models."""
-
-    def __init__(self, names: list[str], faults: list[RequestFault]) -> None:
-        self.names = names
-        super().__init__(faults, MODEL_CONFIG_NEEDED)
 
 
 def derive_facts(
@@ -190,7 +166,7 @@ def _derive(
     env = {name: text for name, text in variables.items() if text is not None}
     environment, of_platform = select_platform(deployment.environment, env, known.series)
     deployment = structs.replace(deployment, environment=environment)
-    models = _ModelLookup(deployment, find, pointer)
+    models = ModelLookup(deployment, find, pointer)
     target, speculation = _read_models(deployment, options, models, known, pointer)
 
     def decide(derived: Provenance) -> tuple[str | None, bool]:
@@ -211,7 +187,7 @@ def _derive(
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
     if options.unknown_sizes:
-        warnings += _check_sizes(
+        warnings += check_sizes(
             options,
             lambda sized: derive_with(*_read_models(deployment, sized, models, known, pointer), sized),
             decide,
@@ -305,7 +281,7 @@ def _derive_without_models(
     }
     warnings += [f"the value of `{name}` is not known here; it is assumed to be unset" for name in unknown]
     if options.unknown_sizes:
-        warnings += _check_sizes(
+        warnings += check_sizes(
             options, lambda sized: derive_without_models(sized, env, release_series), decide, f"{pointer}/args"
         )
     return IntakeResult(
@@ -329,7 +305,7 @@ def _names_of_models(deployment: Deployment, options: ParsedOptions, pointer: st
     """The models that the arguments name, which are not looked up."""
     speculation = read_speculation(options)
     draft = None if speculation is None else speculation.keys.get("model")
-    models = _ModelLookup(deployment, no_models, pointer)
+    models = ModelLookup(deployment, no_models, pointer)
     for name in (options.get("model") or DEFAULT_MODEL, options.get("hf_config_path"), draft):
         if isinstance(name, str):
             models.note(name.rstrip("/"))
@@ -373,7 +349,7 @@ def require_known_values(result: IntakeResult, pointer: str) -> None:
 
 
 def _read_models(
-    deployment: Deployment, options: ParsedOptions, models: _ModelLookup, known: Tables, pointer: str
+    deployment: Deployment, options: ParsedOptions, models: ModelLookup, known: Tables, pointer: str
 ) -> tuple[Target, Speculation | None]:
     """The served model, which a *speculators* repository may replace, and the speculative decoding."""
     name = str(options.get("model") or DEFAULT_MODEL).rstrip("/")
@@ -403,53 +379,15 @@ def _read_models(
         ), speculation
     except Unsupported as error:
         fault = RequestFault(
-            _pointer_of_model(config_name, deployment, pointer), f"vLLM {known.release} refuses this model: {error}"
+            pointer_of_model(config_name, deployment, pointer), f"vLLM {known.release} refuses this model: {error}"
         )
         raise RequestInvalid([fault], UNSUPPORTED_MODEL) from error
     except CompanionInvalid as error:
         raise RequestInvalid([RequestFault(at(f"{pointer}/files", error.path), str(error))]) from error
 
 
-def _check_sizes(
-    options: ParsedOptions,
-    derive_with: Callable[[ParsedOptions], Provenance],
-    decide: Callable[[Provenance], tuple[str | None, bool]],
-    pointer: str,
-) -> list[str]:
-    """A warning for each size whose value is not known, if no value would change the decision.
-
-    Sizes that vLLM would refuse are not considered, unless it refuses all.
-
-    Raises:
-        RequestInvalid: another size would change the decision.
-    """
-    unknown = options.unknown_sizes
-    places = options.places | {name: place for name, (_, _, place) in unknown.items()}
-    trials = [{name: 1} for name in unknown]
-    trials += [{name: size} for name in unknown for size in TRIAL_SIZES] if len(unknown) > 1 else []
-    trials += [dict.fromkeys(unknown, size) for size in TRIAL_SIZES]
-    accepted: set[tuple[str | None, bool]] = set()
-    refused: set[tuple[str | None, bool]] = set()
-    for sizes in trials:
-        with suppress(RequestInvalid):
-            derived = derive_with(structs.replace(options, values=options.values | sizes, places=places))
-            (accepted if derived.refusal is None else refused).add(decide(derived))
-    if len(accepted or refused) > 1:
-        raise RequestInvalid(
-            [
-                RequestFault(word_pointer(pointer, place), UNKNOWN_VALUE.format(flag, quoted(text)))
-                for flag, text, place in unknown.values()
-            ]
-        )
-    return [
-        f"`{flag}` is set to {quoted(text)}, whose value is not known; it is assumed to be 1, and no value that vLLM "
-        "accepts changes the decision"
-        for flag, text, _ in unknown.values()
-    ]
-
-
 def _decide_as_pooling(
-    name: str, models: _ModelLookup, decide: Callable[[], tuple[str | None, bool]]
+    name: str, models: ModelLookup, decide: Callable[[], tuple[str | None, bool]]
 ) -> tuple[str | None, bool] | None:
     """The decision if the model had a pooling module; None if vLLM would refuse it."""
     models.files = {**models.files, f"{name}/{MODULES}": POOLING_MODULES}
@@ -464,19 +402,9 @@ def _pointer_of(origin: str, deployment: Deployment, pointer: str) -> str:
     of_model = origin.removeprefix(MODELS)
     if of_model != origin:
         names = [name for name in deployment.model_configs if f"{of_model}/".startswith(f"{name}/")]
-        return _pointer_of_model(max(names, key=len), deployment, pointer) if names else pointer
+        return pointer_of_model(max(names, key=len), deployment, pointer) if names else pointer
     variable = origin.removeprefix("env.")
     return word_pointer(f"{pointer}/args", origin) if variable == origin else at(f"{pointer}/env", variable)
-
-
-def _pointer_of_model(name: str, deployment: Deployment, pointer: str) -> str:
-    """The JSON pointer of a model's configuration, or of the deployment if it cannot have any.
-
-    A name that contains a password is left out.
-    """
-    if deployment.models_at is None:
-        return pointer
-    return at(deployment.models_at, name) if masked(name) == name else deployment.models_at
 
 
 def command_of(deployment: Deployment, faults: list[RequestFault], pointer: str) -> CommandLine:
@@ -506,99 +434,6 @@ def facts_with_origin(result: IntakeResult, series: Series) -> dict[str, Derived
     }
 
 
-class _ModelLookup:
-    """The given and found configurations of models, and the names of missing ones."""
-
-    def __init__(self, deployment: Deployment, find: Find, pointer: str) -> None:
-        self.files: Mapping[str, str] = deployment.files
-        self._deployment, self._pointer = deployment, pointer
-        self._configs = deployment.model_configs
-        self._names = deployment.names
-        self._find = find
-        self._found: dict[str, Mapping[str, Any]] = {}
-        self.found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]] = {}
-        self.asked: dict[str, str] = {}
-        """The models that were looked up, by their names in the arguments."""
-        self._missing: list[str] = []
-
-    def config(self, name: str) -> Mapping[str, Any]:
-        """A model's configuration; if it is missing, records its name and returns an empty one.
-
-        Raises:
-            RequestInvalid: the name is too long; it is repeated in the origin of every fact.
-        """
-        if len(name) > MAX_NAME:
-            raise RequestInvalid(
-                [
-                    RequestFault(
-                        self._pointer,
-                        f"the model {quoted(name)} has a name of {len(name)} characters; at most {MAX_NAME} are legal",
-                    )
-                ]
-            )
-        found = self.known(name)
-        if found is None:
-            name = self._own_name(name)
-            if name not in self._missing:
-                self._missing.append(name)
-            return {}
-        return found
-
-    def known(self, name: str) -> Mapping[str, Any] | None:
-        """A model's configuration, or ``None`` if it is missing."""
-        name = name.rstrip("/")
-        own = self.note(name)
-        for known in (self._configs, self._found):
-            for each in (name, own):
-                if each in known:
-                    return known[each]
-        found = self._find(own)
-        if found is None and own != name and name not in self._names:
-            found = self._find(name)
-        if found is None:
-            return None
-        self.found[own] = found
-        self._found[own], files = found
-        self.files = {**self.files, **{f"{name}/{file}": text for file, text in files.items()}}
-        return self._found[own]
-
-    def note(self, name: str) -> str:
-        """The model's own name, which is recorded as asked for."""
-        own = self.asked[name] = self._own_name(name)
-        return own
-
-    def _own_name(self, name: str) -> str:
-        """The name of a model that is mounted at a path, or is in the hub's cache there; otherwise the given one."""
-        return self._names.get(name) or hub_name(name) or name
-
-    def has_known_files(self, name: str) -> bool:
-        """Whether it is known if a model has a ``modules.json``."""
-        return self._own_name(name) in self.found or f"{name}/{MODULES}" in self.files
-
-    def is_named_like_embedding(self, name: str) -> bool:
-        """Whether a model is named like an embedding model."""
-        return is_named_like_embedding(self._own_name(name))
-
-    def check(self) -> None:
-        """Check that no configuration is missing.
-
-        Raises:
-            ModelConfigNeeded: configurations are missing.
-        """
-        if self._missing:
-            raise ModelConfigNeeded(self._missing, [self._needed(name) for name in self._missing])
-
-    def _needed(self, name: str) -> RequestFault:
-        message = f"the config.json of {quoted(name, MAX_NAME)} is needed, under the name that the arguments give it"
-        remedy = Remedy.MODEL_CONFIG
-        if self._deployment.models_at is None:
-            remedy = Remedy.MODEL_CONFIG_OF_MANIFEST
-        elif self._configs:
-            more = f" and {len(self._configs) - MAX_SHOWN} more" if len(self._configs) > MAX_SHOWN else ""
-            message += f"; given: {', '.join(map(quoted, islice(self._configs, MAX_SHOWN)))}{more}"
-        return RequestFault(_pointer_of_model(name, self._deployment, self._pointer), message, remedy)
-
-
 def _merge_speculators(
     settings: dict[str, Any], model: str, speculation: Speculation | None, known: Tables
 ) -> Speculation:
@@ -609,7 +444,7 @@ def _merge_speculators(
     )
 
 
-def _require_draft(speculation: Speculation | None, target: str, known: Tables, models: _ModelLookup) -> None:
+def _require_draft(speculation: Speculation | None, target: str, known: Tables, models: ModelLookup) -> None:
     if speculation is None or not needs_draft(speculation, known):
         return
     name = draft_model(speculation, target)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import RequestFault, RequestInvalid
-from policy.intake.intake import MODEL_CONFIG_NEEDED
 from policy.intake.model.files import (
     COMPANIONS,
     CONFIG,
@@ -20,6 +19,7 @@ from policy.intake.model.files import (
     read_folder,
 )
 from policy.intake.model.hub_errors import HubFailed
+from policy.intake.model_lookup import MODEL_CONFIG_NEEDED
 from policy.intake.unused_models import ModelUse
 from policy.messages import quoted
 

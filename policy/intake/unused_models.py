@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.intake import ModelConfigNeeded
+from policy.intake.model_lookup import ModelConfigNeeded
 from policy.messages import quoted
 
 if TYPE_CHECKING:

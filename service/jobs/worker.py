@@ -29,7 +29,8 @@ from policy.decision.evaluation import EncodedDecision
 from policy.errors import MAX_FAULTS, PolicyError, Remedy, RequestFault, RequestInvalid
 from policy.escaping import escape_line
 from policy.intake.command.expansion import request_expansion
-from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded, require_known_values
+from policy.intake.intake import require_known_values
+from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelConfigNeeded
 from policy.intake.unused_models import ModelUse
 from policy.messages import quoted
 from policy.pointer import at

@@ -18,7 +18,7 @@ from policy.decision.decision import ID_END, ID_START, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.errors import PolicyError
 from policy.fastpath.request_decoder import decode_fast
-from policy.intake.intake import ModelConfigNeeded
+from policy.intake.model_lookup import ModelConfigNeeded
 from policy.messages import nearest, quoted
 from policy.request.request import Manifest, Request, read_request_or_manifest
 from policy.rules.documents import (

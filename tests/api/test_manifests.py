@@ -155,7 +155,7 @@ def test_an_engine_without_an_image_says_which_releases_its_controller_has(clien
     )
     sizes = [
         f"`--{name}-parallel-size` is set to `$(GPUs of a node)`, whose value is not known; it is assumed to be 1, and "
-        "no value that vLLM accepts changes the decision"
+        "the decision is the same with 2 and 8"
         for name in ("tensor", "data")
     ]
     (item,) = items(client, request_for(workspace))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from known_releases import EQUIVALENT
 
 from policy.checks.candidate import overlay
 from policy.decision.decision import encode
@@ -1008,21 +1009,9 @@ def test_the_default_release_can_be_another_one(catalogue: Catalogue) -> None:
 
 
 def test_releases_with_the_same_rules_share_a_ruleset(policy: Policy) -> None:
-    shared = [
-        ("0.9.0", "0.9.0.1", "0.9.1", "0.9.2", "0.10.0", "0.10.1", "0.10.1.1", "0.10.2"),
-        ("0.11.1", "0.11.2"),
-        ("0.12.0", "0.13.0", "0.14.0", "0.14.1"),
-        ("0.15.0", "0.15.1", "0.16.0"),
-        ("0.17.0", "0.17.1"),
-        ("0.18.0", "0.18.1", "0.19.0", "0.19.1"),
-        ("0.20.0", "0.20.1", "0.20.2"),
-        ("0.22.0", "0.22.1"),
-        ("0.25.0", "0.25.1"),
-        ("0.27.0", "0.27.1"),
-    ]
-    assert all(policy.ruleset(group[0]) is policy.ruleset(release) for group in shared for release in group)
+    assert all(policy.ruleset(group[0]) is policy.ruleset(release) for group in EQUIVALENT for release in group)
     distinct = len({id(policy.ruleset(release)) for release in policy.releases.known})
-    assert distinct == len(policy.releases.known) - sum(len(group) - 1 for group in shared)
+    assert distinct == len(policy.releases.known) - sum(len(group) - 1 for group in EQUIVALENT)
 
 
 def test_an_unknown_default_release_is_refused(catalogue: Catalogue) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from known_releases import KNOWN
 
 from policy.cache import SecondHitCache
 from policy.facts.vocabulary import FACTS
@@ -19,52 +20,6 @@ from policy.rules.documents import (
 
 if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
-
-KNOWN = [
-    "0.9.0",
-    "0.9.0.1",
-    "0.9.1",
-    "0.9.2",
-    "0.10.0",
-    "0.10.1",
-    "0.10.1.1",
-    "0.10.2",
-    "0.11.0",
-    "0.11.1",
-    "0.11.2",
-    "0.12.0",
-    "0.13.0",
-    "0.14.0",
-    "0.14.1",
-    "0.15.0",
-    "0.15.1",
-    "0.16.0",
-    "0.17.0",
-    "0.17.1",
-    "0.18.0",
-    "0.18.1",
-    "0.19.0",
-    "0.19.1",
-    "0.20.0",
-    "0.20.1",
-    "0.20.2",
-    "0.21.0",
-    "0.22.0",
-    "0.22.1",
-    "0.23.0",
-    "0.24.0",
-    "0.25.0",
-    "0.25.1",
-    "0.26.0",
-    "0.27.0",
-    "0.27.1",
-    "0.28.0",
-    "0.29.0",
-    "0.30.0",
-    "0.31.0",
-    "0.32.0",
-    "0.33.0",
-]
 
 
 def test_every_fact_is_published_in_the_order_of_the_vocabulary(catalogue: Catalogue) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from policy.errors import RequestInvalid
 from policy.facts.vocabulary import FACTS, FactKind
 from policy.intake.derive.derivation import VARIABLES
-from policy.intake.intake import ModelConfigNeeded
+from policy.intake.model_lookup import ModelConfigNeeded
 from policy.policy import Policy
 from policy.request.request import read_request
 

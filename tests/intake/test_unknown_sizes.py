@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from deployments import Asking
 
 ASSUMED = (
-    "`{}` is set to `$N`, whose value is not known; it is assumed to be 1, and no value that vLLM accepts changes the "
-    "decision"
+    "`{}` is set to `$N`, whose value is not known; it is assumed to be 1, and the decision is the same with 2 and 8"
 )
 UNKNOWN = "`{}` is set to `$N`, whose value is not known; write the value, or set the variable"
 FLAGS = (

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from known_releases import EQUIVALENT
 from ruletexts import rule_text
 
 from policy.policy import Policy
@@ -29,20 +30,6 @@ def shipped(policy: Policy) -> Callable[[], Proof]:
 @pytest.mark.slow
 def test_no_shipped_rule_is_unreachable_or_redundant(shipped: Callable[[], Proof]) -> None:
     assert shipped().faults == ()
-
-
-EQUIVALENT = [
-    ("0.9.0", "0.9.0.1", "0.9.1", "0.9.2", "0.10.0", "0.10.1", "0.10.1.1", "0.10.2"),
-    ("0.11.1", "0.11.2"),
-    ("0.12.0", "0.13.0", "0.14.0", "0.14.1"),
-    ("0.15.0", "0.15.1", "0.16.0"),
-    ("0.17.0", "0.17.1"),
-    ("0.18.0", "0.18.1", "0.19.0", "0.19.1"),
-    ("0.20.0", "0.20.1", "0.20.2"),
-    ("0.22.0", "0.22.1"),
-    ("0.25.0", "0.25.1"),
-    ("0.27.0", "0.27.1"),
-]
 
 
 @pytest.mark.slow

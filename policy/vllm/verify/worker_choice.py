@@ -89,7 +89,7 @@ class WorkerChoice(Extraction):
 
     @property
     def has_v1_list(self) -> bool:
-        """There is no list of what V1 does not support."""
+        """Such a release has no list of features that V1 lacks."""
         return False
 
     def enumeration(self, name: str) -> Any:  # noqa: ARG002  # the interface of ``Extraction``

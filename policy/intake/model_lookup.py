@@ -1,0 +1,140 @@
+"""Look up the models that a deployment names: the given configurations, those that are found, and the missing ones."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from policy.errors import Remedy, RequestFault, RequestInvalid
+from policy.intake.model.hub_folder import hub_name
+from policy.intake.model.pooling import MODULES, is_named_like_embedding
+from policy.masking import masked
+from policy.messages import quoted
+from policy.pointer import at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policy.intake.deployment import Deployment
+
+MODEL_CONFIG_NEEDED: Final = "model-config-needed"
+MAX_NAME: Final = 1024
+MAX_SHOWN: Final = 8
+"""The most given models that a message lists."""
+Find: TypeAlias = "Callable[[str], tuple[Mapping[str, Any], Mapping[str, str]] | None]"
+"""Returns a model's ``config.json`` and its other files by name, or ``None`` if it is not found."""
+
+
+def no_models(_: str) -> None:
+    """Find no models."""
+
+
+class ModelConfigNeeded(RequestInvalid):
+    """The ``config.json`` of some models is missing; ``names`` are the models."""
+
+    def __init__(self, names: list[str], faults: list[RequestFault]) -> None:
+        self.names = names
+        super().__init__(faults, MODEL_CONFIG_NEEDED)
+
+
+class ModelLookup:
+    """The given and found configurations of models, and the names of missing ones."""
+
+    def __init__(self, deployment: Deployment, find: Find, pointer: str) -> None:
+        self.files: Mapping[str, str] = deployment.files
+        self._deployment, self._pointer = deployment, pointer
+        self._configs = deployment.model_configs
+        self._names = deployment.names
+        self._find = find
+        self._found: dict[str, Mapping[str, Any]] = {}
+        self.found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]] = {}
+        self.asked: dict[str, str] = {}
+        """The models that were looked up, by their names in the arguments."""
+        self._missing: list[str] = []
+
+    def config(self, name: str) -> Mapping[str, Any]:
+        """A model's configuration; if it is missing, records its name and returns an empty one.
+
+        Raises:
+            RequestInvalid: the name is too long; it is repeated in the origin of every fact.
+        """
+        if len(name) > MAX_NAME:
+            raise RequestInvalid(
+                [
+                    RequestFault(
+                        self._pointer,
+                        f"the model {quoted(name)} has a name of {len(name)} characters; at most {MAX_NAME} are legal",
+                    )
+                ]
+            )
+        found = self.known(name)
+        if found is None:
+            name = self._own_name(name)
+            if name not in self._missing:
+                self._missing.append(name)
+            return {}
+        return found
+
+    def known(self, name: str) -> Mapping[str, Any] | None:
+        """A model's configuration, or ``None`` if it is missing."""
+        name = name.rstrip("/")
+        own = self.note(name)
+        for known in (self._configs, self._found):
+            for each in (name, own):
+                if each in known:
+                    return known[each]
+        found = self._find(own)
+        if found is None and own != name and name not in self._names:
+            found = self._find(name)
+        if found is None:
+            return None
+        self.found[own] = found
+        self._found[own], files = found
+        self.files = {**self.files, **{f"{name}/{file}": text for file, text in files.items()}}
+        return self._found[own]
+
+    def note(self, name: str) -> str:
+        """The model's own name, which is recorded as asked for."""
+        own = self.asked[name] = self._own_name(name)
+        return own
+
+    def _own_name(self, name: str) -> str:
+        """The name of a model that is mounted at a path, or is in the hub's cache there; otherwise the given one."""
+        return self._names.get(name) or hub_name(name) or name
+
+    def has_known_files(self, name: str) -> bool:
+        """Whether it is known if a model has a ``modules.json``."""
+        return self._own_name(name) in self.found or f"{name}/{MODULES}" in self.files
+
+    def is_named_like_embedding(self, name: str) -> bool:
+        """Whether a model is named like an embedding model."""
+        return is_named_like_embedding(self._own_name(name))
+
+    def check(self) -> None:
+        """Check that no configuration is missing.
+
+        Raises:
+            ModelConfigNeeded: configurations are missing.
+        """
+        if self._missing:
+            raise ModelConfigNeeded(self._missing, [self._needed(name) for name in self._missing])
+
+    def _needed(self, name: str) -> RequestFault:
+        message = f"the config.json of {quoted(name, MAX_NAME)} is needed, under the name that the arguments give it"
+        remedy = Remedy.MODEL_CONFIG
+        if self._deployment.models_at is None:
+            remedy = Remedy.MODEL_CONFIG_OF_MANIFEST
+        elif self._configs:
+            more = f" and {len(self._configs) - MAX_SHOWN} more" if len(self._configs) > MAX_SHOWN else ""
+            message += f"; given: {', '.join(map(quoted, islice(self._configs, MAX_SHOWN)))}{more}"
+        return RequestFault(pointer_of_model(name, self._deployment, self._pointer), message, remedy)
+
+
+def pointer_of_model(name: str, deployment: Deployment, pointer: str) -> str:
+    """The JSON pointer of a model's configuration, or of the deployment if it cannot have any.
+
+    A name that contains a password is left out.
+    """
+    if deployment.models_at is None:
+        return pointer
+    return at(deployment.models_at, name) if masked(name) == name else deployment.models_at
