@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 from packaging.version import Version
@@ -31,7 +31,7 @@ from policy.rules.suggestions import suggest_given
 from policy.rules.synonyms import CASE_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from policy.facts.facts import Facts
     from policy.parser.yamltree import YamlNode
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
     from policy.rules.releases import Releases
     from policy.rules.rule import Rule
+
+C = TypeVar("C")
 
 SERIES: Final = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")
 EXAMPLES: Final = {"vllm": "[0.23.0]", "given": "{model_config: {is_moe: true}}", "fires": "true"}
@@ -115,6 +117,25 @@ class CaseResult:
         return self.found is None
 
 
+def read_files(
+    texts: Mapping[str, str], read: Callable[[YamlNode, FieldReader], Iterable[C]], faults: list[Fault]
+) -> list[C]:
+    """The cases that ``read`` finds in each file, in the order of the paths; faults are appended to ``faults``."""
+    cases: list[C] = []
+    for path, text in sorted(texts.items()):
+        reader = FieldReader(path)
+        try:
+            node = read_yaml(text, path, quotes_line=True)
+            reader.check_booleans(node)
+            cases.extend(read(node, reader))
+            found: Iterable[Fault] = reader.faults
+        except RulesInvalid as error:
+            found = error.faults
+        for fault in found:
+            add_fault(faults, fault)
+    return cases
+
+
 def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
     """The cases of rules in these files; files of ``images/`` are left out.
 
@@ -122,20 +143,8 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
         RulesInvalid: with every fault, including missing cases of rules.
     """
     faults: list[Fault] = []
-    cases: list[Case] = []
-    for path, text in sorted(texts.items()):
-        if is_of_images(path):
-            continue
-        reader = FieldReader(path)
-        try:
-            node = read_yaml(text, path, quotes_line=True)
-            reader.check_booleans(node)
-            cases.extend(_read_file(node, reader, catalogue))
-            found: Iterable[Fault] = reader.faults
-        except RulesInvalid as error:
-            found = error.faults
-        for fault in found:
-            add_fault(faults, fault)
+    own = {path: text for path, text in texts.items() if not is_of_images(path)}
+    cases = read_files(own, lambda node, reader: _read_file(node, reader, catalogue), faults)
     if not faults:
         of_rule: dict[str, list[Case]] = {rule.id: [] for rule in catalogue.rules}
         for case in cases:

@@ -9,18 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.checks.cases import CaseResult, is_of_images
+from policy.checks.cases import CaseResult, is_of_images, read_files
 from policy.errors import Fault, RulesInvalid
 from policy.intake.manifests.images import platform, split_name, version_of
 from policy.messages import quoted
-from policy.parser.fields import FieldReader, add_fault
-from policy.parser.yamltree import read_yaml
 from policy.rules.images import PLATFORMS, read_choice, read_flag, read_variables
 from policy.rules.loader import SUFFIX, TEST_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from policy.parser.fields import FieldReader
     from policy.parser.yamltree import YamlNode
     from policy.rules.images import ImageRow, ImageTable
 
@@ -66,20 +65,8 @@ def read_image_cases(texts: Mapping[str, str], table: ImageTable) -> list[ImageC
         RulesInvalid: with every fault, including missing cases of rows.
     """
     faults: list[Fault] = []
-    cases: list[ImageCase] = []
-    for path, text in sorted(texts.items()):
-        if not is_of_images(path):
-            continue
-        reader = FieldReader(path)
-        try:
-            node = read_yaml(text, path, quotes_line=True)
-            reader.check_booleans(node)
-            cases.extend(_read_file(node, reader, table))
-            found: Iterable[Fault] = reader.faults
-        except RulesInvalid as error:
-            found = error.faults
-        for fault in found:
-            add_fault(faults, fault)
+    own = {path: text for path, text in texts.items() if is_of_images(path)}
+    cases = read_files(own, lambda node, reader: _read_file(node, reader, table), faults)
     if not faults:
         of_row: dict[str, list[ImageCase]] = {row.id: [] for row in table.rows}
         for case in cases:

@@ -123,7 +123,8 @@ def test_a_method_that_follows_from_the_draft_matters_for_v2_only(policy: Policy
 
 
 def test_only_facts_that_were_derived_are_shown(policy: Policy) -> None:
-    args = ("--logprobs-mode", "raw_logits", "-tp", "2")
+    connector = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
+    args = ("--logprobs-mode", "raw_logits", "-tp", "2", "--kv-transfer-config", connector, "--max-num-seqs", "4")
     shown = {
         release: {
             name: (fact.value, fact.from_) for name, fact in (decided(policy, release, *args).facts or {}).items()
@@ -131,9 +132,15 @@ def test_only_facts_that_were_derived_are_shown(policy: Policy) -> None:
         for release in ("0.11.0", "0.12.0")
     }
     runner, engine = ("env.VLLM_USE_V2_MODEL_RUNNER", "env.VLLM_USE_V1")
+    stated = {
+        "parallel_config.tensor_parallel_size": (2, "args[4]"),
+        "kv_transfer_config": (True, "args[6]"),
+        "kv_transfer_config.kv_connector": ("NixlConnector", "args[6]"),
+        "kv_transfer_config.kv_role": ("kv_both", "args[6]"),
+    }
     assert shown == {
-        "0.11.0": {runner: (None, "assumed"), engine: (None, "assumed")},
-        "0.12.0": {runner: (False, "assumed"), "model_config.logprobs_mode": ("raw_logits", "args[2]")},
+        "0.11.0": {runner: (None, "assumed"), engine: (None, "assumed"), **stated},
+        "0.12.0": {runner: (False, "assumed"), "model_config.logprobs_mode": ("raw_logits", "args[2]"), **stated},
     }
 
 

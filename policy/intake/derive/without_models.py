@@ -1,7 +1,8 @@
 """The facts of a deployment in a release without tables of models: 0.9 to 0.19.
 
-There the decision depends on two variables and, if V2 is asked for, on a few arguments. The model's ``config.json`` is
-not read, and no fact about the model is derived.
+There the decision depends on two variables and, if V2 is asked for, on a few arguments. The parallel sizes and the
+connector are derived because the answer shows them. The model's ``config.json`` is not read, and no fact about the
+model is derived.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.facts.vocabulary import ENGINE_VARIABLE, FACTS, VARIABLE
 from policy.intake.derive.row import default_facts
 from policy.intake.derive.speculation import read_speculation
+from policy.intake.derive.transfer import derive_transfer
 from policy.intake.model.tables import releases
 from policy.intake.provenance import ASSUMED, DEFAULT, Provenance
 
@@ -22,11 +24,12 @@ if TYPE_CHECKING:
 
 V2_SINCE: Final = (0, 12)
 """The first series with V2 and with its variable."""
-FACT_OF_OPTION: Final = {
-    "logprobs_mode": "model_config.logprobs_mode",
+FACT_OF_SIZE: Final = {
     "pipeline_parallel_size": "parallel_config.pipeline_parallel_size",
+    "tensor_parallel_size": "parallel_config.tensor_parallel_size",
 }
-"""The options that V2 reads when it is made."""
+"""The options whose facts are shown in every release."""
+LOGPROBS_MODE: Final = "logprobs_mode"
 METHOD: Final = "speculative_config.method"
 METHODS: Final = FACTS[METHOD].choices
 """The methods of speculative decoding; one that is not stated may be any of them."""
@@ -63,11 +66,14 @@ def derive_without_models(options: ParsedOptions, env: Mapping[str, str], series
         variable = name.partition(".")[2]
         facts[name] = (env[variable], name) if variable in env else (facts[name][0], ASSUMED)
     facts["model_config"] = True, DEFAULT
-    if series < V2_SINCE:
-        return derived
-    for option, fact in FACT_OF_OPTION.items():
+    for option, fact in FACT_OF_SIZE.items():
         if option in options.values:
             facts[fact] = options.values[option], options.place(option)
+    derive_transfer(derived, options, env, series)
+    if series < V2_SINCE:
+        return derived
+    if LOGPROBS_MODE in options.values:
+        facts[f"model_config.{LOGPROBS_MODE}"] = options.values[LOGPROBS_MODE], options.place(LOGPROBS_MODE)
     if options.get("runner") == "pooling":
         facts["model_config.runner_type"] = "pooling", options.place("runner")
     speculation = read_speculation(options)
