@@ -197,7 +197,7 @@ def started(
     watches its rules only if it has its own: a watch starts a process, which takes longer than the service itself.
     """
     log = folder / "serve.log"
-    watches = any(argument.startswith("--rules") for argument in arguments)
+    watches = any(each.startswith(("--rules", "RULES")) for each in (*arguments, *variables))
     defaults = {"PORT": "0", "LOG": "off", "RELOAD": str(watches).lower()}
     settings = {f"RUNNER_POLICY_{name}": value for name, value in {**defaults, **variables}.items() if name.isupper()}
     others = {name.removeprefix("env_"): value for name, value in variables.items() if not name.isupper()}

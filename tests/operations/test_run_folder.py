@@ -8,7 +8,8 @@ import resource
 import shutil
 import signal
 import subprocess
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,6 +39,22 @@ LARGE = "".join(f"# line {number} of a long comment\n" for number in range(4000)
 def run_folder_of(tmp_path: Path) -> Path:
     (found,) = (tmp_path / "tmp").glob("runner-policy-*")
     return found
+
+
+def delete_folder(folder: Path) -> None:
+    """Delete it in one step as seen by the service, which else creates files in it again meanwhile."""
+    away = folder.parent.parent / f"deleted-{time.monotonic_ns()}"
+    folder.rename(away)
+    shutil.rmtree(away, ignore_errors=True)  # a file that was open may still be written there
+
+
+def replace_folder(folder: Path, put: Callable[[Path], object]) -> None:
+    """Put something in its place before the service has created it again."""
+    while True:
+        delete_folder(folder)
+        with suppress(FileExistsError):  # it was faster
+            put(folder)
+            return
 
 
 def is_locked(folder: Path) -> bool:
@@ -79,7 +96,7 @@ def is_usable(service: Service) -> bool:
 
 
 @pytest.mark.parametrize(
-    "delete", slow_except([shutil.rmtree], [shutil.rmtree, empty]), ids=["the folder", "its files"]
+    "delete", slow_except([delete_folder], [delete_folder, empty]), ids=["the folder", "its files"]
 )
 def test_a_deleted_folder_is_created_again(
     serve: Callable[..., Any], folder: Path, tmp_path: Path, delete: Callable[[Path], None]
@@ -121,7 +138,7 @@ def test_a_worker_that_dies_after_the_folder_was_deleted_is_replaced_with_the_la
             replace_file(tokens.path, "tokens: [")
             until(lambda: service.state()["rules"]["last_error"])
             victim, other = service.workers()
-            shutil.rmtree(run_folder_of(tmp_path))
+            delete_folder(run_folder_of(tmp_path))
             os.kill(victim, signal.SIGKILL)
             until(lambda number: service.times_ready() >= number, number)
             (fresh,) = set(service.workers()) - {other}
@@ -145,7 +162,7 @@ def test_what_ended_processes_have_counted_outlives_the_folder(serve: Callable[.
         (run_folder_of(tmp_path) / "lock").unlink()
         until(lambda: service.state()["run_folder"]["created"] >= 1)  # the first process has seen every file since
         os.kill(victim, signal.SIGKILL)
-        shutil.rmtree(run_folder_of(tmp_path))
+        delete_folder(run_folder_of(tmp_path))
         until(lambda: service.times_ready() >= 3)
         until(lambda: service.metrics()["runner_policy_workers"] == 2 and service.metrics()[DECISIONS] == 7)
 
@@ -157,7 +174,7 @@ def test_without_reloading_a_replaced_worker_has_the_rules_of_the_start(
     with serve("--rules", str(folder), "--no-reload", "--workers", "2") as service:
         before = service.revision()
         retitle(folder, "Unseen")
-        shutil.rmtree(run_folder_of(tmp_path))
+        delete_folder(run_folder_of(tmp_path))
         os.kill(service.workers()[0], signal.SIGKILL)
         until(lambda: service.times_ready() >= 3)
         assert {client.get("/v1/policy").json()["revision"] for client in service.client_of_each().values()} == {before}
@@ -176,7 +193,7 @@ def of_another_user(path: Path) -> None:
 
 
 REPLACED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a file": (lambda path: path.touch(), "expected a folder, got a file"),
+    "a file": (lambda path: path.touch(exist_ok=False), "expected a folder, got a file"),
     "a link": (lambda path: path.symlink_to(path.parent), "expected a folder, got a symbolic link"),
     **({"a folder of another user": (of_another_user, "belongs to another user")} if os.geteuid() == 0 else {}),
 }
@@ -189,11 +206,7 @@ def test_what_is_in_the_place_of_the_folder_is_never_used(
     put, fault = REPLACED[kind]
     with serve("--rules", str(folder), "--workers", "2") as service:
         run = run_folder_of(tmp_path)
-        run.rename(tmp_path / "away")
-        try:
-            put(run)
-        except FileExistsError:  # it was created again in between
-            pytest.skip("the folder was created again first")
+        replace_folder(run, put)
         service.everywhere("/readyz?verbose", lambda state: fault in (state["run_folder"]["last_error"] or ""))
         assert service.metrics()[USABLE] == 0
         retitle(folder, "Meanwhile")
@@ -204,7 +217,7 @@ def test_what_is_in_the_place_of_the_folder_is_never_used(
         assert large_answers(service) == [200, 200]
         if run.is_dir() and not run.is_symlink():
             assert sorted(path.name for path in run.iterdir()) == ["metrics-1-1.json", "rules.json"]
-            shutil.rmtree(run)
+            delete_folder(run)
         else:
             run.unlink()
         until(lambda: is_locked(run))

@@ -67,6 +67,9 @@ def without_releases(sources: Sources, first: str) -> Sources:
             known = "".join(f'  - "{release}"\n' for release in document["known"] if Version(release) < limit)
             texts[path] = f'known:\n{known}default: "{document["default"]}"\n'
             continue
+        if path.startswith("images/"):
+            texts[path] = text
+            continue
         ranges = []
         for part in document["releases"]:
             lower, _, upper = part["vllm"].removeprefix(">=").partition(",<")
