@@ -32,7 +32,8 @@ class Container(Struct, frozen=True):
     (``/mnt/models``) to the model's name. ``files`` maps the paths of files that the manifest contains to their texts.
     ``platform`` is the platform of the image that the controller chooses, if it does not run the stated one.
     ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, ``version_row`` is the id of
-    the row of the table of images if it is, and ``unversioned`` says why the image has no version. ``installation`` is
+    the row of the table of images if it is, and ``unversioned`` says why the image has no version.
+    ``version_is_presumed``: whether the version counts only if it is that of a known release. ``installation`` is
     the vLLM that is installed before the command runs, if it is not the image's. ``has_hidden_variables``: whether
     there may be variables whose names the manifest does not show. ``notes`` are warnings for the user. ``doubts`` says
     why vLLM may get other words or variables. ``problem`` says why no decision is possible; such an engine may have no
@@ -48,6 +49,7 @@ class Container(Struct, frozen=True):
     vllm_version: str | None = None
     version_cause: str = ""
     version_row: str = ""
+    version_is_presumed: bool = False
     unversioned: str = ""
     installation: Installation | None = None
     has_hidden_variables: bool = False

@@ -13,6 +13,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from policy.errors import INVALID_REQUEST, Remedy, RequestFault, RequestInvalid
+from policy.intake.command_line import Installation
 from policy.intake.deployment import Deployment, with_platform
 from policy.intake.manifests import images, read_manifest
 from policy.messages import quoted
@@ -84,6 +85,7 @@ def request_of(
         return RequestInvalid([RequestFault(pointer, container.problem)])
     notes = list(container.notes)
     version, release = base.vllm_version, base.release
+    container = _with_known_version(container, releases)
     if manifest.overrides:
         if container.vllm_version not in {None, version}:
             cause = container.version_cause
@@ -127,6 +129,20 @@ def request_of(
         pointer=pointer,
         manifest=(base.pointer, manifest.document),
     )
+
+
+def _with_known_version(container: Container, releases: Releases) -> Container:
+    """The container without a presumed version that no known release has, else with a doubt about it."""
+    if not container.version_is_presumed:
+        return container
+    image = quoted(container.image)
+    try:
+        releases.resolve(container.vllm_version)
+    except (UnknownRelease, InvalidVersion):
+        unversioned = f"the tag of the image {image} is not the version of a known release"
+        return replace(container, vllm_version=None, unversioned=unversioned)
+    doubt = f"the tag of the image {image} is taken as vLLM's version, and may be a version of the image's owner"
+    return replace(container, installation=container.installation or Installation(None, doubt))
 
 
 def _environment_of(container: Container, environment: Environment, table: ImageTable, notes: list[str]) -> Environment:

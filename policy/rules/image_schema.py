@@ -22,6 +22,10 @@ from policy.rules.json_schema import DIALECT, LINK, NAME, TEXT
 LINKS: Final = {"oneOf": [LINK, {"type": "array", "items": LINK, "minItems": 1}]}
 PLATFORM: Final = {"enum": list(PLATFORMS), "description": "the value of `environment.platform`"}
 CUSTOM: Final = {"type": "boolean", "description": "whether its vLLM is a build whose code may differ from the release"}
+PRESUMED: Final = {
+    "type": "boolean",
+    "description": "whether a tag may be another project's version, so that it counts only if it is a known release",
+}
 ENV: Final = {
     "type": "object",
     "description": "variables that the image sets",
@@ -73,6 +77,7 @@ def images_schema() -> dict[str, Any]:
                 "description": "; ".join(f"{name}: {meaning}" for name, meaning in ENTRY_POINTS.items()),
             },
             "custom": CUSTOM,
+            "presumed": PRESUMED,
             "tags": {"type": "array", "minItems": 1, "maxItems": MAX_TAGS, "items": tag},
         },
     }

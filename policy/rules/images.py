@@ -33,7 +33,7 @@ VARIABLE: Final = re.compile("[A-Z][A-Z0-9_]{0,63}")
 PLATFORMS: Final = ("cuda", "rocm", "cpu", "xpu", "tpu", "out-of-tree")
 """The values of `environment.platform`."""
 ROW_REQUIRED: Final = ("id", "names", "references")
-ROW_OPTIONAL: Final = ("title", "platform", "entry_point", "custom", "tags")
+ROW_OPTIONAL: Final = ("title", "platform", "entry_point", "custom", "presumed", "tags")
 TAG_FIELDS: Final = ("tag", "digest", "release", "platform", "custom", "env", "references")
 EXAMPLES: Final = {
     "names": "[llm-d/llm-d-cuda]",
@@ -62,12 +62,14 @@ ENTRY_POINTS: Final = {
 class ImageRelease:
     """The version of vLLM in an image.
 
-    ``is_custom``: whether its code may differ from that release. ``platform`` is None if it is not known. ``env`` has
-    the variables that the image sets.
+    ``is_custom``: whether its code may differ from that release. ``is_presumed``: whether the tag may be another
+    project's version, so that it counts only if vLLM has a known release of that version. ``platform`` is None if it is
+    not known. ``env`` has the variables that the image sets.
     """
 
     version: str
     is_custom: bool = False
+    is_presumed: bool = False
     platform: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
 
@@ -178,7 +180,8 @@ def _read_row(node: YamlNode, reader: FieldReader) -> ImageRow | None:
     names = _read_names(fields.get("names"), reader)
     platform = read_choice(fields.get("platform"), PLATFORMS, reader)
     entry_point = read_choice(fields.get("entry_point"), tuple(map(str, EntryPoint)), reader)
-    releases = ImageRelease("", read_flag(fields.get("custom"), reader), platform)
+    is_custom, is_presumed = (read_flag(fields.get(name), reader) for name in ("custom", "presumed"))
+    releases = ImageRelease("", is_custom, is_presumed, platform)
     tags = _Tags({}, [], {})
     for item in reader.items(fields.get("tags"), "tags", MAX_TAGS):
         _read_tags(item, reader, releases, tags)
@@ -250,7 +253,7 @@ def _read_tags(node: YamlNode, reader: FieldReader, row: ImageRelease, tags: _Ta
     platform = read_choice(fields.get("platform"), PLATFORMS, reader) or row.platform
     env = read_variables(fields.get("env"), reader)
     release = reader.text(fields.get("release"))
-    found = ImageRelease(release or "", is_custom, platform, env)
+    found = ImageRelease(release or "", is_custom, row.is_presumed, platform, env)
     if release is not None and WHOLE_VERSION.fullmatch(release) is None:
         reader.fault(fields["release"], f'expected a version of vLLM, got {quoted(release)}; write it as `"0.23.0"`')
         return

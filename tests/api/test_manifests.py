@@ -26,9 +26,15 @@ YAML = {"content-type": "application/yaml"}
 NAMELESS = {"kind": None, "namespace": None, "name": None}
 TEXT = {"accept": "text/plain"}
 PATH = "spec.template.spec.containers[0]"
+LATEST = "`vllm/vllm-openai:latest` names no release of vLLM"
+MIRROR = "`mirror.example.com/vllm-openai:{}` is not the version of a known release"
 UNVERSIONED = (
-    "the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; decided for 0.23.0, the default release; "
+    f"the tag of the image {LATEST}; decided for 0.23.0, the default release; "
     "state `vllm_version`; `kubectl exec … -- vllm --version` shows it"
+)
+PRESUMED = (
+    "the tag of the image `mirror.example.com/vllm-openai:v0.24.0` is taken as vLLM's version, and may be a version of "
+    "the image's owner; decided for vLLM 0.24.0, which may not be the one that runs"
 )
 NEEDED = "the config.json of `a/b` is needed, under the name that the arguments give it"
 
@@ -177,6 +183,19 @@ def test_an_engine_without_an_image_says_which_releases_its_controller_has(clien
         ),
         ("vllm/vllm-openai:latest", "0.25.0", "0.25.0", []),
         ("vllm/vllm-openai:latest", None, "0.23.0", [UNVERSIONED]),
+        (
+            "mirror.example.com/vllm-openai:v0.24.0",
+            None,
+            "0.24.0",
+            [PRESUMED],
+        ),
+        ("mirror.example.com/vllm-openai:7.24.0", "0.25.0", "0.25.0", []),
+        (
+            "mirror.example.com/vllm-openai:7.24.0",
+            None,
+            "0.23.0",
+            [UNVERSIONED.replace(LATEST, MIRROR.format("7.24.0"))],
+        ),
     ],
 )
 def test_the_release_is_that_of_the_image_else_of_the_request_else_the_default(

@@ -271,6 +271,7 @@ class EngineDraft:
             vllm_version=version,
             version_cause=version_cause,
             version_row="" if version is None else row,
+            version_is_presumed=found.is_presumed and not version_cause,
             unversioned=found.unversioned or self.unversioned,
             installation=installed[-1] if installed else mounted or (Installation(None, doubt) if doubt else None),
             has_hidden_variables=self.has_hidden_variables,

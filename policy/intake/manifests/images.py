@@ -35,13 +35,15 @@ class ImageVersion(Struct, frozen=True):
     """The version of vLLM in an image, or why it is not known.
 
     ``version`` is None if it is not known, and ``unversioned`` says why; ``row`` is the id of the row that has the
-    image. ``doubt`` says why another vLLM may run, and is empty if none does. ``env`` has the variables of the image.
+    image. ``doubt`` says why another vLLM may run, and is empty if none does. ``is_presumed``: whether the version
+    counts only if it is that of a known release. ``env`` has the variables of the image.
     """
 
     version: str | None = None
     unversioned: str = ""
     row: str = ""
     doubt: str = ""
+    is_presumed: bool = False
     env: dict[str, str] = {}
 
 
@@ -149,7 +151,7 @@ def version_of(image: str | None, table: ImageTable) -> ImageVersion:
         doubt = f"the digest of the image {quoted(image)} decides which vLLM runs, and its tag may name another"
     elif found.is_custom:
         doubt = f"the vLLM in the image {quoted(image)} is a custom build of {found.version}"
-    return ImageVersion(found.version, "", row.id, doubt, dict(found.env))
+    return ImageVersion(found.version, "", row.id, doubt, found.is_presumed, dict(found.env))
 
 
 def _unversioned(image: str, digest: str | None, row: ImageRow | None) -> str:
