@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.manifests import storage
+from policy.intake.manifests import images, storage
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import expand, read_env_from
 from policy.messages import quoted
 
@@ -27,12 +28,19 @@ PROFILE_PLATFORMS: Final = ("cpu", "google-tpu", "amd-gpu")
 
 
 def read_model(document: ManifestNode) -> None:
-    """Read the engine of a Model that vLLM serves."""
+    """Read the engine of a Model that vLLM serves; the image of vLLM under another engine is a problem."""
     spec = document.get("spec")
-    if spec.get("engine").text() != ENGINE:
-        return
+    engine = spec.get("engine").text()
     draft = EngineDraft(spec)
     draft.image = spec.get("image").text()
+    if engine != ENGINE:
+        if images.starts_vllm(draft.image, draft.table) or images.names_vllm(draft.image):
+            draft.problem = (
+                f"the image {quoted(draft.image)} may start vLLM, and `engine` is {quoted(engine)}, for which KubeAI "
+                f"adds other arguments; set `engine: {ENGINE}`, or use an image of that engine"
+            )
+            draft.finish()
+        return
     draft.has_default_image = True
     draft.add(ADDED, "python3", "-m", MODULE)
     _add_model(draft, spec)
@@ -53,6 +61,7 @@ def read_model(document: ManifestNode) -> None:
         path, content = file.get("path").text(), file.get("content").text()
         if path and content is not None:
             draft.files[path] = content
+    draft.mounts = Mounts(draft.files)
     profile = (spec.get("resourceProfile").text() or "").partition(":")[0]
     if draft.image is None and profile.startswith(PROFILE_PLATFORMS):
         draft.note(
