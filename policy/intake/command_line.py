@@ -90,7 +90,8 @@ class ParsedOptions(Struct, frozen=True):
     depends on, as written. ``unknown_words`` has each argument that may be any flag, with its place: one whose whole
     text is unknown, which is ignored, and one that may be several, which is parsed as one. ``launch_errors`` says why
     the release's parser rejects the command line. ``unknown_sizes`` has the options in ``SIZES`` with unknown values,
-    which are not set, each with its flag, its text and its place.
+    which are not set, each with its flag, its text and its place. ``unknown_model`` is the model's name as written if
+    its value is not known, otherwise empty.
     """
 
     values: dict[str, Any] = {}
@@ -100,6 +101,7 @@ class ParsedOptions(Struct, frozen=True):
     unknown_words: list[tuple[str, str]] = []
     launch_errors: list[str] = []
     unknown_sizes: dict[str, tuple[str, str, str]] = {}
+    unknown_model: str = ""
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an option, or ``default`` if it is not given."""

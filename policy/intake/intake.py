@@ -87,11 +87,11 @@ class IntakeResult(Struct, frozen=True):
     ``found`` has the models that ``Find`` returned; it may return others next time. ``unknown_words`` has the arguments
     that may be any flag, with their places: those whose whole text is unknown are ignored. ``unknown_variables`` has
     the variables with unknown values that facts depend on, which are treated as unset, each with the place in the
-    command that clears it or may change it, empty if none does. ``doubts`` says why vLLM may get
-    other arguments or variables than those parsed. ``unknown_models`` says why vLLM may run the model as a
-    pooling model. ``environment`` is the deployment's, with the platform that a variable selects. ``without_modules``
-    is the name of the model whose ``modules.json`` is assumed to be absent, empty if it is known. ``models`` has the
-    models that were looked up, by their names in the arguments. ``has_models`` is false for a release without tables of
+    command that clears it or may change it, empty if none does. ``doubts`` says why vLLM may get other arguments or
+    variables than those parsed. ``unknown_models`` says why vLLM may run another model, or the model as a pooling
+    model. ``environment`` is the deployment's, with the platform that a variable selects. ``without_modules`` is the
+    name of the model whose ``modules.json`` is assumed to be absent, empty if it is known. ``models`` has the models
+    that were looked up, by their names in the arguments. ``has_models`` is false for a release without tables of
     models, whose facts about them are unknown.
     """
 
@@ -194,6 +194,12 @@ def _derive(
             f"{pointer}/args",
         )
     unknown_models = []
+    if options.unknown_model:
+        unknown_models.append(
+            f"the model is {quoted(options.unknown_model)}, whose value is not known; decided for the `config.json` "
+            "that is given under this name"
+        )
+        warnings += unknown_models
     without_modules = "" if models.has_known_files(target.name) else target.name
     if (
         without_modules
@@ -203,12 +209,13 @@ def _derive(
             target.name, models, lambda: decide(derive_with(*_read_models(deployment, options, models, known, pointer)))
         )
     ):
-        unknown_models.append(
+        pooling = (
             f"{quoted(target.name)} is named like an embedding model, and its `{MODULES}` is not given; with that file "
             f"vLLM may run it as a pooling model, which would change the decision; send `{MODULES}` and "
             "`1_Pooling/config.json` in `files`, under the model's name, or set `--runner`"
         )
-        warnings += unknown_models
+        unknown_models.append(pooling)
+        warnings.append(pooling)
     unknown_variables: dict[str, str] = {
         name: command.set_at.get(name, "") for name in VARIABLES if name in variables and name not in env
     }

@@ -360,11 +360,6 @@ def test_ignored_arguments_are_listed(words: list[str]) -> None:
             ),
         ),
         (
-            ["--model", Unknown("$M")],
-            1,
-            "`--model` is set to `$M`, whose value is not known; write the value, or set the variable",
-        ),
-        (
             ["-cc.mode", Unknown("$M")],
             0,
             "`-cc.mode` is set to `$M`, whose value is not known; write the value, or set the variable",
@@ -477,9 +472,65 @@ def test_an_argument_that_prevents_startup_is_a_launch_error(words: list[str], r
     assert (options.launch_errors, options.warnings, faults) == ([refused], [], [])
 
 
-def test_an_unknown_model_is_a_fault() -> None:
-    message = "no model is given, unless it is `$MODEL`, whose value is not known; write the model, or set the variable"
-    assert fault([Unknown("$MODEL"), "-tp", "2"]) == ("args/0", message)
+def test_a_list_of_unknown_words_may_have_no_model() -> None:
+    message = "no model is given, unless it is `$@`, whose value is not known; write the model, or set the variable"
+    assert fault([Unknown("$@", is_several=True), "-tp", "2"]) == ("args/0", message)
+
+
+@pytest.mark.parametrize(
+    ("words", "model", "unknown"),
+    [
+        ([Unknown("$MODEL"), "-tp", "2"], "$MODEL", "$MODEL"),
+        ([Unknown("$MODEL", is_several=True)], "$MODEL", "$MODEL"),
+        (["${MODEL}", "-tp", "2"], "${MODEL}", "${MODEL}"),
+        ([Unknown("${MODEL!}")], "${MODEL}", "${MODEL}"),
+        (["--model", Unknown("$M")], "$M", "$M"),
+        ([Unknown("--model=/models/$(M)")], "/models/$(M)", "/models/$(M)"),
+        (["--model", Unknown("$M"), "--model", "b"], "$M", "$M"),
+        (["--model", "b", "--model", Unknown("$M")], "b", ""),
+        (["b", Unknown("$M")], "b", ""),
+        ([Unknown("$M"), "b"], "b", ""),
+    ],
+)
+def test_an_unknown_model_has_the_name_that_is_written(words: list[str], model: str, unknown: str) -> None:
+    options, faults = read(words)
+    assert (options.values["model"], options.unknown_model, faults) == (model, unknown, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "faults", "sizes"),
+    [
+        ([Unknown("--gpu-memory-utilization=$(G)")], [], {}),
+        (["--port", "${PORT}"], [], {}),
+        (["--port=${PORT}"], [], {}),
+        ([Unknown("--tensor-parallel-size=$(N)")], [], {"tensor_parallel_size": "$(N)"}),
+        (["--tensor-parallel-size=${N}"], [], {"tensor_parallel_size": "${N}"}),
+        (["--tensor-parallel-size", "${N}"], [], {"tensor_parallel_size": "${N}"}),
+        (
+            ["--tensor-parallel-size", "$(N)"],
+            ["`--tensor-parallel-size`: expected a whole number such as `2`, got `$(N)`"],
+            {},
+        ),
+        (
+            ["--runner=${R}"],
+            ["`--runner` is set to `${R}`, whose value is not known; write the value, or set the variable"],
+            {},
+        ),
+        (
+            [Unknown("--runner=$R")],
+            ["`--runner` is set to `$R`, whose value is not known; write the value, or set the variable"],
+            {},
+        ),
+    ],
+)
+def test_an_unknown_value_is_a_fault_only_if_facts_depend_on_it(
+    words: list[str], faults: list[str], sizes: dict[str, str]
+) -> None:
+    options, found = read(["m", *words])
+    assert (
+        [fault.message for fault in found],
+        {name: text for name, (_, text, _) in options.unknown_sizes.items()},
+    ) == (faults, sizes)
 
 
 @pytest.mark.parametrize(

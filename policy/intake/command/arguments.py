@@ -21,7 +21,7 @@ from policy.intake.command.relevant_options import RELEVANT
 from policy.intake.command.speculative_flags import SPECULATIVE_FLAGS, set_speculative
 from policy.intake.command.unknown_flags import skip_unknown
 from policy.intake.command.unknown_words import names_unknown_flag, warn_of_expansions
-from policy.intake.command.words import Pattern, Unknown
+from policy.intake.command.words import PLACEHOLDER, Pattern, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.masking import HIDDEN
 from policy.messages import listed, quoted
@@ -80,8 +80,8 @@ def read_options(
         set_dotted(parser.dotted, table, result)
     if parser.positional.known:
         parser.positional.set_model(result)
-    if parser.positional.unknown and command.serve and "model" not in result.values:
-        parser.positional.report_no_model(result)
+    if parser.positional.unknown:
+        parser.positional.read_unknown(result)
     if "speculative_config" in result.values or not SPECULATIVE_FLAGS.keys().isdisjoint(result.values):
         set_speculative(table, result)
     return result.options()
@@ -146,8 +146,7 @@ class _CommandLineParser:
         table, result = self.table, self.result
         word, place = words[at], places[at]
         if word[:1] != "-" or table.is_argument(word):
-            if type(word) is Unknown:
-                result.ignore_unknown(word, place)
+            if type(word) is Unknown or PLACEHOLDER.fullmatch(word) is not None:
                 self.positional.unknown.append((word, place))
             else:
                 self.positional.add(words, places, at, result)
@@ -186,7 +185,7 @@ class _CommandLineParser:
                 f"`{flag.name}` takes no value, so {quoted(word)} is refused; write {_boolean_forms(flag, table)}",
             )
         else:
-            value = read_value(flag, given, place, result)
+            value = read_value(flag, Unknown(given) if type(word) is Unknown else given, place, result)
             result.set_option(
                 flag,
                 [value] if isinstance(flag.nargs, str) and flag.nargs == "+" and value is not INVALID else value,

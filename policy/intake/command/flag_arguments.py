@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.intake.command.flag_values import InvalidValue, parse_value
 from policy.intake.command.parse_result import INVALID
 from policy.intake.command.relevant_options import RELEVANT, SIZES
-from policy.intake.command.words import Unknown
+from policy.intake.command.words import PLACEHOLDER, Unknown
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -20,25 +20,38 @@ if TYPE_CHECKING:
     from policy.intake.command.parse_result import ParseResult
 
 UNKNOWN_VALUE: Final = "`{}` is set to {}, whose value is not known; write the value, or set the variable"
+PLACEHOLDER_VALUE: Final = (
+    "`{}` is set to {}, which vLLM refuses as it stands; it is taken as a value that a tool such as `envsubst` sets"
+)
 
 
 def read_value(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
     """The value of a flag's text; `INVALID` after a fault."""
     if type(text) is Unknown and (flag.dest in RELEVANT or flag.choices):
-        if flag.dest in SIZES:
-            result.set_unknown_size(flag, text, place)
-        elif flag.dest in RELEVANT:
-            result.fault(place, UNKNOWN_VALUE.format(flag.name, quoted(text)))
-        return INVALID
+        return _read_unknown(flag, text, place, result)
     if len(result.faults) >= result.max_faults:
         return INVALID
     try:
         return parse_value(flag, str(text))
     except InvalidValue as error:
+        if type(text) is not Unknown and PLACEHOLDER.search(text) is not None:
+            result.warn(PLACEHOLDER_VALUE.format(flag.name, quoted(text)))
+            return _read_unknown(flag, text, place, result)
         if type(text) is not Unknown:
             shown = "its value is not shown" if flag.secret else str(error)
             result.fault(place, f"`{flag.name}`: {shown}")
         return INVALID
+
+
+def _read_unknown(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
+    """The text of an unknown model; otherwise `INVALID`, after a fault if a fact depends on the value."""
+    if flag.dest == "model":
+        return result.note_unknown_model(text)
+    if flag.dest in SIZES:
+        result.set_unknown_size(flag, text, place)
+    elif flag.dest in RELEVANT:
+        result.fault(place, UNKNOWN_VALUE.format(flag.name, quoted(text)))
+    return INVALID
 
 
 def read_values(

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 INVALID: Final = object()
 """The value of an option whose text is invalid, after its fault."""
 MAX_WARNINGS: Final = 32
+COMPOSE_MARK: Final = "!}"
+"""How the reference to a variable ends that Compose would replace by an unknown value."""
 
 
 class ParseResult:
@@ -30,7 +32,7 @@ class ParseResult:
 
     ``found_at`` has the place of each option, ``members`` those of an option's dotted keys. ``omitted`` counts the
     messages beyond the limit. ``after_secret``: whether the last flag's value may be a secret, so that an unexpected
-    word after it is masked.
+    word after it is masked. ``unknown_model`` is the model's name as written if its value is not known.
     """
 
     __slots__ = (
@@ -45,6 +47,7 @@ class ParseResult:
         "omitted",
         "pointer",
         "serve",
+        "unknown_model",
         "unknown_sizes",
         "unknown_words",
         "values",
@@ -67,6 +70,7 @@ class ParseResult:
         self.max_messages = message_limit(MAX_WARNINGS)
         self.unknown_words: list[tuple[str, str]] = []
         self.unknown_sizes: dict[str, tuple[str, str, str]] = {}
+        self.unknown_model = ""
 
     def options(self) -> ParsedOptions:
         """The result as a value, with a last message if others were omitted; counts them all for the request."""
@@ -85,6 +89,7 @@ class ParseResult:
             self.unknown_words,
             self.launch_errors,
             {dest: size for dest, size in self.unknown_sizes.items() if dest not in self.values},
+            self.unknown_model if self.values.get("model") == self.unknown_model else "",
         )
 
     def places(self) -> dict[str, str]:
@@ -121,6 +126,11 @@ class ParseResult:
         self.values.pop(flag.dest, None)
         self.found_at.pop(flag.dest, None)
         self.unknown_sizes[flag.dest] = flag.name, text, place
+
+    def note_unknown_model(self, text: str) -> str:
+        """Record that the model may be one whose value is not known; returns the name for its configuration."""
+        self.unknown_model = text.replace(COMPOSE_MARK, "}")
+        return self.unknown_model
 
     def ignore(self, flag: Flag, written: Sequence[str]) -> None:
         """Record a flag that no fact depends on, with its value masked if it may be a secret."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.word_places import FILE_PREFIX
 from policy.masking import HIDDEN, is_secret, masked
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policy.intake.command.parse_result import ParseResult
+
+
+LISTS: Final = frozenset("@*")
+"""The characters of which one is in a reference to a list of words: `"$@"`, `${ARGS[*]}`."""
 
 
 class PositionalWords:
@@ -61,9 +65,22 @@ class PositionalWords:
                 "it belongs to, or remove it",
             )
 
-    def report_no_model(self, result: ParseResult) -> None:
-        """Report that no model is given, unless it is the first unknown word."""
-        word, place = self.unknown[0]
+    def read_unknown(self, result: ParseResult) -> None:
+        """Take the first unknown word for the model if no model is given, and ignore the others."""
+        (word, place), *others = self.unknown
+        if not result.serve or "model" in result.values:
+            others = self.unknown
+        elif LISTS.isdisjoint(word):
+            result.values["model"] = result.note_unknown_model(word)
+            result.found_at["model"] = place
+            result.unknown_words.append((word, place))
+        else:
+            others = self.unknown
+            self._report_no_model(word, place, result)
+        for other, where in others:
+            result.ignore_unknown(other, where)
+
+    def _report_no_model(self, word: str, place: str, result: ParseResult) -> None:
         result.fault(
             place,
             f"no model is given, unless it is {quoted(word)}, whose value is not known; write the model, "

@@ -5,10 +5,15 @@ A known word is a plain `str`. The others keep the text as written, for messages
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+import re
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+PLACEHOLDER: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*+\}")
+"""Matches what `envsubst` and the like replace in a text, and Kubernetes does not: `${NAME}`."""
 
 
 class Unknown(str):
