@@ -606,6 +606,12 @@ MANIFESTS: Final[dict[str, Family]] = {
     "a Compose command of variables": lambda size: manifest(
         {"services": {"a": {"image": IMAGE, "command": repeated("$A '$B' ", min(size, 1 << 15))}}}
     ),
+    "a Truss": lambda size: manifest(
+        {"docker_server": {"start_command": repeated("a 'b' \\\\ #;\n", size // 2) + "vllm serve m"}}
+    ),
+    "a Truss of packages": lambda size: manifest(
+        {"docker_server": {"start_command": "vllm serve m"}, "requirements": ["vllm[a," * 4] * (size // 40)}
+    ),
     "a SkyPilot task": lambda size: manifest({"run": repeated("a;", size) + "vllm serve m", "resources": {}}),
     "a SkyPilot setup": lambda size: manifest({"run": "vllm serve m", "setup": repeated("vllm[a,", size)}),
     "a SkyPilot task of variables": lambda size: manifest(

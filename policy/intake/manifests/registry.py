@@ -23,6 +23,7 @@ from policy.intake.manifests import (
     productionstack,
     rayserve,
     skypilot,
+    truss,
     unknown_kinds,
     vllmruntime,
     workloads,
@@ -88,6 +89,7 @@ SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] =
     ("a Ray Serve config (`applications` or `llm_configs`)", rayserve.is_config, rayserve.read_config),
     ("a Compose file (`services`)", compose.is_compose, compose.read_compose),
     ("a SkyPilot task (`run` beside `resources`, `setup` or `envs`)", skypilot.is_task, skypilot.read_task),
+    (truss.SHAPE, truss.is_config, truss.read_config),
 )
 IGNORED_GROUPS: Final = frozenset(
     {

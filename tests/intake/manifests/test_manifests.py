@@ -209,7 +209,8 @@ SHAPES = (
     "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`); production-stack values "
     "(`servingEngineSpec`); "
     "a Ray Serve config (`applications` or `llm_configs`); a Compose file (`services`); a SkyPilot task (`run` "
-    "beside `resources`, `setup` or `envs`)"
+    "beside `resources`, `setup` or `envs`); a Truss (`docker_server`, `base_image`, or `model_metadata` and other "
+    "fields of its `config.yaml`)"
 )
 
 
