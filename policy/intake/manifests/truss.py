@@ -61,11 +61,13 @@ def read_config(document: ManifestNode) -> None:
         draft.env[name] = "None" if value.value is None else value.scalar()
     draft.env |= dict.fromkeys(SET_BY_PLATFORM)
     if not has_server:
-        if _names_vllm(document, draft):
+        is_vllm_image = images.starts_vllm(draft.image, draft.table) or images.names_vllm(draft.image)
+        if is_vllm_image or _installs_vllm(document) or shows_vllm((), draft.env):
             document.reader.add(Container(draft.node.path, problem=RUNS_PYTHON), draft.node)
         return
     _add_models(draft, document)
     is_built = not document.get("docker_server", "no_build").flag()
+    draft.is_built = draft.is_named_vllm = is_built and _installs_vllm(document)
     _add_command(draft, document.get("docker_server", "start_command").text(), is_built=is_built)
     if draft.problem or draft.starts_vllm():
         draft.finish(_installed(document, draft) if is_built else ())
@@ -120,9 +122,7 @@ def _installed(document: ManifestNode, draft: EngineDraft) -> list[Installation]
     return found
 
 
-def _names_vllm(document: ManifestNode, draft: EngineDraft) -> bool:
-    """Whether the image, the packages, a command or a variable of a Truss shows vLLM."""
-    if images.starts_vllm(draft.image, draft.table) or images.names_vllm(draft.image) or shows_vllm((), draft.env):
-        return True
+def _installs_vllm(document: ManifestNode) -> bool:
+    """Whether a package or a command of the image that Truss builds names vLLM."""
     texts = (item.value for field in ("requirements", "build_commands") for item in document.get(field).items())
-    return any(NAME.search(text) is not None for text in texts if isinstance(text, str))
+    return any(images.NAMES.search(text) is not None for text in texts if isinstance(text, str))

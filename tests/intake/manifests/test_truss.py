@@ -154,6 +154,15 @@ def test_a_server_that_is_not_vllm_is_passed_over(document: dict[str, Any]) -> N
     assert (is_manifest(document), read(document)) == (True, [])
 
 
+@pytest.mark.parametrize("package", ["vllm==0.33.0", "https://example.com/vllm-0.33.0-cp38-abi3-linux_x86_64.whl"])
+def test_a_script_may_start_the_vllm_that_is_installed(package: str) -> None:
+    base = {"image": "example.com/own:1"}
+    (container,) = read(truss("sh -c '/app/data/start.sh'", base_image=base, requirements=[package]))
+    assert (container.path, container.words) == ("base_image", ["sh", "-c", "/app/data/start.sh"])
+    assert read(truss("sh -c '/app/data/start.sh'", base_image=base)) == []
+    assert read(truss("nginx", base_image=base, requirements=[package])) == []
+
+
 @pytest.mark.parametrize("document", [{"requirements": ["vllm"]}, {"base_image": "x"}, {"model_name": "x"}])
 def test_a_single_field_shows_no_truss(document: dict[str, Any]) -> None:
     assert not is_manifest(document)
