@@ -612,6 +612,17 @@ MANIFESTS: Final[dict[str, Family]] = {
     "a Truss of packages": lambda size: manifest(
         {"docker_server": {"start_command": "vllm serve m"}, "requirements": ["vllm[a," * 4] * (size // 40)}
     ),
+    "a dstack task": lambda size: manifest({"type": "task", "commands": ["a &"] * (size // 8) + ["vllm serve m"]}),
+    "a dstack entry point": lambda size: manifest(
+        {"type": "task", "commands": ["vllm"], "entrypoint": repeated("a\\ 'b'", size)}
+    ),
+    "dstack groups": lambda size: manifest(
+        {
+            "type": "task",
+            "env": {f"A{place}": "b" for place in range(size // 64)},
+            "groups": [{"commands": ["vllm serve m"]}] * (size // 64),
+        }
+    ),
     "a SkyPilot task": lambda size: manifest({"run": repeated("a;", size) + "vllm serve m", "resources": {}}),
     "a SkyPilot setup": lambda size: manifest({"run": "vllm serve m", "setup": repeated("vllm[a,", size)}),
     "a SkyPilot task of variables": lambda size: manifest(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command_line import Container
 from policy.intake.manifests import (
     compose,
+    dstack,
     dynamo,
     kaito,
     kserve,
@@ -90,6 +91,7 @@ SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] =
     ("a Compose file (`services`)", compose.is_compose, compose.read_compose),
     ("a SkyPilot task (`run` beside `resources`, `setup` or `envs`)", skypilot.is_task, skypilot.read_task),
     (truss.SHAPE, truss.is_config, truss.read_config),
+    (dstack.SHAPE, dstack.is_run, dstack.read_run),
 )
 IGNORED_GROUPS: Final = frozenset(
     {
