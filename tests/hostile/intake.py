@@ -623,6 +623,28 @@ MANIFESTS: Final[dict[str, Family]] = {
             "groups": [{"commands": ["vllm serve m"]}] * (size // 64),
         }
     ),
+    "values of a chart": lambda size: manifest(
+        {f"a{place}": {"image": "vllm", "command": ["vllm", "serve", "a/b"]} for place in range(size // 64)}
+    ),
+    "values of a chart without vLLM": lambda size: manifest(
+        {f"a{place}": {"image": {"repository": "b"}, "controllers": {"c": {}}} for place in range(size // 64)}
+    ),
+    "values of an app-template": lambda size: manifest(
+        {
+            "controllers": {
+                "a": {
+                    "containers": {
+                        f"a{place}": {"image": {"repository": "vllm"}, "command": ["vllm", "serve", "a/b"]}
+                        for place in range(size // 128)
+                    }
+                }
+            },
+            "persistence": {f"a{place}": {} for place in range(size // 32)},
+        }
+    ),
+    "values of OPEA": lambda size: manifest(
+        {f"vllm-{place}": {"LLM_MODEL_ID": "a/b", "extraCmdArgs": ["--x"]} for place in range(size // 64)}
+    ),
     "a SkyPilot task": lambda size: manifest({"run": repeated("a;", size) + "vllm serve m", "resources": {}}),
     "a SkyPilot setup": lambda size: manifest({"run": "vllm serve m", "setup": repeated("vllm[a,", size)}),
     "a SkyPilot task of variables": lambda size: manifest(
