@@ -29,6 +29,7 @@ from policy.cli.requests import (
     ModelOption,
     NearestOption,
     VersionOption,
+    as_request,
     decide_request,
     fail_request,
     load_policy,
@@ -44,7 +45,6 @@ from policy.cli.requests import (
 from policy.decision.decision import Decision, encode
 from policy.errors import RequestInvalid
 from policy.intake.deployment import Platform
-from policy.intake.manifests import is_manifest
 from policy.intake.model_lookup import ModelConfigNeeded
 from policy.problems import Problem, request_problem
 from policy.request.items import ignored_objects, item_of
@@ -115,8 +115,8 @@ def decide(
     source = read_source(file, recursive=recursive, render=runs_renderer)
     folder = source if isinstance(source, FolderContents) else None
     document = source if folder is None else {"manifest": folder.documents}
-    document, warnings = with_version(policy, with_nearest(document, nearest=nearest), vllm_version)
-    document = _with_platform(document, platform)
+    document, warnings = with_version(policy, with_nearest(policy, document, nearest=nearest), vllm_version)
+    document = _with_platform(policy, document, platform)
     request = read_request(policy, document, explain=explain, overrides=vllm_version is not None)
     if isinstance(request, Request):
         answer = with_warnings(decide_request(policy, request, today(), models.use), warnings)
@@ -152,11 +152,11 @@ def _name(manifest: Manifest, path: str, folder: FolderContents | None) -> str:
     return name_of(manifest.document, path) if folder is None else folder.name_of(path)
 
 
-def _with_platform(document: Any, platform: Platform | None) -> Any:
+def _with_platform(policy: Policy, document: Any, platform: Platform | None) -> Any:
     """The document with the platform of the flag, unless it states one; a bare manifest becomes a request."""
     if platform is None:
         return document
-    whole = {"manifest": document} if is_manifest(document) else document
+    whole = as_request(policy, document)
     if type(whole) is not dict:
         return document
     if type(whole.get("deployment")) is dict:

@@ -78,7 +78,7 @@ def dry_run(
     """Explain a decision, or show what candidate rules would change."""
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     sources, policy = load_policy(rules or default_folder(), default_release, models.find)
-    document, warnings = with_version(policy, with_nearest(read_document(file), nearest=nearest), vllm_version)
+    document, warnings = with_version(policy, with_nearest(policy, read_document(file), nearest=nearest), vllm_version)
     request = read_request(policy, document, explain=True)
     if isinstance(request, Manifest):
         fail(USAGE, f"{file}: expected one deployment, got a manifest; `decide --explain` explains each")

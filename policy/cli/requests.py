@@ -17,7 +17,6 @@ from msgspec import structs
 from policy.cli.console import INVALID, USAGE, err, fail
 from policy.errors import EngineFailed, PolicyError, Remedy, RequestInvalid, RulesInvalid
 from policy.escaping import escape_line
-from policy.intake.manifests import is_manifest
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.model_finder import ModelFinder
 from policy.intake.model_lookup import no_models
@@ -28,7 +27,7 @@ from policy.parser.yamltree import read_documents, too_many
 from policy.policy import Policy
 from policy.problems import fault_lines, request_problem
 from policy.request.documents import join_documents
-from policy.request.request import NEAREST, Manifest, read_request_or_manifest, with_explanation
+from policy.request.request import NEAREST, Manifest, is_bare_manifest, read_request_or_manifest, with_explanation
 from policy.rules.catalogue import load
 from policy.rules.loader import read_folder
 
@@ -252,9 +251,14 @@ def print_warnings(warnings: list[str]) -> None:
         err.print(escape_line(f"warning: {warning}"), markup=False)
 
 
-def with_nearest(document: Any, *, nearest: bool) -> Any:
+def as_request(policy: Policy, document: Any) -> Any:
+    """The document, or a request with it if it is a bare manifest."""
+    return {"manifest": document} if is_bare_manifest(document, policy.releases.images) else document
+
+
+def with_nearest(policy: Policy, document: Any, *, nearest: bool) -> Any:
     """The document that asks for the closest known release, if ``nearest``; a bare manifest becomes a request."""
-    request = {"manifest": document} if is_manifest(document) else document
+    request = as_request(policy, document) if nearest else document
     return {**request, "beyond_verified": NEAREST} if nearest and type(request) is dict else document
 
 
@@ -265,7 +269,7 @@ def with_version(policy: Policy, document: Any, version: str | None) -> tuple[An
     """
     if version is None:
         return document, []
-    request = {"manifest": document} if is_manifest(document) else document
+    request = as_request(policy, document)
     if type(request) is not dict:
         return document, []
     try:

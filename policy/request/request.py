@@ -22,6 +22,7 @@ from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, se
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policy.rules.images import ImageTable
     from policy.rules.releases import Releases
 
 INPUTS: Final = ("facts", "deployment", "manifest")
@@ -96,15 +97,26 @@ def read_request(document: object, releases: Releases, pointer: str = "") -> Req
     return request
 
 
+def is_bare_manifest(document: object, images: ImageTable) -> bool:
+    """Whether a document is a manifest, not a request: a kind, a known shape, or values of a chart that show vLLM.
+
+    Values have no field of a request. ``images`` has the images that contain vLLM.
+    """
+    from policy.intake.manifests import is_manifest, shows_engines  # noqa: PLC0415  # the log process reads no manifests
+
+    if is_manifest(document):
+        return True
+    first = document[0] if type(document) is list and document else document
+    return type(first) is dict and _FIELDS.isdisjoint(first) and shows_engines(first, images)
+
+
 def read_request_or_manifest(document: object, releases: Releases, pointer: str = "") -> Request | Manifest:
     """Parse a request for one deployment or for those of a manifest; a bare manifest is accepted too.
 
     Raises:
         RequestInvalid: the document has faults; the problem is ``unknown-release`` if the version is unknown.
     """
-    from policy.intake.manifests import is_manifest  # noqa: PLC0415  # the log process reads no manifests
-
-    if is_manifest(document):
+    if is_bare_manifest(document, releases.images):
         document, at_manifest, models_at = {"manifest": document}, pointer, None
     else:
         at_manifest, models_at = f"{pointer}/manifest", f"{pointer}/model_configs"

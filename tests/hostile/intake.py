@@ -606,6 +606,45 @@ MANIFESTS: Final[dict[str, Family]] = {
     "a Compose command of variables": lambda size: manifest(
         {"services": {"a": {"image": IMAGE, "command": repeated("$A '$B' ", min(size, 1 << 15))}}}
     ),
+    "a Truss": lambda size: manifest(
+        {"docker_server": {"start_command": repeated("a 'b' \\\\ #;\n", size // 2) + "vllm serve m"}}
+    ),
+    "a Truss of packages": lambda size: manifest(
+        {"docker_server": {"start_command": "vllm serve m"}, "requirements": ["vllm[a," * 4] * (size // 40)}
+    ),
+    "a dstack task": lambda size: manifest({"type": "task", "commands": ["a &"] * (size // 8) + ["vllm serve m"]}),
+    "a dstack entry point": lambda size: manifest(
+        {"type": "task", "commands": ["vllm"], "entrypoint": repeated("a\\ 'b'", size)}
+    ),
+    "dstack groups": lambda size: manifest(
+        {
+            "type": "task",
+            "env": {f"A{place}": "b" for place in range(size // 64)},
+            "groups": [{"commands": ["vllm serve m"]}] * (size // 64),
+        }
+    ),
+    "values of a chart": lambda size: manifest(
+        {f"a{place}": {"image": "vllm", "command": ["vllm", "serve", "a/b"]} for place in range(size // 64)}
+    ),
+    "values of a chart without vLLM": lambda size: manifest(
+        {f"a{place}": {"image": {"repository": "b"}, "controllers": {"c": {}}} for place in range(size // 64)}
+    ),
+    "values of an app-template": lambda size: manifest(
+        {
+            "controllers": {
+                "a": {
+                    "containers": {
+                        f"a{place}": {"image": {"repository": "vllm"}, "command": ["vllm", "serve", "a/b"]}
+                        for place in range(size // 128)
+                    }
+                }
+            },
+            "persistence": {f"a{place}": {} for place in range(size // 32)},
+        }
+    ),
+    "values of OPEA": lambda size: manifest(
+        {f"vllm-{place}": {"LLM_MODEL_ID": "a/b", "extraCmdArgs": ["--x"]} for place in range(size // 64)}
+    ),
     "a SkyPilot task": lambda size: manifest({"run": repeated("a;", size) + "vllm serve m", "resources": {}}),
     "a SkyPilot setup": lambda size: manifest({"run": "vllm serve m", "setup": repeated("vllm[a,", size)}),
     "a SkyPilot task of variables": lambda size: manifest(

@@ -15,7 +15,7 @@ from policy.messages import quoted
 from policy.rules.versions import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 LOCAL_VERSION: Final = r"\+[a-z0-9]{1,16}(?:[-_.][a-z0-9]{1,16}){0,3}"
 """Matches a local part, such as that of a build for other hardware: `+cu129`."""
@@ -24,6 +24,7 @@ EXACT: Final = re.compile(rf"vllm{EXTRAS}\s{{0,9}}(?:===?|@)\s{{0,9}}({VERSION}(
 REQUIREMENT: Final = re.compile(rf"[a-z0-9][\w.-]{{0,100}}{EXTRAS}(?:\s{{0,9}}[@=<>!~;].{{0,1000}})?", re.DOTALL)
 """Matches a requirement of any package."""
 INSTALLS: Final = re.compile(r"(?<![\w-])(?:install|sync|add|update|develop|activate)(?![\w-])")
+COMMENT: Final = re.compile(r"(?:^|\s)#.*")
 PIP: Final = re.compile(r"pip[0-9.]*")
 PIP_COMMANDS: Final = ("install", "sync")
 MANAGER_COMMANDS: Final = {
@@ -93,6 +94,14 @@ def installed_vllm(words: Sequence[str]) -> Installation | None:
             cause = f"{quoted(program)} may install another vLLM or activate an environment with one"
             return Installation(None, cause)
     return None
+
+
+def requirement_words(text: str) -> Iterator[str]:
+    """The `pip install` arguments for lines of a requirements file, in which pip expands variables."""
+    for line in text.splitlines():
+        written = COMMENT.sub("", line).strip()
+        for word in written.split() if written.startswith("-") else [written]:
+            yield Unknown(word, is_several=True) if "$" in word else word
 
 
 def _subcommand(words: Sequence[str], at: int, commands: Collection[str]) -> int | None:

@@ -4,6 +4,6 @@
 and ``quantities`` are shared; the other modules are adapters and their helpers.
 """
 
-from policy.intake.manifests.registry import is_manifest, read_manifest
+from policy.intake.manifests.registry import is_manifest, read_manifest, shows_engines
 
-__all__ = ["is_manifest", "read_manifest"]
+__all__ = ["is_manifest", "read_manifest", "shows_engines"]

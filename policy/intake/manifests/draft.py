@@ -89,6 +89,10 @@ class EngineDraft:
         self.words.extend(words)
         self.places.extend([place] * len(words))
 
+    def add_final(self, place: str, *words: str) -> None:
+        """Append words in which Kubernetes expands no `$(NAME)`."""
+        self.add(place, *(word.replace("$", "$$") for word in words))
+
     def add_list(self, node: ManifestNode, name: str) -> None:
         """Append the strings of a list, each with the place ``name[i]``."""
         for place, item in enumerate(node.items()):

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.installation import installed_vllm
-from policy.intake.command.words import Unknown
+from policy.intake.command.installation import installed_vllm, requirement_words
 from policy.intake.command_line import Installation
 from policy.intake.manifests import images
 from policy.messages import quoted
@@ -32,7 +31,6 @@ HARMLESS: Final = frozenset({VARIABLES, *INSTALLERS, "image_uri", "container", "
 """The fields that are handled here, or that do not affect which packages an engine imports."""
 BUILDERS: Final = re.compile(r"ray\.(?:serve\.llm|llm\._internal\.serve)(?:\.\w+)*[:.]build_\w+", re.ASCII)
 """Matches the import paths of Ray's own applications that start vLLM from an LLM config."""
-COMMENT: Final = re.compile(r"(?:^|\s)#.*")
 
 
 class RuntimeEnvironment(Struct, frozen=True):
@@ -105,18 +103,10 @@ def _installed(fields: dict[str, ManifestNode]) -> Iterator[Installation]:
         if isinstance(packages.value, str):  # the path of a requirements file
             words += ["-r", packages.value]
         else:
-            words += [word for item in packages.items() for word in _requirements(item.text() or "")]
+            words += [word for item in packages.items() for word in requirement_words(item.text() or "")]
         found = installed_vllm(words)
         if found is not None:
             yield found
-
-
-def _requirements(text: str) -> Iterator[str]:
-    """The `pip install` arguments for lines of a requirements file, in which pip expands variables."""
-    for line in text.splitlines():
-        written = COMMENT.sub("", line).strip()
-        for word in written.split() if written.startswith("-") else [written]:
-            yield Unknown(word, is_several=True) if "$" in word else word
 
 
 def _uncertain(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command_line import Container
 from policy.intake.manifests import (
     compose,
+    dstack,
     dynamo,
     kaito,
     kserve,
@@ -23,7 +24,9 @@ from policy.intake.manifests import (
     productionstack,
     rayserve,
     skypilot,
+    truss,
     unknown_kinds,
+    values,
     vllmruntime,
     workloads,
 )
@@ -88,6 +91,8 @@ SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] =
     ("a Ray Serve config (`applications` or `llm_configs`)", rayserve.is_config, rayserve.read_config),
     ("a Compose file (`services`)", compose.is_compose, compose.read_compose),
     ("a SkyPilot task (`run` beside `resources`, `setup` or `envs`)", skypilot.is_task, skypilot.read_task),
+    (truss.SHAPE, truss.is_config, truss.read_config),
+    (dstack.SHAPE, dstack.is_run, dstack.read_run),
 )
 IGNORED_GROUPS: Final = frozenset(
     {
@@ -133,6 +138,11 @@ def is_manifest(document: object) -> bool:
         return False
     node = ManifestNode(ManifestReader([]), document, "", "")
     return "kind" in document or "apiVersion" in document or any(fits(node) for _, fits, _ in SHAPES)
+
+
+def shows_engines(document: object, images: ImageTable) -> bool:
+    """Whether a document is the values of a chart that show vLLM."""
+    return values.has_engines(document, images)
 
 
 def read_manifest(
@@ -252,13 +262,16 @@ def _read(node: ManifestNode) -> None:
         if fits(node):
             adapter(node)
             return
-    if not isinstance(node.value, dict):
+    if values.has_engines(node.value, node.reader.images):
+        values.read_values(node)
+    elif not isinstance(node.value, dict):
         node.fault(f"expected a Kubernetes object, a list of them, or a chart's values, got {quoted(node.value)}")
     elif "kind" in node.value:
         node.get("kind").fault(f"unknown kind {quoted(node.value['kind'])}; legal: {listed(KINDS)}")
     else:
         node.fault(
-            f"expected a `kind`, or one of the shapes that need none: {'; '.join(name for name, _, _ in SHAPES)}"
+            "expected a `kind`, or one of the shapes that need none: "
+            f"{'; '.join((*(name for name, _, _ in SHAPES), values.SHAPE))}"
         )
 
 

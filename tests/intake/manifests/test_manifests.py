@@ -209,7 +209,9 @@ SHAPES = (
     "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`); production-stack values "
     "(`servingEngineSpec`); "
     "a Ray Serve config (`applications` or `llm_configs`); a Compose file (`services`); a SkyPilot task (`run` "
-    "beside `resources`, `setup` or `envs`)"
+    "beside `resources`, `setup` or `envs`); a Truss (`docker_server`, `base_image`, or `model_metadata` and other "
+    "fields of its `config.yaml`); a dstack task or service (`type` beside `commands`, `image` or `groups`); "
+    "a chart's values, with an image or a command of vLLM"
 )
 
 
