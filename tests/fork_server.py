@@ -10,6 +10,7 @@ that it forked end with it. Started by ``processes.ForkServer``.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import json
@@ -17,6 +18,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from importlib import import_module
 from pathlib import Path
 from select import select
@@ -161,10 +163,31 @@ def use_shipped_rules() -> None:
     Policy.__init__ = shipped.create_policy  # type: ignore[method-assign]  # as the functions above
 
 
+def run_command() -> None:
+    """Run the command, and end this process.
+
+    After an exit code nothing is left to do but to write what is buffered. Python would also free every object that
+    this process shares with the fork server, which takes longer than most commands.
+    """
+    try:
+        import_module("service.cli").main()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise
+        threading._shutdown()  # type: ignore[attr-defined]  # waits for other threads, as Python does at its end
+        atexit._run_exitfuncs()
+        for stream in sys.stdout, sys.stderr:
+            if stream is not None:
+                stream.flush()
+        os._exit(ended.code or 0)
+
+
 if __name__ == "__main__":  # a worker process of the service imports this module too, and needs no command
+    gc.disable()
     use_shipped_rules()
     for name in IMPORTED:
         import_module(name)
     gc.freeze()
+    gc.enable()
     if answer_requests(*(socket.socket(fileno=int(each)) for each in sys.argv[1:])):
-        import_module("service.cli").main()
+        run_command()
