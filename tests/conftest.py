@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import sys
 import tempfile
-from functools import partial
+from collections import Counter
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 from processes import end_fork_server
 from shared_services import shared, shared_services
@@ -50,6 +53,8 @@ SLOW_FOLDERS: Final = ("hostile", "operations", "log", "verify", "proof")
 
 They run first, so that the last tests are short and all processes end at about the same time.
 """
+TOGETHER: Final = 20
+"""Tests of one function that a process gets at once, outside ``SLOW_FOLDERS``: each message takes as long as a test."""
 REPETITIVE: Final = (
     "core/test_engine.py::test_decisions_leak_no_memory",
     "core/test_laws.py",
@@ -74,17 +79,56 @@ settings.register_profile("full", max_examples=200, deadline=None)  # `--hypothe
 settings.load_profile("fast")
 
 
-class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # as above
-    """Give each test to a free process, and tests that belong together to one.
+class Collection(list[str]):
+    """The ids of all tests, which finds the place of one without a search."""
 
-    xdist 3.8 does not find the group in the ids of pytest 9.2.
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {nodeid: place for place, nodeid in enumerate(self)}
+
+    def index(self, nodeid: str, *_: Any) -> int:
+        return self._places[nodeid]
+
+
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # as above
+    """Give tests to free processes, those of one function several at a time, and tests that belong together to one.
+
+    xdist 3.8 does not find the group in the ids of pytest 9.2. It also searches all tests for each one, as it expects
+    few groups; here both are looked up.
     """
 
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        self._scopes: dict[str, str] = {}
+        self._sizes: Counter[str] = Counter()
+
+    def add_node_collection(self, node: Any, collection: Any) -> None:
+        super().add_node_collection(node, collection)
+        if node in self.registered_collections:
+            self.registered_collections[node] = Collection(collection)
+
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid not in self._scopes:
+            self._scopes[nodeid] = self._new_scope(nodeid)
+        return self._scopes[nodeid]
+
+    def _new_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0].removeprefix("tests/")
-        if path in BY_PARAMETER and "[" in nodeid:
-            return f"{path}[{nodeid.partition('[')[2]}"
-        return next((name for part, name in GROUPS.items() if path == part or path.startswith(f"{part}/")), nodeid)
+        function, _, parameter = nodeid.partition("[")
+        if path in BY_PARAMETER and parameter:
+            return f"{path}[{parameter}"
+        group = next((name for part, name in GROUPS.items() if path == part or path.startswith(f"{part}/")), None)
+        if group or path.startswith(SLOW_FOLDERS):
+            return group or nodeid
+        self._sizes[function] += 1
+        return f"{function} {self._sizes[function] // TOGETHER}"
+
+    def _reschedule(self, node: Any) -> None:
+        """As xdist does, which counts the tests that are left in all groups that the process ever had."""
+        groups = self.assigned_work[node]
+        for name in [name for name, tests in groups.items() if all(tests.values())]:
+            del groups[name]
+        super()._reschedule(node)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -94,6 +138,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Compiled modules are kept, also where PYTHONDONTWRITEBYTECODE is set: compiling them in each of the several hundred
     processes would take a fifth of the total time.
     """
+    gc.disable()  # until all tests are collected
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     folder = Path(tempfile.mkdtemp(prefix="runner-policy-tests-"))
@@ -117,6 +162,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if f"{path.as_posix()}::{item.name}".startswith(REPETITIVE):
             item.add_marker("no_cover")
     items.sort(key=lambda item: paths[item].parts[0] not in SLOW_FOLDERS)
+
+
+def pytest_collection_finish() -> None:
+    """Keep modules and tests, which last as long as the process, out of every garbage collection."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test as pytest does, but in a process of xdist report it once if it passes.
+
+    The six messages that xdist sends for each test would take longer than most tests.
+    """
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.fixture(scope="session", autouse=True)

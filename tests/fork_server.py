@@ -3,20 +3,26 @@
 It has also read and compiled the shipped rules, which takes most of the rest: a forked process that reads the same
 texts gets the same result at once.
 
-Each message on its socket is a request in JSON, sent with the files that become the process's standard streams; the
-answer is a message too. It ends when the socket is closed, that is with the process of the tests, and all processes
-that it forked end with it. Started by ``processes.ForkServer``.
+Each message on its socket is a request in JSON, sent with the files that become the process's standard streams and
+further files; the answer is a message too. Programs (``processes.PROGRAM``) send theirs to another socket, in the
+format of ``marshal``, whose module takes no time to import. It ends when the socket is closed, that is with the process
+of the tests, and all processes that it forked end with it. Started by ``processes.ForkServer``.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import json
+import marshal
 import os
 import signal
 import socket
 import sys
+import threading
+from contextlib import suppress
+from fcntl import F_DUPFD_CLOEXEC, fcntl
 from importlib import import_module
 from pathlib import Path
 from select import select
@@ -25,7 +31,9 @@ from typing import Any, Final
 IMPORTED: Final = (
     "fastapi.staticfiles",
     "fastapi_offline",
+    "policy.checks.candidate",
     "policy.checks.check",
+    "policy.checks.report",
     "policy.cli.decide",
     "policy.cli.dry_run",
     "policy.cli.rules",
@@ -34,6 +42,7 @@ IMPORTED: Final = (
     "service.cli.log",
     "service.cli.serve",
     "service.cli.token",
+    "service.log.__main__",
     "service.log.client",
     "service.log.query",
     "service.run",
@@ -44,6 +53,8 @@ IMPORTED: Final = (
 """The modules that the commands import when they run, and those that a service imports at its start."""
 MESSAGE: Final = 1 << 20
 """The maximum size of a request in bytes."""
+MAX_FILES: Final = 16
+"""The maximum number of files that a program passes on."""
 PR_SET_PDEATHSIG: Final = 1
 """The option of ``prctl`` in Linux for the signal that a process gets when its parent ends."""
 
@@ -51,7 +62,7 @@ PR_SET_PDEATHSIG: Final = 1
 def answer_requests(requests: socket.socket, programs: socket.socket) -> bool:
     """Answer requests until their socket is closed; return true in a process that was forked for one.
 
-    ``programs`` listens for the program that stands for ``runner-policy`` in a shell (``processes.forked_program``).
+    ``programs`` listens for the programs that stand for ``runner-policy`` and for Python (``processes.PROGRAM``).
     """
     while True:
         if programs in select([requests, programs], [], [])[0]:
@@ -62,7 +73,7 @@ def answer_requests(requests: socket.socket, programs: socket.socket) -> bool:
                 return run_program(connection)
             connection.close()
             continue
-        message, streams, _, _ = socket.recv_fds(requests, MESSAGE, 3)
+        message, streams, _, _ = socket.recv_fds(requests, MESSAGE, MAX_FILES)
         if not message:
             return False
         request = json.loads(message)
@@ -74,7 +85,7 @@ def answer_requests(requests: socket.socket, programs: socket.socket) -> bool:
         if answer == 0 and "command" in request:
             requests.close()
             programs.close()
-            become(list(streams), **request)
+            become(dict(enumerate(streams)), **request)
             return True
         for file in streams:
             os.close(file)
@@ -82,16 +93,24 @@ def answer_requests(requests: socket.socket, programs: socket.socket) -> bool:
 
 
 def run_program(connection: socket.socket) -> bool:
-    """Fork a process for the program at the other end, and send it the exit code; return true in that process."""
-    message, files, _, _ = socket.recv_fds(connection, MESSAGE, 3)
-    request = json.loads(message)
-    streams = [files.pop(0) if is_open else None for is_open in request.pop("streams")]
+    """Fork a process for the program at the other end, and send it the exit code; return true in that process.
+
+    If that program ends first, so does the process.
+    """
+    message, received, _, _ = socket.recv_fds(connection, MESSAGE, MAX_FILES)
+    request = marshal.loads(message)
+    files = dict.fromkeys(range(3)) | dict(zip(request.pop("files"), received, strict=True))
     child = forked()
     if not child:
         connection.close()
-        become(streams, **request)
+        become(files, **request)
         return True
-    connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+    for file in received:
+        os.close(file)
+    if connection.fileno() in select([os.pidfd_open(child), connection.fileno()], [], [])[0]:
+        os.kill(child, signal.SIGKILL)
+    with suppress(BrokenPipeError):
+        connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
     os._exit(0)
 
 
@@ -107,24 +126,28 @@ def forked() -> int:
 
 
 def become(
-    streams: list[int | None], *, command: list[str], folder: str, environment: dict[str, str], session: bool
+    files: dict[int, int | None], *, command: list[str], folder: str, environment: dict[str, str], session: bool
 ) -> None:
     """Set up this process as a new one that runs the command, as ``Popen`` does with these options.
 
-    A stream that is ``None`` is closed.
+    Each file gets the number that is its key; one that is ``None`` is closed.
     """
     if session:
         os.setsid()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    for file, standard in zip(streams, range(3), strict=True):
-        if file is None:
-            os.close(standard)
-        else:
-            os.dup2(file, standard)
-    for file in streams:
+    moved = {
+        number: None if file is None else fcntl(file, F_DUPFD_CLOEXEC, 1 + max(files)) for number, file in files.items()
+    }
+    for file in files.values():
         if file is not None:
+            os.close(file)
+    for number, file in moved.items():
+        if file is None:
+            os.close(number)
+        else:
+            os.dup2(file, number)
             os.close(file)
     # Python chooses the buffers by what the files are.
     sys.stdin = sys.__stdin__ = opened(0)  # type: ignore[misc]  # as at its start
@@ -144,8 +167,8 @@ def opened(file: int, mode: str = "r", buffering: int = -1, errors: str | None =
 def use_shipped_rules() -> None:
     """Let forked processes that read the texts of the shipped rules get the results of this process.
 
-    It takes two thirds of a service's start. The processes that a service starts, and the tests themselves, read the
-    rules as ever. To be called before other modules import the functions by name.
+    It takes two thirds of a service's start. The processes that serve requests for a service, and the tests themselves,
+    read the rules as ever. To be called before other modules import the functions by name.
     """
     folder = str(Path(__file__).parent)
     sys.path.insert(0, folder)  # no process that is forked here has the folder of the tests in its path
@@ -161,10 +184,49 @@ def use_shipped_rules() -> None:
     Policy.__init__ = shipped.create_policy  # type: ignore[method-assign]  # as the functions above
 
 
+def use_programs(folder: Path) -> None:
+    """Let the processes that check and try rules be forked too, by the program in the folder that stands for Python."""
+    from policy.checks import candidate, check  # noqa: PLC0415  # as in `use_shipped_rules`
+
+    python = str(folder / "python")
+    candidate.COMMAND = (python, *candidate.COMMAND[1:])  # type: ignore[misc]  # final, for all but tests
+    check.COMMAND = (python, *check.COMMAND[1:])  # type: ignore[misc]  # as above
+
+
+def run_command() -> None:
+    """Run the command, and end this process.
+
+    At its end nothing is left to do but to write what is buffered. Python would also free every object that this
+    process shares with the fork server, which takes longer than most commands.
+    """
+    program, *arguments = sys.argv
+    module = "service.cli"
+    if arguments[:2] == ["-P", "-m"]:
+        module, sys.argv = arguments[2], [program, *arguments[3:]]
+    code = 0
+    found = import_module(module)
+    try:
+        (found if hasattr(found, "main") else import_module(f"{module}.__main__")).main()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise
+        code = ended.code or 0
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for other threads, as Python does at its end
+    atexit._run_exitfuncs()
+    for stream in sys.stdout, sys.stderr:
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":  # a worker process of the service imports this module too, and needs no command
+    gc.disable()
     use_shipped_rules()
     for name in IMPORTED:
         import_module(name)
+    listening = [socket.socket(fileno=int(each)) for each in sys.argv[1:]]
+    use_programs(Path(listening[1].getsockname()).parent)
     gc.freeze()
-    if answer_requests(*(socket.socket(fileno=int(each)) for each in sys.argv[1:])):
-        import_module("service.cli").main()
+    gc.enable()
+    if answer_requests(*listening):
+        run_command()

@@ -60,6 +60,7 @@ class ForkServer:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._folder = TemporaryDirectory(prefix="fork-server-")
         self.address = str(Path(self._folder.name) / "programs")
+        write_program(Path(self._folder.name) / "python", self.address, sys.executable)
         with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as programs:
             programs.bind(self.address)
             programs.listen()
@@ -143,7 +144,9 @@ def forked(
     folder: Path = ROOT,
     session: bool = False,
 ) -> Process:
-    """``runner-policy`` with these arguments and standard streams, optionally in a new session.
+    """``runner-policy``, or a module after ``-P -m``, with these arguments and standard streams.
+
+    Further ``streams`` are its files 3, 4 and so on. It may have a new session.
 
     It starts in a fraction of the time of a new interpreter. Use ``Popen`` if a test's claim is about the start, or if
     a variable is read when modules are imported.
@@ -158,32 +161,45 @@ def forked(
 
 
 PROGRAM = """#!{python} -IS
-import json, os, socket, sys
-streams = []
+import _socket, marshal, os, sys  # the modules that take no time
+open_files = []
 for stream in range(3):
     try:
         os.fstat(stream)
-        streams.append(True)
+        open_files.append(stream)
     except OSError:
-        streams.append(False)
         os.open(os.devnull, os.O_RDWR)  # so that the socket is no standard stream
-connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+for name in os.listdir("/proc/self/fd"):
+    try:
+        if int(name) > 2 and os.get_inheritable(int(name)):
+            open_files.append(int(name))
+    except OSError:
+        pass  # that of the listing
+connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
 connection.connect({address!r})
 command, environment = [{program!r}, *sys.argv[1:]], dict(os.environ)
-request = dict(streams=streams, command=command, folder=os.getcwd(), environment=environment, session=False)
-sent = [stream for stream, is_open in enumerate(streams) if is_open]
-socket.send_fds(connection, [json.dumps(request).encode()], sent)
+request = dict(files=open_files, command=command, folder=os.getcwd(), environment=environment, session=False)
+numbers = b"".join(number.to_bytes(4, sys.byteorder) for number in open_files)
+connection.sendmsg([marshal.dumps(request)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
 code = int(connection.recv(100))
 if code < 0:
+    import resource
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
+"""A program that asks the fork server to run a command, and ends as that does; the command ends with it."""
+
+
+def write_program(path: Path, address: str, program: str) -> None:
+    """Write a program that stands for ``program``, and that the fork server at ``address`` runs."""
+    path.write_text(PROGRAM.format(python=sys.executable, address=address, program=program))
+    path.chmod(0o755)
 
 
 def forked_program(folder: Path) -> Path:
     """A program in this folder that stands for ``runner-policy`` in a shell, and has it run by a forked process."""
     path = folder / "runner-policy"
     installed = str(Path(sys.executable).parent / "runner-policy")
-    path.write_text(PROGRAM.format(python=sys.executable, address=fork_server().address, program=installed))
-    path.chmod(0o755)
+    write_program(path, fork_server().address, installed)
     return path

@@ -111,7 +111,7 @@ class Reference:
     """The rules of a folder, read from the texts of its files by path."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        files = {path: yaml.safe_load(text) for path, text in texts.items()}
+        files = {path: yaml.load(text, yaml.CSafeLoader) for path, text in texts.items()}
         self.known: list[str] = files.pop("releases.yaml")["known"]
         self.conditions = {file["id"]: file for path, file in files.items() if "/conditions/" in path}
         layers = {path: file for path, file in files.items() if not path.startswith("images/")}

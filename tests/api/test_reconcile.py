@@ -167,6 +167,7 @@ def without(name: str) -> dict[str, Any]:
 
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n"
+LARGE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 100000003\r\n\r\n"
 NO_DECISIONS: dict[str, Answer] = {
     "empty object": reply({}),
     "null": reply(None),
@@ -181,7 +182,7 @@ NO_DECISIONS: dict[str, Answer] = {
     "nested objects": reply(b'{"a":' * 200_000),
     "cut": reply(json.dumps(DECISION).encode()[:-5]),
     "cut before the end": reply(json.dumps(DECISION).encode()[:-5], length=1000),
-    "100 MB": reply(b"[" + b"0," * 50_000_000 + b"0]"),
+    "100 MB": lambda connection: connection.sendall(LARGE_HEAD + b"[" + b"0," * 50_000_000 + b"0]"),
     "slow drip of the body": forever(HEAD, b" ", 0.05),
     "slow drip of the head": forever(b"HTTP/1.1 200 OK\r\nx-a: ", b"a", 0.05),
     "interim answers": forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.001),

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from api.conftest import Done
 
 CONFIG = "vllm/config/vllm.py"
-LARGE = [(CONFIG, b"#" * (MAX_FILE + 1))]
+FULL = b"#" * MAX_FILE
+LARGE = [(CONFIG, FULL + b"#")]
 MANY = [(f"vllm/{number}", b"") for number in range(MAX_FILES + 1)]
-SUM = [(f"vllm/config/a{number}.py", b"#" * MAX_FILE) for number in range(MAX_READ // MAX_FILE + 1)]
+SUM = [(f"vllm/config/a{number}.py", FULL) for number in range(MAX_READ // MAX_FILE + 1)]
 
 
 def wheel(folder: Path, members: Iterable[tuple[str, bytes]]) -> Path:

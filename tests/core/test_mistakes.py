@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).parent / "mistakes"
 BASE: Final = read_folder(FOLDER / "base")
-MISTAKES: Final[list[dict[str, Any]]] = yaml.safe_load((FOLDER / "mistakes.yaml").read_text())
+MISTAKES: Final[list[dict[str, Any]]] = yaml.load((FOLDER / "mistakes.yaml").read_text(), yaml.CSafeLoader)
 by_mistake = pytest.mark.parametrize("entry", MISTAKES, ids=[entry["mistake"] for entry in MISTAKES])
 
 

@@ -62,7 +62,7 @@ OVER_TIME: Final = {"rate", "increase", "resets", "changes"}
 ALERTS: Final = [
     rule for group in yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
 ]
-CASES: Final = yaml.safe_load((MONITORING / "alerts_test.yaml").read_text())
+CASES: Final = yaml.load((MONITORING / "alerts_test.yaml").read_text(), yaml.CSafeLoader)
 DASHBOARD: Final[dict[str, Any]] = json.loads((MONITORING / "dashboard.json").read_text())
 PANELS: Final = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 

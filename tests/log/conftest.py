@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sqlite3
+import subprocess
 import time
 from contextlib import asynccontextmanager
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,8 +19,10 @@ import pytest
 from api import conftest as api
 from postgres import Postgres
 from postgres import postgres as started
+from processes import forked
 
 from policy.request.request import read_request
+from service.log import client as log_client
 from service.log.client import LogClient
 from service.log.messages import LogConfig
 from service.log.query import LogFilter, stream
@@ -26,10 +31,11 @@ from service.log.store import Store, StoreFailed, read_url
 from service.log.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     import httpx
+    from processes import Process
 
     from policy.policy import Policy
     from service.log.record import LogEntry
@@ -48,6 +54,23 @@ def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[api.Server]]:
         return api.serving(tmp_path, *arguments, **{"RUNNER_POLICY_LOG": "", **variables})
 
     return start
+
+
+def start_log_process(command: Sequence[str], *, pass_fds: tuple[int], stdin: int) -> Process:
+    """In place of ``Popen``: a log process that is forked, which takes a fraction of the time."""
+    assert stdin == subprocess.DEVNULL
+    with Path(os.devnull).open("rb") as null:
+        return forked([*command[:-1], "3"], os.environ, (null.fileno(), 1, 2, *pass_fds))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _log_processes() -> Iterator[None]:
+    """Fork the log processes of this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        names = ("DEVNULL", "TimeoutExpired")
+        used = SimpleNamespace(Popen=start_log_process, **{name: getattr(subprocess, name) for name in names})
+        patch.setattr(log_client, "subprocess", used)
+        yield
 
 
 @pytest.fixture(scope="session")
