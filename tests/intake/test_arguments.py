@@ -349,7 +349,10 @@ def test_ignored_arguments_are_listed(words: list[str]) -> None:
         (
             ["m", "--model", "n"],
             0,
-            "unexpected argument `m`: no option takes it; quote it together with the value it belongs to, or remove it",
+            (
+                "unexpected argument `m`: `--model` (args[1]) gives the model as well, and `vllm serve` takes it once; "
+                "remove one of them"
+            ),
         ),
         (
             ["--logits-processors", "-tp", "2"],

@@ -517,6 +517,48 @@ def test_a_script_that_may_start_vllm_in_another_way_is_in_doubt(text: str, word
     assert (found.words, doubt in " ".join(found.doubts), bool(found.doubts)) == (words, True, bool(doubt))
 
 
+GAP = "a value that is not known and replaces a part of it before the shell reads it"
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ('eval "exec vllm serve m $NOBODY -tp 2"', ["m", "$NOBODY", "-tp", "2"]),
+        ('eval "vllm serve m --port ${NOBODY} -tp 2"', ["m", "--port", "${NOBODY}", "-tp", "2"]),
+        ("eval \"vllm serve m '$NOBODY'\"", ["m", "$NOBODY"]),
+        ('A=$(date); eval "vllm serve m $A"', ["m", "$A"]),
+        ('TP=$(nproc); eval "vllm serve m -tp $TP"', ["m", "-tp", "$TP"]),
+        ('export TP=$(nproc); eval "vllm serve m -tp $TP"', ["m", "-tp", "$TP"]),
+        ('eval "vllm serve m $(cat flags)"', ["m", "$(cat flags)"]),
+        ('if a; then X=--enable-dbo; fi; eval "vllm serve m $X $@"', ["m", "$X", "-tp", "2"]),
+        ('eval "vllm serve $MODEL $NOBODY"', ["org/m", "$NOBODY"]),
+        ('eval vllm serve m $NOBODY "$@"', ["m", "$NOBODY", "-tp", "2"]),
+    ],
+)
+def test_an_eval_of_which_only_arguments_are_not_known_starts_vllm_with_a_doubt(script: str, words: list[str]) -> None:
+    found, faults = read(["bash", "-c", script, "--", "-tp", "2"])
+    assert (found.words, faults, [GAP in doubt for doubt in found.doubts]) == (words, [], [True])
+    unknown = {word for word in found.words if type(word) is Unknown}
+    assert unknown == {word for word in words if "$" in word}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'eval "$NOBODY"',
+        'eval "$NOBODY serve m"',
+        'eval "vllm $NOBODY m"',
+        'eval "$NOBODY vllm serve m"',
+        'eval "vllm serve m \\\\$NOBODY $NOBODY"',
+        "eval vllm serve m {a,b}",
+        'eval "vllm serve m \'" $NOBODY',
+    ],
+)
+def test_an_eval_that_may_start_something_else_is_not_read(script: str) -> None:
+    found, faults = read(["bash", "-c", script])
+    assert (found.words, ["`eval` runs" in fault.message for fault in faults]) == ([], [True])
+
+
 @pytest.mark.parametrize(
     "words",
     [

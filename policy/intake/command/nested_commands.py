@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.programs import STARTS_VLLM, is_unknown, next_start
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.shell import split
@@ -25,6 +26,8 @@ from policy.intake.command.xargs_options import xargs_options
 from policy.messages import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policy.intake.command.expansion import ExpansionBudget
     from policy.intake.command.script_context import FindServer, ScriptContext, Variables
 
@@ -108,14 +111,40 @@ def server_of_eval(
     context: ScriptContext,
     find: FindServer,
 ) -> ServerCommand | UnreadableCommand | None:
-    """The server that `eval` starts: its arguments are a script, in which unexported variables are unknown."""
+    """The server that `eval` starts: its arguments are a script, in which unexported variables are unknown.
+
+    A part of the script that is not known may be any words, also other commands; it counts only if the rest certainly
+    names the server.
+    """
     text = " ".join(words[at + 1 :])
     names_vllm = STARTS_VLLM.search(text) is not None
-    if context.depth == DEPTH or any(type(word) is Unknown for word in words[at + 1 :]):
-        return UnreadableCommand(f"`eval` runs {quoted(text)}, which is not read", places[at], names_vllm)
+    unread = UnreadableCommand(f"`eval` runs {quoted(text)}, which is not read", places[at], names_vllm)
+    is_known = not any(type(word) is Unknown for word in words[at + 1 :])
+    if context.depth == DEPTH or not (is_known or (names_vllm and _has_visible_gaps(words[at + 1 :]))):
+        return unread
     context.budget.reread(len(text))
-    commands = split(text, env, EVAL_ARGUMENTS, context.budget, has_hidden_variables=True)
-    return _with_outer(server_in_script(commands, places[at], env, context, find), own, context.budget)
+    script = text if is_known else Unknown(text)
+    try:
+        commands = split(script, env, EVAL_ARGUMENTS, context.budget, has_hidden_variables=True)
+    except ExpansionExhausted:
+        raise
+    except ShellSyntaxError:
+        if is_known:
+            raise
+        return unread
+    found = _with_outer(server_in_script(commands, places[at], env, context, find), own, context.budget)
+    return found if is_known or isinstance(found, ServerCommand) else unread
+
+
+def _has_visible_gaps(words: Sequence[str]) -> bool:
+    """Whether the unknown parts of words are their expansions as written, which a second reading finds again.
+
+    It would take an escaped one for literal text, and braces for one word.
+    """
+    return all(
+        type(word) is not Unknown or (("$" in word or "`" in word) and "\\$" not in word and "\\`" not in word)
+        for word in words
+    )
 
 
 def _with_outer(

@@ -54,7 +54,11 @@ class PositionalWords:
                 + ("" if stated else ", so vLLM's default model would be served; write `--model`")
             )
         elif stated is not None and not stated.startswith(FILE_PREFIX):
-            others = self.known
+            result.fault(
+                place,
+                f"unexpected argument {quoted(model)}: `--model` ({stated}) gives the model as well, and "
+                "`vllm serve` takes it once; remove one of them",
+            )
         else:
             result.values["model"] = str(model)
             result.found_at["model"] = place

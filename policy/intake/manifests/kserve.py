@@ -344,6 +344,11 @@ def _convert_huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNo
         flag, equals, value = word.partition("=")
         if waiting:
             values[waiting], waiting = (place, word), ""
+        elif " " in flag and flag.startswith("-"):
+            draft.note(
+                f"{place}: KServe's Hugging Face server ignores {quoted(word)}, which is one argument; write the flag "
+                "and its value as two"
+            )
         elif flag in OWN_FLAGS:
             values[flag], waiting = (place, value), "" if equals else flag
         else:

@@ -7,11 +7,16 @@ A ModelServing has pod templates. For a ModelBooster its controller builds the c
 from __future__ import annotations
 
 import hashlib
+import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from policy.intake.manifests import storage
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.pods import read_env_from, read_pod, read_shared_env
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
@@ -20,6 +25,14 @@ ADDED: Final = "added by Kthena"
 MODULE: Final = "vllm.entrypoints.openai.api_server"
 TYPES: Final = {"vLLM": ("server",), "vLLMDisaggregated": ("prefill", "decode")}
 """The types of workers of a backend that start vLLM, by the type of the backend."""
+INSTALLED_CONNECTORS: Final = frozenset({"MooncakeConnector", "NixlConnector"})
+"""The connectors whose packages Kthena installs in a shell before the start, if a worker has a GPU."""
+SKIP: Final = "KTHENA_SKIP_ENGINE_DEPENDENCY_INSTALL"
+"""The variable that turns this off."""
+WITHOUT_SHELL: Final = f"an image with the connector's package and `{SKIP}=true` in `env` avoid it"
+TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+GPU: Final = "nvidia.com/gpu"
+SHELL_TEXT: Final = re.compile(r"[^A-Za-z0-9_@%+=:,./-]")
 GROUP: Final[dict[str, str | None]] = {"GROUP_SIZE": None, "ENTRY_ADDRESS": None, "WORKER_INDEX": None}
 """The variables that Kthena sets in each pod of a role."""
 
@@ -51,12 +64,45 @@ def _read_worker(backend: ManifestNode, worker: ManifestNode) -> None:
         text = value.scalar()
         if text is not None:
             draft.add(f"config.{name}", f"--{name.replace('_', '-')}", *([text] if text else []))
-    if (worker.get("pods").count() or 0) > 1:
+    is_in_shell = is_alone and (worker.get("pods").count() or 0) > 1
+    if is_in_shell:
         draft.add(ADDED, "--distributed_executor_backend", "ray")
     read_env_from(backend.get("envFrom"), draft)
     read_shared_env(backend.get("env"), draft)
+    installs = _connector(worker) in INSTALLED_CONNECTORS and _has_gpu(backend) and draft.env.get(SKIP) not in TRUE
+    if is_in_shell or installs:
+        _doubt_shell(draft, "" if is_in_shell else WITHOUT_SHELL)
     draft.env["VLLM_USE_V1"] = "1"
     draft.finish()
+
+
+def _connector(worker: ManifestNode) -> str:
+    """The connector of a worker as Kthena reads it; empty if it finds none."""
+    value = worker.get("config").value
+    text = value.get("kv-transfer-config") if isinstance(value, dict) else None
+    with suppress(msgspec.DecodeError, RecursionError):
+        found = msgspec.json.decode(text) if isinstance(text, str) else None
+        name = found.get("kv_connector") if isinstance(found, dict) else None
+        return name if isinstance(name, str) else ""
+    return ""
+
+
+def _has_gpu(backend: ManifestNode) -> bool:
+    """Whether any worker has a GPU in its limits."""
+    limits = [worker.get("resources", "limits", GPU).value for worker in backend.get("workers").items()]
+    return any(value not in {None, "0", 0} for value in limits if isinstance(value, str | int))
+
+
+def _doubt_shell(draft: EngineDraft, remedy: str) -> None:
+    """Add the doubt about a command that Kthena gives to `bash -c` without quotes, unless no word needs them."""
+    changed = next((word for word in draft.words if SHELL_TEXT.search(word)), None)
+    if changed is not None:
+        doubt = (
+            f"Kthena runs this command by `bash -c` without quotes, so that the shell changes {quoted(changed)} and "
+            "vLLM may refuse it"
+        )
+        draft.note(f"{doubt}; {remedy}" if remedy else doubt)
+        draft.doubts.append(doubt)
 
 
 def _folder_of(uri: str) -> str:

@@ -9,7 +9,7 @@ with its own ``command``, to one beside ``main``, or to one of the router's sche
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.json import encode
 from packaging.version import Version
@@ -17,12 +17,13 @@ from packaging.version import Version
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.kserve import ADDED, MODEL_PATH
-from policy.intake.manifests.pods import pod_containers, read_container, read_pod
-from policy.intake.manifests.quantities import round_up
+from policy.intake.manifests.llmisvc_presets import MergedService, context_of, offloading_config, rendered
+from policy.intake.manifests.pods import pod_containers, read_container
 from policy.intake.manifests.storage import mount
-from policy.messages import quoted
+from policy.messages import enumerated, quoted
 
 if TYPE_CHECKING:
+    from policy.intake.manifests.go_template import TemplateContext
     from policy.intake.manifests.reading import ManifestNode
 
 MAIN: Final = "main"
@@ -35,50 +36,136 @@ WORKER_ENV: Final = {"VLLM_RANDOMIZE_DP_DUMMY_INPUTS": "1"}
 def read_llm_inference_service(document: ManifestNode) -> None:
     """Read the engines of the service: decode and, if present, prefill, each with its workers.
 
-    Other containers, including those of the router's scheduler, count if they start vLLM themselves.
+    Other containers, including those of the router's scheduler, count if they start vLLM themselves. Configurations in
+    the manifest that the service names are merged into it, as are KServe's own.
     """
-    spec = document.get("spec")
-    _read_workload(spec, spec)
+    service = MergedService(document)
+    spec, own = service.spec, service.own
+    _read_workload(_Workload(spec, own, spec, service.context, service))
     if spec.get("prefill").is_object():
-        _read_workload(spec.get("prefill"), spec)
-    read_pod(spec.get("router", "scheduler", "template"))
+        prefill = own.get("prefill") if own.get("prefill").is_object() else own.with_value({})
+        _read_workload(_Workload(spec.get("prefill"), prefill, spec, service.context, service))
+    _read_others(spec.get("router", "scheduler"), service.context)
 
 
-def _read_workload(workload: ManifestNode, spec: ManifestNode) -> None:
-    parallelism = workload.get("parallelism")
-    spread = bool(parallelism.get("data").count() or parallelism.get("dataLocal").count())
-    with_workers = workload.get("worker").is_object()
+def read_llm_inference_service_config(document: ManifestNode) -> None:
+    """Read the engines of a configuration by itself: its own containers, without the values of a service."""
+    spec, context = document.get("spec"), context_of(document)
+    _read_workload(_Workload(spec, spec, spec, context, None))
+    if spec.get("prefill").is_object():
+        _read_workload(_Workload(spec.get("prefill"), spec.get("prefill"), spec, context, None))
+    _read_others(spec.get("router", "scheduler"), context)
+
+
+class _Workload(NamedTuple):
+    """A workload to read: ``node`` is merged with configurations, ``own`` is as the service has it.
+
+    ``spec`` is the merged spec of the service, and ``service`` is None for a configuration by itself.
+    """
+
+    node: ManifestNode
+    own: ManifestNode
+    spec: ManifestNode
+    context: TemplateContext
+    service: MergedService | None
+
+
+def _read_others(scheduler: ManifestNode, context: TemplateContext) -> None:
+    """Read the containers of the router's scheduler and its tokenizer, which seldom start vLLM."""
+    for pod in (scheduler.get("template"), scheduler.get("tokenizer", "template")):
+        for container in pod_containers(pod):
+            _read_other(container, pod, context)
+
+
+def _read_other(container: ManifestNode, pod: ManifestNode, context: TemplateContext) -> None:
+    container, notes = rendered(container, context)
+    other = read_container(container, pod)
+    if other.starts_vllm():
+        for note in notes:
+            other.note(note)
+        other.finish()
+
+
+def _read_workload(part: _Workload) -> None:
+    node, parallelism = part.node, part.node.get("parallelism")
+    spread = bool(parallelism.get("data").count() or parallelism.get("dataLocal").count()) or part.service is None
+    with_workers = node.get("worker").is_object()
     for role in ("template", "worker") if with_workers else ("template",):
-        pod = workload.get(role)
+        pod = node.get(role)
         containers = list(pod_containers(pod))
         main = next((item for item in containers if item.get("name").value == MAIN), None)
-        draft = read_container(main, pod) if main is not None else EngineDraft(workload)
-        user = draft.words, draft.places
-        if not draft.has_command and (spread or not with_workers):
-            draft.words, draft.places, draft.has_command = [], [], True
-            draft.env = {**ENV, **(WORKER_ENV if role == "worker" else {}), **draft.env}
-            draft.add(ADDED, "vllm", "serve", MODEL_PATH)
-            _add_parallelism(draft, parallelism, with_workers=with_workers, worker=role == "worker")
-            _add_offloading(draft, workload, user[0])
-            _add_extra(draft)
-            draft.add_shell(zip(user[1], user[0], strict=True))
-            if role == "template":
-                _add_adapters(draft, spec.get("model", "lora"), user[0])
-        elif not draft.has_command:
-            (main or pod).fault(
-                "with `worker`, KServe has a configuration for data parallelism only; set a `command` in the container "
-                "`main`"
-            )
-        if any(item.get("name").text() for item in spec.get("baseRefs").items()):
-            draft.note("`baseRefs` merges other objects into this one, which the manifest does not show")
-        uri = spec.get("model", "uri").text()
-        if uri is not None:
-            mount(draft, uri, MODEL_PATH)
-        if draft.starts_vllm():
-            draft.finish()
-        for other in (read_container(item, pod) for item in containers if item is not main):
-            if other.starts_vllm():
-                other.finish()
+        if main is not None or part.service is not None:
+            _read_main(part, role, main, is_spread=spread, with_workers=with_workers)
+        for other in containers:
+            if other is not main:
+                _read_other(other, pod, part.context)
+
+
+def _read_main(part: _Workload, role: str, main: ManifestNode | None, *, is_spread: bool, with_workers: bool) -> None:
+    """Read the container `main` of a role, to which KServe adds its own command if there is none."""
+    pod = part.node.get(role)
+    notes: list[str] = []
+    if main is not None:
+        container, notes = rendered(main, part.context)
+        draft = read_container(container, pod)
+        if part.spec is not part.own and part.service is not None:
+            _place(draft, part, role)
+    else:
+        draft = EngineDraft(part.node)
+    if part.service is None and not (draft.has_command or draft.words or draft.image):
+        return
+    for note in notes:
+        draft.note(note)
+    user = draft.words, draft.places
+    if not draft.has_command and (is_spread or not with_workers):
+        draft.words, draft.places, draft.has_command = [], [], True
+        draft.env = {**ENV, **(WORKER_ENV if role == "worker" else {}), **draft.env}
+        draft.add(ADDED, "vllm", "serve", MODEL_PATH)
+        _add_parallelism(draft, part.own.get("parallelism"), with_workers=with_workers, worker=role == "worker")
+        _add_offloading(draft, part.own, user[0])
+        _add_extra(draft)
+        draft.add_shell(zip(user[1], user[0], strict=True))
+        if role == "template":
+            _add_adapters(draft, part.spec.get("model", "lora"), user[0])
+    elif not draft.has_command:
+        (main or pod).fault(
+            "with `worker`, KServe has a configuration for data parallelism only; set a `command` in the container "
+            "`main`"
+        )
+    if part.own.get("parallelism").value != part.node.get("parallelism").value:
+        draft.note("KServe's templates read the `parallelism` of the service itself, not that of its configurations")
+    _note_configurations(draft, part.service)
+    uri = part.spec.get("model", "uri").text()
+    if uri is not None:
+        mount(draft, uri, MODEL_PATH)
+    if draft.starts_vllm():
+        draft.finish()
+
+
+def _place(draft: EngineDraft, part: _Workload, role: str) -> None:
+    """Set the places of words, and the node, that are a configuration's and not the service's."""
+    containers = list(pod_containers(part.own.get(role)))
+    own = next((item for item in containers if item.get("name").value == MAIN), None)
+    draft.node = part.own if own is None else own
+    fields = own.value if own is not None else {}
+    draft.places = [place if fields.get(place.partition("[")[0]) else f"baseRefs.{place}" for place in draft.places]
+
+
+def _note_configurations(draft: EngineDraft, service: MergedService | None) -> None:
+    """Note what was merged, and what is not known."""
+    if service is None:
+        draft.note(
+            "a configuration by itself: the model, the arguments and the variables of the services that name it are "
+            "not known, and count as not set"
+        )
+        return
+    for name in service.names:
+        draft.note(f"merged with the LLMInferenceServiceConfig {quoted(name)} of the manifest")
+    if service.missing:
+        draft.note(
+            f"`baseRefs` merges {enumerated(service.missing)} into this object, which the manifest does not show; send "
+            "the LLMInferenceServiceConfig as well"
+        )
 
 
 def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_workers: bool, worker: bool) -> None:
@@ -121,19 +208,7 @@ def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str])
     if version is not None and Version(version) < OFFLOADS_FROM:
         draft.note(f"`{offloading.path}` has no effect before vLLM {OFFLOADS_FROM}")
         return
-    extra: dict[str, Any] = {"cpu_bytes_to_use": round_up(offloading.get("cpu"))}
-    policy = offloading.get("evictionPolicy").text()
-    if policy:
-        extra["eviction_policy"] = policy
-    tiers = [
-        place
-        for place, tier in enumerate(offloading.get("secondary").items())
-        if tier.get("fileSystem").value is not None
-    ]
-    if tiers:
-        extra["secondary_tiers"] = [{"root_dir": f"/mnt/kv-cache-{place}", "type": "fs"} for place in tiers]
-    extra["spec_name"] = "TieringOffloadingSpec"
-    config = {"kv_connector": "OffloadingConnector", "kv_connector_extra_config": extra, "kv_role": "kv_both"}
+    config = offloading_config(offloading)
     draft.add(offloading.path, "--kv-transfer-config", json.dumps(config, separators=(",", ":")))
     if version is None:
         draft.note(f"`{offloading.path}` takes effect from vLLM {OFFLOADS_FROM}; KServe asks the image for its version")

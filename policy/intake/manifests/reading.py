@@ -27,6 +27,8 @@ MAX_CONTAINERS: Final = 1024
 MAX_DOCUMENTS: Final = 10_000
 MAX_COPIED: Final = 1_000_000
 PER_ENTRY: Final = 64
+LLM_CONFIG_NAMESPACE: Final = "kserve"
+"""The namespace in which KServe keeps configurations for the services of all namespaces."""
 MAX_SEPARATE_FAULTS: Final = 1000
 """The maximum number of faults in a manifest of several objects; beyond it each object has only its first one."""
 
@@ -78,6 +80,7 @@ class ManifestReader:
         self.parsed: dict[str, Any] = {}
         """The YAML values of texts that several objects share, or the error of each."""
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
+        self._llm_configs: dict[str, dict[str | None, ManifestNode]] = {}
         self._seen: set[tuple[str, str]] = set()
         self._bounds: set[str] = set()
         self._separate_faults = 0
@@ -134,6 +137,26 @@ class ManifestReader:
         data = same_name.get(namespace)
         is_exact = namespace == self.namespace and (None not in same_name or len(same_name) == 1)
         return None if data is None else ConfigMap(data, is_exact)
+
+    @property
+    def has_llm_configs(self) -> bool:
+        """Whether the manifest has a LLMInferenceServiceConfig."""
+        return bool(self._llm_configs)
+
+    def add_llm_config(self, namespace: str | None, name: str, spec: ManifestNode) -> None:
+        """Add the spec of a LLMInferenceServiceConfig of the manifest."""
+        self._llm_configs.setdefault(name, {})[namespace] = spec
+
+    def llm_config(self, name: str) -> ManifestNode | None:
+        """The spec of the LLMInferenceServiceConfig to which the current object refers; None if it is not certain.
+
+        It is that of the object's namespace, which may be any if one of the two states none, then KServe's.
+        """
+        same_name = self._llm_configs.get(name, {})
+        for namespace in (self.namespace, None, LLM_CONFIG_NAMESPACE):
+            if namespace in same_name:
+                return same_name[namespace]
+        return next(iter(same_name.values())) if self.namespace is None and len(same_name) == 1 else None
 
     def may_copy(self, size: int, node: ManifestNode) -> bool:
         """Whether ``size`` more characters may be copied; the limit keeps a small manifest from expanding endlessly."""

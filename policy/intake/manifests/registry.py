@@ -48,6 +48,7 @@ KAITO: Final = "kaito.sh"
 KTHENA: Final = "workload.serving.volcano.sh"
 CONFIG_MAP: Final = ("", "ConfigMap")
 RUNTIMES: Final = ((KSERVE, "ServingRuntime"), (KSERVE, "ClusterServingRuntime"))
+LLM_CONFIG: Final = (KSERVE, "LLMInferenceServiceConfig")
 
 ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     ("", "Pod"): workloads.read_one_pod,
@@ -69,6 +70,7 @@ ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     (KSERVE, "ServingRuntime"): kserve.read_runtime,
     (KSERVE, "ClusterServingRuntime"): kserve.read_runtime,
     (KSERVE, "LLMInferenceService"): llmisvc.read_llm_inference_service,
+    LLM_CONFIG: llmisvc.read_llm_inference_service_config,
     ("production-stack.vllm.ai", "VLLMRuntime"): vllmruntime.read_vllm_runtime,
     ("nvidia.com", "DynamoGraphDeployment"): dynamo.read_graph,
     ("nvidia.com", "DynamoComponentDeployment"): dynamo.read_component,
@@ -239,6 +241,10 @@ def _collect_referenced(node: ManifestNode) -> None:
         data = {key: item.value if isinstance(item.value, str) else None for key, item in node.get("data").fields()}
         if name is not None:
             node.reader.add_config_map(_namespace(node), name, data)
+    elif identity == LLM_CONFIG:
+        name = node.get("metadata", "name").text()
+        if name is not None:
+            node.reader.add_llm_config(_namespace(node), name, node.get("spec"))
     elif identity in RUNTIMES:
         name = node.get("metadata", "name").text()
         container = kserve.runtime_container(node)

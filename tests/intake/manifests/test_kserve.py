@@ -416,3 +416,20 @@ def test_a_predictor_in_the_field_of_its_format_is_read_as_a_model(
     assert [(each.words, each.problem, each.doubts) for each in old] == [
         (each.words, each.problem, each.doubts) for each in new
     ]
+
+
+@pytest.mark.parametrize(
+    ("args", "words", "ignored"),
+    [
+        (["--num-speculative-tokens 5"], [], ["args[1]"]),
+        (["--dtype auto", "--enforce-eager"], ["--enforce-eager"], ["args[1]"]),
+        (["--dtype=auto x"], ["--dtype=auto x"], []),
+        (["--hf-overrides", '{"a": 1}'], ["--hf-overrides", '{"a": 1}'], []),
+    ],
+)
+def test_the_hugging_face_server_ignores_a_flag_and_its_value_in_one_argument(
+    args: list[str], words: list[str], ignored: list[str]
+) -> None:
+    found = model_of(service(HUGGINGFACE | GPU | {"args": ["--model_id=dense", *args]}))
+    assert found.words[3:] == words
+    assert [note.partition(":")[0] for note in found.notes if "ignores" in note] == ignored

@@ -201,7 +201,7 @@ KINDS = (
     "`Pod`, `ReplicationController`, `Deployment`, `StatefulSet`, `DaemonSet`, `ReplicaSet`, `Job`, `CronJob`, "
     "`PodTemplate`, `Rollout`, `JobSet`, `LeaderWorkerSet`, `DisaggregatedSet`, "
     "`StormService`, `RoleSet`, `InferenceService`, `ServingRuntime`, `ClusterServingRuntime`, "
-    "`LLMInferenceService`, `VLLMRuntime`, "
+    "`LLMInferenceService`, `LLMInferenceServiceConfig`, `VLLMRuntime`, "
     "`DynamoGraphDeployment`, `DynamoComponentDeployment`, `Model`, `Workspace`, `InferenceSet`, "
     "`MultiRoleInference`, `ModelServing`, `ModelBooster`, `RayService`, `RayCluster`"
 )

@@ -1,0 +1,234 @@
+"""KServe's LLMInferenceServiceConfig: by itself, merged into services, and its templates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from shipped_images import read_manifest
+
+from policy.intake.command.words import Unknown
+
+if TYPE_CHECKING:
+    from policy.errors import RequestFault
+    from policy.intake.command_line import Container
+
+IMAGE = "vllm/vllm-openai:v0.23.0"
+ALONE = (
+    "a configuration by itself: the model, the arguments and the variables of the services that name it are not known, "
+    "and count as not set"
+)
+MERGED = "merged with the LLMInferenceServiceConfig `{}` of the manifest"
+OWN_SCRIPT = (
+    'KV="{{ kvTransferConfig .Spec.KVCacheOffloading }}"\n'
+    'eval "exec vllm serve /mnt/models \\\n  --port 8000 ${KV} ${VLLM_ADDITIONAL_ARGS} $@"'
+)
+
+
+def config(name: str = "c", namespace: str | None = None, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceServiceConfig",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def service(*names: str, namespace: str | None = None, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": "s"} | ({"namespace": namespace} if namespace else {})
+    return {
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceService",
+        "metadata": metadata,
+        "spec": {
+            "model": {"uri": "hf://org/m", "name": "m"},
+            **({"baseRefs": [{"name": name} for name in names]} if names else {}),
+            **spec,
+        },
+    }
+
+
+def main(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "main", **fields}]}
+
+
+def engines(*documents: dict[str, Any]) -> list[Container]:
+    faults: list[RequestFault] = []
+    found = read_manifest(list(documents) if len(documents) > 1 else documents[0], "", faults)
+    assert faults == []
+    return found
+
+
+def of_service(*documents: dict[str, Any]) -> Container:
+    place = len(documents) - 1
+    (found,) = [each for each in engines(*documents) if each.path.startswith(f"[{place}]")]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "rendered"),
+    [
+        ("{{ .Spec.Model.Name }}", "m"),
+        ("a-{{.Spec.Model.Name}}-b", "a-m-b"),
+        ("{{ .Spec.Parallelism.Tensor }}", "2"),
+        ("{{ .ObjectMeta.Name }}/{{ .Name }}", "s/s"),
+        ("x {{- if .Spec.Parallelism }} y{{- end }} z", "x y z"),
+        ("x {{ if .Spec.Prefill }}y{{ else }}n{{ end }}", "x n"),
+        ("{{ if .Spec.Prefill }}a{{ else if .Spec.Model }}b{{ else }}c{{ end }}", "b"),
+        ("{{ if and .Spec.Parallelism .Spec.Parallelism.Data }}a{{ else }}b{{ end }}", "b"),
+        ("{{ if not .Spec.Prefill }}{{ if true }}a{{ end }}b{{ end }}", "ab"),
+        ("{{ or .Spec.Parallelism.Data 1 }}", "1"),
+        ("{{ or .Spec.Parallelism.Tensor 1 }}", "2"),
+        ("{{ or (and .Spec.Prefill `x`) `y` }}", "y"),
+        ("a{{/* note */}}b", "ab"),
+        ("a {{- /* note */ -}} b", "ab"),
+        ("a\n{{- if true }}b{{ end }}", "a\nb"),
+        ("{{ kvTransferConfig .Spec.KVCacheOffloading }}", ""),
+        ("{{ if .GlobalConfig.EnableTLS }}--ssl-certfile /tls.crt{{ end }}", ""),
+        ("{{ .Spec.Prefill.Name }}", "${Spec.Prefill.Name!}"),
+        ("{{ ChildName .ObjectMeta.Name `-x` }}", "${ChildName_.ObjectMeta.Name_x!}"),
+        ("{{ .Spec.Model }}", "${Spec.Model!}"),
+        ("{{ .Spec.Model.Name | quote }}", "${Spec.Model.Name_quote!}"),
+        ("{{ range .Spec.Items }}a{{ end }}b", "${range_.Spec.Items!}b"),
+        ("{{ $x := 1 }}a{{ $x }}", "a${x!}"),
+        ("{{ .GlobalConfig.SystemNamespace }}", "${GlobalConfig.SystemNamespace!}"),
+        ("{{ unknown }}", "${unknown!}"),
+        ("{{ }}", "${template!}"),
+        ("{{ 1", None),
+        ("{{ if true }}a", None),
+        ("{{ end }}", None),
+        ("{{ else }}", None),
+        ("{{ true }}" * 300, None),
+    ],
+)
+def test_a_template_is_rendered_with_the_service_as_far_as_it_is_known(text: str, rendered: str | None) -> None:
+    pod = main(image=IMAGE, command=["vllm", "serve", "m", "--served-model-name", text])
+    (found,) = engines(service(parallelism={"tensor": 2}, template=pod))
+    assert found.words[4] == (text if rendered is None else rendered)
+    assert (type(found.words[4]) is Unknown) is ("!}" in found.words[4])
+    assert any("a template is not read" in note for note in found.notes) is (rendered is None)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("{{ if .GlobalConfig.EnableTLS }}--ssl-certfile /x --enable-ssl-refresh{{ end }}", 0),
+        ("{{ if .GlobalConfig.EnableTLS }}--enforce-eager{{ end }}", 1),
+        ("{{ if .GlobalConfig.EnableTLS }}HTTPS{{ else }}HTTP{{ end }}", 1),
+        ("{{ if .Spec.Prefill }}--enforce-eager{{ end }}", 0),
+    ],
+)
+def test_a_condition_that_is_not_known_is_noted_unless_nothing_depends_on_it(text: str, count: int) -> None:
+    (found,) = engines(service(template=main(image=IMAGE, command=["vllm", "serve", "m", text])))
+    note = "the value of `.GlobalConfig.EnableTLS` in a template is not known; it counts as not set"
+    assert found.notes.count(note) == count
+
+
+@pytest.mark.parametrize("field", ["command", "args"])
+def test_a_configuration_by_itself_is_decided_without_the_values_of_a_service(field: str) -> None:
+    script = "exec vllm serve /mnt/models --served-model-name {{ .Spec.Model.Name }} {{ or .Spec.Parallelism.Data 1 }}"
+    words = ["bash", "-c", script]
+    pod = main(image=IMAGE, **({"command": words} if field == "command" else {"command": words[:1], "args": words[1:]}))
+    (found,) = engines(config(template=pod))
+    assert (found.path, found.vllm_version) == ("spec.template.containers[0]", "0.23.0")
+    assert found.words[2] == "exec vllm serve /mnt/models --served-model-name ${Spec.Model.Name!} 1"
+    assert ALONE in found.notes
+
+
+def test_each_role_of_a_configuration_is_an_engine_and_one_without_a_container_is_none() -> None:
+    pod = main(image=IMAGE, command=["vllm", "serve", "/mnt/models"])
+    found = engines(config(template=pod, worker=pod, prefill={"template": pod, "worker": pod}))
+    paths = ["template", "worker", "prefill.template", "prefill.worker"]
+    assert [each.path for each in found] == [f"spec.{path}.containers[0]" for path in paths]
+    other = {"containers": [{"name": "main", "image": "epp:v1", "args": ["--pool-name", "{{ .Spec.Model.Name }}"]}]}
+    assert engines(config(router={"scheduler": {"template": other}}), config(model={"uri": "hf://org/m"})) == []
+    assert engines(config(template=main(resources={}))) == []
+
+
+def test_a_configuration_without_a_command_has_that_of_kserve() -> None:
+    (found,) = engines(config(template=main(image=IMAGE, args=["--enforce-eager"]), parallelism={"tensor": 2}))
+    assert found.words == ["vllm", "serve", "/mnt/models", "--tensor-parallel-size", "2", "--enforce-eager"]
+
+
+def test_the_configurations_that_a_service_names_are_merged_in_order() -> None:
+    first = config("a", template=main(image="x/vllm-openai:v0.33.0", args=["--a"], env=[{"name": "A", "value": "1"}]))
+    second = config("b", template=main(image=IMAGE, args=["--b"]), model={"uri": "hf://org/other"})
+    own = main(env=[{"name": "A", "value": "2"}, {"name": "B", "value": "3"}])
+    found = of_service(first, second, service("a", "b", template=own))
+    assert (found.path, found.image) == ("[2].spec.template.containers[0]", IMAGE)
+    assert (found.words, found.places[-1]) == (["vllm", "serve", "/mnt/models", "--b"], "baseRefs.args[0]")
+    assert {name: found.env[name] for name in "AB"} == {"A": "2", "B": "3"}
+    assert found.models == {"/mnt/models": "org/m"}
+    assert [note for note in found.notes if "merged" in note] == [MERGED.format("a"), MERGED.format("b")]
+
+
+def test_a_command_of_a_configuration_is_rendered_with_the_service() -> None:
+    script = "exec vllm serve /mnt/models -tp {{ .Spec.Parallelism.Tensor }} {{ .Spec.Model.Name }}"
+    shared = config(template=main(image=IMAGE, command=["sh", "-c", script]))
+    found = of_service(shared, service("c", parallelism={"tensor": 4}))
+    assert (found.path, found.words[2]) == ("[1].spec", "exec vllm serve /mnt/models -tp 4 m")
+    assert found.places == ["baseRefs.command[0]", "baseRefs.command[1]", "baseRefs.command[2]"]
+
+
+def test_fields_of_a_service_take_precedence_but_empty_ones_do_not() -> None:
+    shared = config(template=main(image=IMAGE, args=["--a"]), parallelism={"tensor": 2})
+    assert of_service(shared, service("c", template=main(args=["--b"]))).words[3:] == ["--b"]
+    assert of_service(shared, service("c", template=main(args=[], image=""))).words[3:] == ["--a"]
+    found = of_service(shared, service("c", parallelism={"tensor": 8}))
+    assert found.words[3:] == ["--tensor-parallel-size", "8", "--a"]
+    note = "KServe's templates read the `parallelism` of the service itself, not that of its configurations"
+    assert note in of_service(shared, service("c")).notes
+
+
+@pytest.mark.parametrize(
+    ("config_in", "service_in", "image"),
+    [
+        (None, None, IMAGE),
+        (None, "a", IMAGE),
+        ("a", None, IMAGE),
+        ("a", "a", IMAGE),
+        ("kserve", "a", IMAGE),
+        ("b", "a", None),
+    ],
+)
+def test_a_configuration_is_that_of_the_namespace_or_of_kserve(
+    config_in: str | None, service_in: str | None, image: str | None
+) -> None:
+    found = of_service(config("c", config_in, template=main(image=IMAGE)), service("c", namespace=service_in))
+    missing = "`baseRefs` merges `c` into this object, which the manifest does not show"
+    assert (found.image, any(note.startswith(missing) for note in found.notes)) == (image, image is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        ("kserve-config-llm-template", {}),
+        ("kserve-config-llm-worker-data-parallel", {"worker": main(), "parallelism": {"data": 2}}),
+        ("kserve-config-llm-decode-template", {"prefill": {"replicas": 1}}),
+    ],
+)
+def test_kserves_own_configurations_are_merged_if_the_manifest_shows_them(name: str, spec: dict[str, Any]) -> None:
+    pod = main(image="ghcr.io/llm-d/llm-d-cuda:v0.9.0", command=["/bin/bash", "-c", OWN_SCRIPT, "--"])
+    documents = [config(name, "kserve", template=pod), service(kvCacheOffloading={"cpu": "1Gi"}, **spec)]
+    found = next(each for each in engines(*documents) if each.path == "[1].spec")
+    assert (found.image, found.vllm_version) == ("ghcr.io/llm-d/llm-d-cuda:v0.9.0", "0.26.0")
+    assert found.words[:3] == ["vllm", "serve", "/mnt/models"]
+    assert "--kv-transfer-config" in found.words
+    other = of_service(config("kserve-config-llm-other", "kserve", template=pod), service())
+    assert other.image is None
+
+
+def test_a_changed_configuration_of_kserve_runs_its_own_command() -> None:
+    pod = main(image=IMAGE, command=["bash", "-c", 'vllm serve /mnt/models --enforce-eager "$@"', "--"], args=["--a"])
+    found = of_service(config("kserve-config-llm-template", template=pod), service())
+    assert found.words == [*pod["containers"][0]["command"], "--a"]
+
+
+@pytest.mark.parametrize("value", [7, "x", [1], {"containers": 7}, {"containers": [7]}, main(command=7, env=[7, {}])])
+@pytest.mark.parametrize("field", ["template", "worker", "prefill", "model", "parallelism", "router"])
+def test_no_value_of_a_configuration_breaks_a_service(field: str, value: Any) -> None:
+    faults: list[RequestFault] = []
+    read_manifest([config("c", **{field: value}), service("c"), service()], "", faults)
+    faults.clear()
+    read_manifest([{**config("c"), "spec": value}, {**service("c"), "spec": {"baseRefs": value}}], "", faults)
