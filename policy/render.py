@@ -207,7 +207,8 @@ def _assumptions(answer: Decision) -> list[RenderableType]:
         table = table_of("fact", "assumed", "otherwise")
         for item in changing:
             other = "\n".join(
-                f"{value}: {runner_name(to.runner)}, {start_text(to.starts)}" for value, to in item.would_change.items()
+                f"{value}: {OWN_RUNNER if to.is_own_runner else runner_name(to.runner, None)}, {start_text(to.starts)}"
+                for value, to in item.would_change.items()
             )
             table.add_row(item.fact, compact(item.assumed), Text(other))
         parts.append(table)

@@ -114,6 +114,11 @@ class Alternative(Struct, frozen=True, gc=False):
     runner: str | None
     starts: bool
 
+    @property
+    def is_own_runner(self) -> bool:
+        """Whether the engine then has a runner of its own: without a runner nothing else starts."""
+        return self.runner is None and self.starts
+
 
 class Assumption(Struct, frozen=True, gc=False):
     """A fact that the request does not state; ``would_change`` has the other values that change the answer."""

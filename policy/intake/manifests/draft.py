@@ -29,7 +29,6 @@ MAX_NOTES: Final = 32
 MORE_NOTES: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
 COMMAND: Final = "vllm"
-ENTRY_POINT: Final = ("vllm", "serve")
 BY_IMAGE: Final = "the image's entry point"
 OTHER_SERVER: Final = (
     "the image's entry point is KServe's server, which is supported only as an InferenceService's model; write "
@@ -213,12 +212,13 @@ class EngineDraft:
         If the entry point is `vllm serve`, even words that start vLLM are arguments, which it then rejects. Another
         entry point may run them.
         """
-        if self.words and self._expand()[0].startswith("-"):
-            return
+        words = images.entry_point(self.image, self.table)
+        if self.words and self._expand()[0].startswith("-") and words == images.VLLM_SERVE:
+            return  # flags alone are those of vLLM's server
         if self.words and not images.serves_its_arguments(self.image, self.table) and self._find_server() is not None:
             return
-        self.words[:0] = ENTRY_POINT
-        self.places[:0] = [BY_IMAGE] * len(ENTRY_POINT)
+        self.words[:0] = words
+        self.places[:0] = [BY_IMAGE] * len(words)
 
     def _expand(self) -> list[str]:
         """The words as Kubernetes expands them; as written if their values exceed the limits.
