@@ -14,6 +14,7 @@ from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, Installation
 from policy.intake.manifests import images
+from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.signs import shows_vllm
 from policy.masking import is_secret
@@ -22,6 +23,7 @@ from policy.messages import QUOTED, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from policy.intake.command_line import HardwareSign
     from policy.intake.manifests.images import ImageVersion
     from policy.intake.manifests.reading import ManifestNode
 
@@ -58,6 +60,8 @@ class EngineDraft:
         self.image: str | None = None
         self.platform: str | None = None
         """The platform of the image that the controller chooses, if it does not run the stated one."""
+        self.hardware: list[HardwareSign] = []
+        """The signs of the hardware that the manifest asks for."""
         self.has_command = False
         self.is_built = False
         """Whether the image is built from files that the manifest does not show; its name may be any."""
@@ -268,6 +272,7 @@ class EngineDraft:
             env=self.env,
             image=self.image,
             platform=self.platform,
+            hardware=tuple(dict.fromkeys(self.hardware[:MAX_SIGNS])),
             vllm_version=version,
             version_cause=version_cause,
             version_row="" if version is None else row,
