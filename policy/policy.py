@@ -77,11 +77,13 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
     def launch_errors(self) -> list[str]:
         """Why vLLM exits before it chooses the runner, if it is certain which release runs.
 
-        For an unverified patch release, or for an image of unknown release, these errors are only likely. A request
-        for the upstream layer alone asks for the choice of the runner, which they do not affect.
+        For an unverified patch release, or for an image of unknown release, these errors are only likely; also where
+        the platform or the program has runners of its own, as it may have flags of its own. A request for the upstream
+        layer alone asks for the choice of the runner, which they do not affect.
         """
         request, release = self.request, self.request.release
         is_certain = release.verified and not (release.defaulted and request.manifest is not None)
+        is_certain = is_certain and self.evaluation.ruling.effect.outcome is not Outcome.NOT_APPLICABLE
         return self.intake.launch_errors if self.intake is not None and is_certain and not request.upstream_only else []
 
     @property

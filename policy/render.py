@@ -15,10 +15,11 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from policy.decision.decision import Decision
+from policy.decision.decision import NO_RUNNER, OWN_RUNNER, Decision
 from policy.decision.trace_text import LEGEND, failed_text, nearness
 from policy.escaping import escape_line, escape_lines
 from policy.problems import fault_lines
+from policy.rules.effects import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -73,7 +74,10 @@ def decision(answer: Decision) -> RenderableType:
         )
     up = answer.upstream
     parts.append(
-        Text(f"vLLM alone: {runner_name(up.runner)}, {up.outcome or 'no outcome'}, {start_text(up.starts)}", QUIET)
+        Text(
+            f"vLLM alone: {runner_name(up.runner, up.outcome)}, {up.outcome or 'no outcome'}, {start_text(up.starts)}",
+            QUIET,
+        )
     )
     parts += [Text.assemble(("warning: ", "yellow"), escape_line(warning)) for warning in answer.warnings]
     if answer.trace is not UNSET and answer.trace:
@@ -99,7 +103,9 @@ def engines(rows: Iterable[tuple[str, Decision | Problem]]) -> RenderableType:
         if isinstance(found, Decision):
             starts = Text("yes", GOOD) if found.starts else Text("no", BAD)
             why = Text.assemble(shown, "\n", escape_line(found.summary))
-            table.add_row(runner_name(found.runner), found.outcome or "-", starts, found.vllm_version, why)
+            table.add_row(
+                runner_name(found.runner, found.outcome), found.outcome or "-", starts, found.vllm_version, why
+            )
             if found.trace is not UNSET:
                 details += [Text(), shown, decision(found)]
             elif remedies := _remedies(found):
@@ -115,9 +121,9 @@ def escape_control(text: str) -> Text:
     return Text(escape_lines(text))
 
 
-def runner_name(runner: str | None) -> str:
-    """``V1``, ``V2`` or ``no runner``."""
-    return runner.upper() if runner else "no runner"
+def runner_name(runner: str | None, outcome: str | None) -> str:
+    """``V1``, ``V2``, ``own runner``, or ``no runner``."""
+    return runner.upper() if runner else OWN_RUNNER if outcome == Outcome.NOT_APPLICABLE else NO_RUNNER
 
 
 def start_text(starts: bool) -> str:  # noqa: FBT001  # formats the value
@@ -135,7 +141,7 @@ def _headline(answer: Decision) -> Text:
         else f"decided as {release.decided_as}"
     )
     return Text.assemble(
-        (runner_name(answer.runner), STRONG),
+        (runner_name(answer.runner, answer.outcome), STRONG),
         f"  {answer.outcome or 'no outcome'}  ",
         (start_text(answer.starts), GOOD if answer.starts else BAD),
         (f"  vLLM {answer.vllm_version} ({asked})", QUIET),
@@ -201,7 +207,8 @@ def _assumptions(answer: Decision) -> list[RenderableType]:
         table = table_of("fact", "assumed", "otherwise")
         for item in changing:
             other = "\n".join(
-                f"{value}: {runner_name(to.runner)}, {start_text(to.starts)}" for value, to in item.would_change.items()
+                f"{value}: {OWN_RUNNER if to.is_own_runner else runner_name(to.runner, None)}, {start_text(to.starts)}"
+                for value, to in item.would_change.items()
             )
             table.add_row(item.fact, compact(item.assumed), Text(other))
         parts.append(table)

@@ -32,6 +32,7 @@ OBJECTS_ABOVE: dict[str, list[str]] = {
 # The layers and effects that decide, in order of precedence, each with its runner and outcome.
 DECIDING_EFFECTS: dict[tuple[str, str], tuple[str | None, str | None]] = {
     ("upstream", "invalid"): (None, None),
+    ("upstream", "not-applicable"): (None, "not-applicable"),
     ("upstream", "reject"): (None, None),
     ("upstream", "require-v2"): ("v2", "required"),
     ("upstream", "override-v2"): ("v2", "override"),
@@ -206,6 +207,9 @@ class Reference:
         invalid = [rule for rule in held if rule.effect == "invalid"]
         if invalid:
             return invalid_result(invalid, deployment)
+        own = [rule for rule in held if rule.effect == "not-applicable"]
+        if own:
+            return own_runner_result(own, held, deployment)
         names = names_of(held)
         inactive = [rule for rule in held if set(rule.names("unless")) & names]
         active = [rule for rule in held if rule not in inactive]
@@ -399,6 +403,31 @@ def invalid_result(invalid: list[Rule], deployment: Deployment) -> Scope:
         "startup_errors": texts,
         "listed": ids,
         "decisive": ids,
+        **nothing,
+    }
+
+
+def own_runner_result(own: list[Rule], held: list[Rule], deployment: Deployment) -> Scope:
+    """The result if neither runner is used; only the advice about that is given."""
+    names, ids = names_of(held), [rule.id for rule in own]
+    advisories = [
+        rule
+        for rule in held
+        if set(rule.names("decided_by")) & names_of(own)
+        and "runner" not in rule.fields
+        and not set(rule.names("unless")) & names
+        and has_required(rule, names)
+    ]
+    nothing: Scope = {name: [] for name in ("unsupported_features", "v1_unsupported_features", "refusals")}
+    return {
+        "runner": None,
+        "outcome": "not-applicable",
+        "starts": True,
+        "startup_errors": [],
+        "listed": ids,
+        "decisive": ids,
+        "advice": [filled_in(rule.text, deployment) for rule in advisories],
+        "advisories": [rule.id for rule in advisories],
         **nothing,
     }
 

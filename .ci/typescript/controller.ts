@@ -9,7 +9,7 @@ type Equal<A, B> = [A, B] extends [B, A] ? true : never;
 const runners: Equal<Runner, "v1" | "v2"> = true;
 const outcomes: Equal<
   components["schemas"]["Outcome"],
-  "override" | "required" | "default" | "not-default" | "fallback"
+  "not-applicable" | "override" | "required" | "default" | "not-default" | "fallback"
 > = true;
 const operationIds: Equal<
   keyof operations,

@@ -39,7 +39,10 @@ def comparison_of_all(answer: DryRunComparisonOfAll) -> RenderableType:
     else:
         table = table_of("releases", "rule", "from", "to", "smallest deployment")
         for change in answer.changes:
-            outcomes = (f"{runner_name(each.runner)}, {start_text(each.starts)}" for each in (change.from_, change.to))
+            outcomes = (
+                f"{runner_name(each.runner, each.outcome)}, {start_text(each.starts)}"
+                for each in (change.from_, change.to)
+            )
             since = "" if change.since is UNSET else f", from {change.since} on"
             table.add_row(
                 ", ".join(change.releases) + since, change.rule, *outcomes, escape_control(compact(change.facts))

@@ -12,6 +12,7 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
+from policy.decision.decision import NO_RUNNER, OWN_RUNNER
 from policy.render import GOOD, QUIET, STRONG, escape_control
 
 if TYPE_CHECKING:
@@ -72,9 +73,9 @@ def outcome(answer: ProofOutcome) -> str:
 
 
 def state(runner: str | None, starts: bool) -> str:  # noqa: FBT001  # formats two values
-    """A runner and whether it starts: ``V2``, ``V1 (fails to start)``, ``no runner``."""
+    """A runner and whether it starts: ``V2``, ``V1 (fails to start)``, ``own runner``, ``no runner``."""
     if runner is None:
-        return "no runner"
+        return OWN_RUNNER if starts else NO_RUNNER
     return runner.upper() if starts else f"{runner.upper()} (fails to start)"
 
 

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 ID_START: Final = b'{"decision_id":"'
 ID_END: Final = len(ID_START) + 36
 """Where the decision's id, a UUID, ends in its JSON, of which it is the first field."""
+OWN_RUNNER: Final = "own runner"
+"""What people read in place of V1 or V2 if the platform or the program has a model runner of its own."""
+NO_RUNNER: Final = "no runner"
+"""What people read in place of V1 or V2 if the configuration cannot be read."""
 
 
 class Reason(Struct, frozen=True, gc=False):
@@ -109,6 +113,11 @@ class Alternative(Struct, frozen=True, gc=False):
 
     runner: str | None
     starts: bool
+
+    @property
+    def is_own_runner(self) -> bool:
+        """Whether the engine then has a runner of its own: without a runner nothing else starts."""
+        return self.runner is None and self.starts
 
 
 class Assumption(Struct, frozen=True, gc=False):
@@ -249,7 +258,7 @@ def features(views: Sequence[RuleView], indexes: Sequence[int], row: Sequence[An
 
 def startup_errors(views: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]) -> list[str]:
     """The messages with which vLLM would refuse to start, in the order of vLLM's checks."""
-    if ruling.runner is None:
+    if not ruling.effect.is_readable:
         return [views[n].text(row, {}) for n in ruling.decisive]
     if not ruling.refusals:
         return []
@@ -265,8 +274,8 @@ def start_lists(views: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]) -
 
 def summary(ruling: Ruling, reasons: Sequence[Reason], errors: Sequence[str]) -> str:
     """One sentence: the runner and why, and whether vLLM will start."""
-    if ruling.runner is None:
-        return f"no runner: vLLM will not start: {errors[0]}"
+    if not ruling.effect.is_readable:
+        return f"{NO_RUNNER}: vLLM will not start: {errors[0]}"
     why = "; ".join([reason.message for reason in reasons if reason.decisive])
     end = f"; vLLM will not start: {errors[0]}" if errors else ""
-    return f"{ruling.runner.upper()}: {why}{end}"
+    return f"{ruling.runner.upper() if ruling.runner else OWN_RUNNER}: {why}{end}"

@@ -56,13 +56,13 @@ class Ruling(Struct, frozen=True, gc=False):
 
     @property
     def runner(self) -> Runner | None:
-        """The chosen runner; ``None`` if the configuration cannot be read."""
+        """The chosen runner; ``None`` if the configuration cannot be read, or neither of vLLM's runners is used."""
         return self.effect.runner
 
     @property
     def starts(self) -> bool:
         """Whether vLLM starts, as far as the model runner is concerned."""
-        return self.effect.runner is not None and not self.refusals
+        return self.effect.is_readable and not self.refusals
 
 
 class _CompiledRule:
@@ -137,7 +137,8 @@ class RuleCombiner:
         effect = rules[holding[0]].effect
         if effect.exclusive:
             alone = tuple([n for n in holding if rules[n].effect is effect])
-            return Ruling(effect, tuple(holding), tuple(cleared), alone, alone, (), (), (), (), ())
+            about = self._advice_about(alone, holding)
+            return Ruling(effect, tuple(holding), tuple(cleared), alone, alone, (), about, (), (), ())
         names = 0
         for n in holding:
             names |= bit[n]
@@ -180,6 +181,15 @@ class RuleCombiner:
         found = (holding, cleared, decisive, standing, refusals, advice, v2_list, v1_list, at_start, outdated)
         return Ruling(effect, *map(tuple, found))
 
+    def _advice_about(self, decisive: Iterable[int], holding: Sequence[int]) -> tuple[int, ...]:
+        """The advice on a decision by an exclusive effect: that which names it in ``decided_by``."""
+        deciders, names = self._names(decisive), self._names(holding)
+        return tuple(
+            n
+            for n in holding
+            if self._rules[n].decided_by and not _excluding_field(self._rules[n], None, deciders, names, names)
+        )
+
     def _names(self, indexes: Iterable[int]) -> int:
         names = 0
         for n in indexes:
@@ -216,7 +226,7 @@ class RuleCombiner:
 
 def _excluding_field(rule: _CompiledRule, runner: Runner | None, deciders: int, names: int, left: int) -> str:
     """The field that excludes a rule with a refusal or advice; empty if the rule applies."""
-    if runner is None or (rule.runner is not None and rule.runner is not runner):
+    if (runner is None and not rule.decided_by) or (rule.runner is not None and rule.runner is not runner):
         return "runner"
     if rule.part.decided_by and not deciders & rule.decided_by:
         return "decided_by"

@@ -170,6 +170,18 @@ METHODS: Final = (
     "extract_hidden_states",
 )
 
+PLATFORM_PLUGINS: Final = (
+    "vllm-ascend",
+    "vllm-gaudi",
+    "vllm-metal",
+    "vllm-neuron",
+    "vllm-openvino",
+    "vllm-rbln",
+    "vllm-spyre",
+    "vllm-tt-plugin",
+)
+"""The platform plugins that are known to have model runners of their own; the TPU has a fact of vLLM's."""
+
 VOCABULARY: Final[tuple[Fact, ...]] = (
     Fact(
         VARIABLE,
@@ -196,6 +208,12 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _boolean("platform.is_unspecified", "vLLM detected no platform, as on a machine without a device"),
     _boolean("platform.is_tpu", "the platform is a TPU"),
     _boolean("platform.is_out_of_tree", "the platform comes from a plugin (entry points `vllm.platform_plugins`)"),
+    _choice(
+        "platform.plugin",
+        "the plugin that the platform comes from, if it has model runners of its own; not a fact of vLLM's core",
+        PLATFORM_PLUGINS,
+    ),
+    _boolean("omni", "vLLM-Omni serves the model instead of vLLM (`vllm serve --omni`); not a fact of vLLM's core"),
     _texts(
         "plugins.logits_processors",
         "entry points of the group `vllm.logits_processors` that any package in the serving image declares, "

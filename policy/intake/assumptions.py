@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from policy.decision.decision import Alternative, Assumption
-from policy.intake.deployment import PLATFORMS, on_platform
+from policy.intake.deployment import PLATFORMS, PLUGINS, on_platform
 from policy.intake.derive.derivation import VARIABLES
 from policy.intake.derive.target_device import CPU, TARGET_DEVICE
 from policy.intake.model.pooling import MODULES, POOLING_MODULES
@@ -62,7 +62,7 @@ def _assumed_values(deployment: Deployment) -> Iterator[tuple[str, Any, str, dic
         others = {
             platform: _with_environment(deployment, on_platform(environment, platform))
             for platform in PLATFORMS
-            if platform != environment.platform
+            if platform != environment.platform and platform not in PLUGINS  # these are alike for every deployment
         }
         yield "environment.platform", environment.platform, NOT_STATED, others
     if "has_triton" not in environment.stated:

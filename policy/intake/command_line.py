@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
 from msgspec import Struct
@@ -23,6 +24,22 @@ class Installation(Struct, frozen=True, gc=False):
     cause: str
 
 
+class Strength(IntEnum):
+    """How certainly a sign shows the hardware, the strongest first: its devices, its nodes, what it only tolerates."""
+
+    DEVICE = 0
+    NODE = 1
+    TOLERATION = 2
+
+
+class HardwareSign(Struct, frozen=True):
+    """A platform that a manifest shows, and the place that shows it, such as `resources.limits.nvidia.com/gpu`."""
+
+    platform: str
+    place: str
+    strength: Strength
+
+
 class Container(Struct, frozen=True):
     """One vLLM engine that a manifest would start, as the manifest states it.
 
@@ -30,7 +47,8 @@ class Container(Struct, frozen=True):
     word, or what added it: ``args[3]``, ``vllmConfig.tensorParallelSize``, ``added by KServe``. A variable whose value
     is not in the manifest is ``None``. ``models`` maps the path at which the controller mounts a model
     (``/mnt/models``) to the model's name. ``files`` maps the paths of files that the manifest contains to their texts.
-    ``platform`` is the platform of the image that the controller chooses, if it does not run the stated one.
+    ``platform`` is the platform of the image that the controller chooses, if it does not run the stated one;
+    ``hardware`` has the signs of the hardware that it asks for.
     ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, ``version_row`` is the id of
     the row of the table of images if it is, and ``unversioned`` says why the image has no version.
     ``version_is_presumed``: whether the version counts only if it is that of a known release. ``installation`` is
@@ -46,6 +64,7 @@ class Container(Struct, frozen=True):
     env: dict[str, str | None] = {}
     image: str | None = None
     platform: str | None = None
+    hardware: tuple[HardwareSign, ...] = ()
     vllm_version: str | None = None
     version_cause: str = ""
     version_row: str = ""

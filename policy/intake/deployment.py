@@ -27,7 +27,7 @@ MAX_PLUGINS: Final = 256
 
 
 class Platform(StrEnum):
-    """The platform of an engine, by vLLM's name."""
+    """The platform of an engine: by vLLM's name, or by its hardware if a plugin with its own runners supports it."""
 
     CUDA = "cuda"
     ROCM = "rocm"
@@ -36,9 +36,30 @@ class Platform(StrEnum):
     TPU = "tpu"
     OUT_OF_TREE = "out-of-tree"
     UNSPECIFIED = "unspecified"
+    ASCEND = "ascend"
+    GAUDI = "gaudi"
+    METAL = "metal"
+    NEURON = "neuron"
+    OPENVINO = "openvino"
+    RBLN = "rbln"
+    SPYRE = "spyre"
+    TENSTORRENT = "tenstorrent"
 
 
 PLATFORMS: Final = tuple(map(str, Platform))
+PLUGINS: Final[dict[str, str]] = {
+    Platform.ASCEND: "vllm-ascend",
+    Platform.GAUDI: "vllm-gaudi",
+    Platform.METAL: "vllm-metal",
+    Platform.NEURON: "vllm-neuron",
+    Platform.OPENVINO: "vllm-openvino",
+    Platform.RBLN: "vllm-rbln",
+    Platform.SPYRE: "vllm-spyre",
+    Platform.TENSTORRENT: "vllm-tt-plugin",
+}
+"""The platforms that a plugin supports, each with the plugin; vLLM itself knows them as `out-of-tree`."""
+WITHOUT_TRITON: Final = frozenset({Platform.CPU, Platform.TPU, *PLUGINS} - {Platform.ASCEND})
+"""The platforms on which Triton usually does not work."""
 
 
 class Environment(Struct, frozen=True):
@@ -53,6 +74,11 @@ class Environment(Struct, frozen=True):
     stated: frozenset[str] = frozenset()
     platform_origin: str = ""
 
+    @property
+    def vllm_platform(self) -> str:
+        """The platform by vLLM's name."""
+        return str(Platform.OUT_OF_TREE) if self.platform in PLUGINS else self.platform
+
     def origin(self, name: str) -> str:
         """The origin of a value."""
         if self.platform_origin and name == "platform":
@@ -62,7 +88,7 @@ class Environment(Struct, frozen=True):
 
 def on_platform(environment: Environment, platform: str) -> Environment:
     """The environment with another platform, and that platform's default for Triton."""
-    triton = environment.has_triton if "has_triton" in environment.stated else platform != "cpu"
+    triton = environment.has_triton if "has_triton" in environment.stated else platform not in WITHOUT_TRITON
     return replace(environment, platform=platform, has_triton=triton)
 
 
@@ -230,7 +256,7 @@ def read_environment(document: object, pointer: str, faults: list[RequestFault])
     platform = platform or "cuda"
     return Environment(
         platform,
-        platform != "cpu" if triton is None else triton,
+        platform not in WITHOUT_TRITON if triton is None else triton,
         plugins or (),
         frozenset(name for name, value in stated.items() if value is not None),
     )

@@ -5,6 +5,7 @@ Runs the steps in order: arguments, model configurations (``model_lookup``), der
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,8 @@ from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.deployment import Environment
-from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive
+from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive, own_runner_facts
+from policy.intake.derive.omni import omni_of
 from policy.intake.derive.row import facts_of
 from policy.intake.derive.speculation import (
     SPECULATORS,
@@ -47,7 +49,7 @@ from policy.intake.model.redirection import redirections
 from policy.intake.model.registry import Unsupported
 from policy.intake.model.tables import tables
 from policy.intake.model.target import read_target
-from policy.intake.model_lookup import ModelLookup, no_models, pointer_of_model
+from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelLookup, no_models, pointer_of_model
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
 from policy.intake.unknown_sizes import check_sizes
 from policy.masking import secret_values
@@ -69,6 +71,12 @@ FACT_ANCESTORS: Final = tuple((name, index, ancestors(name), FACTS[name].until) 
 """Each fact's name, its index in the row, the objects that contain it, and the series from which it is gone."""
 PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
+OWN_RUNNER: Final = (None, True)
+"""The rules' result where the platform or the program has runners of its own: no runner of vLLM's, but it starts."""
+NOT_NEEDED: Final = (
+    "the model's configuration is not known here and not needed, because vLLM's own runners are not used; whether the "
+    "model can be loaded is not checked"
+)
 MODELS: Final = "model_configs/"
 UNSTATED_METHOD: Final = (
     "the speculative configuration: it names no `method`, and vLLM {} finds it out from the draft, which is not read "
@@ -134,9 +142,9 @@ def derive_facts(
     secrets = secret_values({**deployment.env, **command.env}, texts)
     try:
         if has_models(release):
-            result = _derive(deployment, command, release, pointer, rules, find, faults)
+            result = _derive_with_models(deployment, command, release, pointer, rules, find, faults)
         else:
-            result = _derive_without_models(deployment, command, release, pointer, rules, faults)
+            result = _derive_without_models(deployment, command, release, pointer, rules, faults, not_checked(release))
     except RequestInvalid as error:
         error.hide(secrets)
         raise
@@ -146,6 +154,31 @@ def derive_facts(
     result.doubts[:] = [*map(secrets.hidden, result.doubts)]
     result.unknown_models[:] = [*map(secrets.hidden, result.unknown_models)]
     return result
+
+
+def _derive_with_models(
+    deployment: Deployment,
+    command: CommandLine,
+    release: str,
+    pointer: str,
+    rules: Callable[[Facts], tuple[str | None, bool]],
+    find: Find,
+    faults: list[RequestFault],
+) -> IntakeResult:
+    """Derive the facts; without those about the model if it is missing or unknown, and the rules do not need them.
+
+    They do not where the platform or the program has runners of its own, and models of its own.
+    """
+    try:
+        return _derive(deployment, command, release, pointer, rules, find, faults)
+    except RequestInvalid as error:
+        if error.problem not in {MODEL_CONFIG_NEEDED, UNSUPPORTED_MODEL}:
+            raise
+        with suppress(RequestInvalid):
+            result = _derive_without_models(deployment, command, release, pointer, rules, [], NOT_NEEDED)
+            if rules(result.facts) == OWN_RUNNER:
+                return result
+        raise
 
 
 def _derive(
@@ -159,7 +192,8 @@ def _derive(
 ) -> IntakeResult:
     """Derive the facts for a parsed command line and its ``faults``; messages may contain values of variables."""
     known = tables(release)
-    options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
+    is_omni, command = omni_of(command)
+    options = _own_options(read_options(release, command, deployment.files, faults, f"{pointer}/args"), is_omni)
     if faults:
         raise RequestInvalid(faults)
     variables = deployment.env | command.env
@@ -173,7 +207,9 @@ def _derive(
         return rules(facts_of(derived.facts, []))
 
     def derive_with(target: Target, speculation: Speculation | None, options: ParsedOptions = options) -> Provenance:
-        return derive(target, speculation, options, env, environment, models.known, known, decide)
+        derived = derive(target, speculation, options, env, environment, models.known, known, decide)
+        derived.facts.update(is_omni)
+        return derived
 
     derived = derive_with(target, speculation)
     facts = facts_of(derived.facts, faults)
@@ -251,10 +287,12 @@ def _derive_without_models(
     pointer: str,
     rules: Callable[[Facts], tuple[str | None, bool]],
     faults: list[RequestFault],
+    why: str,
 ) -> IntakeResult:
-    """Derive the facts in a release whose decision does not depend on the model, which is not read."""
+    """Derive the facts where the decision does not depend on the model, which is not read; ``why`` warns of it."""
+    is_omni, command = omni_of(command)
     try:
-        options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
+        options = _own_options(read_options(release, command, deployment.files, faults, f"{pointer}/args"), is_omni)
     except KeyError as error:  # rules of a folder of one's own may know releases that have no tables
         message = f"a deployment of vLLM {release} cannot be read: this version has no tables of its models and flags"
         raise RequestInvalid([RequestFault(pointer, f"{message}; state its `facts`")]) from error
@@ -267,7 +305,14 @@ def _derive_without_models(
     def decide(derived: Provenance) -> tuple[str | None, bool]:
         return rules(facts_of(derived.facts, []))
 
-    derived = derive_without_models(options, env, release_series)
+    environment, of_platform = select_platform(deployment.environment, env, release_series)
+
+    def derive_with(options: ParsedOptions) -> Provenance:
+        derived = derive_without_models(options, env, release_series)
+        derived.facts.update({**own_runner_facts(environment), **is_omni})
+        return derived
+
+    derived = derive_with(options)
     facts = facts_of(derived.facts, faults)
     if faults:
         raise RequestInvalid(
@@ -279,7 +324,7 @@ def _derive_without_models(
             raise RequestInvalid([RequestFault(place, UNSTATED_METHOD.format(release))])
         facts = facts_of(with_method(derived, METHODS[0]).facts, [])
     doubts = [*deployment.doubts, *command.doubts]
-    warnings = [not_checked(release), *deployment.notes, *options.warnings, *redirections(variables)]
+    warnings = [why, *deployment.notes, *options.warnings, *of_platform, *redirections(variables)]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     unknown = {
         name: command.set_at.get(name, "")
@@ -288,9 +333,7 @@ def _derive_without_models(
     }
     warnings += [f"the value of `{name}` is not known here; it is assumed to be unset" for name in unknown]
     if options.unknown_sizes:
-        warnings += check_sizes(
-            options, lambda sized: derive_without_models(sized, env, release_series), decide, f"{pointer}/args"
-        )
+        warnings += check_sizes(options, derive_with, decide, f"{pointer}/args")
     return IntakeResult(
         facts,
         derived,
@@ -302,10 +345,15 @@ def _derive_without_models(
         doubts,
         options.launch_errors,
         command.installation or deployment.installation,
-        environment=deployment.environment,
+        environment=environment,
         models=_names_of_models(deployment, options, pointer),
         has_models=False,
     )
+
+
+def _own_options(options: ParsedOptions, is_omni: Mapping[str, object]) -> ParsedOptions:
+    """The options without launch errors if vLLM-Omni is started, which has flags of its own."""
+    return structs.replace(options, launch_errors=[]) if is_omni else options
 
 
 def _names_of_models(deployment: Deployment, options: ParsedOptions, pointer: str) -> dict[str, str]:
@@ -382,7 +430,7 @@ def _read_models(
     models.check()
     try:
         return read_target(
-            name, config_name, config, options, models.files, known, deployment.environment.platform
+            name, config_name, config, options, models.files, known, deployment.environment.vllm_platform
         ), speculation
     except Unsupported as error:
         fault = RequestFault(

@@ -50,7 +50,8 @@ class SymbolicRules:
         )
         self.runner = self.both.runner
         self.final = self._final_refusals()
-        self.starts = none_of([self.runner[None], *self.final])
+        unreadable = [when for rank, when in self.both.decides.items() if not _effect(rules, rank).is_readable]
+        self.starts = none_of([*unreadable, *self.final])
         self._reason_conditions, self._outcomes = self._conditions_of_reasons(), self._conditions_of_outcomes()
 
     def _ruling(self, *, upstream_only: bool, variable: bool | None = None) -> SymbolicRuling:
@@ -75,7 +76,7 @@ class SymbolicRules:
             effect = rules[places[0]].rule.effect
             for n in places:
                 if effect.exclusive:
-                    stands[n] = holds[n]
+                    stands[n] = all_of([holds[n], none_of(decided)])
                 elif effect.decides:
                     yields = self._any(rules[n].range.unless, holds)
                     last = any_of(decided) if effect.last_resort else FALSE
@@ -90,7 +91,7 @@ class SymbolicRules:
             which: any_of(when for rank, when in decides.items() if _effect(rules, rank).runner is which)
             for which in (Runner.V1, Runner.V2, None)
         }
-        refuses, advises = self._refusals_and_advice(holds, stands, decides, runner, cleared, exclusive)
+        refuses, advises = self._refusals_and_advice(holds, stands, decides, runner, cleared)
         return SymbolicRuling(holds, stands, refuses, advises, decides, runner, cleared)
 
     def _refusals_and_advice(
@@ -100,7 +101,6 @@ class SymbolicRules:
         decides: dict[int, Any],
         runner: dict[Runner | None, Any],
         cleared: list[Any],
-        exclusive: Any,
     ) -> tuple[list[Any], list[Any]]:
         """The conditions under which each rule refuses to start, and under which it advises."""
         rules = self.rules
@@ -117,11 +117,13 @@ class SymbolicRules:
             effect, part = item.rule.effect, item.range
             if effect.decides or effect.exclusive or effect.lists is not None:
                 continue
-            conditions = [holds[n], none_of([exclusive, runner[None], self._any(part.unless, holds)])]
+            conditions = [holds[n], none_of([self._any(part.unless, holds)])]
             if part.runner is not None:
                 conditions.append(runner[part.runner])
             if part.decided_by:
                 conditions.append(self._any(part.decided_by, decisive))
+            else:
+                conditions.append(none_of([runner[None]]))
             if part.requires_any:
                 conditions.append(self._any(part.requires_any, left if effect.refuses else holds))
             (refuses if effect.refuses else advises)[n] = all_of(conditions)

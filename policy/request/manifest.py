@@ -1,7 +1,7 @@
 """Convert a manifest to a request for each of its vLLM containers.
 
 Chooses each container's release: one that overrides, else its image's, else the request's, else the default with a
-warning. Chooses its platform: the request's, else its image's, else the default.
+warning. Not here: its platform (``platform``).
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from msgspec.structs import replace
 
 from policy.errors import INVALID_REQUEST, Remedy, RequestFault, RequestInvalid
 from policy.intake.command_line import Installation
-from policy.intake.deployment import Deployment, with_platform
-from policy.intake.manifests import images, read_manifest
+from policy.intake.deployment import Deployment
+from policy.intake.manifests import read_manifest
 from policy.messages import quoted
 from policy.pointer import at, walk_path
 from policy.problems import REMEDIES
+from policy.request.platform import environment_of
 from policy.request.request import UNKNOWN_RELEASE
 from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease
 
 if TYPE_CHECKING:
     from policy.errors import Remedies
     from policy.intake.command_line import Container
-    from policy.intake.deployment import Environment
     from policy.request.request import Manifest, Request
-    from policy.rules.images import ImageTable
     from policy.rules.releases import Releases
 
 
@@ -113,7 +112,7 @@ def request_of(
         notes.append(f"{why}; decided for {version}, the default release; {advice}")
     configs, environment = (
         manifest.model_configs,
-        _environment_of(container, manifest.environment, releases.images, notes),
+        environment_of(container, manifest.environment, releases.images, notes),
     )
     models = (container.models, manifest.models_at)
     words, env, files, places = container.words, container.env, container.files, container.places
@@ -143,22 +142,6 @@ def _with_known_version(container: Container, releases: Releases) -> Container:
         return replace(container, vllm_version=None, unversioned=unversioned)
     doubt = f"the tag of the image {image} is taken as vLLM's version, and may be a version of the image's owner"
     return replace(container, installation=container.installation or Installation(None, doubt))
-
-
-def _environment_of(container: Container, environment: Environment, table: ImageTable, notes: list[str]) -> Environment:
-    """The environment of a container: the request's, with the platform of the image if the request states none."""
-    platform = container.platform or images.platform(container.image, table)
-    if platform is None:
-        return environment
-    if "platform" not in environment.stated:
-        return with_platform(environment, platform)
-    if platform != environment.platform:
-        stated = f"`{environment.platform}`, which the request states"
-        image = (
-            "the image that the controller chooses" if container.platform else f"the image {quoted(container.image)}"
-        )
-        notes.append(f"{image} is for the platform `{platform}`; decided for {stated}")
-    return environment
 
 
 def values_along(document: Any, path: str) -> list[Any]:

@@ -7,6 +7,7 @@ up to 0.21, ``not-default``). Conditions on facts are in the rules, not here.
 layer          effect          runner  outcome       the step of a vLLM release
 =============  ==============  ======  ============  =============================================
 upstream       invalid         none    none          the variable's text is not an integer
+upstream       not-applicable  none    (its name)    a platform or program with runners of its own
 upstream       reject          none    none          HiSparse with a false variable
 upstream       require-v2      V2      required      HiSparse, watermark: before the variable
 upstream       override-v2     V2      override      the variable is true
@@ -47,8 +48,9 @@ class Runner(StrEnum):
 
 
 class Outcome(StrEnum):
-    """The kind of step that chose the runner."""
+    """The kind of step that chose the runner, or why there is none of vLLM's to choose."""
 
+    NOT_APPLICABLE = "not-applicable"
     OVERRIDE = "override"
     REQUIRED = "required"
     DEFAULT = "default"
@@ -70,8 +72,8 @@ class Effect:
 
     ``rank`` is the row, ``says`` the field with the rule's text. ``decides`` is false for rules that only list, refuse
     or advise. ``ordered`` means that the rule's ``order`` is its position in vLLM's own list, ``last_resort`` that the
-    rule applies only if no other rule decides, and ``exclusive`` that all other rules are ignored. ``lists`` is the
-    runner whose list of unsupported features the rule is on.
+    rule applies only if no other rule decides, and ``exclusive`` that all other rules are ignored, except advice that
+    names it in ``decided_by``. ``lists`` is the runner whose list of unsupported features the rule is on.
     """
 
     name: str
@@ -92,6 +94,11 @@ class Effect:
         """Whether vLLM stops at startup when the rule fires."""
         return self.name.startswith("refuse")
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether vLLM can read the configuration when the rule decides; otherwise it does not start."""
+        return self.outcome is not None
+
 
 _UP, _HOUSE = Layer.UPSTREAM, Layer.HOUSE
 _V1, _V2 = Runner.V1, Runner.V2
@@ -105,40 +112,49 @@ TABLE: Final = (
         "the variable cannot be read: no runner, and nothing else is checked",
         exclusive=True,
     ),
-    Effect("reject", _UP, 1, TextField.TEXT, "the configuration contradicts itself: no runner"),
-    Effect("require-v2", _UP, 2, TextField.MESSAGE, "V2, regardless of the variable", _V2, Outcome.REQUIRED),
     Effect(
-        "override-v2", _UP, 3, TextField.MESSAGE, "V2, because the operator's variable is true", _V2, Outcome.OVERRIDE
+        "not-applicable",
+        _UP,
+        1,
+        TextField.MESSAGE,
+        "neither of vLLM's runners: the platform or the program has runners of its own, by its own rules",
+        outcome=Outcome.NOT_APPLICABLE,
+        exclusive=True,
+    ),
+    Effect("reject", _UP, 2, TextField.TEXT, "the configuration contradicts itself: no runner"),
+    Effect("require-v2", _UP, 3, TextField.MESSAGE, "V2, regardless of the variable", _V2, Outcome.REQUIRED),
+    Effect(
+        "override-v2", _UP, 4, TextField.MESSAGE, "V2, because the operator's variable is true", _V2, Outcome.OVERRIDE
     ),
     Effect(
-        "override-v1", _UP, 4, TextField.MESSAGE, "V1, because the operator's variable is false", _V1, Outcome.OVERRIDE
+        "override-v1", _UP, 5, TextField.MESSAGE, "V1, because the operator's variable is false", _V1, Outcome.OVERRIDE
     ),
-    Effect("fallback-v1", _HOUSE, 5, TextField.MESSAGE, "V1, by this organisation's policy", _V1, Outcome.FALLBACK),
+    Effect("fallback-v1", _HOUSE, 6, TextField.MESSAGE, "V1, by this organisation's policy", _V1, Outcome.FALLBACK),
     Effect(
         "force-v2",
         _HOUSE,
-        6,
+        7,
         TextField.MESSAGE,
         "V2, by this organisation's policy, if no house rule selects V1",
         _V2,
         Outcome.REQUIRED,
     ),
-    Effect("force-v2", _UP, 7, TextField.MESSAGE, "V2, because only V2 can run it", _V2, Outcome.REQUIRED),
+    Effect("force-v2", _UP, 8, TextField.MESSAGE, "V2, because only V2 can run it", _V2, Outcome.REQUIRED),
     Effect(
         "not-default",
         _UP,
-        8,
+        9,
         TextField.MESSAGE,
         "V1, because the model is not in the release's default set",
         _V1,
         Outcome.NOT_DEFAULT,
     ),
-    Effect("default-v1", _UP, 9, TextField.MESSAGE, "V1, because the platform defaults to it", _V1, Outcome.FALLBACK),
-    Effect("fallback-v1", _UP, 10, TextField.MESSAGE, "V1, because V2 cannot run here", _V1, Outcome.FALLBACK),
+    Effect("default-v1", _UP, 10, TextField.MESSAGE, "V1, because the platform defaults to it", _V1, Outcome.FALLBACK),
+    Effect("fallback-v1", _UP, 11, TextField.MESSAGE, "V1, because V2 cannot run here", _V1, Outcome.FALLBACK),
     Effect(
         "exclude-v2",
         _UP,
-        11,
+        12,
         TextField.FEATURE,
         "V1, because V2 does not support the feature",
         _V1,
@@ -149,7 +165,7 @@ TABLE: Final = (
     Effect(
         "default-v2",
         _UP,
-        12,
+        13,
         TextField.MESSAGE,
         "V2, because nothing else decided",
         _V2,
@@ -159,7 +175,7 @@ TABLE: Final = (
     Effect(
         "exclude-v1",
         _UP,
-        13,
+        14,
         TextField.FEATURE,
         "a feature that V1 does not support",
         decides=False,
@@ -169,7 +185,7 @@ TABLE: Final = (
     Effect(
         "refuse-v1",
         _UP,
-        14,
+        15,
         TextField.TEXT,
         "if V1 is chosen, vLLM stops at startup with this text",
         _V1,
@@ -179,15 +195,15 @@ TABLE: Final = (
     Effect(
         "refuse-v2",
         _UP,
-        15,
+        16,
         TextField.TEXT,
         "if V2 is chosen, vLLM stops at startup with this text",
         _V2,
         decides=False,
         ordered=True,
     ),
-    Effect("advise", _HOUSE, 16, TextField.TEXT, "a warning; decides nothing", decides=False),
-    Effect("advise", _UP, 17, TextField.TEXT, "a warning; decides nothing", decides=False),
+    Effect("advise", _HOUSE, 17, TextField.TEXT, "a warning; decides nothing", decides=False),
+    Effect("advise", _UP, 18, TextField.TEXT, "a warning; decides nothing", decides=False),
 )
 EFFECTS: Final[dict[tuple[Layer, str], Effect]] = {(effect.layer, effect.name): effect for effect in TABLE}
 

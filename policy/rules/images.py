@@ -30,7 +30,10 @@ MAX_TAGS: Final = 1024
 DIGEST: Final = re.compile("sha256:[0-9a-f]{64}")
 WHOLE_VERSION: Final = re.compile(VERSION)
 VARIABLE: Final = re.compile("[A-Z][A-Z0-9_]{0,63}")
-PLATFORMS: Final = ("cuda", "rocm", "cpu", "xpu", "tpu", "out-of-tree")
+PLATFORMS: Final = (
+    *("cuda", "rocm", "cpu", "xpu", "tpu", "out-of-tree"),
+    *("ascend", "gaudi", "metal", "neuron", "openvino", "rbln", "spyre", "tenstorrent"),
+)
 """The values of `environment.platform`."""
 ROW_REQUIRED: Final = ("id", "names", "references")
 ROW_OPTIONAL: Final = ("title", "platform", "entry_point", "custom", "presumed", "tags")
@@ -48,12 +51,14 @@ class EntryPoint(StrEnum):
 
     VLLM_SERVE = "vllm-serve"
     VLLM = "vllm"
+    VLLM_OMNI = "vllm-omni"
     HUGGINGFACESERVER = "huggingfaceserver"
 
 
 ENTRY_POINTS: Final = {
     EntryPoint.VLLM_SERVE: "`vllm serve` with the container's arguments, whatever they are",
     EntryPoint.VLLM: "`vllm serve` with the container's arguments, or the arguments if they are a command",
+    EntryPoint.VLLM_OMNI: "`vllm serve --omni` with the container's arguments, or the arguments if they are a command",
     EntryPoint.HUGGINGFACESERVER: "KServe's Hugging Face server, which has arguments of its own",
 }
 

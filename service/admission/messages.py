@@ -117,7 +117,8 @@ def audit_annotations(engine_decisions: Sequence[EngineDecision]) -> dict[str, s
     ]
     decisions = [(path, decision) for path, decision in engines if decision is not None]
     runners = " ".join(
-        f"{path}={'undecided' if decision is None else decision.runner or 'none'}" for path, decision in engines
+        f"{path}={'undecided' if decision is None else decision.runner or decision.outcome or 'none'}"
+        for path, decision in engines
     )
     if not decisions:
         return {"runner": _clean(runners, MAX_NOTE)}

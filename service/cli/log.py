@@ -55,10 +55,11 @@ OPTIONS: Final[dict[str, Any]] = {
         str | None, typer.Option("--until", metavar="TIME", help="Records before this time, written as for `--since`.")
     ],
     "runner": Annotated[
-        str | None, typer.Option("--runner", help="v1, v2, or null where the configuration could not be read.")
+        str | None, typer.Option("--runner", help="v1, v2, or null where neither of vLLM's was decided.")
     ],
     "outcome": Annotated[
-        str | None, typer.Option("--outcome", help="override, required, default, not-default or fallback.")
+        str | None,
+        typer.Option("--outcome", help="override, required, default, not-default, fallback or not-applicable."),
     ],
     "starts": Annotated[bool | None, typer.Option("--starts/--no-starts", help="Whether vLLM starts.")],
     "vllm_version": Annotated[

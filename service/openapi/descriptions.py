@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-RUNNER: Final = "the runner; `null` if the configuration cannot be read"
-OUTCOME: Final = "the kind of step that chose the runner; `null` if there is no runner"
+RUNNER: Final = (
+    "the runner; `null` if neither of vLLM's is used (`not-applicable`), or the configuration cannot be read"
+)
+OUTCOME: Final = (
+    "the kind of step that chose the runner, or `not-applicable`; `null` if the configuration cannot be read"
+)
 STARTS: Final = "whether vLLM starts, as far as is known here"
 RULE: Final = "the rule's id"
 REVISION: Final = "a digest of the rule files, the `ETag` of `GET /v1/policy`"

@@ -52,7 +52,10 @@ LIMIT: Final[dict[str, Any]] = {
 }
 LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "runner": (f"the runner that was decided; `{filters.NULL}` where none was", ref("RunnerFilter")),
-    "outcome": (f"the kind of step that decided; `{filters.NULL}` where no runner was decided", ref("OutcomeFilter")),
+    "outcome": (
+        f"the kind of step that decided; `{filters.NULL}` where the configuration could not be read",
+        ref("OutcomeFilter"),
+    ),
     "vllm_version": ("the release that decided", {**TEXT, "examples": ["0.23.0"]}),
     "requested_by": (
         "the caller: the name of a token, or an address",

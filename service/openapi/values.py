@@ -28,7 +28,7 @@ def values() -> dict[str, Schema]:
     effects = dict.fromkeys(effect.name for effect in TABLE)
     return {
         "Runner": _set("vLLM's model runner", Runner),
-        "Outcome": _set("The kind of step that chose the runner", Outcome),
+        "Outcome": _set("The kind of step that chose the runner, or why neither of vLLM's is used", Outcome),
         "Layer": _set("The layer of a rule: what vLLM does, or what this organisation adds", Layer),
         "Effect": _set("What a rule does when it fires", effects),
         "Platform": _set("The platform that an engine runs on, as vLLM names it", PLATFORMS),
@@ -39,7 +39,9 @@ def values() -> dict[str, Schema]:
         "CandidateChanges": _set("Which deployments a dry run compares, if not only the request's", (ALL,)),
         "LoggedPath": _set("The endpoint that a decision was requested from", LOGGED),
         "RunnerFilter": _set(f"A runner; `{filters.NULL}` if none was decided", filters.CHOICES["runner"]),
-        "OutcomeFilter": _set(f"An outcome; `{filters.NULL}` if no runner was decided", filters.CHOICES["outcome"]),
+        "OutcomeFilter": _set(
+            f"An outcome; `{filters.NULL}` if the configuration cannot be read", filters.CHOICES["outcome"]
+        ),
         "ProblemType": {
             **_set("The kind of a problem", (TYPE_PREFIX + kind for kind in KINDS)),
             "x-enum-varnames": [kind.upper().replace("-", "_") for kind in KINDS],

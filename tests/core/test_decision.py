@@ -13,6 +13,7 @@ from known_releases import EQUIVALENT
 from policy.checks.candidate import overlay
 from policy.decision.decision import encode
 from policy.decision.trace import failures
+from policy.facts.vocabulary import PLATFORM_PLUGINS
 from policy.fastpath.request_decoder import decode_fast
 from policy.policy import Policy
 from policy.request.request import read_request
@@ -211,6 +212,106 @@ def test_an_invalid_variable_gets_this_decision(policy: Policy, catalogue: Catal
         "release": {"decided_as": "0.33.0", "verified": True, "defaulted": False},
         "policy": {"revision": catalogue.revision},
     }
+
+
+def test_a_platform_with_its_own_runners_gets_this_decision(policy: Policy, catalogue: Catalogue) -> None:
+    facts = {
+        "model_config": QWEN3,
+        "platform": {"is_out_of_tree": True, "plugin": "vllm-ascend"},
+        "env": {NAME: "1"},
+        "kv_transfer_config": {"kv_connector": "NixlConnector"},
+    }
+    found = json.loads(encode(decided(policy, facts, "0.23.0")))
+    message = (
+        "vllm-ascend has model runners of its own, and the variable VLLM_USE_V2_MODEL_RUNNER alone chooses between its "
+        "V1 and its V2; it is true, so its V2 runs"
+    )
+    assert found == {
+        "decision_id": found["decision_id"],
+        "request_id": None,
+        "runner": None,
+        "outcome": "not-applicable",
+        "starts": True,
+        "startup_errors": [],
+        "launch_errors": [],
+        "summary": f"own runner: {message}",
+        "unsupported_features": [],
+        "v1_unsupported_features": [],
+        "reasons": [
+            {
+                "rule": "own-runner-ascend-v2",
+                "layer": "upstream",
+                "effect": "not-applicable",
+                "decisive": True,
+                "feature": None,
+                "message": message,
+                "remedy": "remove the variable for the V1 of vllm-ascend",
+                "facts": {"platform.plugin": "vllm-ascend", "env.VLLM_USE_V2_MODEL_RUNNER": True},
+                "references": [
+                    "https://github.com/vllm-project/vllm-ascend/pull/11377",
+                    "https://github.com/vllm-project/vllm-ascend/pull/11389",
+                ],
+            }
+        ],
+        "upstream": {"runner": None, "outcome": "not-applicable", "starts": True, "startup_errors": []},
+        "set_env": {},
+        "warnings": [],
+        "vllm_version": "0.23.0",
+        "release": {"decided_as": "0.23.0", "verified": True, "defaulted": False},
+        "policy": {"revision": catalogue.revision},
+    }
+
+
+OWN: dict[str, dict[str, Any]] = {
+    "tpu": {"platform": {"is_tpu": True, "has_triton": False}},
+    "gaudi": {"platform": {"is_out_of_tree": True, "plugin": "vllm-gaudi", "has_triton": False}},
+    "ascend": {"platform": {"is_out_of_tree": True, "plugin": "vllm-ascend"}},
+    "omni": {"omni": True},
+}
+VARIABLE_ADVICE = "advise-own-runner-variable"
+
+
+@pytest.mark.parametrize(
+    ("own", "facts", "version", "rules"),
+    [
+        ("tpu", {}, "0.9.0", ["OWN-RUNNER-TPU"]),
+        ("tpu", {}, "0.23.0", ["OWN-RUNNER-TPU"]),
+        ("tpu", {"env": {NAME: "1"}}, "0.23.0", ["OWN-RUNNER-TPU", VARIABLE_ADVICE]),
+        ("gaudi", {"env": {NAME: "1"}}, "0.33.0", ["OWN-RUNNER-PLUGIN", VARIABLE_ADVICE]),
+        (
+            "gaudi",
+            {"platform": {"plugin": "vllm-gaudi"}},
+            "0.33.0",
+            ["OWN-RUNNER-PLUGIN", "advise-own-runner-scheduler"],
+        ),
+        ("gaudi", {"kv_transfer_config": {}, "ec_transfer_config": {}}, "0.23.0", ["OWN-RUNNER-PLUGIN"]),
+        ("ascend", {}, "0.22.1", ["OWN-RUNNER-ASCEND"]),
+        ("ascend", {}, "0.29.0", ["OWN-RUNNER-ASCEND-V1"]),
+        ("ascend", {"env": {NAME: "1"}}, "0.33.0", ["OWN-RUNNER-ASCEND"]),
+        ("omni", {"kv_transfer_config": {}}, "0.23.0", ["OWN-RUNNER-OMNI"]),
+        ("omni", {"env": {NAME: "1"}, "kv_transfer_config": {}}, "0.33.0", ["OWN-RUNNER-OMNI"]),
+    ],
+)
+@pytest.mark.parametrize("layers", [["upstream"], ["upstream", "house"]])
+def test_neither_of_vllms_runners_is_decided_where_others_run(
+    policy: Policy, own: str, facts: dict[str, Any], version: str, rules: list[str], layers: list[str]
+) -> None:
+    found = decided(policy, {"model_config": QWEN3, **OWN[own], **facts}, version, layers=layers)
+    assert (verdict(found), found.starts, len(found.warnings)) == (
+        (None, "not-applicable", [], [], {}, rules),
+        True,
+        len(rules) - 1,
+    )
+
+
+def test_a_plugin_that_is_not_known_is_decided_as_vllm_decides(policy: Policy) -> None:
+    assert decided(policy, {"model_config": QWEN3, "platform": {"is_out_of_tree": True}}, "0.23.0").runner == "v2"
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_a_malformed_variable_stops_vllm_before_another_runner_counts(policy: Policy, own: str) -> None:
+    found = decided(policy, {"model_config": QWEN3, **OWN[own], "env": {NAME: "yes"}}, "0.23.0")
+    assert (found.runner, found.outcome, found.starts) == (None, None, False)
 
 
 def test_every_decision_has_a_unique_id(policy: Policy) -> None:
@@ -1189,10 +1290,13 @@ def test_refusals_are_traced_with_the_variable_of_set_env(sources: Sources) -> N
 def test_facts_that_are_not_stated_are_assumptions_with_the_values_that_matter(policy: Policy) -> None:
     facts = {"model_config": {"architectures": ["Qwen3ForCausalLM"], "runner_type": "generate", "is_moe": False}}
     found = {item["fact"]: item for item in explained(policy, facts)["assumptions"]}
-    v1 = {"runner": "v1", "starts": True}
+    v1, own = {"runner": "v1", "starts": True}, {"runner": None, "starts": True}
     assert {name: item["would_change"] for name, item in found.items() if item["would_change"]} == {
         "env.VLLM_USE_V2_MODEL_RUNNER": {"0": v1},
         "platform.has_triton": {"false": v1},
+        "platform.is_tpu": {"true": own},
+        "platform.plugin": dict.fromkeys(PLATFORM_PLUGINS, own),
+        "omni": {"true": own},
         "plugins.logits_processors": {"not empty": v1},
         "model_config.is_quantized": {"true": v1},
         "model_config.logits_processors": {"not empty": v1},

@@ -26,6 +26,8 @@ def test_the_vocabulary_has_these_facts_with_these_types_and_defaults() -> None:
         ("platform.is_unspecified", "boolean", False),
         ("platform.is_tpu", "boolean", False),
         ("platform.is_out_of_tree", "boolean", False),
+        ("platform.plugin", "choice", None),
+        ("omni", "boolean", False),
         ("plugins.logits_processors", "list of text", []),
         ("model_config", "presence", False),
         ("model_config.runner_type", "choice", "generate"),
@@ -109,6 +111,7 @@ def test_a_choice_has_these_values(name: str, choices: str) -> None:
 
 def test_null_is_a_value_of_these_facts_only() -> None:
     assert [fact.name for fact in VOCABULARY if fact.nullable] == [
+        "platform.plugin",
         "model_config.logits_processors",
         "parallel_config.distributed_executor_backend",
         "speculative_config.method",
@@ -223,7 +226,9 @@ def test_every_fact_can_be_stated() -> None:
             "is_unspecified": True,
             "is_tpu": True,
             "is_out_of_tree": True,
+            "plugin": "vllm-gaudi",
         },
+        "omni": True,
         "plugins": {"logits_processors": ["a"]},
         "model_config": {
             "runner_type": "pooling",
@@ -368,7 +373,7 @@ LEGAL = {
                     "/platform",
                     (
                         "expected an object, got `[]`; its fields are `has_triton`, `is_rocm`, `is_unspecified`, "
-                        "`is_tpu`, `is_out_of_tree`"
+                        "`is_tpu`, `is_out_of_tree`, `plugin`"
                     ),
                 )
             ],
@@ -393,7 +398,7 @@ LEGAL = {
                     "/platform/isrocm",
                     (
                         "unknown field `isrocm`; legal: `has_triton`, `is_rocm`, `is_unspecified`, `is_tpu`, "
-                        "`is_out_of_tree`; did you mean `is_rocm`?"
+                        "`is_out_of_tree`, `plugin`; did you mean `is_rocm`?"
                     ),
                 )
             ],

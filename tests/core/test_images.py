@@ -76,14 +76,15 @@ FAULTS: list[tuple[str, list[str]]] = [
         rows("platform: gpu"),
         [
             (
-                "images/one.yaml:2:77: expected one of `cuda`, `rocm`, `cpu`, `xpu`, `tpu`, `out-of-tree`, got `gpu`; "
+                "images/one.yaml:2:77: expected one of `cuda`, `rocm`, `cpu`, `xpu`, `tpu`, `out-of-tree`, "
+                "`ascend`, `gaudi`, `metal`, `neuron`, `openvino`, `rbln`, `spyre`, `tenstorrent`, got `gpu`; "
                 "did you mean `xpu`?"
             )
         ],
     ),
     (
         rows("entry_point: bash"),
-        ["images/one.yaml:2:80: expected one of `vllm-serve`, `vllm`, `huggingfaceserver`, got `bash`"],
+        ["images/one.yaml:2:80: expected one of `vllm-serve`, `vllm`, `vllm-omni`, `huggingfaceserver`, got `bash`"],
     ),
     (rows('custom: "yes"'), ["images/one.yaml:2:75: expected `true` or `false`, got `yes`"]),
     (

@@ -138,6 +138,7 @@ def test_the_rules_are_published_in_order_of_precedence(catalogue: Catalogue) ->
         len(catalogue.rules),
         [
             ("upstream", "invalid"),
+            ("upstream", "not-applicable"),
             ("upstream", "reject"),
             ("upstream", "require-v2"),
             ("upstream", "override-v2"),
@@ -168,6 +169,10 @@ def test_the_conditions_are_published_beside_the_rules(catalogue: Catalogue) -> 
 def test_the_rules_of_one_release_are_those_that_its_decisions_use(catalogue: Catalogue) -> None:
     assert [rule["id"] for rule in rules_document(catalogue, "0.20.0")["rules"]] == [
         "variable-malformed",
+        "own-runner-ascend",
+        "own-runner-omni",
+        "own-runner-plugin",
+        "own-runner-tpu",
         "variable-true",
         "opt-in",
         "mamba-align",
@@ -179,6 +184,7 @@ def test_the_rules_of_one_release_are_those_that_its_decisions_use(catalogue: Ca
         "kv-sharing-fast-prefill",
         "ec-transfer",
         "refuse-v2-unsupported",
+        "advise-own-runner-variable",
     ]
 
 

@@ -21,6 +21,7 @@ DENSE = ["--model", "dense"]
 RUNNER = "env.VLLM_USE_V2_MODEL_RUNNER"
 V1 = Alternative("v1", starts=True)
 V2 = Alternative("v2", starts=True)
+OWN = Alternative(None, starts=True)
 STATED = {"platform": "cuda", "has_triton": True, "plugins": {"logits_processors": []}}
 SET = {"VLLM_USE_V2_MODEL_RUNNER": "1"}
 NOT_STATED = "not stated"
@@ -54,11 +55,11 @@ NGRAM = [*DENSE, "--speculative-config", '{"method": "ngram", "num_speculative_t
 NIXL = [*DENSE, "--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}']
 OPEN: list[tuple[str, list[str], dict[str, Any], list[Assumption]]] = [
     ("0.33.0", DENSE, {"environment": STATED, "env": SET}, []),
-    ("0.33.0", DENSE, {}, [platform(cpu=V1), triton(false=V1), plugins(), runner({"0": V1})]),
-    ("0.30.0", DENSE, {}, [platform(cpu=V1), triton(false=V1), plugins(another=V1), runner({"0": V1})]),
-    ("0.21.0", DENSE, {}, [platform(), triton(), plugins(), runner({"1": V2})]),
-    ("0.33.0", DENSE, {"environment": {"has_triton": True}, "env": SET}, [platform(), plugins()]),
-    ("0.33.0", DENSE, {"environment": {**STATED, "platform": None}}, [platform(), runner({"0": V1})]),
+    ("0.33.0", DENSE, {}, [platform(cpu=V1, tpu=OWN), triton(false=V1), plugins(), runner({"0": V1})]),
+    ("0.30.0", DENSE, {}, [platform(cpu=V1, tpu=OWN), triton(false=V1), plugins(another=V1), runner({"0": V1})]),
+    ("0.21.0", DENSE, {}, [platform(tpu=OWN), triton(), plugins(), runner({"1": V2})]),
+    ("0.33.0", DENSE, {"environment": {"has_triton": True}, "env": SET}, [platform(tpu=OWN), plugins()]),
+    ("0.33.0", DENSE, {"environment": {**STATED, "platform": None}}, [platform(tpu=OWN), runner({"0": V1})]),
     ("0.33.0", DENSE, {"environment": {**STATED, "has_triton": None}}, [triton(false=V1), runner({"0": V1})]),
     (
         "0.33.0",

@@ -141,8 +141,8 @@ PLATFORMS: list[tuple[str | None, str | None]] = [
     ("rocm/vllm-dev:main", "rocm"),
     ("example.com/vllm:rocm6.4.1_vllm_0.9.1", "rocm"),
     ("ghcr.io/llm-d/llm-d-cpu:v0.4.0", "cpu"),
-    ("quay.io/ascend/vllm-ascend:v0.23.0", "out-of-tree"),
-    ("vault.habana.ai/vllm/vllm-gaudi:1", "out-of-tree"),
+    ("quay.io/ascend/vllm-ascend:v0.23.0", "ascend"),
+    ("vault.habana.ai/vllm/vllm-gaudi:1", "gaudi"),
     ("example.com/serving-cpu:1", None),
 ]
 
@@ -153,7 +153,7 @@ def test_a_container_is_decided_for_the_platform_of_its_image(
 ) -> None:
     found = environment_of(ask, image)
     assert found[0].platform == (platform or "cuda")
-    assert found[0].has_triton is (platform != "cpu")
+    assert found[0].has_triton is (platform not in {"cpu", "tpu", "gaudi"})
     assert (found[0].origin("platform"), found[0].origin("has_triton")) == (
         "image" if platform else "assumed",
         "assumed",

@@ -80,7 +80,10 @@ def test_the_environment_is_as_stated_and_completed_from_the_platform(
     assert (deployment.environment, faults) == (expected, [])
 
 
-PLATFORMS = "`cuda`, `rocm`, `xpu`, `cpu`, `tpu`, `out-of-tree`, `unspecified`"
+PLATFORMS = (
+    "`cuda`, `rocm`, `xpu`, `cpu`, `tpu`, `out-of-tree`, `unspecified`, `ascend`, `gaudi`, `metal`, `neuron`, "
+    "`openvino`, `rbln`, `spyre`, `tenstorrent`"
+)
 MEMBERS = "`args`, `env`, `model_configs`, `files`, `environment`"
 WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
     (None, [("", 'expected an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`, got `null`')]),
@@ -212,7 +215,14 @@ ORIGINS = {
     "platform.has_triton": "has_triton",
     "plugins.logits_processors": "plugins",
     **dict.fromkeys(
-        ["platform.is_rocm", "platform.is_tpu", "platform.is_out_of_tree", "platform.is_unspecified"], "platform"
+        [
+            "platform.is_rocm",
+            "platform.is_tpu",
+            "platform.is_out_of_tree",
+            "platform.is_unspecified",
+            "platform.plugin",
+        ],
+        "platform",
     ),
 }
 

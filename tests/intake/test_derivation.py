@@ -111,17 +111,30 @@ def test_a_variable_on_the_command_line_overrides_that_of_the_environment(ask: A
     assert ask(text, env={"VLLM_USE_V2_MODEL_RUNNER": "0"}).runner == "v2"
 
 
-PLATFORMS = ("cuda", "rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified")
+PLUGINS = {
+    "ascend": "vllm-ascend",
+    "gaudi": "vllm-gaudi",
+    "metal": "vllm-metal",
+    "neuron": "vllm-neuron",
+    "openvino": "vllm-openvino",
+    "rbln": "vllm-rbln",
+    "spyre": "vllm-spyre",
+    "tenstorrent": "vllm-tt-plugin",
+}
+PLATFORMS = ("cuda", "rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified", *PLUGINS)
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_a_platform_sets_only_its_own_fact(ask: Asking, platform: str) -> None:
     facts = ask.facts("platform", DENSE, environment={"platform": platform})
+    by_vllm = "out-of-tree" if platform in PLUGINS else platform
     own = {"rocm": "is_rocm", "tpu": "is_tpu", "out-of-tree": "is_out_of_tree", "unspecified": "is_unspecified"}
     expected: dict[str, tuple[Any, str]] = {
-        name: (own.get(platform) == name, "environment.platform") for name in own.values()
+        name: (own.get(by_vllm) == name, "environment.platform") for name in own.values()
     }
-    assert facts == {**expected, "has_triton": (platform != "cpu", "assumed")}
+    expected["plugin"] = (PLUGINS.get(platform), "environment.platform")
+    has_triton = platform not in {"cpu", "tpu", *PLUGINS} or platform == "ascend"
+    assert facts == {**expected, "has_triton": (has_triton, "assumed")}
 
 
 MASK = ["--return-sampling-mask", "--logprobs-mode", "processed_logprobs"]

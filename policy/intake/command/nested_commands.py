@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
-from policy.intake.command.programs import STARTS_VLLM, is_unknown, next_start
+from policy.intake.command.programs import PROGRAMS, STARTS_VLLM, is_unknown, next_start
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.shell import split
 from policy.intake.command.shell_options import shell_options, startup_doubt
@@ -177,7 +177,7 @@ def server_of_xargs(
         started = [Unknown(word.replace(replaced, XARGS_INPUT)) if replaced in word else word for word in started]
     else:
         started, places = [*started, Unknown(XARGS_INPUT)], [*places, places[0]]
-    is_named = program.rpartition("/")[2] == "vllm"
+    is_named = program.rpartition("/")[2] in PROGRAMS
     if context.depth < DEPTH:
         found = find(started, places, env, own, context.inner())
         if found is None and not is_named:

@@ -20,6 +20,7 @@ from policy.intake.command.nested_commands import server_of_eval, server_of_shel
 from policy.intake.command.programs import (
     OTHER_SCRIPTS,
     PACKAGE,
+    PROGRAMS,
     PYTHON,
     RENAMING_COMMANDS,
     SHELLS,
@@ -119,7 +120,7 @@ class _ProgramWalk(Struct):
                 why = f"the value of {quoted(word)}, which names the program, is not known"
                 is_named = may_expand_to_vllm(self.words, at) or STARTS_VLLM.search(word) is not None
                 return UnreadableCommand(why, self.places[at], is_named)
-            is_vllm = program == "vllm" or (at > 0 and is_package(word))
+            is_vllm = program in PROGRAMS or (at > 0 and is_package(word))
             if is_vllm or (at == 0 and program == "serve"):
                 return subcommand(self.words, self.places, self.own, at + is_vllm)
             if PYTHON.fullmatch(program):

@@ -23,7 +23,10 @@ SERVERS: Final = frozenset(
 )
 """Modules that take vLLM's own arguments."""
 
-CLIS: Final = frozenset({"vllm", "vllm.entrypoints.cli", "vllm.entrypoints.cli.main"})
+PROGRAMS: Final = frozenset({"vllm", "vllm-omni"})
+"""The names of the program `vllm`; vLLM-Omni replaces it, and installs it under its own name too."""
+
+CLIS: Final = frozenset({"vllm", "vllm.entrypoints.cli", "vllm.entrypoints.cli.main", "vllm_omni.entrypoints.cli.main"})
 """Modules that implement the program `vllm`."""
 
 SUBCOMMANDS: Final = frozenset({"serve", "chat", "complete", "launch", "bench", "collect-env", "run-batch"})
@@ -49,7 +52,7 @@ OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
 """Scripts in vLLM's images that do not start the server: this one starts Ray."""
 
 STARTS_VLLM: Final = re.compile(
-    r"""(?<![\w.-])vllm["']?[^\S\n]{1,64}(?:\\\n[^\S\n]{0,64})?["']?(?:serve(?![\w.-])|\$)"""
+    r"""(?<![\w.-])vllm(?:-omni)?["']?[^\S\n]{1,64}(?:\\\n[^\S\n]{0,64})?["']?(?:serve(?![\w.-])|\$)"""
     r"""|vllm\.entrypoints\.|dynamo\.vllm(?!\w)"""
 )
 """Matches a text that may start vLLM's server, whichever program interprets it."""
@@ -70,7 +73,7 @@ def is_program(word: str) -> bool:
     """Whether a word names vLLM, or a program that may start it."""
     program = word.rpartition("/")[2]
     is_launcher = program in LAUNCHERS and program not in UNREAD_LAUNCHERS
-    is_named = program in {"vllm", "env", "eval", "xargs"} or program in SHELLS or is_launcher
+    is_named = program in PROGRAMS or program in {"env", "eval", "xargs"} or program in SHELLS or is_launcher
     return is_named or program.endswith(".sh") or PYTHON.fullmatch(program) is not None
 
 
@@ -102,7 +105,7 @@ def passes_server(words: Sequence[str]) -> bool:
         is_here = False
         parts = (word.partition("=")[2] if word.startswith("-") and "=" in word else word).split()
         for index, part in enumerate(parts):
-            if part.rpartition("/")[2] == "vllm" or part in CLIS:
+            if part.rpartition("/")[2] in PROGRAMS or part in CLIS:
                 is_named = is_here = is_before_subcommand = True
                 continue
             if is_named and part == "serve" and (index == 0 or is_here):
@@ -120,7 +123,7 @@ def next_start(words: Sequence[str], start: int) -> int | None:
     `sudo -u vllm`, `conda run -n vllm`.
     """
     for index in range(start, len(words)):
-        is_vllm = words[index].rpartition("/")[2] == "vllm" or is_package(words[index])
+        is_vllm = words[index].rpartition("/")[2] in PROGRAMS or is_package(words[index])
         if not is_vllm and not is_program(words[index]):
             continue
         following = words[index + 1] if index + 1 < len(words) else ""

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from policy.intake.command.dynamo_arguments import MODULES as DYNAMO_MODULES
-from policy.intake.command.programs import CLIS, SERVERS, is_unknown
+from policy.intake.command.programs import CLIS, PROGRAMS, SERVERS, is_unknown
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
@@ -95,7 +95,7 @@ def python_file(
 ) -> ServerCommand | UnreadableCommand | None:
     """The server that the file at ``at`` starts: `vllm`, a module of vLLM's server, or an unknown program."""
     word = words[at]
-    if word.rpartition("/")[2] == "vllm":
+    if word.rpartition("/")[2] in PROGRAMS:
         return subcommand(words, places, own, at + 1)
     path = word.removesuffix(".py").replace("/", ".") if word.endswith(".py") else ""
     if any(path.endswith(module) for module in SERVERS):

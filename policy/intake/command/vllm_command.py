@@ -16,6 +16,7 @@ from policy.intake.command.programs import (
     CLIS,
     OFFLINE_MODULES,
     OTHER_SCRIPTS,
+    PROGRAMS,
     STARTS_VLLM,
     SUBCOMMANDS,
     TEXT_PROGRAMS,
@@ -148,9 +149,9 @@ def offline_engine(words: list[str], places: list[str]) -> UnreadableCommand | N
         command = ""
         if after in OFFLINE_MODULES and word == "-m":
             command = after
-        elif (word.rpartition("/")[2] == "vllm" or word in CLIS) and after == "run-batch":
+        elif (word.rpartition("/")[2] in PROGRAMS or word in CLIS) and after == "run-batch":
             command = "vllm run-batch"
-        elif (word.rpartition("/")[2] == "vllm" or word in CLIS) and after == "bench":
+        elif (word.rpartition("/")[2] in PROGRAMS or word in CLIS) and after == "bench":
             bench = words[index + 2 : index + 3]
             command = f"vllm bench {bench[0]}" if bench and bench != ["serve"] else ""
         if command:

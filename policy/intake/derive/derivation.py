@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.intake.deployment import PLUGINS
 from policy.intake.derive.caching import derive_cache
 from policy.intake.derive.compilation import derive_compilation, read_compilation, split_graph
 from policy.intake.derive.parallelism import derive_on_cpu, derive_parallel
@@ -67,6 +68,7 @@ PLATFORMS: Final = {
     "tpu": "platform.is_tpu",
     "out-of-tree": "platform.is_out_of_tree",
 }
+PLUGIN: Final = "platform.plugin"
 VARIABLES: Final = (
     "VLLM_USE_V2_MODEL_RUNNER",
     "VLLM_MLA_DISABLE",
@@ -101,13 +103,13 @@ def derive(
     """
     series = tables.series
     derived = Provenance(default_facts(series), [], {})
-    platform = environment.platform
+    platform = environment.vllm_platform
     facts = derived.facts
     if VARIABLE in env:
         facts[f"env.{VARIABLE}"] = env[VARIABLE], f"env.{VARIABLE}"
     else:
         facts[f"env.{VARIABLE}"] = facts[f"env.{VARIABLE}"][0], ASSUMED
-    facts.update(_environment_facts(environment))
+    facts.update(environment_facts(environment))
     derive_model(derived, target, options, env, series)
     _derive_stated(derived, target, options, series)
     derive_parallel(derived, options)
@@ -146,16 +148,23 @@ def _is_refused(derived: Provenance, series: tuple[int, int], runs_on_v2: Callab
 
 
 @lru_cache(maxsize=64)
-def _environment_facts(environment: Environment) -> dict[str, tuple[Any, str]]:
+def environment_facts(environment: Environment) -> dict[str, tuple[Any, str]]:
     """The facts of the environment."""
+    origin = environment.origin("platform")
     return {
-        **{
-            name: (environment.platform == platform, environment.origin("platform"))
-            for platform, name in PLATFORMS.items()
-        },
+        **{name: (environment.vllm_platform == platform, origin) for platform, name in PLATFORMS.items()},
+        PLUGIN: (PLUGINS.get(environment.platform), origin),
         "platform.has_triton": (environment.has_triton, environment.origin("has_triton")),
         "plugins.logits_processors": (list(environment.logits_processors), environment.origin("plugins")),
     }
+
+
+def own_runner_facts(environment: Environment) -> dict[str, tuple[Any, str]]:
+    """The facts of a platform with runners of its own, and whether Triton works there; empty for other platforms."""
+    facts = environment_facts(environment)
+    if environment.platform not in {*PLUGINS, "tpu"}:
+        return {}
+    return {name: facts[name] for name in (PLATFORMS[environment.vllm_platform], PLUGIN, "platform.has_triton")}
 
 
 def _derive_stated(derived: Provenance, target: Target, options: ParsedOptions, series: tuple[int, int]) -> None:

@@ -42,6 +42,7 @@ def select_platform(
         ]
     warnings = []
     if "platform" in environment.stated:
-        stated = "the image's name shows" if environment.platform_origin == IMAGE else "the request states"
+        origin = environment.platform_origin
+        stated = "the image's name shows" if origin == IMAGE else f"{origin} shows" if origin else "the request states"
         warnings.append(f"{TARGET_DEVICE} makes vLLM choose the platform `{CPU}`, not `{platform}`, which {stated}")
     return with_platform(environment, CPU, f"env.{TARGET_DEVICE}"), warnings

@@ -22,11 +22,15 @@ from policy.intake.manifests import images
 from policy.intake.manifests.compose_services import read_service
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.go_shellwords import split
+from policy.intake.manifests.hardware import device_signs, reserved_signs, runtime_signs
 from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate, substitute
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.messages import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.intake.command_line import HardwareSign
     from policy.intake.manifests.compose_services import ComposeService
     from policy.intake.manifests.reading import ManifestNode
 
@@ -104,6 +108,7 @@ def _draft(service: ComposeService) -> EngineDraft:
     draft.has_command = service.nearest("entrypoint").value is not None
     for environment in service.each("environment"):
         _read_environment(environment, draft)
+    draft.hardware += _hardware_signs(service)
     draft.mounts = Mounts(path for layer in service.layers for path in _mount_paths(layer))
     _add_mounts_from(service, draft)
     folder = service.nearest("working_dir").value
@@ -116,6 +121,23 @@ def _draft(service: ComposeService) -> EngineDraft:
     if service.has("post_start"):
         draft.note("`post_start` runs a program beside vLLM, which is not read; it may start another engine")
     return draft
+
+
+def _hardware_signs(service: ComposeService) -> Iterator[HardwareSign]:
+    """The signs of the hardware that a service asks for, in each of its layers."""
+    for layer in service.layers:
+        value = layer.value if isinstance(layer.value, dict) else {}
+        yield from runtime_signs(value.get("runtime"), "runtime")
+        yield from reserved_signs(value.get("gpus"), "gpus")
+        reservations: object = value
+        for name in ("deploy", "resources", "reservations", "devices"):
+            reservations = reservations.get(name) if isinstance(reservations, dict) else None
+        yield from reserved_signs(reservations, "deploy.resources.reservations.devices")
+        devices = value.get("devices")
+        if isinstance(devices, list):
+            yield from device_signs(
+                (each.get("source") if isinstance(each, dict) else each for each in devices), "devices"
+            )
 
 
 def _is_named_vllm(service: ComposeService, name: str) -> bool:

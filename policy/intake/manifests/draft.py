@@ -14,6 +14,7 @@ from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, Installation
 from policy.intake.manifests import images
+from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.signs import shows_vllm
 from policy.masking import is_secret
@@ -22,6 +23,7 @@ from policy.messages import QUOTED, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from policy.intake.command_line import HardwareSign
     from policy.intake.manifests.images import ImageVersion
     from policy.intake.manifests.reading import ManifestNode
 
@@ -29,7 +31,6 @@ MAX_NOTES: Final = 32
 MORE_NOTES: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
 COMMAND: Final = "vllm"
-ENTRY_POINT: Final = ("vllm", "serve")
 BY_IMAGE: Final = "the image's entry point"
 OTHER_SERVER: Final = (
     "the image's entry point is KServe's server, which is supported only as an InferenceService's model; write "
@@ -59,6 +60,8 @@ class EngineDraft:
         self.image: str | None = None
         self.platform: str | None = None
         """The platform of the image that the controller chooses, if it does not run the stated one."""
+        self.hardware: list[HardwareSign] = []
+        """The signs of the hardware that the manifest asks for."""
         self.has_command = False
         self.is_built = False
         """Whether the image is built from files that the manifest does not show; its name may be any."""
@@ -217,12 +220,13 @@ class EngineDraft:
         If the entry point is `vllm serve`, even words that start vLLM are arguments, which it then rejects. Another
         entry point may run them.
         """
-        if self.words and self._expand()[0].startswith("-"):
-            return
+        words = images.entry_point(self.image, self.table)
+        if self.words and self._expand()[0].startswith("-") and words == images.VLLM_SERVE:
+            return  # flags alone are those of vLLM's server
         if self.words and not images.serves_its_arguments(self.image, self.table) and self._find_server() is not None:
             return
-        self.words[:0] = ENTRY_POINT
-        self.places[:0] = [BY_IMAGE] * len(ENTRY_POINT)
+        self.words[:0] = words
+        self.places[:0] = [BY_IMAGE] * len(words)
 
     def _expand(self) -> list[str]:
         """The words as Kubernetes expands them; as written if their values exceed the limits.
@@ -272,6 +276,7 @@ class EngineDraft:
             env=self.env,
             image=self.image,
             platform=self.platform,
+            hardware=tuple(dict.fromkeys(self.hardware[:MAX_SIGNS])),
             vllm_version=version,
             version_cause=version_cause,
             version_row="" if version is None else row,

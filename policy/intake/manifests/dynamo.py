@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policy.intake.manifests.hardware import component_signs
 from policy.intake.manifests.pods import pod_containers, read_container, read_env, read_pod, read_shared_env
 from policy.messages import quoted
 
@@ -37,6 +38,7 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
     pod = service.get("extraPodSpec")
     if pod.get("mainContainer").is_object():
         draft = read_container(pod.get("mainContainer"), pod)
+        draft.hardware += component_signs(service.get("resources").value)
         own = draft.env
         draft.env = {}
         read_shared_env(graph.get("envs"), draft)

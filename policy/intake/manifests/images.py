@@ -23,11 +23,15 @@ LEGAL: Final = re.compile(r"[a-z0-9._-]*")
 """Matches the characters of an image's name; a template or a variable has others."""
 PLACEHOLDER: Final = re.compile(r"\{\{[^{}]*\}\}|\$\{[^{}]*\}")
 """Matches a template (`{{ .Values.image }}`) or a variable, which may contain separators."""
-PLATFORM: Final = re.compile(r"(?<![a-z0-9])(cpu|rocm|xpu|tpu|hpu|gaudi|neuron|spyre|ascend)(?:\d[\d.]*)?(?![a-z0-9])")
+PLATFORM: Final = re.compile(
+    r"(?<![a-z0-9])(cpu|rocm|xpu|tpu|hpu|gaudi|neuron|openvino|rbln|spyre|ascend)(?:\d[\d.]*)?(?![a-z0-9])"
+)
 """Matches the hardware in an image's name or tag: `vllm-openai-rocm`, `rocm/vllm`, `v0.23.0-cpu`."""
-IN_TREE: Final = frozenset({"cpu", "rocm", "xpu", "tpu"})
-"""The hardware that vLLM itself supports as a platform; other hardware needs plugins."""
-STARTS: Final = frozenset({EntryPoint.VLLM_SERVE, EntryPoint.VLLM})
+OTHER_NAMES: Final = {"hpu": "gaudi"}
+"""The words for hardware that are not the name of its platform."""
+STARTS: Final = frozenset({EntryPoint.VLLM_SERVE, EntryPoint.VLLM, EntryPoint.VLLM_OMNI})
+VLLM_SERVE: Final = ("vllm", "serve")
+OMNI_SERVE: Final = (*VLLM_SERVE, "--omni")
 MAX_NAME: Final = 1024
 
 
@@ -66,6 +70,11 @@ def serves_its_arguments(image: str | None, table: ImageTable) -> bool:
     return _entry_point(image, table) is EntryPoint.VLLM_SERVE
 
 
+def entry_point(image: str | None, table: ImageTable) -> tuple[str, ...]:
+    """The words of the entry point of an image that runs vLLM, or its fork, by default."""
+    return OMNI_SERVE if _entry_point(image, table) is EntryPoint.VLLM_OMNI else VLLM_SERVE
+
+
 def is_kserve_server(image: str | None, table: ImageTable) -> bool:
     """Whether the image's entry point is KServe's Hugging Face server."""
     return _entry_point(image, table) is EntryPoint.HUGGINGFACESERVER
@@ -100,7 +109,7 @@ def platform(image: str | None, table: ImageTable) -> str | None:
     found = PLATFORM.search("/".join(repository.split("/")[-2:])) or PLATFORM.search(tag or "")
     if found is None:
         return None
-    return found[1] if found[1] in IN_TREE else "out-of-tree"
+    return OTHER_NAMES.get(found[1], found[1])
 
 
 def _last(image: str | None) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.hardware import pod_signs
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import hub_name, mount
@@ -187,6 +188,7 @@ def _read_model(
     own.folder = draft.folder or own.folder
     own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables
     own.image = draft.image or own.image
+    own.hardware += [*draft.hardware, *pod_signs(document.get("spec", "predictor"))]
     _choose_build(own, model, runtime, wanted, has_workers=bool(added))
     own.files.update(draft.files)
     for note in draft.notes:

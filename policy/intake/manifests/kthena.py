@@ -15,6 +15,7 @@ import msgspec
 
 from policy.intake.manifests import storage
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.hardware import container_signs
 from policy.intake.manifests.pods import read_env_from, read_pod, read_shared_env
 from policy.messages import quoted
 
@@ -56,6 +57,7 @@ def _read_worker(backend: ManifestNode, worker: ManifestNode) -> None:
     is_alone = worker.get("type").text() == "server"
     draft = EngineDraft(backend if is_alone else worker)
     draft.image = worker.get("image").text()
+    draft.hardware += container_signs(worker)
     uri = backend.get("modelURI").text() or ""
     folder = f"{_cache_path(backend.get('cacheURI').text() or '')}/{_folder_of(uri)}"
     draft.add(ADDED, "python3", "-m", MODULE, "--model", folder)

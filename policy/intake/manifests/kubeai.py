@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests import images, storage
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.hardware import profile_signs
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import expand, read_env_from
 from policy.messages import quoted
@@ -23,8 +24,6 @@ MODULE: Final = "vllm.entrypoints.openai.api_server"
 CACHE: Final = "/models"
 """The folder of KubeAI's cache; a model's folder in it is named by its UID, which the manifest does not show."""
 CLAIM: Final = "/model"
-PROFILE_PLATFORMS: Final = ("cpu", "google-tpu", "amd-gpu")
-"""The beginnings of the chart's resource profiles whose images are for other hardware."""
 
 
 def read_model(document: ManifestNode) -> None:
@@ -63,11 +62,7 @@ def read_model(document: ManifestNode) -> None:
             draft.files[path] = content
     draft.mounts = Mounts(draft.files)
     profile = (spec.get("resourceProfile").text() or "").partition(":")[0]
-    if draft.image is None and profile.startswith(PROFILE_PLATFORMS):
-        draft.note(
-            f"KubeAI's configuration gives the resource profile {quoted(profile)} an image, which may be for another "
-            "platform; state the platform"
-        )
+    draft.hardware += profile_signs(profile, "resourceProfile")
     draft.finish()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.manifests.hardware import profile_signs
 from policy.intake.manifests.pods import read_container
 from policy.messages import listed, nearest, quoted
 
@@ -49,6 +50,9 @@ def read_values(document: ManifestNode) -> None:
 
 def _read_container(container: ManifestNode, role: ManifestNode, document: ManifestNode) -> None:
     draft = read_container(container)
+    draft.hardware += profile_signs(
+        role.get("accelerator", "type").value or document.get("accelerator", "type").value, "accelerator.type"
+    )
     if SIMULATOR in (draft.image or ""):
         return
     command = container.get("modelCommand").text() or "custom"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.hardware import container_signs, pod_signs
 from policy.intake.manifests.mounts import Mounts, absolute, mount_paths
 from policy.messages import quoted
 
@@ -67,7 +68,9 @@ def read_container(container: ManifestNode, pod: ManifestNode | None = None) -> 
     draft.mounts = Mounts(mount_paths(container.get("volumeMounts").value, "mountPath"))
     folder = container.get("workingDir").value
     draft.folder = folder if isinstance(folder, str) else ""
+    draft.hardware += container_signs(container)
     if pod is not None:
+        draft.hardware += pod_signs(pod)
         read_files(container, pod, draft)
     return draft
 

@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.hardware import affinity_signs, gpu_sign, runtime_signs
 from policy.intake.manifests.pods import read_env, read_shared_env
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ def _read_spec(spec: ManifestNode, serving: ManifestNode) -> None:
     ray = spec.get("raySpec", "enabled").flag()
     repository, tag, url = (spec.get(name).scalar() for name in ("repository", "tag", "modelURL"))
     draft.image = f"{repository}:{tag}" if repository and tag else repository
+    draft.hardware += gpu_sign(spec.get("requestGPU").value, spec.get("requestGPUType").value, "requestGPU")
+    draft.hardware += affinity_signs(spec.get("nodeSelectorTerms").value, "nodeSelectorTerms")
+    runtime = spec if "runtimeClassName" in spec.value else serving
+    draft.hardware += runtime_signs(runtime.get("runtimeClassName").value, "runtimeClassName")
     draft.add(ADDED, "vllm", "serve")
     draft.has_command = True
     if url is not None:

@@ -16,8 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from policy.errors import RulesInvalid
-from policy.intake.command_line import Container
+from policy.intake.command_line import (
+    Container,
+    HardwareSign,  # msgspec reads the annotations
+)
 from policy.intake.manifests.draft import MAX_NOTES, EngineDraft
+from policy.intake.manifests.hardware import MAX_SIGNS, accelerator_signs
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod_container
@@ -45,6 +49,7 @@ class RayContainers(Struct, frozen=True):
     has_hidden_variables: bool = False
     notes: list[str] = []
     mounts: Mounts = field(default_factory=Mounts)
+    hardware: list[HardwareSign] = []
 
 
 def is_config(document: ManifestNode) -> bool:
@@ -139,7 +144,9 @@ def _ray_containers(cluster: ManifestNode) -> RayContainers:
         notes.append("the containers of the cluster have different images; an engine may run in any of them")
     image = named.pop() if len(named) == 1 else None
     mounts = reduce(or_, (draft.mounts for draft in drafts), Mounts())
-    return RayContainers(env, image, any(draft.has_hidden_variables for draft in drafts), notes, mounts)
+    hidden = any(draft.has_hidden_variables for draft in drafts)
+    hardware = list(dict.fromkeys(sign for draft in drafts for sign in draft.hardware))[:MAX_SIGNS]
+    return RayContainers(env, image, hidden, notes, mounts, hardware)
 
 
 def read_cluster(document: ManifestNode) -> None:
@@ -192,6 +199,8 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
     draft.mounts = containers.mounts if environment.image is None else draft.mounts
     for note in containers.notes:
         draft.note(note)
+    draft.hardware += accelerator_signs([config.get("accelerator_type").value], "accelerator_type")
+    draft.hardware += containers.hardware
     draft.add(ADDED, "vllm", "serve")
     source, name = (
         config.get("model_loading_config", "model_source"),

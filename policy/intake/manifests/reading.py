@@ -20,7 +20,7 @@ from policy.rules.images import NO_IMAGES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policy.intake.command_line import Container
+    from policy.intake.command_line import Container, HardwareSign
     from policy.rules.images import ImageTable
 
 MAX_CONTAINERS: Final = 1024
@@ -77,6 +77,8 @@ class ManifestReader:
         self.compose_engines: set[str] = set()
         """The names of the Compose services that are engines."""
         self.volumes: dict[str, dict[str, ManifestNode]] = {}
+        self.hardware: dict[str, list[HardwareSign]] = {}
+        """The signs of hardware in each pod, by its pointer."""
         self.parsed: dict[str, Any] = {}
         """The YAML values of texts that several objects share, or the error of each."""
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.launcher import installations_in
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.hardware import resources_signs
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
@@ -47,6 +48,7 @@ def read_task(document: ManifestNode) -> None:
     image = document.get("resources", "image_id").value
     if isinstance(image, str) and image.startswith("docker:"):
         draft.image = image.removeprefix("docker:")
+    draft.hardware += resources_signs(document.get("resources").value)
     if draft.starts_vllm():
         draft.finish(installations_in(document.get("setup").text() or "", draft.env))
 

@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.hardware import gpu_sign
 from policy.intake.manifests.pods import read_env
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ def read_vllm_runtime(document: ManifestNode) -> None:
     draft, model, config = EngineDraft(spec), spec.get("model"), spec.get("vllmConfig")
     registry, name = (spec.get("deploymentConfig", "image", part).text() for part in ("registry", "name"))
     draft.image = f"{registry}/{name}" if registry and name else name
+    resources = spec.get("deploymentConfig", "resources")
+    draft.hardware += gpu_sign(
+        resources.get("gpu").value, resources.get("gpuType").value, "deploymentConfig.resources.gpu"
+    )
     draft.add(ADDED, "/opt/venv/bin/vllm", "serve")
     url = model.get("modelURL").text()
     if url is not None:

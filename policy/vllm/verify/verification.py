@@ -19,7 +19,7 @@ from policy.facts.facts import nested
 from policy.facts.vocabulary import VOCABULARY
 from policy.request.request import read_request
 from policy.rules.conditions import leaves
-from policy.rules.effects import Layer
+from policy.rules.effects import Layer, Outcome
 from policy.rules.releases import series
 from policy.rules.rule import LONG_AGO
 from policy.vllm.verify.drawing import cases, overlay, targeted_facts, values_of, with_objects
@@ -212,6 +212,8 @@ class _ReleaseComparison:
         vllm = self._vllm.answer(facts)
         self._beyond.update(vllm.pop("beyond", ()))
         decision = self._decision(facts)
+        if decision.outcome == Outcome.NOT_APPLICABLE:
+            return None  # vLLM's choice, which the source makes here too, selects nothing
         compared = self._compared_fields(decision)
         known: dict[str, Any] = {name: vllm[name] for name in COMPARED if name in vllm}
         if all(_sorted_errors(name, compared[name]) == _sorted_errors(name, value) for name, value in known.items()):

@@ -41,6 +41,7 @@ def shown(container: Container) -> dict[str, Any]:
     members = msgspec.structs.asdict(container)
     if container.installation is not None:
         members["installation"] = msgspec.structs.asdict(container.installation)
+    members["hardware"] = [[sign.platform, sign.place] for sign in container.hardware]
     members["words"] = [list(pair) for pair in zip(members["words"], members.pop("places"), strict=True)]
     return {name: value for name, value in members.items() if value or name == "path"}
 

@@ -1,0 +1,89 @@
+"""Choose the platform of an engine of a manifest.
+
+The request's platform counts first, then that of the image, which has vLLM's build, then the hardware that the manifest
+asks for, then the default. The warnings say which of them disagree, and why one counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.deployment import PLUGINS, Platform, with_platform
+from policy.intake.manifests import images
+from policy.intake.provenance import IMAGE
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.intake.command_line import Container, HardwareSign
+    from policy.intake.deployment import Environment
+    from policy.rules.images import ImageTable
+
+BUILD: Final = "because the image has vLLM's build"
+STATED: Final = "which the request states"
+
+
+def environment_of(container: Container, environment: Environment, table: ImageTable, notes: list[str]) -> Environment:
+    """The environment of a container: the request's, with the platform of the image or of the hardware.
+
+    What disagrees is added to ``notes``.
+    """
+    image = container.platform or images.platform(container.image, table)
+    signs = _strongest(container.hardware)
+    if "platform" in environment.stated:
+        if image is not None and not _agree(image, environment.platform):
+            notes.append(
+                f"{_name(container)} is for the platform `{image}`; decided for `{environment.platform}`, {STATED}"
+            )
+        else:
+            notes += _disagreement(signs, environment.platform, STATED)
+        return environment
+    if image is None or (image == Platform.OUT_OF_TREE and any(sign.platform in PLUGINS for sign in signs)):
+        return _by_hardware(signs, environment, notes)
+    notes += _disagreement(signs, image, BUILD)
+    return with_platform(environment, image, IMAGE)
+
+
+def _by_hardware(signs: Sequence[HardwareSign], environment: Environment, notes: list[str]) -> Environment:
+    """The environment with the platform that the hardware shows, if it shows one."""
+    platforms = list(dict.fromkeys(sign.platform for sign in signs))
+    if len(platforms) == 1:
+        return with_platform(environment, platforms[0], signs[0].place)
+    if platforms:
+        notes.append(
+            f"the manifest shows several platforms: {_shown(signs)}; decided for `{environment.platform}`, which is "
+            "assumed; state the platform"
+        )
+    return environment
+
+
+def _disagreement(signs: Sequence[HardwareSign], platform: str, why: str) -> list[str]:
+    """The warning that the hardware shows another platform than that which counts."""
+    if not signs or any(_agree(sign.platform, platform) for sign in signs):
+        return []
+    return [f"the manifest shows another platform: {_shown(signs)}; decided for `{platform}`, {why}"]
+
+
+def _strongest(signs: Sequence[HardwareSign]) -> list[HardwareSign]:
+    """The signs of the strongest kind that there is: devices, nodes, or what is only tolerated."""
+    strongest = min((sign.strength for sign in signs), default=None)
+    return [sign for sign in signs if sign.strength == strongest]
+
+
+def _agree(one: str, other: str) -> bool:
+    """Whether two platforms are the same, or vLLM's name for that of a plugin."""
+    return (
+        one == other
+        or (one == Platform.OUT_OF_TREE and other in PLUGINS)
+        or (other == Platform.OUT_OF_TREE and one in PLUGINS)
+    )
+
+
+def _shown(signs: Sequence[HardwareSign]) -> str:
+    first = {sign.platform: sign for sign in reversed(signs)}
+    return ", ".join(f"{quoted(sign.place)} ({sign.platform})" for sign in reversed(first.values()))
+
+
+def _name(container: Container) -> str:
+    return "the image that the controller chooses" if container.platform else f"the image {quoted(container.image)}"
