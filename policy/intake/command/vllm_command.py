@@ -16,6 +16,7 @@ from policy.intake.command.programs import (
     CLIS,
     OFFLINE_MODULES,
     OTHER_SCRIPTS,
+    PYTHON,
     STARTS_VLLM,
     SUBCOMMANDS,
     TEXT_PROGRAMS,
@@ -189,6 +190,7 @@ def begins_with_model(words: list[str]) -> bool:
     if (
         not words
         or words[0].endswith((".sh", ".py"))
+        or PYTHON.fullmatch(words[0])
         or "/bin/" in words[0]
         or " " in words[0]
         or (len(words) > 1 and not words[1].startswith("-"))
