@@ -70,7 +70,7 @@ audit: $(READY) ## look for known vulnerabilities of the locked packages; "Error
 generate: $(READY) ## write the files generated from the vocabulary and the rule language: schemas, docs/facts.md, docs/language.md
 	$(BIN)/python -m policy.cli.generate
 
-tables: $(READY) ## regenerate the model tables from the wheels of every release (downloads 3 GB)
+tables: $(READY) ## regenerate the model tables from the wheels of every release (downloads 10 GB)
 	$(BIN)/python -m policy.vllm.tablegen.make all
 
 lock: $(READY) ## write the lock files, from pyproject.toml and requirements/*.in; needs uv
@@ -83,10 +83,10 @@ bench: $(READY) ## run the benchmark; writes bench/results.md, and fails if a re
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench $(ARGS)
 
-verify: $(READY) ## compare the upstream layer with the code of every vLLM release (downloads 3 GB once)
+verify: $(READY) ## compare the upstream layer with the code of every vLLM release (downloads 10 GB once)
 	$(BIN)/runner-policy verify all $(ARGS)
 
-verify-mutants: $(READY) ## check that verify finds an error in each deciding rule of the upstream layer (downloads 3 GB once)
+verify-mutants: $(READY) ## check that verify finds an error in each deciding rule of the upstream layer (downloads 10 GB once)
 	MUTATED_RELEASES="$$($(BIN)/python -c 'import yaml; print(*yaml.safe_load(open("rules/releases.yaml"))["known"])')" \
 		$(BIN)/pytest -n 0 tests/verify/test_vllm.py -k 'error' $(ARGS)
 

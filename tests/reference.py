@@ -357,7 +357,8 @@ def as_reference(decision: Decision) -> dict[str, Any]:
 
 
 def parsed(version: str) -> Version:
-    numbers = [int(number) for number in version.split(".")]
+    """The numbers of a version; a post-release comes after its release and before the next patch."""
+    numbers = [int(number) for number in version.replace(".post", ".0.").split(".")]
     return tuple(numbers + [0] * (3 - len(numbers)))
 
 

@@ -67,7 +67,7 @@ class Fact:
     """One fact: ``name`` is its path in a request, ``default`` its value if it is not stated.
 
     ``other_defaults`` has the defaults of older series: the first series and the end of each range, and its default.
-    ``until`` is the first series that no longer has the fact.
+    ``since`` is the first series that has the fact, ``until`` the first that no longer has it.
     """
 
     name: str
@@ -78,7 +78,12 @@ class Fact:
     least: int = 0
     nullable: bool = False
     other_defaults: tuple[tuple[Series, Series, Any], ...] = ()
+    since: Series | None = None
     until: Series | None = None
+
+    def is_in(self, release: Series) -> bool:
+        """Whether a minor series has the fact."""
+        return (self.since is None or self.since <= release) and (self.until is None or release < self.until)
 
     def default_in(self, release: Series) -> Any:
         """The default in a minor series."""
@@ -195,8 +200,9 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         ENGINE_VARIABLE,
         FactKind.VARIABLE,
         None,
-        "the operator's environment variable for the engine, up to 0.11.0: false for the V0 engine, true for the V1 "
-        "engine, unset if vLLM chooses; not the model runner V1",
+        "the operator's environment variable for the engine, from 0.6.4 to 0.11.0: false for the V0 engine, true for "
+        "the V1 engine, unset if vLLM chooses, which up to 0.7 is the V0 engine; not the model runner V1",
+        since=(0, 6),
         until=(0, 12),
     ),
     _boolean(

@@ -87,7 +87,8 @@ class CommandLine(Struct, frozen=True):
     value of ``None`` is unknown, or cleared. ``set_at`` has the place of the word that sets or clears each of them, for
     a script the script's. ``serve``: whether the words follow ``vllm serve``, so that the first positional word may be
     the model. ``doubts`` says why vLLM may get other words or variables, or may be started again with others.
-    ``installation`` is the vLLM that runs instead of the image's, if any.
+    ``installation`` is the vLLM that runs instead of the image's, if any. ``is_serve``: whether ``vllm serve`` is
+    written, so that the release must have it.
     """
 
     words: list[str] = []
@@ -98,6 +99,7 @@ class CommandLine(Struct, frozen=True):
     doubts: list[str] = []
     installation: Installation | None = None
     set_at: dict[str, str] = {}
+    is_serve: bool = False
 
 
 class ParsedOptions(Struct, frozen=True):

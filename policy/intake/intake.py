@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     from policy.intake.model.target import Target
     from policy.intake.model_lookup import Find
 
-FACT_ANCESTORS: Final = tuple((name, index, ancestors(name), FACTS[name].until) for name, index in INDEX.items())
-"""Each fact's name, its index in the row, the objects that contain it, and the series from which it is gone."""
+FACT_ANCESTORS: Final = tuple((name, index, ancestors(name), FACTS[name].is_in) for name, index in INDEX.items())
+"""Each fact's name, its index in the row, the objects that contain it, and whether a series has it."""
 PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
 OWN_RUNNER: Final = (None, True)
@@ -482,9 +482,9 @@ def facts_with_origin(result: IntakeResult, series: Series) -> dict[str, Derived
     row, facts, later = result.facts.row, result.derived.facts, result.derived.later
     return {
         name: DerivedFact(*later[name]) if name in later else DerivedFact(to_json(row[index]), facts[name][1])
-        for name, index, above, until in FACT_ANCESTORS
+        for name, index, above, is_in in FACT_ANCESTORS
         if all(facts[each][0] for each in above)
-        and (until is None or series < until)
+        and is_in(series)
         and (result.has_models or facts[name][1] is not DEFAULT)
     }
 

@@ -23,7 +23,7 @@ RANGE: Final = {
     "maxLength": MAX_SPAN,
     "description": "releases, such as `>=0.22,<0.24`, or `>=0.22` for an open end",
 }
-RELEASE: Final = {"type": "string", "pattern": r"^(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2,3}$"}
+RELEASE: Final = {"type": "string", "pattern": r"^(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2,3}(\.post(0|[1-9][0-9]*))?$"}
 NAME: Final = {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$"}
 LINK: Final = {"type": "string", "pattern": "^https://"}
 TEXT: Final = {"type": "string", "pattern": r"\S"}

@@ -47,12 +47,17 @@ class Resolution(Struct, frozen=True, gc=False):
 
 
 def is_final(release: str) -> bool:
-    """Whether a text is a final release in vLLM's spelling, such as ``0.23.0`` or ``0.10.1.1``."""
+    """Whether a text is a final release in vLLM's spelling, such as ``0.23.0``, ``0.10.1.1`` or ``0.6.3.post1``."""
     try:
         version = Version(release)
     except ValueError:  # not a version, or a number with too many digits for ``int``
         return False
-    return str(version) == release == version.base_version and len(version.release) in {3, 4}
+    return str(version) == release == str(_segment(version)) and not version.epoch and len(version.release) in {3, 4}
+
+
+def _segment(version: Version) -> Version:
+    """The release that a version is, or comes before: its numbers, with those of a post-release."""
+    return Version(version.base_version if version.post is None else f"{version.base_version}.post{version.post}")
 
 
 @lru_cache(maxsize=256)
@@ -95,10 +100,10 @@ class Releases:
     def _resolve(self, version: str | None, *, nearest: bool = False) -> Resolution:
         """The release that decides for ``version`` (PEP 440, with or without ``v``), or the default for ``None``.
 
-        It depends on the release segment only: it is the newest known patch of the same minor series that is not newer
-        than ``version``, else the first of the series. With ``nearest``, versions outside the known series resolve to
-        the closest known release. A local version that is not an official variant is a custom build, which is not
-        verified.
+        It depends on the release and the post-release only: it is the newest known patch of the same minor series that
+        is not newer than ``version``, else the first of the series. With ``nearest``, versions outside the known series
+        resolve to the closest known release. A local version that is not an official variant is a custom build, which
+        is not verified.
 
         Raises:
             InvalidVersion: ``version`` is not a PEP 440 version.
@@ -107,7 +112,7 @@ class Releases:
         if version is None:
             return Resolution(self.default, verified=True, defaulted=True)
         parsed = _parse(version)
-        segment = Version(parsed.base_version)
+        segment = _segment(parsed)
         patches = [known for known in self._versions if series(known) == series(segment)]
         if parsed.epoch or not patches:
             if not nearest or parsed.epoch:

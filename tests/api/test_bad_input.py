@@ -558,11 +558,11 @@ def test_an_invalid_request_is_a_422_with_pointer_message_and_legal_values(
     assert (faults[0][1].startswith(starts), faults[0][1].endswith(ends)) == (True, True), faults[0][1]
 
 
-KNOWN = 'known releases: 0.9.0 to 0.33.0; name one of them, or set `"beyond_verified": "nearest"` to use the closest'
+KNOWN = 'known releases: 0.3.0 to 0.33.0; name one of them, or set `"beyond_verified": "nearest"` to use the closest'
 
 
 @pytest.mark.parametrize(
-    "version", ["0.8.5", "0.1", "0.34.0", "1.0", "0.99.0rc1", "1!0.23.0", "999999999999999999999999999999.0"]
+    "version", ["0.2.7", "0.1", "0.34.0", "1.0", "0.99.0rc1", "1!0.23.0", "999999999999999999999999999999.0"]
 )
 def test_an_unknown_release_has_its_own_problem_which_names_the_known_ones(client: httpx.Client, version: str) -> None:
     assert problem_of(client.post("/v1/decisions", json={"facts": {}, "vllm_version": version})) == (

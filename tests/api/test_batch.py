@@ -83,7 +83,7 @@ def test_a_faulty_item_does_not_affect_the_others(client: httpx.Client) -> None:
         ({"fact": {}}, "invalid-request", ["/items/1/fact", "/items/1"]),
         ({"facts": []}, "invalid-request", ["/items/1/facts"]),
         ({"facts": {"a/b~c": 1}}, "invalid-request", ["/items/1/facts/a~1b~0c"]),
-        ({"facts": {}, "vllm_version": "0.8.5"}, "unknown-release", ["/items/1/vllm_version"]),
+        ({"facts": {}, "vllm_version": "0.2.7"}, "unknown-release", ["/items/1/vllm_version"]),
         ({"facts": {"model_config": {"is_moe": 1, "is_quantized": 2}}, "explain": 3}, "invalid-request", None),
     ],
 )

@@ -214,9 +214,9 @@ def test_an_unknown_rule_is_a_404_with_a_suggestion(client: httpx.Client, path: 
 @pytest.mark.parametrize(
     ("version", "kind", "message"),
     [
-        ("0.8.5", "unknown-release", "unknown release `0.8.5`; known releases: 0.9.0 to 0.33.0"),
-        ("0.99", "unknown-release", "unknown release `0.99`; known releases: 0.9.0 to 0.33.0"),
-        ("1!0.23.0", "unknown-release", "unknown release `1!0.23.0`; known releases: 0.9.0 to 0.33.0"),
+        ("0.2.7", "unknown-release", "unknown release `0.2.7`; known releases: 0.3.0 to 0.33.0"),
+        ("0.99", "unknown-release", "unknown release `0.99`; known releases: 0.3.0 to 0.33.0"),
+        ("1!0.23.0", "unknown-release", "unknown release `1!0.23.0`; known releases: 0.3.0 to 0.33.0"),
         ("latest", "invalid-request", "invalid version `latest`; write it as `0.23.0` or `v0.23.0`"),
         ("", "invalid-request", "invalid version ``; write it as `0.23.0` or `v0.23.0`"),
         ("9" * 300, "invalid-request", f"invalid version `{'9' * 80}…`; write it as `0.23.0` or `v0.23.0`"),

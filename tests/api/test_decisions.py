@@ -272,7 +272,7 @@ def test_a_version_is_decided_as_the_newest_known_patch_up_to_it(
 
 @pytest.mark.parametrize(
     ("asked", "decided_as"),
-    [("0.8.5", "0.9.0"), ("0.1", "0.9.0"), ("0.34.0", "0.33.0"), ("1.0.0rc1", "0.33.0"), ("0.23.0", "0.23.0")],
+    [("0.2.7", "0.3.0"), ("0.1", "0.3.0"), ("0.34.0", "0.33.0"), ("1.0.0rc1", "0.33.0"), ("0.23.0", "0.23.0")],
 )
 def test_an_unknown_release_is_decided_as_the_nearest_one_on_request(
     decide: Callable[..., Any], asked: str, decided_as: str

@@ -422,7 +422,7 @@ def test_curl_gets_a_table_for_a_form_too(server: Server, run: Callable[..., Don
                     10,
                     11,
                     (
-                        "no known release is in `>=0.40`; known releases: 0.9.0 to 0.33.0; correct the range, or "
+                        "no known release is in `>=0.40`; known releases: 0.3.0 to 0.33.0; correct the range, or "
                         "add the release to `known` in `releases.yaml`"
                     ),
                 )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .conftest import Done, Server
 
 QWEN: dict[str, Any] = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
-UNKNOWN = "--default-release: unknown release `0.99`; known releases: 0.9.0 to 0.33.0"
+UNKNOWN = "--default-release: unknown release `0.99`; known releases: 0.3.0 to 0.33.0"
 LISTS = "`GET /v1/facts` and docs/facts.md list them"
 RULE = "house/kv-connector-fallback.yaml"
 
@@ -393,7 +393,7 @@ def test_the_start_messages_as_text_name_every_address(
     first = next(place for place, line in enumerate(lines) if " rules from " in line)
     assert lines[first : first + 4] == [
         f"INFO:     {len(catalogue.rules)} rules from rules, {catalogue.revision}",
-        f"INFO:     {len(catalogue.releases.known)} releases of vLLM, 0.9.0 to 0.33.0; 0.23.0 by default",
+        f"INFO:     {len(catalogue.releases.known)} releases of vLLM, 0.3.0 to 0.33.0; 0.23.0 by default",
         f"INFO:     page http://127.0.0.1:{port}/, documentation http://127.0.0.1:{port}/docs",
         f"INFO:     decisions are {'not logged' if url == 'off' else f'logged in {log}'}",
     ]

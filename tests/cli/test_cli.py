@@ -471,14 +471,14 @@ def test_a_file_that_is_named_json_is_not_read_as_yaml(call: Callable[..., Done]
         (["verify"], "Missing argument 'VERSION'"),
         (
             ["verify", "0.33.0", "--draft"],
-            "--draft: expected one final release newer than all known ones, got `0.33.0`; known releases: 0.9.0 to",
+            "--draft: expected one final release newer than all known ones, got `0.33.0`; known releases: 0.3.0 to",
         ),
         (["verify", "0.34", "--draft"], "--draft: expected one final release newer than all known ones, got `0.34`"),
         (
             ["verify", "a", "b", "--draft"],
             "--draft: expected one final release newer than all known ones, got `a`, `b`",
         ),
-        (["verify", "0.99.0"], "unknown release `0.99.0`; known releases: 0.9.0 to"),
+        (["verify", "0.99.0"], "unknown release `0.99.0`; known releases: 0.3.0 to"),
         (["verify", "0.32.0", "0.33.0", "--source", "vllm"], "--source: expected one release, got `0.32.0`, `0.33.0`"),
         (["pins"], "No such command 'pins'"),
     ],

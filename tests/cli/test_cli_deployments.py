@@ -114,7 +114,7 @@ def test_an_undecided_container_has_a_problem_and_the_exit_code_is_1(call: Call,
     )
     assert unknown["problem"]["detail"] == (
         "/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: unknown release `0.5.0`; "
-        "known releases: 0.9.0 to 0.33.0; name one of them with `--vllm-version`, or use the closest with `--nearest`"
+        "known releases: 0.3.0 to 0.33.0; name one of them with `--vllm-version`, or use the closest with `--nearest`"
     )
 
 
@@ -349,21 +349,21 @@ def test_release_is_another_name_of_the_version_flag(call: Call, command: str) -
     assert (done.code, json.loads(done.out)["vllm_version"]) == (0, "0.11.0")
 
 
-OLD_IMAGE = "vllm/vllm-openai:v0.8.5"
+OLD_IMAGE = "vllm/vllm-openai:v0.2.7"
 NEWEST = ("0.99.0", "0.33.0")
-OLDEST = ("0.8.5", "0.9.0")
+OLDEST = ("0.2.7", "0.3.0")
 
 
 @pytest.mark.parametrize(
     ("command", "text", "flags", "expected"),
     [
-        ("decide", '{"facts": {}, "vllm_version": "0.8.5"}', [], OLDEST),
+        ("decide", '{"facts": {}, "vllm_version": "0.2.7"}', [], OLDEST),
         ("decide", '{"facts": {}, "vllm_version": "0.99.0"}', [], NEWEST),
         ("decide", '{"facts": {}, "beyond_verified": null}', ["--release", "0.99.0"], NEWEST),
-        ("decide", '{"facts": {}}', ["--vllm-version", "0.8.5"], OLDEST),
+        ("decide", '{"facts": {}}', ["--vllm-version", "0.2.7"], OLDEST),
         ("decide", yaml.safe_dump(deployment(container(image=OLD_IMAGE))), [], OLDEST),
         ("decide", json.dumps({"manifest": [deployment(container(image=OLD_IMAGE))]}), [], OLDEST),
-        ("dry-run", '{"facts": {}, "vllm_version": "0.8.5"}', [], OLDEST),
+        ("dry-run", '{"facts": {}, "vllm_version": "0.2.7"}', [], OLDEST),
         ("dry-run", '{"facts": {}, "vllm_version": "0.99.0"}', ["--remove", "kv-connector-fallback"], NEWEST),
     ],
 )
@@ -442,7 +442,7 @@ def test_the_platform_flag_applies_if_the_input_names_none(
         (["--model-config", "qwen.json"], "--model-config `qwen.json`: write NAME=FILE"),
         (["--model-config", "=qwen.json"], "--model-config `=qwen.json`: write NAME=FILE"),
         (["--model-config", f"{NAME}="], f"--model-config `{NAME}=`: write NAME=FILE"),
-        (["--vllm-version", "0.1"], "--vllm-version: unknown release `0.1`; known releases: 0.9.0 to 0.33.0"),
+        (["--vllm-version", "0.1"], "--vllm-version: unknown release `0.1`; known releases: 0.3.0 to 0.33.0"),
         (["--vllm-version", "latest"], "--vllm-version: invalid version `latest`"),
     ],
 )

@@ -104,7 +104,7 @@ Deployments with another runner
 Same runner and start, other reasons or texts: 4 classes, by kv-connector-fallback; `--full` lists
 them
 
-8 classes of deployments are affected, by kv-connector-fallback, in 4 of 43 releases
+8 classes of deployments are affected, by kv-connector-fallback, in 4 of 83 releases
 """,
     "add a release": """\
 heterogeneous-vocab (upstream, exclude-v2)
@@ -159,7 +159,7 @@ Deployments that now start
     "env": {"VLLM_USE_V2_MODEL_RUNNER": true}}
 Same runner and start, other reasons or texts: 13 classes, by parallel-drafting; `--full` lists them
 
-23 classes of deployments are affected, by parallel-drafting, in 11 of 43 releases
+23 classes of deployments are affected, by parallel-drafting, in 11 of 83 releases
 """,
     "extend a list": """\
 architecture-allowlist (upstream, not-default)
@@ -171,7 +171,7 @@ Deployments with another runner
 Same runner and start, other reasons or texts: 3 classes, by architecture-allowlist; `--full` lists
 them
 
-4 classes of deployments are affected, by architecture-allowlist, in 1 of 43 releases
+4 classes of deployments are affected, by architecture-allowlist, in 1 of 83 releases
 """,
     "remove a rule": """\
 elastic-ep (upstream, exclude-v2): removed, 0.24.0–0.31.0: if parallel_config.enable_elastic_ep is
@@ -189,7 +189,7 @@ Deployments that now start
     {"enable_elastic_ep": true}}
 Same runner and start, other reasons or texts: 11 classes, by elastic-ep; `--full` lists them
 
-20 classes of deployments are affected, by elastic-ep, in 10 of 43 releases
+20 classes of deployments are affected, by elastic-ep, in 10 of 83 releases
 """,
     "change texts": """\
 kv-connector-fallback (house, fallback-v1)
@@ -205,7 +205,7 @@ kv-connector-fallback (house, fallback-v1)
 Same runner and start, other reasons or texts: 4 classes, by kv-connector-fallback; `--full` lists
 them
 
-4 classes of deployments are affected, by kv-connector-fallback, in 4 of 43 releases
+4 classes of deployments are affected, by kv-connector-fallback, in 4 of 83 releases
 """,
 }
 FAST = ("narrow a house rule",)

@@ -129,7 +129,7 @@ def test_the_full_report_has_each_class_with_releases_rule_runner_reasons_and_de
         f"    {json.dumps(SMALLEST)}",
     ]
     assert re.fullmatch(
-        r"\d+ classes of deployments are affected, by kv-connector-fallback, in 4 of 43 releases", lines[-1]
+        r"\d+ classes of deployments are affected, by kv-connector-fallback, in 4 of 83 releases", lines[-1]
     )
 
 

@@ -48,7 +48,7 @@ def squeezed(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("form", "out"),
     [
-        ("text", r"\d+ rules, 43 releases, sha256:[0-9a-f]{64}: ok\n"),
+        ("text", r"\d+ rules, 83 releases, sha256:[0-9a-f]{64}: ok\n"),
         ("json", r'\{"faults": \[\], "warnings": \[\]\}\n'),
         (
             "junit",

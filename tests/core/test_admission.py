@@ -721,7 +721,7 @@ def test_an_annotation_selects_the_closest_release_for_an_unknown_one(
     ask: Callable[..., tuple[str, Document]],
 ) -> None:
     container = {"args": ["--model", QWEN, *NIXL], "image": "vllm/vllm-openai:v0.99.0"}
-    known = "known releases: 0.9.0 to 0.33.0; name one of them, or annotate `runner-policy/beyond-verified: nearest`"
+    known = "known releases: 0.3.0 to 0.33.0; name one of them, or annotate `runner-policy/beyond-verified: nearest`"
     unknown = f"{POD}: not decided: the image `vllm/vllm-openai:v0.99.0`: unknown release `0.99.0`; {known}"
     assert ask(pod(container), WARN) == ("undecided", warned(unknown, runner=f"{POD}=undecided"))
     closest = f"{POD}: vLLM 0.99.0 was not checked against these rules; decided as 0.33.0"

@@ -709,15 +709,21 @@ def test_the_engine_evaluates_any_condition_as_the_reference_does(
 def versions(draw: st.DrawFn) -> str:
     """PEP 440 versions around the known releases."""
     numbers = draw(st.lists(st.integers(0, 3), min_size=0, max_size=2))
-    minor = draw(st.integers(7, 36))
+    minor = draw(st.integers(1, 36))
     tail = draw(st.sampled_from(["", "rc1", ".dev3", ".post1", "a2", "+cu128", "rc2+local.1", ".post2.dev1"]))
     return draw(st.sampled_from(["", "v"])) + ".".join(map(str, [0, minor, *numbers])) + tail
+
+
+def segment_of(version: str) -> Version:
+    """The numbers of a version, with those of a post-release."""
+    found = Version(version)
+    return Version(found.base_version + ("" if found.post is None else f".post{found.post}"))
 
 
 @law
 @given(version=versions())
 def test_a_version_is_decided_by_the_newest_patch_release_up_to_it(policy: Policy, version: str) -> None:
-    segment = Version(Version(version).base_version)
+    segment = segment_of(version)
     patches = [release for release in REFERENCE.known if Version(release).release[:2] == (segment.major, segment.minor)]
     if not patches:
         with pytest.raises(UnknownRelease):
@@ -738,7 +744,7 @@ def test_a_version_is_verified_if_and_only_if_it_is_the_release_that_decides(pol
 @law
 @given(version=versions(), other=versions())
 def test_a_later_version_is_never_decided_by_an_earlier_release(policy: Policy, version: str, other: str) -> None:
-    first, second = sorted([version, other], key=lambda text: Version(Version(text).base_version))
+    first, second = sorted([version, other], key=segment_of)
     decided_as = [Version(policy.releases.resolve(text, nearest=True).decided_as) for text in (first, second)]
     assert decided_as == sorted(decided_as)
 
@@ -866,7 +872,7 @@ def bodies(draw: st.DrawFn) -> bytes:
     """Requests as JSON, most of them legal; numbers in other spellings, repeated fields, any value for a field."""
     request: dict[str, Any] = {"facts": draw(corrupted_facts() | st.integers(0, 2**63).map(random_facts) | junk)}
     members = {
-        "vllm_version": st.sampled_from([None, "", "0.23.0", "v0.24.1", "0.8", "9.9", "1!0.23.0", "x"]) | scalars,
+        "vllm_version": st.sampled_from([None, "", "0.23.0", "v0.24.1", "0.2", "9.9", "1!0.23.0", "x"]) | scalars,
         "layers": st.sampled_from(
             [
                 None,

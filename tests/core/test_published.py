@@ -37,7 +37,8 @@ def test_every_fact_is_published_in_the_order_of_the_vocabulary(catalogue: Catal
             "nullable": False,
             "default": "generate",
             "meaning": "what the engine is for (`--runner`); not the model runner V1 or V2",
-            "read_by": KNOWN[20:24] + KNOWN[KNOWN.index("0.22.0") : KNOWN.index("0.28.0") + 1],
+            "read_by": KNOWN[KNOWN.index("0.18.0") : KNOWN.index("0.20.0")]
+            + KNOWN[KNOWN.index("0.22.0") : KNOWN.index("0.28.0") + 1],
         },
         {
             "name": "env.VLLM_USE_V2_MODEL_RUNNER",
@@ -201,7 +202,7 @@ def test_the_policy_document_describes_what_is_loaded(catalogue: Catalogue) -> N
     del document["layers"]
     assert document == {
         "revision": catalogue.revision,
-        "counts": {"rules": len(catalogue.rules), "conditions": 4, "releases": 43, "images": 24},
+        "counts": {"rules": len(catalogue.rules), "conditions": 4, "releases": 83, "images": 24},
         "source": "rules",
         "loaded_at": "2026-01-01T00:00:00Z",
         "last_reload_error": None,

@@ -26,6 +26,14 @@ NOT_CHECKED = (
     "vLLM {} is older than the releases whose models are known: the decision does not depend on the model, and whether "
     "this vLLM can load it is not checked"
 )
+V0_ONLY = (
+    "this release has the V0 engine alone, whose model runner is neither V1 nor V2; that the decision is V1 means only "
+    "that it is not V2"
+)
+V0_DEFAULT = (
+    "VLLM_USE_V1 is not set, so vLLM starts its V0 engine, whose model runner is neither V1 nor V2; this decision is "
+    "for the V1 engine"
+)
 ENGINE_CHOICE = (
     "VLLM_USE_V1 is not set, so vLLM may start its V0 engine, whose model runner is neither V1 nor V2, if the V1 "
     "engine lacks something that is needed; this decision is for the V1 engine"
@@ -50,7 +58,7 @@ METHOD = (
 def decided(
     policy: Policy, release: str, *args: str, env: Mapping[str, str | None] | None = None, **fields: Any
 ) -> Decision:
-    deployment = {"args": ["serve", "org/model", *args], "env": env or {}, **fields}
+    deployment = {"args": ["--model", "org/model", *args], "env": env or {}, **fields}
     request = read_request({"vllm_version": release, "deployment": deployment}, policy.releases)
     return policy.decide(request, date(2026, 1, 1))
 
@@ -58,6 +66,16 @@ def decided(
 @pytest.mark.parametrize(
     ("release", "env", "runner", "errors", "warnings"),
     [
+        ("0.3.0", {}, "v1", [], [V0_ONLY]),
+        ("0.4.2", {"VLLM_USE_V1": "yes"}, "v1", [], [V0_ONLY]),
+        ("0.5.5", {"VLLM_USE_V1": None}, "v1", [], [V0_ONLY]),
+        ("0.6.3.post1", {"VLLM_USE_V1": "1", **V2}, "v1", [], [V0_ONLY, NOT_READ]),
+        ("0.6.4", {}, "v1", [], [V0_DEFAULT]),
+        ("0.6.6.post1", {"VLLM_USE_V1": "yes"}, None, [MALFORMED], []),
+        ("0.7.3", {"VLLM_USE_V1": "0"}, "v1", [], [V0_ENGINE]),
+        ("0.7.3", {"VLLM_USE_V1": "1"}, "v1", [], []),
+        ("0.8.0", {}, "v1", [], [ENGINE_CHOICE]),
+        ("0.8.5.post1", {"VLLM_USE_V1": "0"}, "v1", [], [V0_ENGINE]),
         ("0.9.0", {}, "v1", [], [ENGINE_CHOICE]),
         ("0.9.0.1", {"VLLM_USE_V1": "1"}, "v1", [], []),
         ("0.10.1.1", {"VLLM_USE_V1": "0"}, "v1", [], [V0_ENGINE]),
@@ -161,6 +179,51 @@ def test_a_variable_with_an_unknown_value_is_assumed_to_be_unset(policy: Policy)
 @pytest.mark.parametrize(
     ("release", "args", "launch_errors"),
     [
+        ("0.3.2", ["--max-model-len", "4096", "--block-size", "16", "-tp", "2", "--lora-modules", "a=b", "c=d"], []),
+        ("0.4.0", ["--enable-chunked-prefill", "yes"], []),
+        ("0.5.0", ["--max-model", "4096"], []),
+        (
+            "0.5.0.post1",
+            ["--max_model_len", "4096"],
+            ["vLLM 0.5.0.post1 has no flag `--max_model_len` (args[2]) and would not start; 0.5.1 to 0.33.0 have it"],
+        ),
+        ("0.5.1", ["--max_model_len", "4096"], []),
+        (
+            "0.3.2",
+            ["-O3"],
+            ["vLLM 0.3.2 has no flag `-O3` (args[2]) and would not start"],
+        ),
+        ("0.6.5", ["-O3"], []),
+        ("0.7.3", ["-O", "{'level': 3}"], []),
+        ("0.6.1", ["--enable-chunked-prefill", "--quantization", "awq"], []),
+        ("0.6.1", ["--enable-chunked-prefill", "False", "--quantization", "None"], []),
+        ("0.8.4", ["--limit-mm-per-prompt", "image=2,VIDEO = 1", "--enable-expert-parallel"], []),
+        ("0.8.4", ["--limit-mm-per-prompt", "", "--no-enable-prefix-caching"], []),
+        (
+            "0.8.4",
+            ["--no-enable-expert-parallel"],
+            [
+                (
+                    "vLLM 0.8.4 has no flag `--no-enable-expert-parallel` (args[2]) and would not start; "
+                    "0.8.5 to 0.33.0 have it"
+                )
+            ],
+        ),
+        (
+            "0.8.5",
+            ["--kv-transfer-config.kv_role", "kv_both"],
+            [
+                (
+                    "vLLM 0.8.5 has no flag `--kv-transfer-config.kv_role` (args[2]) and would not start; did you mean "
+                    "`--kv-transfer-config`?"
+                )
+            ],
+        ),
+        (
+            "0.5.5",
+            ["--config", "file.yaml"],
+            ["vLLM 0.5.5 has no flag `--config` (args[2]) and would not start; 0.6.0 to 0.33.0 have it"],
+        ),
         ("0.9.0", ["--headless", "-dpr", "1", "--num-scheduler-steps", "8"], []),
         ("0.9.2", ["--limit-mm-per-prompt", "image=2"], []),
         ("0.10.2", ["-O3"], []),
@@ -174,7 +237,7 @@ def test_a_variable_with_an_unknown_value_is_assumed_to_be_unset(policy: Policy)
         (
             "0.10.1",
             ["--enable-reasoning"],
-            ["vLLM 0.10.1 has no flag `--enable-reasoning` (args[2]) and would not start; 0.9.0 to 0.9.2 have it"],
+            ["vLLM 0.10.1 has no flag `--enable-reasoning` (args[2]) and would not start; 0.7.1 to 0.9.2 have it"],
         ),
         (
             "0.9.0",
@@ -189,9 +252,57 @@ def test_arguments_are_those_of_the_release(
     assert decided(policy, release, *args).launch_errors == launch_errors
 
 
+MODULE = ["python3", "-m", "vllm.entrypoints.openai.api_server"]
+NO_SERVE = (
+    "vLLM {} has no command `vllm serve` and would not start; 0.5.2 is the first that has it; start "
+    "`python -m vllm.entrypoints.openai.api_server --model MODEL` instead"
+)
+NO_MODEL = "`vllm serve` of vLLM {} does not take the model by `--model` and would not start; write `vllm serve MODEL`"
+
+
+@pytest.mark.parametrize(
+    ("release", "command", "launch_error"),
+    [
+        ("0.3.2", ["vllm", "serve", "m"], NO_SERVE),
+        ("0.5.1", ["vllm", "serve", "m"], NO_SERVE),
+        ("0.5.2", ["vllm", "serve", "m"], None),
+        ("0.5.2", ["vllm", "serve", "--model", "m"], NO_MODEL),
+        ("0.8.2", ["vllm", "serve", "--model=m"], NO_MODEL),
+        ("0.8.2", ["vllm", "serve", "$MODEL"], None),
+        ("0.8.3", ["vllm", "serve", "--model", "m"], NO_MODEL),
+        ("0.8.3", ["vllm", "serve", "--model=m"], None),
+        ("0.8.3", ["vllm", "serve"], None),
+        ("0.11.0", ["vllm", "serve", "--model", "m"], NO_MODEL),
+        ("0.11.1", ["vllm", "serve", "--model", "m"], None),
+        *((release, [*MODULE, "--model", "m"], None) for release in ("0.3.0", "0.5.2", "0.8.5", "0.11.0")),
+        *((release, ["--model", "m"], None) for release in ("0.3.0", "0.5.2", "0.8.5", "0.11.0")),
+        *((release, ["org/model"], None) for release in ("0.3.0", "0.5.2", "0.8.5", "0.11.0")),
+    ],
+)
+def test_vllm_serve_takes_the_model_where_the_release_does(
+    policy: Policy, release: str, command: list[str], launch_error: str | None
+) -> None:
+    script = " ".join(command)
+    forms: list[Any] = [command, script, *([["sh", "-c", script]] if "vllm" in script else [])]
+    for args in forms:
+        deployment = {"args": args, "env": {"MODEL": "org/model"}}
+        request = read_request({"vllm_version": release, "deployment": deployment}, policy.releases)
+        found = policy.decide(request, date(2026, 1, 1)).launch_errors
+        assert found == ([] if launch_error is None else [launch_error.format(release)]), args
+
+
 @pytest.mark.parametrize(
     ("release", "args", "message"),
     [
+        ("0.6.4", ["--limit-mm-per-prompt", '{"image": 2}'], "`--limit-mm-per-prompt`: expected a list such as"),
+        ("0.8.4", ["--limit-mm-per-prompt", "image=2,video"], "`--limit-mm-per-prompt`: expected a list such as"),
+        ("0.8.4", ["--limit-mm-per-prompt", "image=2, Image=3"], "`--limit-mm-per-prompt`: `image` has two values"),
+        ("0.8.4", ["--limit-mm-per-prompt", "image=many"], "`--limit-mm-per-prompt`: expected a whole number"),
+        ("0.6.2", ["--enable-chunked-prefill", "no"], "`--enable-chunked-prefill`: expected `true` or `false`"),
+        ("0.3.3", ["--block-size", "64"], "`--block-size`: `64` is not legal; legal: `8`, `16`, `32`"),
+        ("0.6.1", ["--quantization", "best"], "`--quantization`: `best` is not legal"),
+        ("0.6.6", ["-O4"], "invalid level `-O4`"),
+        ("0.8.5", ["-O.level=3"], "invalid level `-O.level=3`"),
         ("0.10.0", ["--limit-mm-per-prompt", "image=2"], "`--limit-mm-per-prompt`: invalid JSON `image=2`"),
         ("0.10.2", ["-Ofast"], "invalid level `-Ofast`; write `-O0`, `-O1`, `-O2` or `-O3`"),
         ("0.13.0", ["-O.level=3"], "invalid level `-O.level=3`"),
@@ -208,7 +319,7 @@ def test_a_value_that_the_release_refuses_is_a_fault(
 OLDER = [release for release in releases_with_flags() if not has_models(release)]
 
 
-@pytest.mark.parametrize("release", slow_except(["0.9.0", "0.11.2"], OLDER))
+@pytest.mark.parametrize("release", slow_except(["0.3.0", "0.6.4", "0.9.0", "0.11.2"], OLDER))
 def test_every_flag_of_a_release_is_read(policy: Policy, release: str) -> None:
     for word, flag in flags(release).exact.items():
         for values in ([], ["3"], ['{"a": 1}'], ["x", "y"]):

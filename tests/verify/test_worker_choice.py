@@ -96,6 +96,8 @@ EXPERIMENT = {
 }
 ONLY_V1 = {"envs.py": "environment_variables = {}", "v1/worker/gpu_worker.py": "class Worker: ..."}
 TWO_ENGINES = {**ONLY_V1, "envs.py": OLD_ENVS, "entrypoints/openai/api_server.py": "import os"}
+ONLY_V0 = {"worker/worker.py": "class Worker: ..."}
+V0_WITH_VARIABLES = {**ONLY_V0, "envs.py": 'environment_variables = {"VLLM_HOST_IP": lambda: ""}'}
 NO_V0_ENGINE = {**TWO_ENGINES, "entrypoints/openai/api_server.py": SERVER}
 V2 = {"model_config": True, CHOICE: "1"}
 PIPELINE = {
@@ -145,6 +147,8 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
         ),
         (ONLY_V1, {CHOICE: "1"}, "v1", []),
         (ONLY_V1, {CHOICE: "yes", ENGINE: "yes"}, "v1", []),
+        (ONLY_V0, {CHOICE: "1"}, "v1", []),
+        (V0_WITH_VARIABLES, {ENGINE: "yes"}, "v1", []),
         (TWO_ENGINES, {ENGINE: "0"}, "v1", []),
         (TWO_ENGINES, {ENGINE: "yes"}, None, [MALFORMED]),
         (NO_V0_ENGINE, {ENGINE: "1"}, "v1", []),

@@ -18,6 +18,7 @@ from policy.intake.command.flags import flags
 from policy.intake.command.parse_result import INVALID, ParseResult
 from policy.intake.command.positional_words import PositionalWords
 from policy.intake.command.relevant_options import RELEVANT
+from policy.intake.command.serve_command import check_serve
 from policy.intake.command.speculative_flags import SPECULATIVE_FLAGS, set_speculative
 from policy.intake.command.unknown_flags import skip_unknown
 from policy.intake.command.unknown_words import names_unknown_flag, warn_of_expansions
@@ -65,7 +66,7 @@ def read_options(
         return ParsedOptions()
     table = flags(release)
     result = ParseResult(command, faults, pointer)
-    if "--config" in words:
+    if "--config" in words and "config" in table.by_name:
         words, places = insert_file(words, places, files, table, result)
     kinds = set(map(type, words))
     patterns: set[int] = set()
@@ -82,6 +83,8 @@ def read_options(
         parser.positional.set_model(result)
     if parser.positional.unknown:
         parser.positional.read_unknown(result)
+    if command.is_serve:
+        check_serve(table.release, command, parser.positional, result)
     if "speculative_config" in result.values or not SPECULATIVE_FLAGS.keys().isdisjoint(result.values):
         set_speculative(table, result)
     return result.options()
@@ -158,9 +161,9 @@ class _CommandLineParser:
         if type(word) is Unknown and names_unknown_flag(word):
             result.ignore_unknown(word, place)
             return at + 1
-        if "." in word and "." in word.partition("=")[0] and not word.startswith("-O"):
+        if table.takes_dots and "." in word and "." in word.partition("=")[0] and not word.startswith("-O"):
             return read_dotted(words, places, at, self.dotted, result)
-        if word.startswith("-O"):
+        if table.takes_level and word.startswith("-O"):
             return self.read_level(words, places, at)
         if word == "-h" or word.startswith(("--help", "-h=")):
             result.add_launch_error(f"{quoted(word)} ({place}) shows vLLM's help and starts nothing")
@@ -216,7 +219,7 @@ class _CommandLineParser:
         result = self.result
         word = words[at]
         flag = self.table.by_name.get("optimization_level")
-        if word.startswith(DOTTED_LEVEL) and series(self.table.release) <= LAST_DOTTED_LEVEL:
+        if word.startswith(DOTTED_LEVEL) and self.table.takes_dots and series(self.table.release) <= LAST_DOTTED_LEVEL:
             result.ignored.append(word)
             at += 1
             return at if "=" in word else at + (at < len(words) and self.table.is_value(words[at]))

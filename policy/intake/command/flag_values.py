@@ -153,6 +153,27 @@ def _device(text: str) -> int | str:
     return int(name) if name.isdecimal() and len(name) <= MAX_SHOWN else name
 
 
+def _boolean(text: str) -> bool:
+    word = text.lower()
+    if word not in {"true", "false"}:
+        raise InvalidValue(f"expected `true` or `false`, got {quoted(text)}")
+    return word == "true"
+
+
+def _pairs(text: str) -> dict[str, int] | None:
+    """Numbers by name, or None for the empty text."""
+    found: dict[str, int] = {}
+    for item in text.split(",") if text else ():
+        name, equals, number = item.partition("=")
+        name = name.strip().lower()
+        if not equals or "=" in number:
+            raise InvalidValue(f"expected a list such as `image=2,video=1`, got {quoted(text)}")
+        value = _int(number.strip())
+        if found.setdefault(name, value) != value:
+            raise InvalidValue(f"{quoted(name)} has two values in {quoted(text)}")
+    return found or None
+
+
 def _json(text: str) -> Any:
     try:
         return read_json(text.encode())
@@ -190,6 +211,8 @@ READERS: Final[Mapping[str, Callable[[str], Any] | None]] = {
     "text": None,
     "int": _int,
     "float": _float,
+    "boolean": _boolean,
+    "pairs": _pairs,
     "human": parse_human_int,
     "human-or-auto": _human_or_auto,
     "text-none-unsets": lambda text: "" if text.lower() == "none" else text,

@@ -4,9 +4,10 @@ Reads `data/arguments.jsonl` and finds the flag that a word spells. Not here: co
 (`flag_values`). Each row of that file is keyed by the flag's name in `EngineArgs` (or in the frontend's arguments):
 
 - `flags`: its spellings. `off`: the spellings that set it to false.
-- `kind`: `bool` (takes no value), `int`, `human` (`1k`, `2M`), `human-or-auto` (also `auto`), `float`, `text`,
-  `text-none-unsets` (`none` unsets it), `dashed` (text in lower case, dashes as underscores), `json`, `object` (a JSON
-  object, in which `80g` is a number), `json-or-text`, `devices` (`0,1`).
+- `kind`: `bool` (takes no value), `boolean` (`true` or `false`), `int`, `human` (`1k`, `2M`), `human-or-auto` (also
+  `auto`), `float`, `text`, `text-none-unsets` (`none` unsets it), `dashed` (text in lower case, dashes as underscores),
+  `json`, `object` (a JSON object, in which `80g` is a number), `json-or-text`, `pairs` (`image=2,video=1`), `devices`
+  (`0,1`).
 - `nargs`: `+` for one or more words, `?` for at most one (true without a word), or a number.
 - `optional`: `None` and the empty text mean null. `choices`: the legal values.
 - `members`: the legal fields of an object, each with its kind (`bool`, `int`, `float`, with `?` if null is legal), its
@@ -23,6 +24,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from packaging.version import Version
 
 from policy.intake.model.tables import ARGUMENTS, TABLES_FOLDER, releases_with_flags
 from policy.masking import is_secret
@@ -36,6 +38,10 @@ SECRET_KINDS: Final = frozenset({"text", "json", "json-or-text", "object"})
 LEVEL: Final = "-O"
 """Read by the parser itself: a level, and up to 0.11 also the short form of `--compilation-config`."""
 NEGATIVE: Final = re.compile(r"-\d+")
+UNDERSCORES_SINCE: Final = Version("0.5.1")
+"""The first release that accepts underscores instead of dashes in a flag's name."""
+DOTS_SINCE: Final = Version("0.9.0")
+"""The first release with dotted options, `--option.key value`."""
 
 
 class Flag(Struct, frozen=True, gc=False):
@@ -54,7 +60,11 @@ class Flag(Struct, frozen=True, gc=False):
 
 
 class Flags:
-    """The flags of one release by every accepted spelling, including those with underscores."""
+    """The flags of one release by every accepted spelling, including those with underscores.
+
+    ``takes_underscores``: whether the release reads underscores in a flag's name as dashes. ``takes_dots``: whether it
+    has dotted options. ``takes_level``: whether it has `-O`.
+    """
 
     def __init__(self, release: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
         self.release = release
@@ -67,15 +77,20 @@ class Flags:
             if flag.constant is not None:
                 spelled.update(dict.fromkeys(row.get("off", ()), _flag(dest, row, value=False)))
         self.spellings = sorted(spelled)
+        self.takes_underscores = Version(release) >= UNDERSCORES_SINCE
+        self.takes_dots = Version(release) >= DOTS_SINCE
+        self.takes_level = not self.by_name.keys().isdisjoint({"compilation_config", "optimization_level"})
         self.exact: dict[str, Flag] = spelled | {
-            "--" + word[2:].replace("-", "_"): flag for word, flag in spelled.items() if word.startswith("--")
+            "--" + word[2:].replace("-", "_"): flag
+            for word, flag in spelled.items()
+            if word.startswith("--") and self.takes_underscores
         }
 
     def find(self, word: str) -> tuple[Flag | None, str | None, list[str]]:
         """The flag that a word spells by argparse's rules, its attached value, and the spellings it abbreviates."""
         key, equals, given = word.partition("=")
         explicit = given if equals else None
-        if word.startswith("--"):
+        if word.startswith("--") and self.takes_underscores:
             key = dashed(key)
         flag = self.exact.get(key)
         if flag is not None:

@@ -112,7 +112,15 @@ def _command_line(
         if found.is_dynamo:
             found = as_vllm_gets_it(found)
         return CommandLine(
-            found.words, found.places, found.env, found.serve, found.warnings, found.doubts, installation, found.set_at
+            found.words,
+            found.places,
+            found.env,
+            found.serve,
+            found.warnings,
+            found.doubts,
+            installation,
+            found.set_at,
+            is_serve=found.serve and not found.is_dynamo,
         )
     if found is None:
         message = f"{quoted(shown)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"

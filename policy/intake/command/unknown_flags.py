@@ -27,7 +27,8 @@ def skip_unknown(
     """
     word = words[at]
     key, equals, _ = word.partition("=")
-    flag = report_unknown(dashed(key) if key.startswith("--") else key, key, places[at], table, result)
+    name = dashed(key) if key.startswith("--") and table.takes_underscores else key
+    flag = report_unknown(name, key, places[at], table, result)
     result.ignored.append(masked(key))
     at += 1
     if equals or (flag is not None and flag.constant is not None):

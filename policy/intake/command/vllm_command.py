@@ -17,6 +17,7 @@ from policy.intake.command.programs import (
     OFFLINE_MODULES,
     OTHER_SCRIPTS,
     PROGRAMS,
+    PYTHON,
     STARTS_VLLM,
     SUBCOMMANDS,
     TEXT_PROGRAMS,
@@ -190,6 +191,7 @@ def begins_with_model(words: list[str]) -> bool:
     if (
         not words
         or words[0].endswith((".sh", ".py"))
+        or PYTHON.fullmatch(words[0])
         or "/bin/" in words[0]
         or " " in words[0]
         or (len(words) > 1 and not words[1].startswith("-"))

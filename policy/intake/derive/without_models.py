@@ -1,4 +1,4 @@
-"""The facts of a deployment in a release without tables of models: 0.9 to 0.19.
+"""The facts of a deployment in a release without tables of models: 0.3 to 0.19.
 
 There the decision depends on two variables and, if V2 is asked for, on a few arguments. The parallel sizes and the
 connector are derived because the answer shows them. The model's ``config.json`` is not read, and no fact about the
@@ -50,9 +50,12 @@ def not_checked(release: str) -> str:
 
 
 def variables_of(series: Series) -> tuple[str, ...]:
-    """The variables that such a release reads, without ``env.``; 0.11.0 is the last that reads the engine's."""
-    name = VARIABLE if series >= V2_SINCE else ENGINE_VARIABLE
-    return (name.partition(".")[2],)
+    """The variables that such a release reads, without ``env.``; 0.6.4 to 0.11.0 read the engine's."""
+    return tuple(
+        name.partition(".")[2]
+        for name in (VARIABLE if series >= V2_SINCE else ENGINE_VARIABLE,)
+        if FACTS[name].is_in(series)
+    )
 
 
 def derive_without_models(options: ParsedOptions, env: Mapping[str, str], series: Series) -> Provenance:

@@ -1,12 +1,12 @@
 """The flags of `vllm serve`: their spellings and legal values, read from the release's own sources.
 
 Makes one row per flag from `make_arg_parser` and the dataclasses behind it. It follows `_compute_kwargs` of
-`vllm/engine/arg_utils.py`, which derives a flag's values from a field's type; releases 0.9 to 0.33 were read.
-`policy.intake.command.flags` describes the rows.
+`vllm/engine/arg_utils.py`, which derives a flag's values from a field's type; up to 0.8 most flags state them. Releases
+0.3 to 0.33 were read. `policy.intake.command.flags` describes the rows.
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,17 +14,26 @@ from policy.vllm.tablegen.modules import Module, SourceDefinition, World
 from policy.vllm.tablegen.values import Name, SourceUnreadable, value
 
 PARSERS = (
-    "vllm.entrypoints.common.cli_args",
-    "vllm.entrypoints.launchers.cli_args",
-    "vllm.entrypoints.openai.cli_args",
+    ("vllm.entrypoints.common.cli_args", "make_arg_parser"),
+    ("vllm.entrypoints.launchers.cli_args", "make_arg_parser"),
+    ("vllm.entrypoints.openai.cli_args", "make_arg_parser"),
+    ("vllm.entrypoints.openai.api_server", "parse_args"),
 )
-"""The modules that define `make_arg_parser`, newest first."""
+"""The modules and their functions that make the server's parser, newest first."""
 
 ENGINE = "vllm.engine.arg_utils"
 SERVE = "vllm.entrypoints.cli.serve"
 """The module of `vllm serve`, which adds some flags of its own."""
+SCRIPTS = "vllm.scripts"
+"""The module of all commands of `vllm`, up to 0.7.2; `serve_parser` is the parser of `vllm serve`."""
 PARSER_CLASS = "vllm.utils.argparse_utils"
 SIMPLE_TYPES = {
+    "CompilationConfig.from_cli": "text",
+    "KVTransferConfig.from_cli": "object",
+    "PoolerConfig.from_json": "object",
+    "bool": "text",  # any text: all but the empty one are true
+    "human_readable_int": "human",
+    "nullable_kvs": "pairs",
     "int": "int",
     "float": "float",
     "str": "text",
@@ -51,20 +60,25 @@ class Hint:
 def arguments(world: World) -> dict[str, object]:
     """The flags of a release, by the attribute in which each is stored."""
     reader = _OptionReader(world)
-    parser = next((module for name in PARSERS if (module := world.module(name)) is not None), None)
+    parser, function = next(
+        ((module, function) for name, function in PARSERS if (module := world.module(name)) is not None), (None, "")
+    )
     if parser is None:
         return {}
-    reader.function(parser, "make_arg_parser", None)
+    reader.function(parser, function, None)
     frontend = world.find(parser, "FrontendArgs")
     if isinstance(frontend, SourceDefinition):
         reader.frontend(frontend)
     engine = world.module(ENGINE)
     if engine is not None:
         reader.function(engine, "add_cli_args", "EngineArgs")
+        reader.function(engine, "add_cli_args_for_vlm", "EngineArgs")
         reader.function(engine, "add_cli_args", "AsyncEngineArgs")
     serve = world.module(SERVE)
     if serve is not None:
         reader.function(serve, "subparser_init", "ServeSubcommand")
+    elif (scripts := world.module(SCRIPTS)) is not None:
+        reader.function(scripts, "main", None, "serve_parser")
     return reader.rows
 
 
@@ -94,20 +108,23 @@ class _OptionReader:
             if engine
             else None
         )
+        # up to 0.8.4 only the type of a field is used, not its alternatives; before, no field is
+        self.types_alone = engine is not None and engine.bound.keys().isdisjoint({"get_kwargs", "_compute_kwargs"})
         self.dashed_keys = made is not None and ".replace('-', '_')" in ast.unparse(made)
         self.takes_pairs = engine is not None and "nullable_kvs" in engine.bound  # `image=1,video=2` instead of JSON
         self.inverses = INVERSES if parser is not None and "EnableDisableAction" in parser.bound else {}
 
     # functions
 
-    def function(self, module: Module, name: str, owner: str | None) -> None:
-        """Interpret a module's function, or a class's method, that adds flags."""
+    def function(self, module: Module, name: str, owner: str | None, parser: str = "") -> None:
+        """Interpret a module's function, or a class's method, that adds flags, or that adds those of one parser."""
         body = module.tree.body
         if owner is not None:
             body = next((node.body for node in body if isinstance(node, ast.ClassDef) and node.name == owner), [])
         found = next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == name), None)
         if found is not None:
-            self.run(module, found.body, {})
+            body = [each for each in found.body if ast.unparse(each).startswith(f"{parser}.")] if parser else found.body
+            self.run(module, body, {})
 
     def frontend(self, definition: SourceDefinition) -> None:
         """Add a flag for each field of the frontend's dataclass, as its own methods customize it."""
@@ -188,6 +205,10 @@ class _OptionReader:
         match key, node:
             case "type", ast.Call(func=ast.Name(id="optional_type"), args=[inner]):
                 return {"type": SIMPLE_TYPES[ast.unparse(inner)], "optional": True}
+            case "type", ast.Name(id="nullable_str"):
+                return {"type": "text", "optional": True}
+            case "type", ast.Lambda(body=ast.DictComp()):
+                return {"type": "text"}
             case "type", ast.Lambda(body=ast.Call(func=ast.Attribute(attr="replace"))):
                 return {"type": "dashed"}
             case "type", ast.Lambda():
@@ -198,15 +219,34 @@ class _OptionReader:
                 return {"action": action}
             case "action", ast.Attribute(attr="BooleanOptionalAction"):
                 return {"action": "pair"}
+            case "action", ast.Name(id="StoreBoolean"):
+                return {"type": "boolean"}
             case "nargs" | "dest", ast.Constant(value=found):
                 return {key: found}
+            case "choices", ast.ListComp(
+                elt=ast.Attribute(attr="value"), generators=[ast.comprehension(iter=ast.Name(id=name))]
+            ):
+                return {"choices": sorted(self.enumerated(module, name))}
             case "choices", _:
                 try:
                     choices = value(self.world, module, node)
                 except SourceUnreadable:
                     return {}
-                return {"choices": sorted(map(str, choices))} if isinstance(choices, tuple | list) else {}
+                return {"choices": _sorted_choices(choices)} if isinstance(choices, tuple | list) else {}
         return {}
+
+    def enumerated(self, module: Module, name: str) -> list[str]:
+        """The values of an enum of texts."""
+        found = self.world.find(module, name)
+        assert isinstance(found, SourceDefinition)
+        assert isinstance(found.node, ast.ClassDef)
+        return [
+            node.value.value
+            for node in found.node.body
+            if isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ]
 
     def add(self, flags: list[str], kwargs: Kwargs) -> None:
         """Add one flag to the rows."""
@@ -281,6 +321,8 @@ class _OptionReader:
         by_name = {hint.name: hint for hint in hints}
         foreign = "other" in names
         kwargs: Kwargs = {}
+        if self.types_alone:
+            return _of_type(names)
         if "dataclass" in names:
             found = by_name["dataclass"].definition
             assert found is not None
@@ -290,7 +332,8 @@ class _OptionReader:
         elif "bool" in names:
             return {"action": "pair"}
         elif "Literal" in names:
-            kwargs = _choices(by_name["Literal"].arguments, closed="str" not in names)
+            words = dict.fromkeys(word for hint in hints if hint.name == "Literal" for word in hint.arguments)
+            kwargs = _choices(tuple(words), closed="str" not in names)
         elif kind := next((kind for kind in ("tuple", "list", "set") if kind in names), None):
             kwargs = self.collection(kind, by_name[kind].arguments)
         elif "int" in names:
@@ -432,9 +475,24 @@ def _distinct(hints: list[Hint]) -> list[Hint]:
     return [hint for index, hint in enumerate(hints) if hint not in hints[:index]]
 
 
+def _of_type(names: set[str]) -> Kwargs:
+    """The row properties of a flag that states whether it takes a value, as 0.8.4 derives them from a field's type."""
+    if names == {"bool"}:
+        return {}
+    if "None" in names:
+        return {"type": "text", "optional": True}
+    return {"type": "text" if "str" in names else SIMPLE_TYPES[next(iter(names))]}
+
+
 def _choices(words: tuple[object, ...], *, closed: bool) -> Kwargs:
     kind = "int" if all(isinstance(word, int) and not isinstance(word, bool) for word in words) else "text"
     return {"type": kind, **({"choices": sorted(words, key=_rank)} if closed else {})}
+
+
+def _sorted_choices(words: Sequence[object]) -> list[object]:
+    """The choices of one flag, of which null is the last."""
+    stated = [word if isinstance(word, int) else str(word) for word in words if word is not None]
+    return [*sorted(stated, key=_rank), *([None] if None in words else [])]
 
 
 def _rank(word: object) -> tuple[int, str]:

