@@ -141,9 +141,10 @@ def _bound_variants(part: Range, releases: Releases, spans: Sequence[ReleaseRang
 
 
 def _from_first_to_last(part: Range, held: Sequence[Version]) -> Range:
-    """The range from the first to the last of these releases; its exclusive end is a post-release of the last."""
+    """The range from the first to the last of these releases; its exclusive end is right after the last."""
     first, last = min(held), max(held)
-    return replace(part, span=ReleaseRange(part.span.text, first, Version(f"{last}.post0")))
+    end = f"{last}.post0" if last.post is None else f"{last.base_version}.post{last.post + 1}.dev0"
+    return replace(part, span=ReleaseRange(part.span.text, first, Version(end)))
 
 
 def _condition_variants(condition: Condition) -> Iterator[tuple[Condition | None, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import Version
@@ -133,7 +134,7 @@ class Rule:
 
     def range_of(self, release: str) -> Range | None:
         """The range that contains a release, if there is one."""
-        version = Version(release)
+        version = _version(release)
         return next((part for part in self.ranges if part.span.holds(version)), None)
 
     def uses_named(self, name: str) -> bool:
@@ -152,6 +153,12 @@ class NamedCondition:
     path: str
     place: tuple[int, int]
     document: dict[str, Any] = field(compare=False)
+
+
+@lru_cache(maxsize=256)
+def _version(release: str) -> Version:
+    """A release as a version: every rule asks for every known release, twice in a load."""
+    return Version(release)
 
 
 def read_releases(node: YamlNode, reader: FieldReader) -> Releases | None:

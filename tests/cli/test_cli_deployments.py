@@ -39,7 +39,7 @@ BAD = yaml.safe_dump(
         **LIST,
         "items": [
             *LIST["items"],
-            deployment(container(model="a/b"), container(image="vllm/vllm-openai:v0.5.0"), name="odd"),
+            deployment(container(model="a/b"), container(image="vllm/vllm-openai:v0.2.0"), name="odd"),
         ],
     }
 )
@@ -113,7 +113,7 @@ def test_an_undecided_container_has_a_problem_and_the_exit_code_is_1(call: Call,
         },
     )
     assert unknown["problem"]["detail"] == (
-        "/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: unknown release `0.5.0`; "
+        "/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.2.0`: unknown release `0.2.0`; "
         "known releases: 0.3.0 to 0.33.0; name one of them with `--vllm-version`, or use the closest with `--nearest`"
     )
 
@@ -181,7 +181,7 @@ def test_on_a_terminal_each_engine_of_a_list_has_its_name_and_its_reason(
     )
     problems = "".join(below.split())
     assert "prod/Deployment/odd/vllm:/items/3/spec/template/spec/containers/0:" in problems
-    assert "unknownrelease`0.5.0`;knownreleases:0.9.0to0.33.0" in problems
+    assert "unknownrelease`0.2.0`;knownreleases:0.3.0to0.33.0" in problems
     assert max(map(len, text.splitlines())) <= width
 
 

@@ -131,7 +131,7 @@ Deployments that now start
 Same runner and start, other reasons or texts: 4 classes, by heterogeneous-vocab; `--full` lists
 them
 
-9 classes of deployments are affected, by heterogeneous-vocab, in 1 of 44 releases
+9 classes of deployments are affected, by heterogeneous-vocab, in 1 of 84 releases
 0.34.0 is new, and compared with 0.33.0
 """,
     "change a condition in one range": """\

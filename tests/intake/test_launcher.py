@@ -60,7 +60,8 @@ def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
 )
 def test_the_words_after_vllm_serve_are_its_arguments(words: list[str], found: list[str], first: int) -> None:
     installation = BY_UV if words[:1] == ["uv"] else None
-    assert read(words) == (CommandLine(found, PLACES[first : len(words)], installation=installation), [])
+    line = CommandLine(found, PLACES[first : len(words)], installation=installation, is_serve="serve" in words)
+    assert read(words) == (line, [])
 
 
 @pytest.mark.parametrize(
@@ -150,16 +151,18 @@ def test_the_command_of_a_script_that_starts_vllm_is_read(
 ) -> None:
     faults: list[RequestFault] = []
     set_at = dict.fromkeys(env, "args")
-    expected = CommandLine(words, ["args"] * len(words), env, serve, set_at=set_at)
+    expected = CommandLine(words, ["args"] * len(words), env, serve, set_at=set_at, is_serve=serve)
     assert read_text(script, ENV, faults, "/a") == expected
     for shell in (["sh", "-c"], ["/bin/bash", "-ec"], ["bash", "-e", "-o", "pipefail", "-c"], ["bash", "-c", "-x"]):
         place = PLACES[len(shell)]
-        expected = CommandLine(words, [place] * len(words), env, serve, set_at=dict.fromkeys(env, place))
+        at_place = dict.fromkeys(env, place)
+        expected = CommandLine(words, [place] * len(words), env, serve, set_at=at_place, is_serve=serve)
         assert read([*shell, script]) == (expected, [])
     of_login = {**dict.fromkeys(ENV), **env}
     warnings = [f"{LOGIN}; variables are not certain"]
     set_at = {**dict.fromkeys(ENV, PLACES[0]), **dict.fromkeys(env, PLACES[2])}
-    line = CommandLine(words, [PLACES[2]] * len(words), of_login, serve, warnings, [LOGIN], set_at=set_at)
+    places = [PLACES[2]] * len(words)
+    line = CommandLine(words, places, of_login, serve, warnings, [LOGIN], set_at=set_at, is_serve=serve)
     assert read(["/bin/bash", "-lc", script]) == (line, [])
     assert faults == []
 
@@ -291,6 +294,7 @@ def line_after(before: str, words: list[str], places: list[str]) -> CommandLine:
         doubts=doubts,
         installation=replace(BY_UV, cause=BY_UV.cause.replace("uv", program)) if program in WITH_PACKAGES else None,
         set_at=set_at,
+        is_serve=True,
     )
 
 

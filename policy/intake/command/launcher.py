@@ -120,7 +120,7 @@ def _command_line(
             found.doubts,
             installation,
             found.set_at,
-            is_serve=found.serve and not found.is_dynamo,
+            is_serve=found.serve,
         )
     if found is None:
         message = f"{quoted(shown)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"
