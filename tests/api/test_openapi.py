@@ -419,6 +419,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
             "explain": True,
         },
     ),
+    ("own runner", {"facts": {**QWEN, "platform": {"plugin": "vllm-gaudi"}}, "explain": True}),
     ("no runner", {"facts": {**QWEN, "env": {"VLLM_USE_V2_MODEL_RUNNER": "yes"}}, "explain": True}),
     ("upstream", {"facts": NIXL, "layers": ["upstream"], "explain": True}),
     (

@@ -221,6 +221,13 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
             ],
         ),
         (
+            {"facts": {**QWEN, "omni": True}, "vllm_version": "0.30.0"},
+            [
+                "own runner  not-applicable  starts  vLLM 0.30.0 (verified)",
+                "vLLM alone: own runner, not-applicable, starts",
+            ],
+        ),
+        (
             {
                 "facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}},
                 "vllm_version": "0.24.0rc1",

@@ -298,6 +298,20 @@ def test_a_deployment_that_follows_the_policy_is_allowed_without_a_warning(
     )
 
 
+@pytest.mark.parametrize("args", [["--model", QWEN, *NIXL], ["--model", "no/such-model"]])
+@pytest.mark.parametrize("mutating", [False, True])
+def test_an_engine_with_a_runner_of_its_own_is_allowed_and_not_patched(
+    ask: Callable[..., tuple[str, Document]],
+    args: list[str],
+    mutating: bool,  # noqa: FBT001
+) -> None:
+    document = deployment(args=args, resources={"limits": {"google.com/tpu": "4"}})
+    result, response = ask(document, ALWAYS if mutating else STRICT, mutating=mutating)
+    assert (result in {"allowed", "warned"}, response["allowed"], "patch" in response) == (True, True, False)
+    if not mutating:
+        assert response["auditAnnotations"] == {"runner": f"{TEMPLATE}=not-applicable"}
+
+
 @pytest.mark.parametrize("mutating", [False, True])
 @pytest.mark.parametrize(
     ("member", "value"),

@@ -330,7 +330,8 @@ def test_every_fault_is_named() -> None:
             "`until`, `limit`"
         ),
         "runner: `v3` is not legal; legal: `v1`, `v2`, `null`",
-        "outcome: `x` is not legal; legal: `override`, `required`, `default`, `not-default`, `fallback`, `null`",
+        "outcome: `x` is not legal; legal: `not-applicable`, `override`, `required`, `default`, `not-default`, "
+        "`fallback`, `null`",
         "path: `` is not legal; legal: a string of at most 256 characters",
         "starts: `yes` is not legal; legal: `true`, `false`",
         "rule: `NO` is not legal; legal: a rule's id, of at most 256 characters",
