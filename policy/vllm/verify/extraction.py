@@ -55,10 +55,14 @@ class SourceNotFound(Exception):
 class Extraction:
     """The decision of one release, ready to run; raises ``SourceNotFound`` at once if a part of it is missing."""
 
+    _config: ast.ClassDef | None = None
+    """The class of the whole configuration, if the decision is a part of it."""
+
     def __init__(self, source: SourceReader) -> None:
         self.prepare(source)
-        self._config = self._class(CONFIG, CLASS)
-        self._methods = {node.name: node for node in self._config.body if isinstance(node, ast.FunctionDef)}
+        config = self._class(CONFIG, CLASS)
+        self._config = config
+        self._methods = {node.name: node for node in config.body if isinstance(node, ast.FunctionDef)}
         self.has_property = PROPERTY in self._methods
         for name in (PROPERTY, V2_LIST) if self.has_property else (GATE,):
             if name not in self._methods:
@@ -67,9 +71,7 @@ class Extraction:
         self._variables[VARIABLE] = self._evaluate(ENVS, self._entry(VARIABLE))
         self.guards: list[tuple[str, Any]] = list(self._guards())
         self.messages: list[str] = [
-            each.value
-            for each in ast.walk(self._config)
-            if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            each.value for each in ast.walk(config) if isinstance(each, ast.Constant) and isinstance(each.value, str)
         ]
 
     def prepare(self, source: SourceReader) -> None:
