@@ -39,7 +39,7 @@ class ManifestDecision(Struct, frozen=True):
 
 
 class IgnoredObject(Struct, frozen=True):
-    """An object of a manifest, by its path, whose kind is not known and in which no container was found."""
+    """An object of a manifest, by its path, in which nothing that starts vLLM was found."""
 
     path: str
     kind: str | None
@@ -57,7 +57,7 @@ class ManifestDecisions(Struct, frozen=True):
 
 def ignored_objects(names: list[str]) -> str:
     """A line for people that names ignored objects."""
-    return f"ignored, because they have no container and their kinds are not known: {enumerated(names)}"
+    return f"ignored, because nothing that starts vLLM was found in them: {enumerated(names)}"
 
 
 def answer_of(

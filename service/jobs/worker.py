@@ -353,7 +353,11 @@ def _text(answer: Decision | ManifestDecisions) -> bytes:
     if isinstance(answer, Decision):
         return render.as_text(render.decision(answer)).encode()
     text = render.as_text(render.engines([(item.path, item.outcome) for item in answer.items]))
-    lines = [] if isinstance(answer.ignored, UnsetType) else [ignored_objects([each.path for each in answer.ignored])]
+    lines = (
+        []
+        if isinstance(answer.ignored, UnsetType)
+        else [ignored_objects([each.path or str(each.kind) for each in answer.ignored])]
+    )
     lines += [] if isinstance(answer.warnings, UnsetType) else [f"warning: {each}" for each in answer.warnings]
     return "".join([text, *(f"\n{escape_line(line)}\n" for line in lines)]).encode()
 

@@ -93,7 +93,10 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
     "AlternativeDecision": {"runner": RUNNER, "starts": STARTS},
     "ManifestDecisions": {
         "items": "the engines, in the order of the manifest, and the objects that cannot be read",
-        "ignored": "the objects whose kinds are not known and in which no container was found, if there are any",
+        "ignored": (
+            "the objects of unknown kinds without a container, and Ray clusters with an image of vLLM in which nothing "
+            "starts it, if there are any"
+        ),
         "warnings": "warnings about the request as a whole, such as a model configuration that no engine uses",
     },
     "IgnoredObject": {

@@ -465,7 +465,7 @@ def test_objects_that_cannot_be_read_and_unknown_kinds_do_not_affect_the_others(
     assert error == {"pointer": "/manifest/1/spec", "message": "expected an object, got `[]`"}
     assert (decided["path"], decided["decision"]["runner"]) == (f"[2].{PATH}", "v1")
     text = client.post("/v1/decisions", json=body, headers={"Accept": "text/plain"}).text
-    assert text.endswith("\nignored, because they have no container and their kinds are not known: `[0]`\n")
+    assert text.endswith("\nignored, because nothing that starts vLLM was found in them: `[0]`\n")
 
 
 @pytest.mark.parametrize("path", ["/v1/decisions", "/v1/dry-run"])

@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_decided(call: Call, manifes
         ("c.yaml", "[1]", "/1/spec: expected an object, got `[]`"),
     ]
     ignored, template, no_json = done.err.splitlines()
-    assert ignored == "ignored, because they have no container and their kinds are not known: `f.yaml: Zoo/z`"
+    assert ignored == "ignored, because nothing that starts vLLM was found in them: `f.yaml: Zoo/z`"
     assert template == f"{manifests}/a.yaml:3:9: {NOT_RENDERED}"
     assert no_json.startswith(f"{manifests}/d.json: not JSON: ")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -24,20 +24,17 @@ from policy.intake.manifests.draft import MAX_NOTES, EngineDraft
 from policy.intake.manifests.hardware import MAX_SIGNS, accelerator_signs
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.mounts import Mounts
-from policy.intake.manifests.pods import pod_containers, read_container, read_pod_container
+from policy.intake.manifests.pods import read_container
+from policy.intake.manifests.raycluster import ignore_without_engine, ray_pods, read_ray_containers
 from policy.intake.manifests.rayserve_environment import BUILDERS, read_runtime_environment
 from policy.intake.manifests.reading import ManifestNode
 from policy.messages import quoted
 from policy.parser.yamltree import read_yaml
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 ADDED: Final = "added by Ray Serve"
 VARIABLE: Final = "VLLM_USE_V2_MODEL_RUNNER"
 SINGLE: Final = ("llm_config", "prefill_config", "decode_config")
 WITHOUT_NO: Final = frozenset({"disable_log_stats", "disable_log_requests"})
-OVERWRITES_COMMAND: Final = "ray.io/overwrite-container-cmd"
 NOT_ALLOWED: Final = ("model", "served_model_name")
 
 
@@ -110,8 +107,10 @@ def _mentions_vllm(value: object) -> bool:
 
 def read_service(document: ManifestNode) -> None:
     """Read a RayService: its Serve config, which is a string of YAML, and the containers of its cluster."""
+    count = len(document.reader.containers)
     _read_serve_config(document)
-    _read_containers(document, document.get("spec", "rayClusterConfig"))
+    read_ray_containers(document, document.get("spec", "rayClusterConfig"))
+    ignore_without_engine(document, document.get("spec", "rayClusterConfig"), count)
 
 
 def _read_serve_config(document: ManifestNode) -> None:
@@ -147,43 +146,6 @@ def _ray_containers(cluster: ManifestNode) -> RayContainers:
     hidden = any(draft.has_hidden_variables for draft in drafts)
     hardware = list(dict.fromkeys(sign for draft in drafts for sign in draft.hardware))[:MAX_SIGNS]
     return RayContainers(env, image, hidden, notes, mounts, hardware)
-
-
-def read_cluster(document: ManifestNode) -> None:
-    """Read the containers of a RayCluster that start vLLM."""
-    _read_containers(document, document.get("spec"))
-
-
-def _read_containers(document: ManifestNode, cluster: ManifestNode) -> None:
-    """Read the containers of a Ray cluster that start vLLM.
-
-    In the first container of a pod the operator starts Ray, after the container's own command if it has one, unless an
-    annotation leaves its command as it is. It does not change the others.
-    """
-    keeps_command = _keeps_command(document)
-    for template in _ray_templates(cluster):
-        pod = template.get("spec")
-        by_image = keeps_command or _keeps_command(template)
-        for container in pod_containers(pod):
-            is_ray = container.key == 0 and container.parent is not None and container.parent.key == "containers"
-            read_pod_container(container, pod, by_image=by_image or not is_ray)
-
-
-def _keeps_command(node: ManifestNode) -> bool:
-    """Whether an object's or a template's annotation leaves the command of Ray's container as it is."""
-    return bool(node.get("metadata", "annotations").get(OVERWRITES_COMMAND).value == "true")
-
-
-def ray_pods(cluster: ManifestNode) -> Iterator[ManifestNode]:
-    """The pods of a Ray cluster: the head's, then each worker group's."""
-    for template in _ray_templates(cluster):
-        yield template.get("spec")
-
-
-def _ray_templates(cluster: ManifestNode) -> Iterator[ManifestNode]:
-    yield cluster.get("headGroupSpec", "template")
-    for group in cluster.get("workerGroupSpecs").items():
-        yield group.get("template")
 
 
 def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayContainers) -> None:

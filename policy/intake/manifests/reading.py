@@ -68,7 +68,7 @@ class ManifestReader:
         """The limits that the manifest as a whole exceeds."""
         self.containers: list[Container] = []
         self.ignored: list[ManifestNode] = []
-        """The objects of unknown kinds in which no container was found."""
+        """The objects of unknown kinds without a container, and Ray clusters in which nothing starts vLLM."""
         self.documents = 0
         self.copied = 0
         self.namespace: str | None = None

@@ -22,6 +22,7 @@ from policy.intake.manifests import (
     modelservice,
     openshift,
     productionstack,
+    raycluster,
     rayserve,
     skypilot,
     truss,
@@ -81,7 +82,11 @@ ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     (KTHENA, "ModelServing"): kthena.read_model_serving,
     (KTHENA, "ModelBooster"): kthena.read_model_booster,
     ("ray.io", "RayService"): rayserve.read_service,
-    ("ray.io", "RayCluster"): rayserve.read_cluster,
+    ("ray.io", "RayCluster"): raycluster.read_cluster,
+    ("ray.io", "RayJob"): raycluster.read_job,
+    (AIBRIX, "RayClusterFleet"): raycluster.read_cluster_fleet,
+    (AIBRIX, "RayClusterReplicaSet"): raycluster.read_cluster_fleet,
+    (AIBRIX, "PodSet"): workloads.read_template,
 }
 SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] = (
     (
@@ -152,7 +157,8 @@ def read_manifest(
 ) -> list[Container]:
     """The vLLM engines that a manifest would start, in order; its faults are appended to ``faults``.
 
-    The paths of the objects of unknown kinds in which no container was found are appended to ``ignored``.
+    The paths of the objects of unknown kinds without a container, and of Ray clusters with an image of vLLM in which
+    nothing starts it, are appended to ``ignored``.
 
     ``document`` is an object, a list of objects, or a chart's values, as parsed from JSON or YAML. ``pointer`` is its
     JSON pointer in the request. A known object without vLLM has no engines. In a list, an object that cannot be read is

@@ -1,0 +1,106 @@
+"""Ray clusters: the containers and jobs that start vLLM, and clusters in which nothing does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from shipped_images import read_manifest
+
+if TYPE_CHECKING:
+    from policy.errors import RequestFault
+    from policy.intake.command_line import Container
+
+IMAGE = "vllm/vllm-openai:v0.23.0"
+KEEPS = {"annotations": {"ray.io/overwrite-container-cmd": "true"}}
+AIBRIX = "orchestration.aibrix.ai/v1alpha1"
+
+
+def group(**container: Any) -> dict[str, Any]:
+    return {"template": {"spec": {"containers": [{"name": "ray", "image": IMAGE, **container}]}}}
+
+
+def cluster(head: dict[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
+    return {"headGroupSpec": head, "workerGroupSpecs": [worker]}
+
+
+SERVES = ["vllm", "serve", "org/m"]
+SILENT = cluster(group(), group())
+STARTED = cluster(group(command=SERVES), group())
+
+
+def document(kind: str, spec: dict[str, Any], version: str = "ray.io/v1") -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "c"}, "spec": spec}
+
+
+def engines(found: dict[str, Any]) -> tuple[list[Container], list[str]]:
+    faults: list[RequestFault] = []
+    ignored: list[str] = []
+    containers = read_manifest([found], "", faults, ignored)
+    assert faults == []
+    return containers, ignored
+
+
+@pytest.mark.parametrize("kind", ["RayClusterFleet", "RayClusterReplicaSet"])
+def test_a_fleet_is_read_as_the_clusters_that_it_makes(kind: str) -> None:
+    fleet = document(kind, {"template": {"metadata": KEEPS, "spec": STARTED}}, AIBRIX)
+    paths = ["headGroupSpec.template", "workerGroupSpecs[0].template"]
+    assert [each.path for each in engines(fleet)[0]] == [
+        f"[0].spec.template.spec.{path}.spec.containers[0]" for path in paths
+    ]
+    fleet = document(kind, {"template": {"spec": STARTED}}, AIBRIX)
+    assert [each.path for each in engines(fleet)[0]] == [f"[0].spec.template.spec.{paths[0]}.spec.containers[0]"]
+
+
+def test_a_pod_set_has_a_pod_template() -> None:
+    pods = document("PodSet", {"podGroupSize": 2, "template": group(command=SERVES)["template"]}, AIBRIX)
+    assert [each.words for each in engines(pods)[0]] == [SERVES]
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "words"),
+    [
+        ("vllm serve org/m -tp 2", ["sh", "-c", "vllm serve org/m -tp 2"]),
+        ("echo $A && vllm serve org/m", ["sh", "-c", "echo $A && vllm serve org/m"]),
+        ("ray status", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_command_of_a_job_runs_in_the_container_of_the_head(
+    entrypoint: str | None, words: list[str] | None
+) -> None:
+    head = group(env=[{"name": "A", "value": "1"}])
+    job = document("RayJob", {"entrypoint": entrypoint, "rayClusterSpec": cluster(head, group(image="ray:1"))})
+    found, ignored = engines(job)
+    assert [(each.path, each.words, each.image, each.env) for each in found] == (
+        [("[0].spec.entrypoint", words, IMAGE, {"A": "1"})] if words else []
+    )
+    assert ignored == ([] if words else ["[0]"])
+
+
+def test_the_variables_of_a_job_are_not_known() -> None:
+    spec = {"entrypoint": "vllm serve org/m", "runtimeEnvYAML": "env_vars: {A: b}", "rayClusterSpec": SILENT}
+    ((found,), _) = engines(document("RayJob", spec))
+    assert (found.has_hidden_variables, found.notes) == (True, ["`runtimeEnvYAML` may set variables, and is not read"])
+    ((found,), _) = engines(document("RayJob", {"entrypoint": "vllm serve org/m"}))
+    assert (found.image, found.env) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("spec", "ignored"),
+    [
+        (SILENT, ["[0]"]),
+        (cluster(group(command=["ray", "start", "--head", "--block"]), group(image="ray:1")), ["[0]"]),
+        (cluster(group(image="$VLLM_IMAGE"), group(image="ray:1")), ["[0]"]),
+        (cluster(group(image="ray:1"), group(image="ray:1")), []),
+        (STARTED, []),
+        ({}, []),
+    ],
+)
+def test_a_cluster_with_an_image_of_vllm_in_which_nothing_starts_it_is_ignored_by_name(
+    spec: dict[str, Any], ignored: list[str]
+) -> None:
+    assert engines(document("RayCluster", spec))[1] == ignored
+    assert engines(document("RayService", {"rayClusterConfig": spec}))[1] == ignored
+    assert engines(document("RayClusterFleet", {"template": {"spec": spec}}, AIBRIX))[1] == ignored
