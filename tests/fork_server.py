@@ -25,6 +25,7 @@ from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 from select import select
 from typing import Any, Final
 
@@ -199,14 +200,18 @@ def run_command() -> None:
     At its end nothing is left to do but to write what is buffered. Python would also free every object that this
     process shares with the fork server, which takes longer than most commands.
     """
-    program, *arguments = sys.argv
-    module = "service.cli"
-    if arguments[:2] == ["-P", "-m"]:
-        module, sys.argv = arguments[2], [program, *arguments[3:]]
     code = 0
-    found = import_module(module)
     try:
-        (found if hasattr(found, "main") else import_module(f"{module}.__main__")).main()
+        match sys.argv:
+            case [program, "-P", "-m", module, *arguments]:
+                sys.argv = [program, *arguments]
+                found = import_module(module)
+                (found if hasattr(found, "main") else import_module(f"{module}.__main__")).main()
+            case [_, script, *arguments] if script.endswith(".py"):
+                sys.argv = [script, *arguments]
+                run_path(script, run_name="__main__")
+            case _:
+                import_module("service.cli").main()
     except SystemExit as ended:
         if not isinstance(ended.code, int | None):
             raise

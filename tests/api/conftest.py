@@ -246,7 +246,7 @@ def decide(client: httpx.Client) -> Callable[..., Any]:
 
 @pytest.fixture
 def run() -> Callable[..., Done]:
-    """Runs a command, by default ``runner-policy``, with ``stdin`` as its input in a pipe."""
+    """Runs a command or script, by default ``runner-policy``, with ``stdin`` as its input in a pipe."""
 
     def command(
         *arguments: str, program: str = "runner-policy", stdin: str | bytes = b"", cwd: Path = ROOT, **variables: str
@@ -254,7 +254,8 @@ def run() -> Callable[..., Done]:
         path = str(BIN / program) if (BIN / program).exists() else program
         data = stdin.encode() if isinstance(stdin, str) else stdin
         env = environment(**variables)
-        if program == "runner-policy" and can_fork(env):
+        is_script = program == "python" and arguments[0].endswith(".py")
+        if (program == "runner-policy" or is_script) and can_fork(env):
             return _forked([path, *arguments], data, cwd, env)
         done = subprocess.run(
             [path, *arguments],

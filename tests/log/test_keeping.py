@@ -370,6 +370,7 @@ async def test_decisions_wait_a_limited_time_for_a_log_process_that_hangs(
         finally:
             os.kill(log._process.pid, signal.SIGCONT)
         await flushed(log)
+        await until(lambda: log.counts.written + log.counts.replayed == 2, log)
         assert sqlite.ids() == [id_of(first), id_of(second)]
 
 
