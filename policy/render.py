@@ -206,11 +206,12 @@ def _assumptions(answer: Decision) -> list[RenderableType]:
     if changing:
         table = table_of("fact", "assumed", "otherwise")
         for item in changing:
-            other = "\n".join(
-                f"{value}: {OWN_RUNNER if to.is_own_runner else runner_name(to.runner, None)}, {start_text(to.starts)}"
-                for value, to in item.would_change.items()
-            )
-            table.add_row(item.fact, compact(item.assumed), Text(other))
+            values: dict[str, list[str]] = {}
+            for value, to in item.would_change.items():
+                runner = OWN_RUNNER if to.is_own_runner else runner_name(to.runner, None)
+                values.setdefault(f"{runner}, {start_text(to.starts)}", []).append(str(value))
+            lines = [f"{', '.join(same)}: {answer}" for answer, same in values.items()]
+            table.add_row(item.fact, compact(item.assumed), Text("\n".join(lines)))
         parts.append(table)
     return parts
 

@@ -298,6 +298,7 @@ def _derive_without_models(
         raise RequestInvalid([RequestFault(pointer, f"{message}; state its `facts`")]) from error
     if faults:
         raise RequestInvalid(faults)
+    _read_speculation(options, deployment, pointer)
     release_series = series(release)
     variables = deployment.env | command.env
     env = {name: text for name, text in variables.items() if text is not None}
@@ -403,20 +404,25 @@ def require_known_values(result: IntakeResult, pointer: str) -> None:
         raise RequestInvalid(faults[:MAX_FAULTS])
 
 
+def _read_speculation(options: ParsedOptions, deployment: Deployment, pointer: str) -> Speculation | None:
+    """The speculative decoding, if vLLM accepts what is stated.
+
+    Raises:
+        RequestInvalid: vLLM refuses it.
+    """
+    speculation = read_speculation(options)
+    if speculation is not None and (message := speculation_fault(speculation)):
+        place = _pointer_of(speculation.place, deployment, pointer)
+        raise RequestInvalid([RequestFault(place, f"the speculative configuration: {message}")])
+    return speculation
+
+
 def _read_models(
     deployment: Deployment, options: ParsedOptions, models: ModelLookup, known: Tables, pointer: str
 ) -> tuple[Target, Speculation | None]:
     """The served model, which a *speculators* repository may replace, and the speculative decoding."""
     name = str(options.get("model") or DEFAULT_MODEL).rstrip("/")
-    speculation = read_speculation(options)
-    if speculation is not None and (message := speculation_fault(speculation)):
-        raise RequestInvalid(
-            [
-                RequestFault(
-                    _pointer_of(speculation.place, deployment, pointer), f"the speculative configuration: {message}"
-                )
-            ]
-        )
+    speculation = _read_speculation(options, deployment, pointer)
     config = models.config(name)
     found = read_speculators(config, known)
     if found is not None:

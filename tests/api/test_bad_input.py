@@ -371,8 +371,8 @@ def test_the_lengths_of_texts_and_lists_are_limited(
 
 
 OBJECTS = (
-    "`env`, `platform`, `plugins`, `model_config`, `parallel_config`, `scheduler_config`, `speculative_config`, "
-    "`cache_config`"
+    "`env`, `platform`, `omni`, `plugins`, `model_config`, `parallel_config`, `scheduler_config`, "
+    "`speculative_config`, `cache_config`"
 )
 MEMBERS = (
     "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `layers`, `request_id`, "

@@ -447,7 +447,8 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
                     "/deployment/environment/platform",
                     (
                         "unknown platform `cudo`; legal: `cuda`, `rocm`, `xpu`, `cpu`, `tpu`, `out-of-tree`, "
-                        "`unspecified`; did you mean `cuda`?"
+                        "`unspecified`, `ascend`, `gaudi`, `metal`, `neuron`, `openvino`, `rbln`, `spyre`, "
+                        "`tenstorrent`; did you mean `cuda`?"
                     ),
                 ),
             ],

@@ -48,7 +48,7 @@ NGINX = deployment({"name": "nginx", "image": "nginx:1.29"}, name="web")
 SEVERAL = listed(
     NGINX,
     ONE,
-    deployment(container(model="a/b"), container(image="vllm/vllm-openai:v0.5.0"), container("-tp", "x"), container()),
+    deployment(container(model="a/b"), container(image="vllm/vllm-openai:v0.2.0"), container("-tp", "x"), container()),
 )
 
 
@@ -137,7 +137,7 @@ def test_a_faulty_container_does_not_affect_the_others(client: httpx.Client) -> 
     assert shown(needed) == ("model-config-needed", [("/model_configs/a~1b", f"{NEEDED}; given: `{NAME}`")])
     kind, ((pointer, message),) = shown(unknown)
     assert (kind, pointer) == ("unknown-release", "/manifest/items/2/spec/template/spec/containers/1")
-    assert message.startswith("the image `vllm/vllm-openai:v0.5.0`: unknown release `0.5.0`; known releases: ")
+    assert message.startswith("the image `vllm/vllm-openai:v0.2.0`: unknown release `0.2.0`; known releases: ")
     kind, ((pointer, _),) = shown(illegal)
     assert (kind, pointer.startswith("/manifest/items/2/spec/template/spec/containers/2")) == ("invalid-request", True)
     assert [problem["status"] for problem in (needed, unknown, illegal)] == [422] * 3

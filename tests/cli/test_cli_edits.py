@@ -128,10 +128,10 @@ Deployments that now start
   heterogeneous-vocab: V2 (fails to start) → V2, 0.34.0
     e.g. {"speculative_config": {"use_heterogeneous_vocab": true}, "attention_config":
     {"hisparse_config": {}}}
-Same runner and start, other reasons or texts: 4 classes, by heterogeneous-vocab; `--full` lists
+Same runner and start, other reasons or texts: 5 classes, by heterogeneous-vocab; `--full` lists
 them
 
-9 classes of deployments are affected, by heterogeneous-vocab, in 1 of 84 releases
+10 classes of deployments are affected, by heterogeneous-vocab, in 1 of 84 releases
 0.34.0 is new, and compared with 0.33.0
 """,
     "change a condition in one range": """\
@@ -157,9 +157,9 @@ Deployments that now start
   parallel-drafting: V2 (fails to start) → V2, 11 releases: 0.25.0–0.33.0
     e.g. in 0.25.0–0.28.0: {"speculative_config": {"method": "mtp", "parallel_drafting": true},
     "env": {"VLLM_USE_V2_MODEL_RUNNER": true}}
-Same runner and start, other reasons or texts: 13 classes, by parallel-drafting; `--full` lists them
+Same runner and start, other reasons or texts: 15 classes, by parallel-drafting; `--full` lists them
 
-23 classes of deployments are affected, by parallel-drafting, in 11 of 83 releases
+25 classes of deployments are affected, by parallel-drafting, in 11 of 83 releases
 """,
     "extend a list": """\
 architecture-allowlist (upstream, not-default)
@@ -168,10 +168,10 @@ architecture-allowlist (upstream, not-default)
 Deployments with another runner
   architecture-allowlist: V1 → V2, 0.24.0
     e.g. {"model_config": {"architectures": ["Qwen2ForCausalLM"]}}
-Same runner and start, other reasons or texts: 3 classes, by architecture-allowlist; `--full` lists
+Same runner and start, other reasons or texts: 4 classes, by architecture-allowlist; `--full` lists
 them
 
-4 classes of deployments are affected, by architecture-allowlist, in 1 of 83 releases
+5 classes of deployments are affected, by architecture-allowlist, in 1 of 83 releases
 """,
     "remove a rule": """\
 elastic-ep (upstream, exclude-v2): removed, 0.24.0–0.31.0: if parallel_config.enable_elastic_ep is
@@ -187,9 +187,9 @@ Deployments that now start
   elastic-ep: V2 (fails to start) → V2, 10 releases: 0.24.0–0.31.0
     e.g. in 0.24.0–0.28.0: {"env": {"VLLM_USE_V2_MODEL_RUNNER": true}, "parallel_config":
     {"enable_elastic_ep": true}}
-Same runner and start, other reasons or texts: 11 classes, by elastic-ep; `--full` lists them
+Same runner and start, other reasons or texts: 14 classes, by elastic-ep; `--full` lists them
 
-20 classes of deployments are affected, by elastic-ep, in 10 of 83 releases
+23 classes of deployments are affected, by elastic-ep, in 10 of 83 releases
 """,
     "change texts": """\
 kv-connector-fallback (house, fallback-v1)

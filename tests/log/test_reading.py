@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from log.conftest import LogTarget
     from postgres import Postgres
 
+OUTCOMES = "`not-applicable`, `override`, `required`, `default`, `not-default`, `fallback`, `null`"
 SECONDS = 100
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -330,8 +331,7 @@ def test_every_fault_is_named() -> None:
             "`until`, `limit`"
         ),
         "runner: `v3` is not legal; legal: `v1`, `v2`, `null`",
-        "outcome: `x` is not legal; legal: `not-applicable`, `override`, `required`, `default`, `not-default`, "
-        "`fallback`, `null`",
+        f"outcome: `x` is not legal; legal: {OUTCOMES}",
         "path: `` is not legal; legal: a string of at most 256 characters",
         "starts: `yes` is not legal; legal: `true`, `false`",
         "rule: `NO` is not legal; legal: a rule's id, of at most 256 characters",

@@ -18,7 +18,7 @@ import pytest
 from policy.facts.facts import read_facts
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue
-from policy.rules.effects import Layer
+from policy.rules.effects import Layer, Outcome
 from policy.rules.releases import series
 from policy.vllm.tablegen.wheels import downloaded
 from policy.vllm.verify.verification import verify
@@ -101,7 +101,10 @@ def with_rules(policy: Policy, release: str, rules: tuple[ReleaseRule, ...]) -> 
 
 
 def is_deciding(item: ReleaseRule) -> bool:
-    return item.rule.layer is Layer.UPSTREAM and item.rule.effect.decides and item.when is not None
+    """Whether a rule decides as vLLM's own code does; the runners of plugins are outside it."""
+    effect = item.rule.effect
+    of_plugin = effect.outcome is Outcome.NOT_APPLICABLE
+    return item.rule.layer is Layer.UPSTREAM and effect.decides and item.when is not None and not of_plugin
 
 
 @pytest.mark.slow

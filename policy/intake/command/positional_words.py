@@ -46,7 +46,7 @@ class PositionalWords:
 
     def set_model(self, result: ParseResult) -> None:
         """Set the model from the positional words: after `vllm serve` the first one is the model."""
-        (model, place, _), *others = self.known
+        (model, place, shown), *others = self.known
         stated = result.found_at.get("model")
         if not result.serve:
             result.warn(
@@ -56,16 +56,16 @@ class PositionalWords:
         elif stated is not None and not stated.startswith(FILE_PREFIX):
             result.fault(
                 place,
-                f"unexpected argument {quoted(model)}: `--model` ({stated}) gives the model as well, and "
+                f"unexpected argument {quoted(shown)}: `--model` ({stated}) gives the model as well, and "
                 "`vllm serve` takes it once; remove one of them",
             )
         else:
             result.values["model"] = str(model)
             result.found_at["model"] = place
-        for _, where, shown in others[: result.max_faults]:
+        for _, where, other in others[: result.max_faults]:
             result.fault(
                 where,
-                f"unexpected argument {quoted(shown)}: no option takes it; quote it together with the value "
+                f"unexpected argument {quoted(other)}: no option takes it; quote it together with the value "
                 "it belongs to, or remove it",
             )
 

@@ -102,7 +102,8 @@ def _method(keys: Mapping[str, Any]) -> Any:
     """The method as vLLM names it, or ``None`` if vLLM finds it out from the draft."""
     method = keys.get("method")
     if method is None:
-        return "ngram" if keys.get("model") in NGRAM else None
+        model = keys.get("model")
+        return "ngram" if isinstance(model, str) and model in NGRAM else None
     if isinstance(method, str) and method.endswith("_mtp"):
         return "mtp"
     return "ngram" if method == "[ngram]" else method

@@ -52,9 +52,13 @@ def container_signs(container: ManifestNode) -> Iterator[HardwareSign]:
 def resource_sign(name: str, quantity: object, place: str) -> HardwareSign | None:
     """The sign that a resource is; None if it shows no hardware, or none is asked for."""
     platform = platform_of(name, RESOURCES)
-    if platform is None or not isinstance(quantity, str | int | float) or ZERO.fullmatch(str(quantity)[:MAX_NAME]):
+    if platform is None or not isinstance(quantity, str | int | float) or _is_zero(quantity):
         return None
     return HardwareSign(platform, f"{place}.{name}", Strength.DEVICE)
+
+
+def _is_zero(quantity: str | float) -> bool:
+    return ZERO.fullmatch(quantity[:MAX_NAME]) is not None if isinstance(quantity, str) else not quantity
 
 
 def pod_signs(pod: ManifestNode) -> list[HardwareSign]:
@@ -95,7 +99,7 @@ def affinity_signs(terms: object, place: str) -> Iterator[HardwareSign]:
     for term in _items(terms):
         for expression in _items(_at(term, "matchExpressions")):
             key, operator = _at(expression, "key"), _at(expression, "operator")
-            if not _is_name(key) or operator not in {"In", "Exists"}:
+            if not _is_name(key) or operator not in ("In", "Exists"):
                 continue
             platform = _label_platform(key, _items(_at(expression, "values")) if operator == "In" else [])
             if platform is not None:

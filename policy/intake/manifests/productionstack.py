@@ -55,7 +55,7 @@ def _read_spec(spec: ManifestNode, serving: ManifestNode) -> None:
     draft.image = f"{repository}:{tag}" if repository and tag else repository
     draft.hardware += gpu_sign(spec.get("requestGPU").value, spec.get("requestGPUType").value, "requestGPU")
     draft.hardware += affinity_signs(spec.get("nodeSelectorTerms").value, "nodeSelectorTerms")
-    runtime = spec if "runtimeClassName" in spec.value else serving
+    runtime = spec if spec.has("runtimeClassName") else serving
     draft.hardware += runtime_signs(runtime.get("runtimeClassName").value, "runtimeClassName")
     draft.add(ADDED, "vllm", "serve")
     draft.has_command = True
@@ -102,9 +102,9 @@ def _add_config(draft: EngineDraft, config: ManifestNode, *, ray: bool) -> None:
 def _add_cache(draft: EngineDraft, cache: ManifestNode, config: ManifestNode, *, ray: bool) -> None:
     """Add ``--kv-transfer-config`` for LMCache; the presence of ``enablePD`` counts, not its value."""
     role = "kv_both" if ray else cache.get("kvRole").scalar() or "kv_both"
-    first = config.get("v1").scalar() == "1" if ray else "enablePD" in cache.value or config.get("v0").scalar() != "1"
+    first = config.get("v1").scalar() == "1" if ray else cache.has("enablePD") or config.get("v0").scalar() != "1"
     transfer: dict[str, Any] = {"kv_connector": "LMCacheConnectorV1" if first else "LMCacheConnector", "kv_role": role}
-    if not ray and "enablePD" in cache.value:
+    if not ray and cache.has("enablePD"):
         port = cache.get("nixlRole").scalar()
         transfer["kv_connector_extra_config"] = {"discard_partial_chunks": False, "lmcache_rpc_port": port}
         if port is None:

@@ -267,6 +267,10 @@ class ManifestNode:
             node = node._below(key, value)
         return node
 
+    def has(self, key: str) -> bool:
+        """Whether the value is a mapping with this key, whatever its value."""
+        return isinstance(self.value, dict) and key in self.value
+
     def fields(self) -> list[tuple[str, ManifestNode]]:
         """The fields of an object by name; empty if it is null. Anything else is a fault."""
         return (

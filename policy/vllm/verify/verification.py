@@ -11,12 +11,13 @@ import json
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import PolicyError
 from policy.facts.facts import nested
 from policy.facts.vocabulary import VOCABULARY
+from policy.policy import Policy
 from policy.request.request import read_request
 from policy.rules.conditions import leaves
 from policy.rules.effects import Layer, Outcome
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policy.decision.decision import Decision
-    from policy.policy import Policy
     from policy.rules.catalogue import ReleaseRule
     from policy.vllm.verify.drawing import Facts
 
@@ -146,12 +146,21 @@ def verify(
         return _ReleaseComparison(policy, release, vllm).compare(count, seed, progress)
 
 
+def _of_core(policy: Policy) -> Policy:
+    """The policy without the rules of platforms and programs with runners of their own, which are not in the source."""
+    of_release = {
+        release: tuple(item for item in rules if item.rule.effect.outcome is not Outcome.NOT_APPLICABLE)
+        for release, rules in policy.catalogue.of_release.items()
+    }
+    return Policy(replace(policy.catalogue, of_release=of_release), before=policy, compile_all=False)
+
+
 class _ReleaseComparison:
     """Compares the decisions of a release with those of the rules."""
 
     def __init__(self, policy: Policy, release: str, vllm: ReleaseProcess) -> None:
-        self._policy, self._release, self._vllm = policy, release, vllm
-        self._rules = [item for item in policy.catalogue.rules_of(release) if item.rule.layer is Layer.UPSTREAM]
+        self._policy, self._release, self._vllm = _of_core(policy), release, vllm
+        self._rules = [item for item in self._policy.catalogue.rules_of(release) if item.rule.layer is Layer.UPSTREAM]
         self._elsewhere = [item for item in self._rules if item.rule.effect.refuses and not self._is_in_source(item)]
         self._beyond: set[str] = set()
 
@@ -212,8 +221,6 @@ class _ReleaseComparison:
         vllm = self._vllm.answer(facts)
         self._beyond.update(vllm.pop("beyond", ()))
         decision = self._decision(facts)
-        if decision.outcome == Outcome.NOT_APPLICABLE:
-            return None  # vLLM's choice, which the source makes here too, selects nothing
         compared = self._compared_fields(decision)
         known: dict[str, Any] = {name: vllm[name] for name in COMPARED if name in vllm}
         if all(_sorted_errors(name, compared[name]) == _sorted_errors(name, value) for name, value in known.items()):
