@@ -19,6 +19,7 @@ from policy.intake.command.arguments import read_options
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command.word_places import word_pointer
+from policy.intake.command.words import PLACEHOLDER
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.deployment import Environment
 from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive, own_runner_facts
@@ -197,7 +198,7 @@ def _derive(
     if faults:
         raise RequestInvalid(faults)
     variables = deployment.env | command.env
-    env = {name: text for name, text in variables.items() if text is not None}
+    env = _known_values(variables)
     environment, of_platform = select_platform(deployment.environment, env, known.series)
     deployment = structs.replace(deployment, environment=environment)
     models = ModelLookup(deployment, find, pointer)
@@ -301,7 +302,7 @@ def _derive_without_models(
     _read_speculation(options, deployment, pointer)
     release_series = series(release)
     variables = deployment.env | command.env
-    env = {name: text for name, text in variables.items() if text is not None}
+    env = _known_values(variables)
 
     def decide(derived: Provenance) -> tuple[str | None, bool]:
         return rules(facts_of(derived.facts, []))
@@ -355,6 +356,11 @@ def _derive_without_models(
 def _own_options(options: ParsedOptions, is_omni: Mapping[str, object]) -> ParsedOptions:
     """The options without launch errors if vLLM-Omni is started, which has flags of its own."""
     return structs.replace(options, launch_errors=[]) if is_omni else options
+
+
+def _known_values(variables: Mapping[str, str | None]) -> dict[str, str]:
+    """The variables with known values; a placeholder such as `${NAME}` is for a tool that sets the value."""
+    return {name: text for name, text in variables.items() if text is not None and PLACEHOLDER.search(text) is None}
 
 
 def _names_of_models(deployment: Deployment, options: ParsedOptions, pointer: str) -> dict[str, str]:

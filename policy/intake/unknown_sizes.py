@@ -28,7 +28,7 @@ def check_sizes(
     decide: Callable[[Provenance], tuple[str | None, bool]],
     pointer: str,
 ) -> list[str]:
-    """A warning for each size whose value is not known, if 1 and ``TRIAL_SIZES`` are decided alike.
+    """A warning for each size whose value is not known, if 1 and ``TRIAL_SIZES`` are decided alike where vLLM starts.
 
     ``derive_with`` derives the facts with other options, and ``decide`` decides them: (runner, starts). Each size is
     tried alone and all together. Sizes that vLLM would refuse are not considered, unless it refuses all.
@@ -43,10 +43,13 @@ def check_sizes(
     trials += [dict.fromkeys(unknown, size) for size in TRIAL_SIZES]
     accepted: set[tuple[str | None, bool]] = set()
     refused: set[tuple[str | None, bool]] = set()
+    refusals: dict[int, None] = {}
     for sizes in trials:
         with suppress(RequestInvalid):
             derived = derive_with(replace(options, values=options.values | sizes, places=places))
             (accepted if derived.refusal is None else refused).add(decide(derived))
+            if derived.refusal is not None:
+                refusals.update(dict.fromkeys(sizes.values()))
     if len(accepted or refused) > 1:
         raise RequestInvalid(
             [
@@ -54,8 +57,11 @@ def check_sizes(
                 for flag, text, place in unknown.values()
             ]
         )
+    same = "the decision is the same with 2 and 8"
+    if refusals and accepted:
+        named = " and ".join(map(str, sorted(refusals)))
+        same = f"{same} where vLLM accepts them; it refuses {named} for this model and these arguments"
     return [
-        f"`{flag}` is set to {quoted(text)}, whose value is not known; it is assumed to be 1, and the decision is the "
-        "same with 2 and 8"
+        f"`{flag}` is set to {quoted(text)}, whose value is not known; it is assumed to be 1, and {same}"
         for flag, text, _ in unknown.values()
     ]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SHELLS = [name for name in ("bash", "sh") if shutil.which(name)]
 ARGUMENTS = ["name", "a b", "--c"]
-ENV = {"E": "e f", "EM": "", "HOME": "/root"}
+ENV = {"E": "e f", "EM": "", "HOME": "/root", "PS1": "0", "PS2": "0"}
 VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 PRINTS = f"""#!{sys.executable} -IS
 import json, os, sys

@@ -1,4 +1,4 @@
-"""A model whose name is not known: its configuration is given under the name that is written."""
+"""A model, a value or a variable of which only the name of a variable is known."""
 
 from __future__ import annotations
 
@@ -78,3 +78,10 @@ def test_a_placeholder_that_nothing_replaces_has_an_unknown_value(
 ) -> None:
     decision = ask(["vllm", "serve", "dense", *words], RELEASE)
     assert (decision.runner, decision.starts, decision.warnings) == ("v2", True, warned)
+
+
+@pytest.mark.parametrize("release", ["0.12.0", RELEASE])
+def test_a_variable_with_a_placeholder_has_an_unknown_value(ask: Asking, release: str) -> None:
+    decision = ask(["vllm", "serve", "dense"], release, env={"VLLM_USE_V2_MODEL_RUNNER": "${A}"})
+    unknown = "the value of `VLLM_USE_V2_MODEL_RUNNER` is not known here; it is assumed to be unset"
+    assert (decision.starts, unknown in decision.warnings) == (True, True)

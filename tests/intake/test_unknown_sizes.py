@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from deployments import NEWEST
+from deployments import DENSE, NEWEST
 from msgspec import UnsetType
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ def test_an_unknown_size_is_a_problem_exactly_if_sizes_are_decided_differently(
     else:
         decision = ask(script, release, env=env)
         assert (decision.runner, decision.starts) in answers
-        assert ASSUMED.format(flag) in decision.warnings
+        assumed = next(text for text in decision.warnings if text.startswith(ASSUMED.format(flag)))
+        assert ("it refuses" in assumed) == (any(refused[at] for at in (0, 1, 3)) and not all(refused))
 
 
 def test_several_unknown_sizes_are_tried_together(ask: Asking) -> None:
@@ -76,3 +77,17 @@ def test_the_last_size_counts(ask: Asking, sizes: str, *, is_unknown: bool) -> N
     assert (ASSUMED.format("--tensor-parallel-size") in decision.warnings) is is_unknown
     assert not isinstance(decision.facts, UnsetType)
     assert decision.facts["parallel_config.tensor_parallel_size"].value == (1 if is_unknown else 2)
+
+
+@pytest.mark.parametrize(
+    ("args", "models", "refuses"),
+    [
+        ('vllm serve odd -tp "$N"', {"odd": {**DENSE, "num_attention_heads": 7}}, "2 and 8"),
+        ('vllm serve dense -tp 4 -dcp "$N"', {}, "2 and 8"),
+        ('vllm serve dense -tp "$N"', {}, None),
+    ],
+)
+def test_sizes_that_vllm_refuses_are_named(ask: Asking, args: str, models: dict[str, Any], refuses: str | None) -> None:
+    [warning] = [text for text in ask(args, "0.23.0", models=models).warnings if "is assumed to be 1" in text]
+    named = warning.partition("; it refuses ")[2].partition(" for this model")[0]
+    assert named == (refuses or "")

@@ -105,6 +105,7 @@ class ControlFlow(Struct):
         before, start = variables.snapshot(), len(self.script.commands)
         self.blocks.append(_Block(kind, before, variables.chain, start, self.is_piped))
         variables.chain = Chain()
+        self.is_piped = False  # the block as a whole reads from the pipe
         variables.function_depth += kind in FUNCTION_BLOCKS
 
     def leave(self, kind: str) -> None:

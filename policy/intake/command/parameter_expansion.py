@@ -172,18 +172,19 @@ class ParameterExpansion:
             return None
         if name.group() not in variables.values and name.group() not in variables.outer:
             return None
-        elements = variables.elements(name.group(), {})
-        if elements is None:
+        array = variables.array(name.group(), {})
+        if array is None:
             return None
         which, first = selection.groups()
-        if (first or which not in {"@", "*"}) and any(map(is_uncertain, elements)):
+        elements, is_certain = array.elements, array.certain == len(array.elements)
+        if (first or which not in {"@", "*"}) and not is_certain:
             return None
         if which not in {"@", "*"}:
             return elements[int(which) : int(which) + 1] if first is None else None
         chosen = elements[int(first or 0) :]
         if which == "@" or not in_quotes:
             return chosen
-        return None if any(map(is_uncertain, chosen)) or variables.sets_separators else [" ".join(chosen)]
+        return [" ".join(chosen)] if is_certain and not variables.sets_separators else None
 
     def _braced(self, inner: str, *, in_quotes: bool) -> tuple[str | None, bool]:
         """The value of `${A}` or `${A:-word}`, and whether the value is quoted.

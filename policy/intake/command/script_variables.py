@@ -27,13 +27,16 @@ ARITHMETIC_ASSIGNMENT: Final = re.compile(
 """Matches an assignment within arithmetic."""
 SHELL_VARIABLES: Final = re.compile(
     r"BASH\w*|COMP_\w+|DIRSTACK|EPOCH\w+|EUID|FUNCNAME|GROUPS|HISTCMD|IFS|LINENO|OLDPWD|OPT(?:ARG|ERR|IND)|PIPESTATUS"
-    r"|PPID|PS4|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_"
+    r"|PPID|PS[124]|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_"
 )
 """Matches the variables that a shell itself sets and changes."""
 ONE_WORD: Final = re.compile(
     r"HOSTNAME|JOB_COMPLETION_INDEX|KUBERNETES_\w+|LWS_\w+|PPID|\w+_(?:SERVICE_HOST|SERVICE_PORT\w*)"
 )
 """Matches variables that every shell, Kubernetes or LeaderWorkerSet sets to a number, a name or an address."""
+
+
+NO_ELEMENTS: Final = Array([])
 
 
 class SimpleCommand(Struct):
@@ -133,11 +136,18 @@ class ScriptVariables(Struct):
 
     def elements(self, name: str, assignments: Mapping[str, str | None]) -> tuple[str, ...] | None:
         """The elements of a variable as an array; None if they are unknown. `assignments` take precedence."""
+        found = self.array(name, assignments)
+        return None if found is None else found.elements
+
+    def array(self, name: str, assignments: Mapping[str, str | None]) -> Array | None:
+        """A variable as an array; None if it is unknown. `assignments` take precedence."""
+        if SHELL_VARIABLES.fullmatch(name) is not None:
+            return None
         for variables in (assignments, self.values, self.outer):
             if name in variables:
                 value = variables[name]
-                return value.elements if isinstance(value, Array) else None if value is None else (value,)
-        return ()
+                return value if isinstance(value, Array) else None if value is None else Array([value])
+        return NO_ELEMENTS
 
     def is_one_word(self, name: str, *, is_hidden: bool) -> bool:
         """Whether a variable that the script does not set has a one-word value, because of what sets it.

@@ -38,6 +38,10 @@ DECLARED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|)")
 """Matches the name in an argument of `export` and the like, and `=` or `+=` if a value follows."""
 
 
+COUNT: Final = re.compile(r"%[^%A-Za-z]*+[hjlLtqz]*+n")
+"""Matches what lets bash's `printf` store the number of characters that it has written: `%n`, `%ln`."""
+
+
 class ShellBuiltins(Struct):
     """Interprets the commands of a script that change the running shell."""
 
@@ -102,6 +106,12 @@ class ShellBuiltins(Struct):
             self.variables.forget_assigned(" ".join(words[1:]))
             if any(map(is_uncertain, words)):
                 self.script.doubt_all("`let` evaluates an unknown expression")
+        elif words[0] == "printf" and _may_store_count(words[1:]):
+            if any(map(is_uncertain, words[2:])):
+                self.script.doubt_all("`printf` may set a variable whose name is not known")
+            for word in words[2:]:
+                if NAME.fullmatch(word) is not None:
+                    self.variables.assign(word, None)
         elif words[0] in SETTERS or (words[0] in {"printf", "wait"} and has_options):
             named = words[1:2] if words[0] in {"for", "select"} else words[1:]
             if any(map(is_uncertain, named[:2] if words[0] in {"printf", "wait"} else named)):
@@ -222,3 +232,10 @@ class ShellBuiltins(Struct):
             variables.assign(name, None if before is None else f"{before}{value}")
         if unexports:
             variables.unexport(name)
+
+
+def _may_store_count(arguments: Sequence[str]) -> bool:
+    """Whether `printf` may store the number of characters that it writes in variables that its arguments name."""
+    if len(arguments) < 2:  # noqa: PLR2004  # a format and a name
+        return False
+    return is_uncertain(arguments[0]) or COUNT.search(arguments[0].replace("%%", "")) is not None

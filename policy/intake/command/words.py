@@ -34,16 +34,21 @@ class Unknown(str):
 
 
 class Array(str):
-    """The value of an array variable: its elements are words, and the text only identifies them."""
+    """The value of an array variable: its elements are words, and the text only identifies them.
 
-    __slots__ = ("elements",)
+    The first ``certain`` elements have values that are known; it is counted once, as a script may use it often.
+    """
+
+    __slots__ = ("certain", "elements")
 
     elements: tuple[str, ...]
+    certain: int
 
     def __new__(cls, elements: Sequence[str]) -> Self:
         """Create the array from its elements."""
         found = super().__new__(cls, "\0".join(elements))
         found.elements = tuple(elements)
+        found.certain = next((at for at, word in enumerate(elements) if is_uncertain(word)), len(elements))
         return found
 
 
