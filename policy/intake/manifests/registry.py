@@ -207,7 +207,7 @@ def _documents(node: ManifestNode, depth: int = 0) -> Iterator[ManifestNode]:
                 break
             yield from _documents(item, depth + 1)
     elif isinstance(node.value, dict) and _is_list(node.value):
-        yield from _documents(node.get("items"), depth + 1)
+        yield from _documents(_listed(node), depth + 1)
     elif _identity(node) in openshift.IDENTITIES:
         yield from _documents(openshift.template_objects(node), depth + 1)
     elif node.value is None and depth:
@@ -223,6 +223,15 @@ def _documents(node: ManifestNode, depth: int = 0) -> Iterator[ManifestNode]:
 def _is_list(value: dict[str, object]) -> bool:
     kind = value.get("kind")
     return isinstance(kind, str) and kind.endswith("List") and isinstance(value.get("items"), list)
+
+
+def _listed(node: ManifestNode) -> ManifestNode:
+    """The items of a list; those of a `PodList` and the like have its kind where they state none, as in API answers."""
+    items, kind = node.get("items"), node.value["kind"].removesuffix("List")
+    if not kind:
+        return items
+    named = {"apiVersion": node.value.get("apiVersion"), "kind": kind}
+    return items.with_value([{**named, **item} if isinstance(item, dict) else item for item in items.value])
 
 
 def _identity(node: ManifestNode) -> tuple[str, str] | None:

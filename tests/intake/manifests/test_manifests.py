@@ -80,6 +80,17 @@ def graph(*args: str) -> dict[str, Any]:
     return {"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment", "spec": {"services": services}}
 
 
+@pytest.mark.parametrize(("version", "kind"), [("v1", "PodList"), ("apps/v1", "DeploymentList"), ("v1", "List")])
+def test_the_items_of_a_list_have_its_kind(version: str, kind: str) -> None:
+    item = pod(image="vllm/vllm-openai:v0.23.0", args=["--model=a/b"])
+    if kind == "DeploymentList":
+        item["spec"] = {"template": {"spec": item["spec"]}}
+    if kind != "List":
+        del item["kind"], item["apiVersion"]
+    containers, faults = read({"apiVersion": version, "kind": kind, "items": [item, item]})
+    assert ([container.words for container in containers], faults) == ([["--model=a/b"]] * 2, [])
+
+
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_a_manifest_gives_these_engines(path: Path) -> None:
     containers, faults = read(content(path))
