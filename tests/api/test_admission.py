@@ -125,6 +125,7 @@ def test_the_patched_object_gets_the_decided_runner_and_no_second_patch(client: 
     assert (item["decision"]["runner"], item["decision"]["starts"], item["decision"]["set_env"]) == ("v1", True, {})
 
 
+@pytest.mark.slow
 def test_an_operator_chooses_what_is_denied_and_where_the_variable_is_set(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:
@@ -190,6 +191,7 @@ def closed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.slow
 def test_an_ambiguous_script_is_denied_if_undecided_objects_are(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:
@@ -385,6 +387,7 @@ WITHOUT_EFFECT: list[tuple[list[str], str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_a_command_that_clears_the_needed_variable_is_denied_if_undecided_objects_are(
     client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
 ) -> None:
@@ -446,6 +449,7 @@ def counted_since(client: httpx.Client, before: dict[str, float]) -> dict[str, f
     }
 
 
+@pytest.mark.slow
 def test_the_audit_annotations_name_the_logged_decision(
     shared: Callable[..., AbstractContextManager[Service]],
 ) -> None:
@@ -459,6 +463,7 @@ def test_the_audit_annotations_name_the_logged_decision(
         }
 
 
+@pytest.mark.slow
 def test_an_api_server_needs_a_token_unless_anonymous_reviews_are_allowed(
     shared: Callable[..., AbstractContextManager[Service]],
 ) -> None:

@@ -196,6 +196,7 @@ def test_at_midnight_a_rule_ends_and_no_cached_answer_outlives_it(
     assert served(app, ask) == [before] * 3 + [after] * 3
 
 
+@pytest.mark.slow
 def test_the_openapi_examples_follow_the_rules_and_the_date(
     ending: Path, tmp_path: Path, clock: Callable[[datetime], None]
 ) -> None:

@@ -556,6 +556,7 @@ def test_more_than_the_engine_can_hold_is_refused_with_the_limit(client: httpx.C
 # harmful candidates
 
 
+@pytest.mark.slow
 def test_a_hostile_candidate_is_stopped_and_the_service_keeps_working(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:
@@ -600,6 +601,7 @@ def test_a_large_answer_to_candidates_is_complete(client: httpx.Client, accept: 
     assert answer.text.endswith("]}" if accept == "application/json" else "\n")
 
 
+@pytest.mark.slow
 def test_the_size_of_an_answer_to_candidates_is_limited(serve: Callable[..., AbstractContextManager[Server]]) -> None:
     with serve(RUNNER_POLICY_MAX_ANSWER="2000000") as server, server.client() as client:
         assert dry_run_of_rules(client, 1).status_code == 200

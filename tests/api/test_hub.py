@@ -235,6 +235,7 @@ def test_candidate_rules_are_tried_with_models_from_the_hub(hub: HubServer, serv
             assert compared["candidate"].get("facts") == compared["current"].get("facts")
 
 
+@pytest.mark.slow
 def test_an_answer_is_valid_as_long_as_the_fetched_model(hub: HubServer, tmp_path: Path) -> None:
     now = [0.0]
     models = HubModels(Hub(60, endpoint=hub.url, offline=False, cache=str(tmp_path), clock=lambda: now[0]))
@@ -352,6 +353,7 @@ def test_the_token_is_in_no_answer_and_no_log(hub: HubServer, service: Server) -
 # a slow hub
 
 
+@pytest.mark.slow
 def test_a_slow_hub_does_not_delay_other_requests(hub: HubServer, service: Server) -> None:
     hub.give(Reply(hold=hub.release), name="slow/m")
     hub.give(Reply(), name="quick/m")
@@ -384,6 +386,7 @@ def test_a_hub_that_does_not_answer_in_time_counts_as_unavailable(
     assert (response.status_code, response.json()["type"]) == (422, "urn:runner-policy:problem:model-config-needed")
 
 
+@pytest.mark.slow
 def test_waiting_for_a_hanging_hub_is_limited_in_time_and_per_caller(
     hub: HubServer, serve: Serve, variables: dict[str, str]
 ) -> None:

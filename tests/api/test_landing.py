@@ -156,6 +156,7 @@ def test_the_page_is_the_same_for_every_caller(client: httpx.Client, server: Ser
         assert b"geheim" not in pages.pop()
 
 
+@pytest.mark.slow
 def test_the_page_names_a_revision_that_is_loaded_later(
     serve: Callable[..., AbstractContextManager[Server]], folder: Path
 ) -> None:

@@ -65,11 +65,13 @@ def test_a_mutated_request_with_a_token_gets_a_well_formed_answer_from_a_server_
     assert report.wrong == []
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_mutations() -> None:
     first, second, third = (list(islice(RequestMutator(seed).requests(), 200)) for seed in (7, 7, 8))
     assert (first == second, first == third) == (True, False)
 
 
+@pytest.mark.slow
 def test_the_requests_are_answered_without_mutations(server: Server) -> None:
     connection = Connection(server.port)
     posts = [sent for sent in originals() if sent.method == "POST"]

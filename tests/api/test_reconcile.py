@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from representatives import slow_except
 
 from .conftest import ROOT, TOKEN
 
@@ -258,7 +259,9 @@ def answering(*answers: Answer) -> Iterator[AnsweringServer]:
         found.listener.close()
 
 
-@pytest.mark.parametrize("name", NO_DECISIONS)
+@pytest.mark.parametrize(
+    "name", slow_except(["empty object", "nested lists", "silence", "closed", "503"], NO_DECISIONS)
+)
 def test_without_a_decision_the_running_revision_is_kept(run: Run, name: str) -> None:
     with answering(NO_DECISIONS[name]) as server:
         plan = planned(run, server.url, request_of(env=WRITTEN), "--deadline", "0.7")

@@ -169,6 +169,7 @@ def test_github_annotations_are_notices_at_the_rule(call: Callable[..., Done], f
     )
 
 
+@pytest.mark.slow
 def test_one_run_gives_notices_and_markdown(call: Callable[..., Done], folder: Path, tmp_path: Path) -> None:
     narrow(folder)
     summary = tmp_path / "summary.md"
@@ -337,6 +338,7 @@ def test_a_fleet_of_manifests_is_counted_container_by_container(
     }
 
 
+@pytest.mark.slow
 def test_a_fleet_that_cannot_be_decided_exits_with_1_and_the_reason(
     call: Callable[..., Done], folder: Path, tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_the_log_on_a_terminal_escapes_what_callers_sent(
     assert not any(line.startswith("error: forged") for line in out.splitlines())
 
 
+@pytest.mark.slow
 def test_records_that_a_service_prints_on_a_terminal_are_escaped(tmp_path: Path) -> None:
     reader, writer = pty.openpty()
     variables = {"PORT": "0", "LOG": "off", "LOG_STDOUT": "true"}

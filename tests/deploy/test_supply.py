@@ -280,6 +280,7 @@ def audit(*arguments: str, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 def test_packages_without_a_known_vulnerability_pass_the_audit() -> None:
     with osv(200, {}) as url:
         code, output = audit("--osv-url", url)
@@ -289,6 +290,7 @@ def test_packages_without_a_known_vulnerability_pass_the_audit() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_known_vulnerability_fails_the_audit() -> None:
     affected = {
         "package": {"name": "starlette", "ecosystem": "PyPI"},

@@ -884,6 +884,7 @@ def wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_wheels_are_downloaded_once_and_read_without_unpacking(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(sources)
     packed = {

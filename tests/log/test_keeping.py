@@ -77,6 +77,7 @@ async def test_closing_the_log_waits_for_its_records(target: LogTarget, new_entr
     assert target.ids() == sorted(ids)
 
 
+@pytest.mark.slow
 def test_a_store_that_is_down_at_the_start_gets_its_records_later(
     on_server: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
@@ -138,6 +139,7 @@ async def test_a_store_that_is_stopped_and_started_has_every_record_once(
         assert on_server.ids() == sorted(ids)
 
 
+@pytest.mark.slow
 async def test_a_store_that_is_killed_and_started_has_every_record_once(
     on_server: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
@@ -154,6 +156,7 @@ async def test_a_store_that_is_killed_and_started_has_every_record_once(
         assert on_server.ids() == sorted(ids)
 
 
+@pytest.mark.slow
 async def test_a_store_that_hangs_is_disconnected(on_server: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
     server = on_server.server
     assert server is not None
@@ -353,6 +356,7 @@ async def test_a_durable_decision_is_committed_to_disk_whatever_the_server_s_set
         assert connection.execute("SELECT setting FROM commits").fetchall() == [(setting,)]
 
 
+@pytest.mark.slow
 async def test_decisions_wait_a_limited_time_for_a_log_process_that_hangs(
     sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
@@ -396,6 +400,7 @@ async def test_the_queue_is_limited_in_bytes(sqlite: LogTarget, policy: Any) -> 
         await flushed(log)
 
 
+@pytest.mark.slow
 async def test_only_the_owner_may_read_the_files(new: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
     async with running_log(new, timeout=3) as log:
         note(log, new_entry, 5)
@@ -431,6 +436,7 @@ async def test_spill_files_left_behind_are_replayed_once(target: LogTarget, new_
     assert list(target.spill.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_incomplete_line_is_ignored_and_an_unreadable_one_is_counted(
     sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
@@ -460,6 +466,7 @@ def test_an_incomplete_line_is_ignored_and_an_unreadable_one_is_counted(
     run_loop(again())
 
 
+@pytest.mark.slow
 async def test_a_log_process_ends_with_its_service_even_if_the_store_hangs(
     on_server: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:

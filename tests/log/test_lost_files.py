@@ -153,6 +153,7 @@ async def test_restoring_a_copy_with_all_records_loses_none(
         assert sqlite.ids() == sorted(ids)
 
 
+@pytest.mark.slow
 async def test_a_lost_file_is_noticed_even_if_nothing_is_decided(
     sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
@@ -188,6 +189,7 @@ def damaged_files(target: LogTarget) -> list[Path]:
     return list(database(target).parent.glob("*.damaged-*Z"))
 
 
+@pytest.mark.slow
 async def test_a_database_that_was_damaged_before_the_start_is_set_aside(
     sqlite: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:

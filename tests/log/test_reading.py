@@ -224,6 +224,7 @@ def test_pages_of_large_records_are_limited_over_http(
     assert [json.loads(each)["decision_id"] for each in call("log", "export", "-", **log).out.splitlines()] == ids(rows)
 
 
+@pytest.mark.slow
 def test_unread_answers_hold_the_slots_of_their_caller_until_they_are_closed(
     serve: Callable[..., AbstractContextManager[Server]], sqlite: LogTarget
 ) -> None:
@@ -439,6 +440,7 @@ def test_a_log_without_a_store_is_empty(
             assert client.get(f"/v1/decisions/{ROWS[7].decision_id}").status_code == 404
 
 
+@pytest.mark.slow
 def test_the_log_is_unavailable_while_its_store_is_stopped_or_hangs(
     serve: Callable[..., AbstractContextManager[Server]], on_server: LogTarget
 ) -> None:

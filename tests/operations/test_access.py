@@ -270,6 +270,7 @@ def statuses(service: Service, *texts: str) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_tokens_are_rotated_without_a_restart_and_a_broken_file_changes_nothing(
     serve: Callable[..., Any], tokens: Tokens
 ) -> None:

@@ -157,6 +157,7 @@ GIT: dict[str, Any] = {"RULES_GIT_POLL_INTERVAL": "1"}
 MAIN = Ref(b"refs/heads/main")
 
 
+@pytest.mark.slow
 def test_a_branch_is_cloned_and_followed_and_its_rules_stay_when_it_is_gone(
     serve: Callable[..., Any], remote: Remote
 ) -> None:
@@ -405,6 +406,7 @@ def test_missing_and_broken_rules_prevent_the_start(
 # signed commits
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not HAS_KEYGEN, reason="needs ssh-keygen")
 def test_only_commits_of_allowed_signers_are_accepted(
     serve: Callable[..., Any], remote: Remote, tmp_path: Path

@@ -188,6 +188,7 @@ def test_workers_that_die_are_replaced_each_time(serve: Callable[..., Any]) -> N
         assert service.process.wait(PATIENCE) == 0
 
 
+@pytest.mark.slow
 def test_workers_end_when_their_parent_is_killed(serve: Callable[..., Any]) -> None:
     with serve("--workers", "2", LOG="") as service:
         pids = service.workers()
@@ -247,6 +248,7 @@ def test_a_request_that_never_ends_is_waited_for_until_the_shutdown_timeout(serv
         assert service.process.wait(PATIENCE) == 0
 
 
+@pytest.mark.slow
 def test_requests_in_progress_at_the_end_of_a_shutdown_get_a_problem(serve: Callable[..., Any]) -> None:
     """They wait for the rest of a body, a worker process, another line, and the log's database."""
     silent = socket.create_server(("127.0.0.1", 0))

@@ -45,6 +45,7 @@ def post(path: str, body: bytes, length: int, *lines: bytes) -> bytes:
     )
 
 
+@pytest.mark.slow
 def test_requests_that_wait_for_earlier_ones_take_little_memory(serve: Callable[..., Any]) -> None:
     def resident(service: Service) -> int:
         return int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
@@ -64,6 +65,7 @@ def test_requests_that_wait_for_earlier_ones_take_little_memory(serve: Callable[
         assert connection.recv(15) == b"HTTP/1.1 200 OK"
 
 
+@pytest.mark.slow
 def test_bodies_that_arrive_too_slowly_are_refused_while_others_are_answered(serve: Callable[..., Any]) -> None:
     paths = ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate")
     with serve(BODY_TIMEOUT="3") as service, service.client() as client, ExitStack() as stack:
@@ -107,6 +109,7 @@ def series(path: str, status: int) -> str:
     return f'runner_policy_requests_total{{path="{path}",status="{status}"}}'
 
 
+@pytest.mark.slow
 def test_a_stream_lasts_as_long_as_its_parts_arrive(serve: Callable[..., Any]) -> None:
     line = json.dumps(QWEN).encode() + b"\n"
     head = (
@@ -154,6 +157,7 @@ def test_connections_beyond_the_limit_are_refused_and_probes_are_not(serve: Call
     assert denied >= 2
 
 
+@pytest.mark.slow
 def test_waiting_connections_are_closed_for_those_with_a_request(serve: Callable[..., Any]) -> None:
     """Connections without a complete request block no other client.
 
@@ -177,6 +181,7 @@ def test_waiting_connections_are_closed_for_those_with_a_request(serve: Callable
         assert [everything(connection) for connection in waiting] == [b""] * 8
 
 
+@pytest.mark.slow
 def test_connections_without_a_request_are_closed(serve: Callable[..., Any]) -> None:
     with serve(BODY_TIMEOUT="1") as service, service.client() as client, ExitStack() as stack:
         silent = {
@@ -286,6 +291,7 @@ def test_an_offer_of_another_protocol_is_ignored_and_the_body_is_read(shared: Ca
         assert "WebSocket" not in service.log.read_text()
 
 
+@pytest.mark.slow
 def test_a_process_raises_its_limit_of_open_files_for_its_connections(serve: Callable[..., Any]) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with serve(MAX_CONNECTIONS="500", limit="-Sn 512") as service:
@@ -321,6 +327,7 @@ def sockets(service: Service) -> int:
     return found
 
 
+@pytest.mark.slow
 def test_connections_whose_answers_are_not_read_are_closed(serve: Callable[..., Any]) -> None:
     line = json.dumps(QWEN).encode() + b"\n"
     stream = (

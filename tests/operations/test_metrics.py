@@ -136,6 +136,7 @@ def test_either_worker_reports_the_requests_of_both_and_nothing_is_lost_if_one_i
         until(lambda: service.metrics()[DECISIONS] == sent + 1)
 
 
+@pytest.mark.slow
 def test_a_counter_never_decreases_from_one_worker_to_the_other(shared: Callable[..., Any]) -> None:
     with shared("two-workers") as service:
         first = service.metrics()[DECISIONS]

@@ -199,7 +199,8 @@ REPLACED: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", slow_except(["a link"], REPLACED))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", REPLACED)
 def test_what_is_in_the_place_of_the_folder_is_never_used(
     serve: Callable[..., Any], folder: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -321,7 +322,8 @@ def file_limit(pid: int, size: int) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
 def test_rules_that_cannot_be_published_are_reported_once_and_tried_until_they_are(
     serve: Callable[..., Any], folder: Path, workers: str
 ) -> None:

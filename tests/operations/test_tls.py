@@ -103,6 +103,7 @@ def test_only_tls_from_1_2_on_is_accepted(shared: Callable[..., Any], shared_ser
     assert found == {"TLSv1_1": 0, "TLSv1_2": 200, "TLSv1_3": 200}
 
 
+@pytest.mark.slow
 def test_a_connection_without_a_handshake_is_closed(shared: Callable[..., Any]) -> None:
     with shared("tls") as service:
         with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as silent:
@@ -137,6 +138,7 @@ def test_every_worker_serves_a_renewed_certificate_and_none_a_broken_one(
         assert service.process.poll() is None
 
 
+@pytest.mark.slow
 def test_a_client_without_a_certificate_gets_no_answer_and_one_with_it_needs_its_token(
     serve: Callable[..., Any], authority: Authority, tokens: Tokens, tmp_path: Path
 ) -> None:

@@ -181,6 +181,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Any:
 # limits on all items together
 
 
+@pytest.mark.slow
 def test_all_items_and_engines_of_a_request_share_the_limit_of_decisions(serve: Callable[..., Any]) -> None:
     with serve(MAX_DECISIONS="40") as service, service.client() as client:
         items = client.post(BATCH, json={"items": [manifest(25), manifest(25), QWEN]}).json()["items"]
@@ -200,6 +201,7 @@ def test_all_items_and_engines_of_a_request_share_the_limit_of_decisions(serve: 
         assert ["decision" in item for item in dry] == [True, True, False, False]
 
 
+@pytest.mark.slow
 def test_the_size_of_the_answer_to_a_batch_is_limited(serve: Callable[..., Any]) -> None:
     with serve(MAX_ANSWER=str(1 << 16)) as service, service.client() as client:
         answer = client.post(BATCH, json={"items": [deployment(n) for n in range(50)]})
@@ -209,6 +211,7 @@ def test_the_size_of_the_answer_to_a_batch_is_limited(serve: Callable[..., Any])
         assert len(answer.content) < 1 << 17
 
 
+@pytest.mark.slow
 def test_work_that_takes_too_long_is_aborted_and_the_next_request_is_answered(serve: Callable[..., Any]) -> None:
     with serve(JOB_TIMEOUT="1") as service, service.client() as client:
         refused = client.post(BATCH, content=heavy(10_000))
@@ -608,6 +611,7 @@ def test_slow_streams_leave_room_for_decisions(serve: Callable[..., Any]) -> Non
         until(lambda: client.post(BATCH, content=b'{"facts":{}}\n', headers=LINES).status_code == 200)
 
 
+@pytest.mark.slow
 def test_the_total_size_of_the_bodies_in_a_process_is_limited(serve: Callable[..., Any]) -> None:
     head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n" % BATCH.encode()
     with serve(MAX_BODIES=str(1 << 20)) as service, service.client() as client:
@@ -710,6 +714,7 @@ def test_a_batch_is_charged_for_each_of_its_decisions(shared: Callable[..., Any]
         assert 490_000 < int(refused.headers["retry-after"]) <= 500_000  # at one decision in 1,000 s
 
 
+@pytest.mark.slow
 def test_work_that_takes_too_long_is_charged_by_its_time(serve: Callable[..., Any], tokens: Tokens) -> None:
     token = tokens.add("many", "decide")
     with (
@@ -750,6 +755,7 @@ def test_only_the_seconds_beyond_the_decisions_are_charged() -> None:
 # counts and log records of worker processes
 
 
+@pytest.mark.slow
 def test_decisions_of_worker_processes_are_counted_and_logged_and_leave_no_files(
     serve: Callable[..., Any], tmp_path: Path
 ) -> None:

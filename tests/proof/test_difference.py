@@ -251,6 +251,7 @@ def test_a_value_named_another_does_not_clash_with_the_placeholder_for_other_val
     assert not edit_of(before, policy_of("B", "Another")).effects
 
 
+@pytest.mark.slow
 def test_reordering_a_feature_list_is_a_change(policy: Policy, sources: Sources) -> None:
     pair = sorted(
         (path for path, text in sources.rules.items() if "effect: exclude-v2" in text),
@@ -299,6 +300,7 @@ def first_days(base: Policy, head: Policy, today: date) -> dict[date | None, set
     return found
 
 
+@pytest.mark.slow
 def test_the_end_of_a_rule_changes_decisions_from_the_next_day(policy: Policy, sources: Sources) -> None:
     head = with_end(sources, "2027-03-01")
     assert first_days(policy, head, LAST_DAY) == {DAY_AFTER: set(AFFECTED)}
@@ -314,6 +316,7 @@ def test_removing_a_rule_that_has_ended_is_proved_to_change_nothing(sources: Sou
     assert first_days(base, head, LAST_DAY) == {None: set(AFFECTED)}
 
 
+@pytest.mark.slow
 def test_moving_an_end_changes_the_days_between(sources: Sources) -> None:
     base, head = with_end(sources, "2027-03-01"), with_end(sources, "2027-04-01")
     assert first_days(base, head, LAST_DAY) == first_days(head, base, LAST_DAY) == {DAY_AFTER: set(AFFECTED)}
