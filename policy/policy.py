@@ -41,7 +41,7 @@ from policy.intake.model_lookup import no_models
 from policy.intake.unused_models import ModelUse
 from policy.rules.catalogue import no_pause
 from policy.rules.effects import Outcome
-from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, series
+from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, series, why_presumed
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
@@ -376,9 +376,8 @@ class Policy:
         warnings = []
         release = request.release
         if not release.verified and not is_other:
-            warnings.append(
-                f"vLLM {request.vllm_version} was not checked against these rules; decided as {release.decided_as}"
-            )
+            why = why_presumed(request.vllm_version) or "was not checked against these rules"
+            warnings.append(f"vLLM {request.vllm_version} {why}; decided as {release.decided_as}")
         if result.today > ruleset.quiet_until:
             listed = sorted(n for n in (*ruling.standing, *ruling.advice, *ruling.ended) if n in ruleset.dated)
             for n in listed:

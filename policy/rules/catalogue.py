@@ -166,7 +166,7 @@ class _CatalogueReader:
             raise RulesInvalid(self.faults)
         images = ImageTable(self.images.values())
         self.add_faults(duplicate_names(images.rows))
-        releases = Releases(self.releases.known, self.releases.default, images)
+        releases = Releases(self.releases.known, self.releases.default, images, self.releases.published)
         catalogue = Catalogue(releases, tuple(self.rules.values()), self.conditions, revision)
         for rule in catalogue.rules:
             self.check_names(rule)

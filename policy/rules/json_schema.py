@@ -256,6 +256,12 @@ def releases_schema() -> dict[str, Any]:
         "properties": {
             "known": {"type": "array", "items": RELEASE, "minItems": 1, "uniqueItems": True},
             "default": RELEASE,
+            "published": {
+                "type": "object",
+                "description": "the day on which each release was published",
+                "propertyNames": RELEASE,
+                "additionalProperties": DATE,
+            },
         },
     }
 

@@ -5,8 +5,10 @@ Owns the resolution of any PEP 440 version to a known release, and the text for 
 
 from __future__ import annotations
 
+import re
+from datetime import date
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Struct, UnsetType, field
 from packaging.version import InvalidVersion as Unparsable
@@ -18,11 +20,15 @@ from policy.rules.images import NO_IMAGES
 from policy.rules.versions import is_variant
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from policy.rules.images import ImageTable
 
-MAX_VERSION = 64
+MAX_VERSION: Final = 64
+UNTAGGED_SERIES: Final = (0, 1)
+BUILD_DAY: Final = re.compile(r"(?:^|\.)d([0-9]{4})([0-9]{2})([0-9]{2})(?:\.|$)")
+"""The day that setuptools-scm adds to the local version of a build with changed files."""
+EMPTY_MAP: Final[Mapping[str, date]] = {}
 
 
 class UnknownRelease(PolicyError):
@@ -79,13 +85,38 @@ def spans(releases: Collection[str], known: Sequence[str], separator: str = " to
     return ", ".join(run[0] if len(run) == 1 else f"{run[0]}{separator}{run[-1]}" for run in runs)
 
 
-class Releases:
-    """The known releases in ascending order, the default one, and the releases in container images."""
+def is_untagged(version: Version) -> bool:
+    """Whether a version was made by setuptools-scm in a checkout without tags, such as ``0.1.dev1+g51f799c1a``.
 
-    def __init__(self, known: tuple[str, ...], default: str, images: ImageTable = NO_IMAGES) -> None:
+    Its numbers say nothing about the release: without tags, counting begins at 0.1.
+    """
+    return version.dev is not None and series(version) <= UNTAGGED_SERIES and not version.epoch
+
+
+def why_presumed(version: str) -> str:
+    """Why a version does not show its release, empty if it does; ``version`` is one that was resolved."""
+    if not is_untagged(_parse(version)):
+        return ""
+    return "is the version of a build whose checkout had no tags, so its numbers do not show its release"
+
+
+class Releases:
+    """The known releases in ascending order, the default one, and the releases in container images.
+
+    ``published`` has the days on which releases were published, as far as they are known.
+    """
+
+    def __init__(
+        self,
+        known: tuple[str, ...],
+        default: str,
+        images: ImageTable = NO_IMAGES,
+        published: Mapping[str, date] = EMPTY_MAP,
+    ) -> None:
         self.known = known
         self.default = default
         self.images = images
+        self.published = published
         self._versions = tuple(Version(release) for release in known)
         self.resolve = lru_cache(maxsize=256)(self._resolve)
 
@@ -95,7 +126,7 @@ class Releases:
         Raises:
             InvalidVersion, UnknownRelease: ``version`` does not resolve to one of them.
         """
-        return Releases(self.known, self.resolve(version).decided_as, self.images)
+        return Releases(self.known, self.resolve(version).decided_as, self.images, self.published)
 
     def _resolve(self, version: str | None, *, nearest: bool = False) -> Resolution:
         """The release that decides for ``version`` (PEP 440, with or without ``v``), or the default for ``None``.
@@ -103,7 +134,8 @@ class Releases:
         It depends on the release and the post-release only: it is the newest known patch of the same minor series that
         is not newer than ``version``, else the first of the series. With ``nearest``, versions outside the known series
         resolve to the closest known release. A local version that is not an official variant is a custom build, which
-        is not verified.
+        is not verified. A build without tags is decided as the release published closest to its day, or else as the
+        default release.
 
         Raises:
             InvalidVersion: ``version`` is not a PEP 440 version.
@@ -112,6 +144,8 @@ class Releases:
         if version is None:
             return Resolution(self.default, verified=True, defaulted=True)
         parsed = _parse(version)
+        if is_untagged(parsed):
+            return Resolution(self._closest_to(_build_day(parsed)), verified=False, defaulted=False)
         segment = _segment(parsed)
         patches = [known for known in self._versions if series(known) == series(segment)]
         if parsed.epoch or not patches:
@@ -124,8 +158,22 @@ class Releases:
         verified = Version(parsed.public) == decided and (parsed.local is None or is_variant(parsed.local))
         return Resolution(self.known[self._versions.index(decided)], verified, defaulted=False)
 
+    def _closest_to(self, day: date | None) -> str:
+        """The release published closest to a day; the default one without a day."""
+        if day is None or not self.published:
+            return self.default
+        return min(self.published, key=lambda release: abs(self.published[release] - day))
+
     def _advice(self, version: str) -> str:
         return f"unknown release {quoted(version)}; known releases: {self.known[0]} to {self.known[-1]}"
+
+
+def _build_day(version: Version) -> date | None:
+    found = BUILD_DAY.search(version.local or "")
+    try:
+        return date(*map(int, found.groups())) if found else None
+    except ValueError:
+        return None
 
 
 def _parse(version: str) -> Version:

@@ -26,7 +26,7 @@ from policy.rules.suggestions import suggest_effect
 from policy.rules.template import Template, read_template
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from policy.parser.yamltree import YamlNode
 
@@ -162,8 +162,8 @@ def _version(release: str) -> Version:
 
 
 def read_releases(node: YamlNode, reader: FieldReader) -> Releases | None:
-    """The known releases and the default one; ``None`` after a fault."""
-    fields = reader.fields(node, "list of releases", ("known", "default"))
+    """The known releases, the default one and the days of publication; ``None`` after a fault."""
+    fields = reader.fields(node, "list of releases", ("known", "default"), ("published",))
     known: list[str] = []
     for item in reader.items(fields.get("known"), "releases", MAX_RELEASES):
         if not isinstance(item.value, str) or not is_final(item.value):
@@ -178,7 +178,27 @@ def read_releases(node: YamlNode, reader: FieldReader) -> Releases | None:
     default = fields.get("default")
     if default is not None and default.value not in known:
         reader.fault(default, f"the default {quoted(default.plain())} is not a known release")
-    return Releases(tuple(known), str(default.value)) if known and default and not reader.faults else None
+    published = _read_published(fields.get("published"), known, reader)
+    if not known or default is None or reader.faults:
+        return None
+    return Releases(tuple(known), str(default.value), published=published)
+
+
+def _read_published(node: YamlNode | None, known: Sequence[str], reader: FieldReader) -> dict[str, date]:
+    if node is None:
+        return {}
+    if not isinstance(node.value, dict):
+        advice = 'write it as `"0.23.0": 2026-06-13` for each'
+        reader.fault(node, f"expected a map of releases to days, got {quoted(node.plain())}; {advice}")
+        return {}
+    found = {}
+    for release, item in node.value.items():
+        day = _read_date(item, reader)
+        if release not in known:
+            reader.fault(item, f"{quoted(release)} is not a known release; add it to `known`, or remove it", key=True)
+        elif day is not None:
+            found[release] = day
+    return found
 
 
 def _read_id(fields: Mapping[str, YamlNode], reader: FieldReader) -> str | None:

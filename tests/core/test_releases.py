@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
-from policy.rules.releases import InvalidVersion, Releases, Resolution, UnknownRelease, series, spans
+from policy.rules.releases import InvalidVersion, Releases, Resolution, UnknownRelease, series, spans, why_presumed
 
 KNOWN = ("0.20.0", "0.20.2", "0.21.0", "0.22.0", "0.22.1", "0.23.0", "0.24.0", "0.25.0", "0.25.1", "0.33.0")
 RELEASES = Releases(KNOWN, "0.23.0")
@@ -47,6 +49,39 @@ def test_without_a_version_the_default_release_decides() -> None:
 )
 def test_a_version_is_decided_as_a_release_of_its_series(version: str, decided_as: str, verified: bool) -> None:  # noqa: FBT001  # a table's column
     assert RELEASES.resolve(version) == Resolution(decided_as, verified=verified, defaulted=False)
+
+
+DATED = Releases(KNOWN, "0.23.0", published={"0.24.0": date(2026, 6, 30), "0.25.0": date(2026, 7, 11)})
+
+
+@pytest.mark.parametrize(
+    ("version", "decided_as"),
+    [
+        ("0.1.dev1+g51f799c1a.d20260702", "0.24.0"),
+        ("0.1.dev14+g51f799c1a.d20260708", "0.25.0"),
+        ("0.1.dev1+g51f799c1a.d20260708.precompiled", "0.25.0"),
+        ("v0.1.dev1+g51f799c1a.d20200101", "0.24.0"),
+        ("0.1.dev1+g51f799c1a.d20290101", "0.25.0"),
+        ("0.1.dev1+g51f799c1a.d20261301", "0.23.0"),
+        ("0.1.dev1+g51f799c1a.precompiled", "0.23.0"),
+        ("0.1.dev1", "0.23.0"),
+        ("0.0.0.dev0", "0.23.0"),
+    ],
+)
+@pytest.mark.parametrize("nearest", [False, True])
+def test_a_build_without_tags_is_decided_by_its_day(version: str, decided_as: str, nearest: bool) -> None:  # noqa: FBT001
+    assert DATED.resolve(version, nearest=nearest) == Resolution(decided_as, verified=False, defaulted=False)
+    assert why_presumed(version)
+
+
+def test_without_days_a_build_without_tags_is_decided_as_the_default_release() -> None:
+    assert RELEASES.resolve("0.1.dev1+g51f799c1a.d20260702").decided_as == "0.23.0"
+
+
+@pytest.mark.parametrize("version", ["0.1", "0.1.0", "1!0.1.dev1", "0.2.dev1"])
+def test_another_old_version_is_still_unknown(version: str) -> None:
+    with pytest.raises(UnknownRelease):
+        DATED.resolve(version)
 
 
 def test_a_version_before_the_first_known_patch_is_decided_as_that_patch() -> None:
