@@ -274,7 +274,10 @@ def test_a_new_release_is_compared_with_the_previous_one_and_a_removed_one_is_re
     policy: Policy, sources: Sources
 ) -> None:
     releases = yaml.safe_load(sources.rules["releases.yaml"])
-    newer = {**releases, "known": [release for release in releases["known"] if release != "0.20.2"] + ["0.34.0"]}
+    newer = {
+        "default": releases["default"],
+        "known": [release for release in releases["known"] if release != "0.20.2"] + ["0.34.0"],
+    }
     edit: Edit = edit_of(policy, Policy(load(Sources({**sources.rules, "releases.yaml": yaml.safe_dump(newer)}))))
     assert (edit.compared["0.34.0"], edit.gone, edit.effects, edit.changes_something) == (
         "0.33.0",
