@@ -28,6 +28,7 @@ RULE_FIELDS: Final = (
     "remedy",
     "references",
     "order",
+    "stage",
     "owner",
     "review_by",
     "blocked_by",

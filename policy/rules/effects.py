@@ -58,6 +58,13 @@ class Outcome(StrEnum):
     FALLBACK = "fallback"
 
 
+class Stage(StrEnum):
+    """When vLLM refuses to start: while it checks its configuration, or later, in the worker that runs the model."""
+
+    CONFIGURATION = "configuration"
+    WORKER = "worker"
+
+
 class TextField(StrEnum):
     """The field of a rule file that has the rule's text."""
 

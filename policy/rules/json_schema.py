@@ -12,7 +12,7 @@ from typing import Any, Final
 from policy.facts.facts import TREE, Member
 from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VOCABULARY, Fact, FactKind
 from policy.parser.fields import MAX_SPAN, RANGE_PATTERN
-from policy.rules.effects import TABLE, Effect, Layer, Runner, TextField
+from policy.rules.effects import TABLE, Effect, Layer, Runner, Stage, TextField
 from policy.rules.operators import OPERATORS, VALUES, operators_for
 from policy.rules.rule import DATE_FIELDS, HOUSE_FIELDS, HOUSE_REQUIRED, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
 
@@ -122,6 +122,10 @@ def rule_schema(layer: Layer) -> dict[str, Any]:
                 "exclusiveMaximum": MAX_ORDER,
                 "description": "the position in vLLM's own list",
             },
+            "stage": {
+                "enum": [str(stage) for stage in Stage],
+                "description": "when vLLM refuses: while it checks its configuration, or later in the worker",
+            },
             "why": TEXT,
             "remedy": TEXT,
             "references": {"oneOf": [LINK, {"type": "array", "items": LINK, "minItems": 1}]},
@@ -169,10 +173,11 @@ def _fields_of_effect(effect: Effect) -> dict[str, Any]:
     illegal: dict[str, Any] = {str(says): False for says in TextField if says is not effect.says}
     illegal |= {field: False for field, legal in SCOPE_EFFECTS.items() if effect.name not in legal}
     order = {"required": ["order"]} if effect.ordered else {"properties": {"order": False}}
+    illegal_in_rule = illegal if effect.refuses else illegal | {"stage": False}
     ranges = {"releases": {"items": {"properties": illegal}}}
     return {
         "if": {"properties": {"effect": {"const": effect.name}}, "required": ["effect"]},
-        "then": {"allOf": [{"properties": {**illegal, **ranges}}, order, _in_rule_or_ranges(str(effect.says))]},
+        "then": {"allOf": [{"properties": {**illegal_in_rule, **ranges}}, order, _in_rule_or_ranges(str(effect.says))]},
     }
 
 

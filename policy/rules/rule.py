@@ -20,7 +20,7 @@ from policy.parser.fields import NAME, FieldReader, ReleaseRange
 from policy.rules import synonyms
 from policy.rules.condition_parser import read_condition
 from policy.rules.conditions import Condition, uses
-from policy.rules.effects import EFFECTS, Effect, Layer, Runner, TextField, effects_of
+from policy.rules.effects import EFFECTS, Effect, Layer, Runner, Stage, TextField, effects_of
 from policy.rules.releases import Releases, is_final
 from policy.rules.suggestions import suggest_effect
 from policy.rules.template import Template, read_template
@@ -43,7 +43,7 @@ SCOPE_EFFECTS: Final[dict[str, tuple[str, ...]]] = {
 EFFECTS_WITH_LISTS: Final = ("refuse-v1", "refuse-v2", "advise")
 RANGE_FIELDS: Final = (*TEXT_FIELDS, *SCOPE_EFFECTS, "when")
 RULE_REQUIRED: Final = ("id", "title", "effect", "why", "references", "releases")
-RULE_OPTIONAL: Final = ("remedy", "order", "gaps", *RANGE_FIELDS)
+RULE_OPTIONAL: Final = ("remedy", "order", "stage", "gaps", *RANGE_FIELDS)
 HOUSE_REQUIRED: Final = ("owner", "review_by", "blocked_by")
 HOUSE_OPTIONAL: Final = ("until",)
 HOUSE_FIELDS: Final = {
@@ -74,7 +74,7 @@ EXAMPLES: Final = {
 }
 """Example values, for messages about missing fields."""
 RULE_ONLY_FIELDS: Final = dict.fromkeys(
-    ("id", "title", "effect", "order", "why", "remedy", "references", "gaps", *HOUSE_FIELDS),
+    ("id", "title", "effect", "order", "stage", "why", "remedy", "references", "gaps", *HOUSE_FIELDS),
     "it is the same for all releases; move it to the rule, beside `releases`",
 )
 
@@ -100,7 +100,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule with its history; ``order`` is its position in vLLM's own list, ``document`` the parsed file."""
+    """A rule with its history; ``order`` is its position in vLLM's own list, ``document`` the parsed file.
+
+    ``stage`` is when vLLM gives the text of a refusal.
+    """
 
     id: str
     layer: Layer
@@ -119,6 +122,7 @@ class Rule:
     blocked_by: str | None = None
     until: date | None = None
     gaps: tuple[tuple[ReleaseRange, str], ...] = ()
+    stage: Stage = Stage.CONFIGURATION
 
     def is_overdue(self, today: date) -> bool:
         """Whether the rule is in force and should have been reviewed before ``today``."""
@@ -258,6 +262,7 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
     )
     effect = _read_effect(fields, reader, layer)
     order = _read_order(fields, reader, effect, node)
+    stage = _read_stage(fields, reader, effect)
     name = _read_id(fields, reader)
     texts = {key: reader.text(fields.get(key)) for key in ("title", "why", "remedy", "owner", "blocked_by")}
     references = reader.texts(fields.get("references"), "links")
@@ -296,6 +301,7 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
         blocked_by=texts["blocked_by"],
         until=until,
         gaps=tuple(gaps),
+        stage=stage,
     )
 
 
@@ -332,6 +338,19 @@ def _read_order(fields: Mapping[str, YamlNode], reader: FieldReader, effect: Eff
     if effect is not None and not effect.ordered:
         reader.fault(node, f"a rule with the effect `{effect.name}` has no position in vLLM's own list; remove `order`")
     return node.value
+
+
+def _read_stage(fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None) -> Stage:
+    node = fields.get("stage")
+    if node is None:
+        return Stage.CONFIGURATION
+    if not isinstance(node.value, str) or node.value not in set(Stage):
+        reader.fault(node, f"unknown stage {quoted(node.plain())}; legal: {listed(Stage)}")
+        return Stage.CONFIGURATION
+    if effect is not None and not effect.refuses:
+        legal = [name for (_, name), other in EFFECTS.items() if other.refuses]
+        reader.fault(node, f"`stage` is legal only with the effects {listed(legal)}; remove it", key=True)
+    return Stage(node.value)
 
 
 def _read_date(node: YamlNode | None, reader: FieldReader) -> date | None:

@@ -20,7 +20,7 @@ from policy.facts.vocabulary import VOCABULARY
 from policy.policy import Policy
 from policy.request.request import read_request
 from policy.rules.conditions import leaves
-from policy.rules.effects import Layer, Outcome
+from policy.rules.effects import Layer, Outcome, Stage
 from policy.rules.releases import series
 from policy.rules.rule import LONG_AGO
 from policy.vllm.verify.drawing import cases, overlay, targeted_facts, values_of, with_objects
@@ -165,7 +165,9 @@ class _ReleaseComparison:
         self._beyond: set[str] = set()
 
     def _is_in_source(self, item: ReleaseRule) -> bool:
-        """Whether a refusal's text is in the extracted code."""
+        """Whether a refusal's text is in the extracted code, which has no worker's refusals."""
+        if item.rule.stage is Stage.WORKER:
+            return False
         parts = [text for text, _ in item.range.template.parts if text.strip()]
         return all(any(part.strip() in text for text in self._vllm.found["messages"]) for part in parts)
 
