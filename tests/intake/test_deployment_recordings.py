@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from configured import as_configured
 
 from policy.facts.vocabulary import FACTS
 from policy.request.request import read_request
@@ -86,10 +87,13 @@ def test_every_recording_is_compared() -> None:
     assert sorted(path.name.removesuffix(".jsonl.gz") for path in FOLDER.glob("*.jsonl.gz")) == sorted(FILES)
 
 
-def test_a_deployment_is_decided_as_vllm_did_with_the_facts_that_vllm_had(answers: list[tuple[Line, Decision]]) -> None:
+def test_a_deployment_is_decided_as_vllm_did_with_the_facts_that_vllm_had(
+    policy: Policy, answers: list[tuple[Line, Decision]]
+) -> None:
     mismatches: list[tuple[Any, ...]] = []
     for line, decision in answers:
-        found = {member: getattr(decision, member) for member in line["expected"]}
+        stated = {member: getattr(decision, member) for member in line["expected"]}
+        found = as_configured(policy, stated, decision.startup_errors)
         if found != line["expected"]:
             mismatches.append((line["id"], found, line["expected"]))
         asked = line.get("facts", {})
