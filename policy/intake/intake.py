@@ -30,6 +30,7 @@ from policy.intake.derive.speculation import (
     Speculation,
     draft_model,
     needs_draft,
+    read_draft,
     read_speculation,
     read_speculators,
     speculation_fault,
@@ -44,6 +45,8 @@ from policy.intake.derive.without_models import (
     variables_of,
     with_method,
 )
+from policy.intake.launch.refusals import refusals
+from policy.intake.launch.values import LaunchValues
 from policy.intake.model.companion import CompanionInvalid
 from policy.intake.model.pooling import MODULES, POOLING_MODULES
 from policy.intake.model.redirection import redirections
@@ -259,10 +262,17 @@ def _derive(
     if known.series < SINCE:
         unknown_variables.pop(TARGET_DEVICE, None)
     launch_errors = options.launch_errors
-    if derived.refusal is not None:
+    refused = [] if derived.refusal is None else [derived.refusal]
+    if not is_omni:
+        drafted = ("", None) if speculation is None else read_draft(speculation, target, models.known, known)
+        values = LaunchValues(
+            options, target, speculation, drafted, derived, variables, environment.vllm_platform, known
+        )
+        refused += refusals(values)
+    if refused:
         # an unknown argument may set other sizes
         is_certain = not (options.unknown_words or doubts)
-        (launch_errors if is_certain else warnings).append(f"vLLM refuses this configuration: {derived.refusal}")
+        (launch_errors if is_certain else warnings).extend(f"vLLM refuses this configuration: {why}" for why in refused)
     return IntakeResult(
         facts,
         derived,

@@ -12,6 +12,7 @@ from policy.intake.command.expansion import count_messages, message_limit
 from policy.intake.command.relevant_options import RELEVANT
 from policy.intake.command.word_places import FILE_PREFIX, word_pointer
 from policy.intake.command_line import CommandLine, ParsedOptions
+from policy.intake.command.words import PLACEHOLDER, Unknown
 from policy.masking import masked
 from policy.messages import quoted
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from policy.intake.command.flags import Flag
 
+UNKNOWN: Final = object()
+"""The value of an option that is set to something that is not known here."""
 INVALID: Final = object()
 """The value of an option whose text is invalid, after its fault."""
 MAX_WARNINGS: Final = 32
@@ -30,7 +33,8 @@ COMPOSE_MARK: Final = "!}"
 class ParseResult:
     """The options and messages of one command line, with the limits on messages.
 
-    ``found_at`` has the place of each option, ``members`` those of an option's dotted keys. ``omitted`` counts the
+    ``others`` has the values of options that no fact depends on, with their places; `UNKNOWN` if a value is not known.
+    ``found_at`` has the place of each other option, ``members`` those of an option's dotted keys. ``omitted`` counts the
     messages beyond the limit. ``after_secret``: whether the last flag's value may be a secret, so that an unexpected
     word after it is masked. ``unknown_model`` is the model's name as written if its value is not known.
     """
@@ -45,6 +49,7 @@ class ParseResult:
         "max_messages",
         "members",
         "omitted",
+        "others",
         "pointer",
         "serve",
         "unknown_model",
@@ -60,6 +65,7 @@ class ParseResult:
         self.pointer = pointer
         self.values: dict[str, Any] = {}
         self.found_at: dict[str, str] = {}
+        self.others: dict[str, tuple[Any, str]] = {}
         self.members: dict[str, dict[str, str]] = {}
         self.after_secret = False
         self.ignored: list[str] = []
@@ -90,6 +96,7 @@ class ParseResult:
             self.launch_errors,
             {dest: size for dest, size in self.unknown_sizes.items() if dest not in self.values},
             self.unknown_model if self.values.get("model") == self.unknown_model else "",
+            self.others,
         )
 
     def places(self) -> dict[str, str]:
@@ -102,7 +109,7 @@ class ParseResult:
     def set_option(self, flag: Flag, value: Any, place: str, written: Sequence[str]) -> None:
         """Set an option that facts depend on, unless its value is invalid, and ignore any other."""
         if flag.dest not in RELEVANT:
-            self.ignore(flag, written)
+            self.ignore(flag, written, value, place)
         elif value is not INVALID:
             self.store(flag, value, place, written[0])
 
@@ -132,12 +139,20 @@ class ParseResult:
         self.unknown_model = text.replace(COMPOSE_MARK, "}")
         return self.unknown_model
 
-    def ignore(self, flag: Flag, written: Sequence[str]) -> None:
+    def ignore(self, flag: Flag, written: Sequence[str], value: Any, place: str) -> None:
         """Record a flag that no fact depends on, with its value masked if it may be a secret."""
+        self.set_other(flag, value, place)
         if flag.dest == "config" and written[0] != "--config":
             self.warn(f"vLLM does not read the file of {quoted(written[0])}: write `--config FILE`, with a blank")
         self.after_secret = flag.secret
         self.ignored.append(written[0].partition("=")[0] if flag.secret else masked(" ".join(written)))
+
+    def set_other(self, flag: Flag, value: Any, place: str) -> None:
+        """Set an option that no fact depends on, unless it may be a secret; the last value wins."""
+        texts = value if type(value) is list else [value]
+        is_known = not any(item is INVALID or type(item) is Unknown or _has_placeholder(item) for item in texts)
+        if not flag.secret:
+            self.others[flag.dest] = (value if is_known else UNKNOWN), place
 
     def ignore_unknown(self, word: str, place: str) -> None:
         """Skip an argument whose whole text is unknown: it may be empty, a value, or any flag."""
@@ -162,3 +177,7 @@ class ParseResult:
         """Add a fault that points to a word's place; faults beyond the maximum are dropped."""
         if len(self.faults) < self.max_faults:
             self.faults.append(RequestFault(word_pointer(self.pointer, place), message))
+
+
+def _has_placeholder(item: Any) -> bool:
+    return type(item) is str and PLACEHOLDER.search(item) is not None

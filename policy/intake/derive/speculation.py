@@ -30,6 +30,7 @@ SPECULATORS: Final = "speculators_config"
 DRAFT: Final = "draft_model_config"
 CONFIG: Final = f"{DRAFT}.hf_config."
 DOCUMENT: Final = "config_dict."
+UNRECOGNIZED: Final = "unrecognized"
 
 
 class Speculation(Struct, frozen=True):
@@ -40,12 +41,18 @@ class Speculation(Struct, frozen=True):
 
 
 class DraftModel(Struct, frozen=True):
-    """A draft: its architectures as vLLM rewrites them, and its layer types; ``parallel`` if it drafts in parallel."""
+    """A draft: its architectures as vLLM rewrites them, and its layer types; ``parallel`` if it drafts in parallel.
+
+    ``configuration`` is its own, None if it is the target's. ``is_recognized``: whether its name or its configuration
+    determines the method.
+    """
 
     architectures: list[str]
     layer_types: Any
     origin: str
     parallel: bool = False
+    configuration: Configuration | None = None
+    is_recognized: bool = True
 
 
 def read_speculators(config: Mapping[str, Any], tables: Tables) -> tuple[str, dict[str, Any]] | None:
@@ -160,6 +167,18 @@ def derive_speculation(
         )
 
 
+def read_draft(
+    speculation: Speculation,
+    target: Target,
+    draft_config: Callable[[str], Mapping[str, Any] | None],
+    tables: Tables,
+) -> tuple[str, DraftModel | None]:
+    """The method, and the draft with a configuration of its own; ``None`` without one, or if that is missing."""
+    method, name = method_before_draft(speculation, tables), draft_model(speculation, target.name)
+    config = draft_config(name) if name is not None and needs_draft(speculation, tables) else None
+    return (method, None) if name is None or config is None else _read_draft(method, name, config, target, tables)
+
+
 def _read_draft(
     method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables
 ) -> tuple[str, DraftModel]:
@@ -178,7 +197,11 @@ def _read_draft(
             return known[name]
         return configuration.at(name.removeprefix(CONFIG)) if name.startswith(CONFIG) else None
 
-    known["method"] = method = evaluate_rows([{"method": tables.constants["draft_method"]}], key).get("method", method)
+    known["method"] = UNRECOGNIZED
+    by_method = [{"method": tables.constants["draft_method"]}]
+    is_recognized = evaluate_rows(by_method, key).get("method") != UNRECOGNIZED
+    known["method"] = method
+    known["method"] = method = evaluate_rows(by_method, key).get("method", method)
     written = evaluate_rows(tables.constants["draft_overrides"], key)
     names = written.get(f"{DRAFT}.architectures", architectures)
     return method, DraftModel(
@@ -186,6 +209,8 @@ def _read_draft(
         configuration.get("layer_types"),
         f"model_configs/{name.rstrip('/')}",
         bool(written.get("parallel_drafting")),
+        configuration,
+        is_recognized,
     )
 
 

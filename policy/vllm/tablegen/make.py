@@ -27,6 +27,7 @@ from policy.vllm.tablegen.constants import architecture_hooks, constants, conver
 from policy.vllm.tablegen.drafts import drafts
 from policy.vllm.tablegen.history import Table, read_history, write_history
 from policy.vllm.tablegen.modules import World
+from policy.vllm.tablegen.names import bounds, names
 from policy.vllm.tablegen.registry import architectures, named_table
 from policy.vllm.tablegen.switches import switches
 from policy.vllm.tablegen.wheels import FolderSource, ReleaseSource, SourceReader, WheelSource, downloaded, sha256
@@ -116,9 +117,11 @@ def vllm_tables(reading: SourceReader) -> dict[str, Table]:
     return {
         "architectures": architectures(worlds),
         ARGUMENTS: arguments(world),
+        "bounds": bounds(world),
         "constants": {**constants(world), **drafts(world), **switches(worlds)},
         "convertors": convertors(world),
         "hooks": architecture_hooks(world),
+        "names": names(world),
         "out_of_tree": named_table(world, "_OOT_SUPPORTED_MODELS"),
         "previously": named_table(world, "_PREVIOUSLY_SUPPORTED_MODELS"),
         "vllm_configs": vllm_configs(world),

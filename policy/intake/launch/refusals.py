@@ -1,0 +1,64 @@
+"""Which checks a deployment fails, and the messages about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.intake.launch.checks import Check, Message, checks_of, message_of
+from policy.intake.model.formula import Incomputable, compute
+from policy.messages import QUOTED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policy.intake.launch.values import LaunchValues
+
+MAX_REFUSALS: Final = 8
+"""The most refusals that an answer lists; vLLM itself stops at the first."""
+
+
+def refusals(values: LaunchValues) -> list[str]:
+    """What the release refuses about a deployment, with vLLM's words and what to do instead.
+
+    A check that needs a value which is not known here says nothing.
+    """
+    found: list[str] = []
+    for check in checks_of(values.release):
+        if len(found) == MAX_REFUSALS:
+            break
+        is_of = (not check.at or values.is_given(check.at)) and (
+            not check.platforms or values.platform in check.platforms
+        )
+        if is_of and _fails(check, values.key):
+            found.append(_text(check, values))
+    return found + values.out_of_bounds()[: MAX_REFUSALS - len(found)]
+
+
+def _fails(check: Check, key: Callable[[str], Any]) -> bool:
+    try:
+        return bool(compute(check.condition, key))
+    except Incomputable:
+        return False
+
+
+def _text(check: Check, values: LaunchValues) -> str:
+    place = values.place(check.at) if check.at else ""
+    return f'"{fill(check.says, values.key)}"{f" ({place})" if place else ""}; {fill(check.do, values.key)}'
+
+
+def fill(text: str, key: Callable[[str], Any]) -> str:
+    """A message with its values."""
+    message: Message = message_of(text)
+    shown = [_shown(formula, key) for formula in message.formulas]
+    return message.parts[0] + "".join(
+        value + part for value, part in zip(shown, message.parts[1:], strict=True)
+    )
+
+
+def _shown(formula: Any, key: Callable[[str], Any]) -> str:
+    try:
+        found = compute(formula, key)
+    except Incomputable:
+        return "…"
+    text = ", ".join(map(str, found)) if isinstance(found, list | tuple) else str(found)
+    return text if len(text) <= QUOTED else f"{text[:QUOTED]}…"
