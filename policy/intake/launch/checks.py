@@ -28,7 +28,8 @@ from packaging.specifiers import SpecifierSet
 from policy.intake.launch.expression import formula_of
 
 FOLDER: Final = Path(__file__).parent / "data"
-HOLE: Final = re.compile(r"\{([^{}]*)\}")
+HOLE: Final = re.compile(r"\{([^{}\"][^{}]*)\}")
+"""An expression in a message; a brace before a quote begins a JSON object."""
 
 
 class Check(Struct, frozen=True, forbid_unknown_fields=True):

@@ -2,7 +2,7 @@
 
 An expression has Python's syntax: `and`, `or`, `not`, comparisons with `==`, `!=`, `<`, `in` and so on, `is None`,
 arithmetic with `+`, `-`, `*`, `//` and `%`, `len(…)`, `lower(…)`, `upper(…)`, `min(…)`, `max(…)`, `starts(text, beginning)`,
-`ends(text, ending)`, lists, and `A if B else C`. A name with dots is a value's name. It is only translated, never run
+`ends(text, ending)`, lists, `[x for x in LIST if CONDITION]`, and `A if B else C`. A name with dots is a value's name. It is only translated, never run
 as Python.
 """
 
@@ -67,6 +67,11 @@ def _formula(node: ast.expr) -> Any:
             return ["if", _formula(test), _formula(then), _formula(otherwise)]
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
             return [name, *map(_formula, arguments)]
+        case ast.ListComp(
+            elt=ast.Name(id=kept),
+            generators=[ast.comprehension(target=ast.Name(id=name), iter=items, ifs=[test])],
+        ) if kept == name:
+            return ["where", _formula(items), _with_item(_formula(test), name)]
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return ["items", *map(_formula, items)]
         case ast.Constant(value=None | bool() | int() | float() | str() as constant):
@@ -82,3 +87,10 @@ def _name(node: ast.expr) -> str:
     if isinstance(node, ast.Name):
         return node.id
     raise InvalidExpression(f"unsupported: {ast.unparse(node)}")
+
+
+def _with_item(formula: Any, name: str) -> Any:
+    """A formula in which a name is the item of the innermost loop."""
+    if formula == ["key", name]:
+        return ["each"]
+    return [_with_item(part, name) for part in formula] if isinstance(formula, list) else formula

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.intake.derive.speculation import DraftModel
 from policy.intake.launch.model_length import ModelLength, UnknownLength, model_length
 from policy.intake.model.formula import Incomputable
-from policy.intake.model.registry import is_moe
+from policy.intake.model.registry import ModelQuery, Unsupported, is_moe, select_class
+from policy.intake.model.tables import all_model_types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from policy.intake.command_line import ParsedOptions
     from policy.intake.model.configuration import Configuration
@@ -21,13 +22,22 @@ if TYPE_CHECKING:
 
 HEADS: Final = "get_total_num_attention_heads"
 VOCABULARY: Final = "get_vocab_size"
+OTHER_NAMES: Final = {"num_attention_heads": "n_head"}
+"""What the classes of GPT-2 and its like call an attribute in `config.json`."""
+DRAFT: Final = ModelQuery(runner="draft")
 QUANTIZATION: Final = "quantization_config"
 
 
 class ModelValues:
     """The values of the served model, or of a draft."""
 
-    def __init__(self, configuration: Configuration, options: ParsedOptions, model: Target | DraftModel) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        options: ParsedOptions,
+        model: Target | DraftModel,
+        files: Sequence[str] = (),
+    ) -> None:
         self._configuration = configuration
         self._text = configuration.text()
         self._options = options
@@ -35,11 +45,14 @@ class ModelValues:
         self._readers: Mapping[str, Callable[[], Any]] = {
             "architectures": lambda: model.architectures,
             "dtype": self._dtype,
-            "has_auto_map": lambda: "auto_map" in configuration.stated,
+            "has_remote_configuration": lambda: "AutoConfig" in _mapping(configuration.stated.get("auto_map")),
             "heads": lambda: self._count("num_attention_heads", HEADS),
+            "files": lambda: files,
             "is_generative": lambda: self._class("is_text_generation_model"),
             "is_moe": lambda: is_moe(configuration),
             "is_pooling": lambda: self._class("is_pooling_model"),
+            "is_local_type": self._is_local_type,
+            "is_supported": self._is_supported,
             "is_recognized": lambda: not isinstance(model, DraftModel) or model.is_recognized,
             "length": lambda: self._length().longest,
             "length_field": lambda: self._length().field,
@@ -73,6 +86,8 @@ class ModelValues:
     def _count(self, name: str, method: str) -> int:
         convertor = self._configuration.tables.convertors.get(self._configuration.model_type or "", {})
         found = self._text.get(name)
+        if found is None:
+            found = self._text.get(OTHER_NAMES.get(name, name))
         if method in convertor.get("changes", ()) or type(found) is not int or found <= 0:
             raise Incomputable(name)
         return found
@@ -122,6 +137,27 @@ class ModelValues:
                 raise Incomputable("dtype")
         return {"half": "float16", "float": "float32"}.get(stated, stated)
 
+    def _is_local_type(self) -> bool:
+        """Whether vLLM or Transformers has a class for the model type. Not known for one that only a newer one has."""
+        tables, model_type = self._configuration.tables, self._configuration.stated.get("model_type")
+        if not isinstance(model_type, str):
+            raise Incomputable("model_type")
+        if model_type in tables.configs or model_type in tables.auto_models:
+            return True
+        if model_type in all_model_types():
+            raise Incomputable("model_type")
+        return False
+
+    def _is_supported(self) -> bool:
+        """Whether the release has a class for a draft's architectures."""
+        if not isinstance(self._model, DraftModel):
+            return True
+        try:
+            select_class(self._configuration.tables, self._configuration, self._model.architectures, DRAFT)
+        except Unsupported:
+            return False
+        return True
+
     def _supports_lora(self) -> bool:
         if isinstance(self._model, DraftModel):
             raise Incomputable("lora")
@@ -137,3 +173,7 @@ class ModelValues:
             if type(found) is object:
                 raise Incomputable(name)
         return found
+
+
+def _mapping(found: Any) -> Mapping[str, Any]:
+    return found if isinstance(found, dict) else {}

@@ -43,6 +43,7 @@ class LaunchValues:
         drafted: tuple[str, DraftModel | None],
         derived: Provenance,
         variables: Mapping[str, str | None],
+        files: Mapping[str, str],
         platform: str,
         tables: Tables,
     ) -> None:
@@ -59,7 +60,9 @@ class LaunchValues:
         self._derived = derived
         self._variables = variables
         self._tables = tables
-        model = ModelValues(target.configuration, options, target)
+        below = f"{target.name}/"
+        own = [name.removeprefix(below) for name in files if name.startswith(below)]
+        model = ModelValues(target.configuration, options, target, own)
         self._model = model
         self._draft = (
             None if draft is None or draft.configuration is None else ModelValues(draft.configuration, options, draft)

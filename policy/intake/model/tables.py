@@ -251,6 +251,14 @@ def tables(release: str, folder: Path = TABLES_FOLDER) -> Tables:
 
 
 @cache
+def all_model_types(folder: Path = TABLES_FOLDER) -> frozenset[str]:
+    """The model types for which any known release of vLLM or Transformers has a class."""
+    return frozenset(
+        key for name in ("auto_models", "transformers_configs", "vllm_configs") for key, _ in _lines(folder, name)
+    )
+
+
+@cache
 def _positions(folder: Path, package: str) -> Mapping[str, int]:
     """The position of each release of a package in their order."""
     return {version: index for index, version in enumerate(sorted(provenance(folder)[package], key=Version))}

@@ -61,6 +61,8 @@ def names(world: World) -> Table:
             table[name] = sorted(str(item) for item in found if item is not None)
     table |= {name: sorted(found) for name, module in FACTORIES.items() if (found := _registered(world, module))}
     table |= {name: found for name, place in ENUMS.items() if (found := _members(world, *place))}
+    if found := _field_names(world, "vllm.config.pooler", "PoolerConfig"):
+        table["pooler_fields"] = found
     table["without_lora"] = _without_lora(world)
     return table
 
@@ -137,6 +139,15 @@ def _members(world: World, module_name: str, name: str) -> list[str]:
         return []
     targets = [each.targets[0] for each in node.body if isinstance(each, ast.Assign)]
     return sorted(target.id for target in targets if isinstance(target, ast.Name) and target.id.isupper())
+
+
+def _field_names(world: World, module_name: str, name: str) -> list[str]:
+    """The fields of a configuration class."""
+    module = world.module(module_name)
+    node = module.bound.get(name) if module is not None else None
+    body = node.body if isinstance(node, ast.ClassDef) else ()
+    targets = [each.target for each in body if isinstance(each, ast.AnnAssign)]
+    return sorted(target.id for target in targets if isinstance(target, ast.Name))
 
 
 def _without_lora(world: World) -> list[str]:
