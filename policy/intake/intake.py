@@ -266,7 +266,16 @@ def _derive(
     if not is_omni:
         drafted = ("", None) if speculation is None else read_draft(speculation, target, models.known, known)
         values = LaunchValues(
-            options, target, speculation, drafted, derived, variables, models.files, environment.vllm_platform, known
+            options,
+            target,
+            speculation,
+            drafted,
+            derived,
+            variables,
+            models.files,
+            environment.vllm_platform,
+            known,
+            lambda: decide(derived)[0],
         )
         refused += refusals(values)
     if refused:

@@ -4,7 +4,8 @@
 - `speculation.FIELD`: a field of `--speculative-config` with what other flags set; `speculation.given`;
   `speculation.resolved_method`: the method that vLLM chooses;
 - `model.NAME`: the served model (`models.ModelValues`), `draft.NAME`: the draft with a configuration of its own;
-- `names.SET`: the names that the release knows (`Tables.names`);
+- `names.SET`: the names that the release knows (`Tables.names`, or a set of `Tables.constants`);
+- `runner`: the runner that the release itself chooses;
 - `env.NAME`: a variable's text, null if it is not set;
 - any other name is a fact of the deployment.
 """
@@ -46,6 +47,7 @@ class LaunchValues:
         files: Mapping[str, str],
         platform: str,
         tables: Tables,
+        runner: Callable[[], str | None],
     ) -> None:
         """The values of parsed options, models, variables and derived facts.
 
@@ -75,6 +77,7 @@ class LaunchValues:
             "draft": self._drafted,
             "names": self._names,
             "env": self._variable,
+            "runner": lambda _: runner(),
         }
 
     def key(self, name: str) -> Any:
@@ -153,8 +156,8 @@ class LaunchValues:
         return self._draft.get(name)
 
     def _names(self, name: str) -> list[str]:
-        found = self._tables.names.get(name)
-        if found is None:
+        found = self._tables.names.get(name) or self._tables.constants.get(name)
+        if not isinstance(found, frozenset):
             raise Incomputable(name)
         return sorted(found)
 
