@@ -27,6 +27,7 @@ from policy.intake.derive.omni import omni_of
 from policy.intake.derive.row import facts_of
 from policy.intake.derive.speculation import (
     SPECULATORS,
+    DraftModel,
     Speculation,
     draft_model,
     needs_draft,
@@ -264,7 +265,10 @@ def _derive(
     launch_errors = options.launch_errors
     refused = [] if derived.refusal is None else [derived.refusal]
     if not is_omni:
-        drafted = ("", None) if speculation is None else read_draft(speculation, target, models.known, known)
+
+        def drafted() -> tuple[str, DraftModel | None]:
+            return ("", None) if speculation is None else read_draft(speculation, target, models.known, known)
+
         values = LaunchValues(
             options,
             target,

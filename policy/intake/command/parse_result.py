@@ -11,8 +11,8 @@ from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.command.expansion import count_messages, message_limit
 from policy.intake.command.relevant_options import RELEVANT
 from policy.intake.command.word_places import FILE_PREFIX, word_pointer
-from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.intake.command.words import PLACEHOLDER, Unknown
+from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.masking import masked
 from policy.messages import quoted
 
@@ -34,9 +34,9 @@ class ParseResult:
     """The options and messages of one command line, with the limits on messages.
 
     ``others`` has the values of options that no fact depends on, with their places; `UNKNOWN` if a value is not known.
-    ``found_at`` has the place of each other option, ``members`` those of an option's dotted keys. ``omitted`` counts the
-    messages beyond the limit. ``after_secret``: whether the last flag's value may be a secret, so that an unexpected
-    word after it is masked. ``unknown_model`` is the model's name as written if its value is not known.
+    ``found_at`` has the place of each other option, ``members`` those of an option's dotted keys. ``omitted`` counts
+    the messages beyond the limit. ``after_secret``: whether the last flag's value may be a secret, so that an
+    unexpected word after it is masked. ``unknown_model`` is the model's name as written if its value is not known.
     """
 
     __slots__ = (

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 
 from policy.intake.launch.expression import formula_of
+from policy.parser.safe_load import safe_load
 
 FOLDER: Final = Path(__file__).parent / "data"
 HOLE: Final = re.compile(r"\{([^{}\"][^{}]*)\}")
@@ -54,6 +54,10 @@ class Check(Struct, frozen=True, forbid_unknown_fields=True):
         """Whether the release refuses it."""
         return release in SpecifierSet(self.vllm)
 
+    def counts_on(self, platform: str) -> bool:
+        """Whether it holds on a platform."""
+        return not self.platforms or platform in self.platforms
+
 
 class Message(Struct, frozen=True):
     """A text with values: the constant parts, and the formulas between them."""
@@ -69,10 +73,22 @@ def message_of(text: str) -> Message:
     return Message(tuple(found[::2]), tuple(map(formula_of, found[1::2])))
 
 
+class ReleaseChecks(Struct, frozen=True):
+    """The checks of a release: those about an option, by its name, and those that always count."""
+
+    always: tuple[Check, ...]
+    by_option: Mapping[str, tuple[Check, ...]]
+
+
 @cache
-def checks_of(release: str) -> tuple[Check, ...]:
+def checks_of(release: str) -> ReleaseChecks:
     """The checks of a release, in the order of the files and in each."""
-    return tuple(check for check in all_checks() if check.holds_in(release))
+    held = [check for check in all_checks() if check.holds_in(release)]
+    options = {check.at for check in held if check.at}
+    return ReleaseChecks(
+        tuple(check for check in held if not check.at),
+        {option: tuple(check for check in held if check.at == option) for option in options},
+    )
 
 
 @cache
@@ -80,14 +96,11 @@ def all_checks(folder: Path = FOLDER) -> tuple[Check, ...]:
     """All checks; those that differ by release once for each range."""
     found: list[Check] = []
     for path in sorted(folder.glob("*.yaml")):
-        rows: list[Mapping[str, Any]] = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
+        rows: list[Mapping[str, Any]] = safe_load(path.read_text(encoding="utf-8"), path.name)
         for row in rows:
             common = {name: item for name, item in row.items() if name != "ranges"}
             found += [msgspec.convert(common | part, Check) for part in row.get("ranges", ({},))]
     return tuple(found)
-
-
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @cache

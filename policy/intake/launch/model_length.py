@@ -68,10 +68,13 @@ def model_length(configuration: Configuration, window: int | None) -> ModelLengt
         return ModelLength(longest, None, DEFAULT)
     ropes = [*_ropes(text)]
     longrope = any(_type(rope) == "longrope" for rope in ropes)
-    if "gemma3" not in (text.model_type or ""):
-        longest = _scaled(longest, ropes, tables.series)
-    served = text.get("original_max_position_embeddings") if longrope else None
-    return ModelLength(longest, field, served if type(served) is int else int(longest))
+    try:
+        if "gemma3" not in (text.model_type or ""):
+            longest = _scaled(longest, ropes, tables.series)
+        served = text.get("original_max_position_embeddings") if longrope else None
+        return ModelLength(longest, field, served if type(served) is int else int(longest))
+    except (OverflowError, ValueError) as error:
+        raise UnknownLength from error
 
 
 def _stated(text: Configuration) -> tuple[float, str | None]:
@@ -116,8 +119,7 @@ def _scaled(longest: float, ropes: list[Mapping[str, Any]], series: tuple[int, i
         factor = rope.get("factor", factor)
         if kind == "yarn":
             longest = rope.get("original_max_position_embeddings")  # type: ignore[assignment]
-    if factor is None:
-        factor = 1.0
+    factor = 1.0 if factor is None else factor
     if type(factor) not in {int, float} or type(longest) not in {int, float}:
         raise UnknownLength
-    return longest * factor
+    return float(longest * factor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.launch.checks import Check, Message, checks_of, message_of
@@ -22,16 +23,12 @@ def refusals(values: LaunchValues) -> list[str]:
 
     A check that needs a value which is not known here says nothing.
     """
-    found: list[str] = []
-    for check in checks_of(values.release):
-        if len(found) == MAX_REFUSALS:
-            break
-        is_of = (not check.at or values.is_given(check.at)) and (
-            not check.platforms or values.platform in check.platforms
-        )
-        if is_of and _fails(check, values.key):
-            found.append(_text(check, values))
-    return found + values.out_of_bounds()[: MAX_REFUSALS - len(found)]
+    checks = checks_of(values.release)
+    of_options = [checks.by_option[option] for option in values.given() if option in checks.by_option]
+    held = [check for check in chain(checks.always, *of_options) if check.counts_on(values.platform)]
+    failed = [check for check in held if _fails(check, values.key)][:MAX_REFUSALS]
+    found = [_text(check, values) for check in failed]
+    return (found + values.out_of_bounds())[:MAX_REFUSALS]
 
 
 def _fails(check: Check, key: Callable[[str], Any]) -> bool:
@@ -50,15 +47,13 @@ def fill(text: str, key: Callable[[str], Any]) -> str:
     """A message with its values."""
     message: Message = message_of(text)
     shown = [_shown(formula, key) for formula in message.formulas]
-    return message.parts[0] + "".join(
-        value + part for value, part in zip(shown, message.parts[1:], strict=True)
-    )
+    return message.parts[0] + "".join(value + part for value, part in zip(shown, message.parts[1:], strict=True))
 
 
 def _shown(formula: Any, key: Callable[[str], Any]) -> str:
     try:
         found = compute(formula, key)
-    except Incomputable:
+        text = ", ".join(map(str, found)) if isinstance(found, list | tuple) else str(found)
+    except (Incomputable, ValueError):  # not known, or a number that is too long to show
         return "…"
-    text = ", ".join(map(str, found)) if isinstance(found, list | tuple) else str(found)
     return text if len(text) <= QUOTED else f"{text[:QUOTED]}…"

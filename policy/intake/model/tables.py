@@ -56,9 +56,9 @@ Decisions, as formulas:
   configuration, `cache_config.enable_prefix_caching`, `model_config.supports_mamba_prefix_caching`,
   `speculative_config`.
 
-`Tables.names` has the names that a release knows, by set, such as `kv_connectors`, and `without_lora`: the architectures
-whose class does not support LoRA. `Tables.bounds` has the bounds of options and of fields of JSON options, with the
-class that checks them.
+`Tables.names` has the names that a release knows, by set, such as `kv_connectors`, and as `without_lora` the
+architectures whose class does not support LoRA. `Tables.bounds` has the bounds of options and of fields of JSON
+options, with the class that checks them.
 
 `Tables.convertors` has the class of each model type's convertor, its changes, and a formula for the `architectures` it
 sets (keys: fields of the configuration, `name_or_path`, and `file NAME`, which is whether the model has that file).

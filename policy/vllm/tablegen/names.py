@@ -80,9 +80,7 @@ def bounds(world: World) -> Table:
             case ast.AnnAssign(
                 target=ast.Name(id=option),
                 value=ast.Attribute(value=ast.Name(id=owner), attr=field)
-                | ast.Call(
-                    func=ast.Name(id="get_field"), args=[ast.Name(id=owner), ast.Constant(value=str(field))]
-                ),
+                | ast.Call(func=ast.Name(id="get_field"), args=[ast.Name(id=owner), ast.Constant(value=str(field))]),
             ) if found := _fields(world, owner).get(field):
                 table[option] = {"class": owner, **found}
     for option, owner in JSON_OPTIONS.items():
