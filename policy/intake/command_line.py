@@ -113,7 +113,7 @@ class ParsedOptions(Struct, frozen=True):
     the release's parser rejects the command line. ``unknown_sizes`` has the options in ``SIZES`` with unknown values,
     which are not set, each with its flag, its text and its place. ``unknown_model`` is the model's name as written if
     its value is not known, otherwise empty. ``others`` has the values of the options that no fact depends on, with
-    their places, without those that may be secrets.
+    their places; those that are not known or may be secrets have none.
     """
 
     values: dict[str, Any] = {}

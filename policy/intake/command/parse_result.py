@@ -36,7 +36,8 @@ class ParseResult:
     ``others`` has the values of options that no fact depends on, with their places; `UNKNOWN` if a value is not known.
     ``found_at`` has the place of each other option, ``members`` those of an option's dotted keys. ``omitted`` counts
     the messages beyond the limit. ``after_secret``: whether the last flag's value may be a secret, so that an
-    unexpected word after it is masked. ``unknown_model`` is the model's name as written if its value is not known.
+    unexpected word after it is masked. ``late_faults`` has the faults of options that
+    a later value replaces. ``unknown_model`` is the model's name as written if its value is not known.
     """
 
     __slots__ = (
@@ -44,6 +45,7 @@ class ParseResult:
         "faults",
         "found_at",
         "ignored",
+        "late_faults",
         "launch_errors",
         "max_faults",
         "max_messages",
@@ -70,6 +72,7 @@ class ParseResult:
         self.after_secret = False
         self.ignored: list[str] = []
         self.warnings: list[str] = list(command.warnings)
+        self.late_faults: dict[str, RequestFault] = {}
         self.launch_errors: list[str] = []
         self.omitted = 0
         self.max_faults = message_limit(MAX_FAULTS)
@@ -80,6 +83,7 @@ class ParseResult:
 
     def options(self) -> ParsedOptions:
         """The result as a value, with a last message if others were omitted; counts them all for the request."""
+        self.faults += [*self.late_faults.values()][: max(self.max_faults - len(self.faults), 0)]
         if self.omitted:
             self.warnings.append(f"{self.omitted} more messages about the arguments are left out")
         if self.max_faults < MAX_FAULTS and len(self.faults) >= self.max_faults:
@@ -148,11 +152,10 @@ class ParseResult:
         self.ignored.append(written[0].partition("=")[0] if flag.secret else masked(" ".join(written)))
 
     def set_other(self, flag: Flag, value: Any, place: str) -> None:
-        """Set an option that no fact depends on, unless it may be a secret; the last value wins."""
+        """Set an option that no fact depends on; the last value wins, and one that may be a secret is not known."""
         texts = value if type(value) is list else [value]
         is_known = not any(item is INVALID or type(item) is Unknown or _has_placeholder(item) for item in texts)
-        if not flag.secret:
-            self.others[flag.dest] = (value if is_known else UNKNOWN), place
+        self.others[flag.dest] = (value if is_known and not flag.secret else UNKNOWN), place
 
     def ignore_unknown(self, word: str, place: str) -> None:
         """Skip an argument whose whole text is unknown: it may be empty, a value, or any flag."""
@@ -162,6 +165,17 @@ class ParseResult:
     def warn(self, message: str) -> None:
         """Add a warning; beyond the maximum, warnings are only counted."""
         self._add(self.warnings, message)
+
+    def fault_of(self, flag: Flag, place: str, message: str, *, is_late: bool) -> None:
+        """Add a fault of a flag's value.
+
+        vLLM's parser reads the fields of a ``json`` flag only after all words, so a later value of it replaces the
+        fault.
+        """
+        if is_late and flag.kind == "json":
+            self.late_faults[flag.dest] = RequestFault(word_pointer(self.pointer, place), message)
+        else:
+            self.fault(place, message)
 
     def add_launch_error(self, message: str) -> None:
         """Add a reason why vLLM's parser aborts the start; beyond the maximum, reasons are only counted."""

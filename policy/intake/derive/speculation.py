@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.model.configuration import Configuration, as_draft, evaluate_rows
-from policy.intake.model.registry import architectures_of
+from policy.intake.model.registry import BACKEND, architectures_of, is_moe
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ SPECULATORS: Final = "speculators_config"
 DRAFT: Final = "draft_model_config"
 CONFIG: Final = f"{DRAFT}.hf_config."
 DOCUMENT: Final = "config_dict."
+MTP: Final = "mtp"
+BACKEND_MTP: Final = ("TransformersForMTP", "TransformersMoEForMTP")
+"""The Transformers backend's drafts of a dense model and of one with experts; the older releases have none."""
 UNRECOGNIZED: Final = "unrecognized"
 
 
@@ -183,6 +186,11 @@ def _read_draft(
     method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables
 ) -> tuple[str, DraftModel]:
     """The method and the draft, from the draft's configuration."""
+    origin = f"model_configs/{name.rstrip('/')}"
+    if method == MTP and _is_of_backend(target, tables):
+        own = Configuration(config, tables)
+        names = [BACKEND_MTP[is_moe(target.configuration)]]
+        return method, DraftModel(names, own.get("layer_types"), origin, configuration=own)
     stated = Configuration(_from_speculators(config, tables) or config, tables)
     configuration, architectures = as_draft(stated, architectures_of(stated))
     known: dict[str, Any] = {
@@ -207,10 +215,19 @@ def _read_draft(
     return method, DraftModel(
         names,
         configuration.get("layer_types"),
-        f"model_configs/{name.rstrip('/')}",
+        origin,
         bool(written.get("parallel_drafting")),
         configuration,
         is_recognized,
+    )
+
+
+def _is_of_backend(target: Target, tables: Tables) -> bool:
+    """Whether the Transformers backend runs the model and also its MTP layers."""
+    return (
+        BACKEND_MTP[False] in tables.models
+        and target.resolved.model.module == BACKEND
+        and target.configuration.text().get("num_mtp_layers") is not None
     )
 
 

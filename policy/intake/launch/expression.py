@@ -1,9 +1,9 @@
 """Translate an expression of a check, such as `args.nnodes > 1`, into a formula of `policy.intake.model.formula`.
 
 An expression has Python's syntax: `and`, `or`, `not`, comparisons with `==`, `!=`, `<`, `in` and so on, `is None`,
-arithmetic with `+`, `-`, `*`, `//` and `%`, `len(…)`, `lower(…)`, `upper(…)`, `min(…)`, `max(…)`,
+arithmetic with `+`, `-`, `*`, `//` and `%`, `int(…)`, `len(…)`, `lower(…)`, `upper(…)`, `min(…)`, `max(…)`,
 `starts(text, beginning)`, `ends(text, ending)`, lists, `[x for x in LIST if CONDITION]`, and `A if B else C`. A name
-with dots is a value's name. It is only translated, never run as Python.
+with dots is a value's name. The text is only translated, never run as Python.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ARITHMETIC: Final[dict[type[ast.operator], str]] = {
     ast.FloorDiv: "//",
     ast.Mod: "%",
 }
-FUNCTIONS: Final = frozenset({"bool", "ends", "len", "lower", "max", "min", "starts", "upper"})
+FUNCTIONS: Final = frozenset({"bool", "ends", "int", "len", "lower", "max", "min", "starts", "upper"})
 
 
 class InvalidExpression(PolicyError):

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from policy.intake.launch.values import LaunchValues
 
+MAX_LIST: Final = 1000
+"""The most characters of a list in a message."""
 MAX_REFUSALS: Final = 8
 """The most refusals that an answer lists; vLLM itself stops at the first."""
 
@@ -56,4 +58,5 @@ def _shown(formula: Any, key: Callable[[str], Any]) -> str:
         text = ", ".join(map(str, found)) if isinstance(found, list | tuple) else str(found)
     except (Incomputable, ValueError):  # not known, or a number that is too long to show
         return "…"
-    return text if len(text) <= QUOTED else f"{text[:QUOTED]}…"
+    most = MAX_LIST if isinstance(found, list | tuple) else QUOTED
+    return text if len(text) <= most else f"{text[:most]}…"

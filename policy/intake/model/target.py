@@ -5,7 +5,7 @@ Follows the order of ``ModelConfig.__post_init__``, the same in vLLM 0.20 to 0.3
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from policy.intake.command_line import ParsedOptions
     from policy.intake.model.tables import Tables
     from policy.intake.provenance import Provenance
+
+
+ADOPTING: Final = frozenset({"KimiK25Config", "KimiK3Config"})
+"""The configuration classes of vLLM that adopt the quantization of their language model."""
 
 
 class Target(Struct, frozen=True):
@@ -165,13 +169,15 @@ def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
 def _quantized(target: Target, options: ParsedOptions, series: tuple[int, int]) -> tuple[bool, str]:
     """Whether the configuration declares quantized weights, and the origin of that.
 
-    From 0.33 on, the older field and the language model's configuration count too.
+    From 0.33 on, the older field and the language model's configuration count too. Before, the latter counts where the
+    configuration class adopts it.
     """
     configuration = target.configuration
     for name in ("quantization_config", "compression_config") if series >= (0, 33) else ("quantization_config",):
         if configuration.get(name) is not None:
             return True, origin_of(target, options, name)
-    within = series >= (0, 33) and configuration.text().get("quantization_config") is not None
+    counts = series >= (0, 33) or configuration.kind.class_name in ADOPTING
+    within = counts and configuration.text().get("quantization_config") is not None
     return within, origin_of(target, options, "quantization_config")
 
 
