@@ -1232,7 +1232,7 @@ ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
         ],
         X,
     ),
-    (NEW, ["--model", "x", "--max-model-len", "$LENGTH"], X),
+    (NEW, ["--model", "x", "--max-model-len", "${LENGTH}"], X),
 ]
 
 BOUNDS: list[tuple[str, list[str], list[str]]] = [
