@@ -294,7 +294,12 @@ POD = {
             {
                 "name": "c",
                 "image": "vllm/vllm-openai:v0.22.0",
-                "args": ["--model", "m", "--kv-transfer-config", '{"kv_connector": "x", "kv_role": "kv_both"}'],
+                "args": [
+                    "--model",
+                    "m",
+                    "--kv-transfer-config",
+                    '{"kv_connector": "ExampleConnector", "kv_role": "kv_both"}',
+                ],
             }
         ]
     },
