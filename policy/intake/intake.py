@@ -281,7 +281,9 @@ def _derive(
             known,
             lambda: decide(derived)[0],
         )
-        refused += refusals(values)
+        certain, uncertain = refusals(values)
+        refused += certain
+        warnings += [f"vLLM may refuse this configuration: {why}" for why in uncertain]
     if refused:
         # an unknown argument may set other sizes
         is_certain = not (options.unknown_words or doubts)

@@ -7,6 +7,8 @@ Reads `data/*.yaml`, one file for each topic. A file is a list of checks, each w
 - `when`: the condition (`expression`), on the values of `values.LaunchValues`;
 - `says`: vLLM's own words, with values in braces; `do`: what to do instead, the same;
 - `at`: the option to which the message points; the check counts only if that option is given;
+- `is_certain`: false if something that is not known here, such as another file of the model, may change it; the message
+  is a warning then;
 - `vllm`: the releases in which it holds, such as `>=0.23,<0.31`; all with tables of models if it is left out;
 - `platforms`: where it holds; all if it is left out;
 - `ranges`: instead of some of these, a list of them that differ by release.
@@ -44,6 +46,7 @@ class Check(Struct, frozen=True, forbid_unknown_fields=True):
     has: str = ""
     vllm: str = ""
     platforms: tuple[str, ...] = ()
+    is_certain: bool = True
 
     @property
     def condition(self) -> Any:

@@ -20,8 +20,8 @@ MAX_REFUSALS: Final = 8
 """The most refusals that an answer lists; vLLM itself stops at the first."""
 
 
-def refusals(values: LaunchValues) -> list[str]:
-    """What the release refuses about a deployment, with vLLM's words and what to do instead.
+def refusals(values: LaunchValues) -> tuple[list[str], list[str]]:
+    """What the release refuses about a deployment, with vLLM's words and what to do instead; and what it may refuse.
 
     A check that needs a value which is not known here says nothing.
     """
@@ -29,8 +29,9 @@ def refusals(values: LaunchValues) -> list[str]:
     of_options = [checks.by_option[option] for option in values.given() if option in checks.by_option]
     held = [check for check in chain(checks.always, *of_options) if check.counts_on(values.platform)]
     failed = [check for check in held if _fails(check, values.key)][:MAX_REFUSALS]
-    found = [_text(check, values) for check in failed]
-    return (found + values.out_of_bounds())[:MAX_REFUSALS]
+    found = [_text(check, values) for check in failed if check.is_certain]
+    uncertain = [_text(check, values) for check in failed if not check.is_certain]
+    return (found + values.out_of_bounds())[:MAX_REFUSALS], uncertain
 
 
 def _fails(check: Check, key: Callable[[str], Any]) -> bool:
