@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.command.expansion import count_messages, message_limit
-from policy.intake.command.relevant_options import RELEVANT
+from policy.intake.command.relevant_options import LIMITS, RELEVANT
 from policy.intake.command.word_places import FILE_PREFIX, word_pointer
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.masking import masked
@@ -102,7 +102,7 @@ class ParseResult:
     def set_option(self, flag: Flag, value: Any, place: str, written: Sequence[str]) -> None:
         """Set an option that facts depend on, unless its value is invalid, and ignore any other."""
         if flag.dest not in RELEVANT:
-            self.ignore(flag, written)
+            self.ignore(flag, written, value)
         elif value is not INVALID:
             self.store(flag, value, place, written[0])
 
@@ -132,8 +132,10 @@ class ParseResult:
         self.unknown_model = text.replace(COMPOSE_MARK, "}")
         return self.unknown_model
 
-    def ignore(self, flag: Flag, written: Sequence[str]) -> None:
+    def ignore(self, flag: Flag, written: Sequence[str], value: Any = INVALID) -> None:
         """Record a flag that no fact depends on, with its value masked if it may be a secret."""
+        if flag.dest in LIMITS and value is not INVALID:
+            self.values[flag.dest] = value
         if flag.dest == "config" and written[0] != "--config":
             self.warn(f"vLLM does not read the file of {quoted(written[0])}: write `--config FILE`, with a blank")
         self.after_secret = flag.secret
