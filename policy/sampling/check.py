@@ -163,6 +163,11 @@ class RequestChecker:
         )
 
 
+def labels_of(answer: RequestCheck) -> tuple[str, str, str]:
+    """The runner, the verdict and the release of an answer, by which it is counted."""
+    return answer.runner or "none", answer.verdict, answer.release.decided_as
+
+
 def _applies(item: ReleaseRequestRule, runner: Runner | None) -> bool:
     return item.range.runner is None or item.range.runner is runner
 
