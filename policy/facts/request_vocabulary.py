@@ -28,6 +28,7 @@ NUMBERS: Final = {
     "prompt_logprobs": "log probabilities for each prompt token; -1 for the whole vocabulary",
     "logprobs_over_max": "`logprobs` minus `engine.max_logprobs`, both resolved if they are -1",
     "prompt_logprobs_over_max": "`prompt_logprobs` minus `engine.max_logprobs`, both resolved if they are -1",
+    "prompt_logprob_token_ids_over_max": "the number of `prompt_logprob_token_ids` minus `engine.max_logprobs`",
     "logprobs_over_token_ids": "`logprobs` minus the number of `logprob_token_ids`",
     "thinking_token_budget": "the most tokens for thinking; -1 for no limit",
     "stream_interval": "new tokens in each streamed output",
@@ -63,6 +64,7 @@ FLAGS: Final = {
     "watermarking_requested": "the request asks for the engine's watermark in so many words",
     "repetition_detection": "repetitions are detected",
     "prompt_embeds": "the prompt has embeddings",
+    "trace_has_negative": "a token of `trace_decode_token_ids` is negative",
     "prompt_logprob_token_ids_repeat": "`prompt_logprob_token_ids` has a token twice",
     "logit_bias_clamped": "a bias of an OpenAI-style call is beyond ±100",
     "structured_choice_empty": "`choice` of `structured_outputs` is an empty list",
@@ -90,6 +92,7 @@ ENGINE: Final = {
     "vocab_size": ("number", None, "the size of the model's vocabulary; `null` if it is not known"),
     "max_num_sequences": ("number", 16384, "the largest `n` (variable `VLLM_MAX_N_SEQUENCES`)"),
     "max_num_bad_words": ("number", 128, "the most bad words from 0.28 on (variable `VLLM_MAX_NUM_BAD_WORDS`)"),
+    "too_many_bad_words": ("number", 129, "one more than `engine.max_num_bad_words`, at which vLLM stops counting"),
     "bad_words_over_max": ("number", None, "different bad words minus `engine.max_num_bad_words`"),
     "n_over_max": ("number", None, "`n` or `beam_width` minus `engine.max_num_sequences`"),
     "has_tokenizer": ("boolean", True, "the engine has a tokenizer (not `--skip-tokenizer-init`)"),
@@ -100,6 +103,9 @@ def _rows() -> list[tuple[str, str, Any, str, tuple[str, ...]]]:
     rows: list[tuple[str, str, Any, str, tuple[str, ...]]] = [
         ("request.api", "choice", "sampling_params", "the form of the request", APIS),
         ("request.pooling_task", "choice", None, "the pooling task", TASKS),
+        ("request.num_logprobs", "text", None, "`logprobs` as vLLM counts them, as a text", ()),
+        ("request.num_prompt_logprobs", "text", None, "`prompt_logprobs` as vLLM counts them, as a text", ()),
+        ("request.first_unexpected", "text", None, "the first of `request.unexpected`", ()),
     ]
     on = {"detokenize", "watermarking"}
     rows += [(f"request.{name}", "number", None, meaning, ()) for name, meaning in (NUMBERS | COUNTS).items()]

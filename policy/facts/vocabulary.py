@@ -389,7 +389,7 @@ REQUEST_VOCABULARY: Final[tuple[Fact, ...]] = tuple(
         default,
         meaning,
         choices,
-        nullable=kind == FactKind.NUMBER or (kind == FactKind.CHOICE and default is None),
+        nullable=kind == FactKind.NUMBER or (kind in {FactKind.CHOICE, FactKind.TEXT} and default is None),
     )
     for name, kind, default, meaning, choices in ROWS
 )

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from policy.rules.request_rule import ReleaseRequestRule
 
 MEMBER: Final = "request"
+ANY_ENGINE: Final = EngineLimits()
+"""The default limits, of an engine whose facts are stated."""
 OTHER: Final = {Runner.V1: Runner.V2, Runner.V2: Runner.V1}
 
 
@@ -129,8 +131,10 @@ class RequestChecker:
             found = self._rulesets[release] = next(same, None) or RequestRuleset(rules, series(release))
         return found
 
-    def check(self, deployment: Request, document: Any, pointer: str, today: date) -> RequestCheck:
-        """What becomes of a request to the engine of one deployment.
+    def check(
+        self, deployment: Request, document: Any, pointer: str, today: date, limits: EngineLimits = ANY_ENGINE
+    ) -> RequestCheck:
+        """What becomes of a request to the engine of one deployment; ``limits`` are the engine's if it states facts.
 
         Raises:
             RequestInvalid: the parameters have faults, or the facts cannot be derived from the deployment.
@@ -143,7 +147,7 @@ class RequestChecker:
         parameters = read_parameters(document, release, pointer)
         result = self.policy.evaluate(deployment, today)
         intake = result.intake
-        limits = EngineLimits() if intake is None else intake.limits
+        limits = limits if intake is None else intake.limits
         facts = request_facts(parameters, limits)
         row = [*result.evaluation.final_facts.row, *request_row(facts)]
         fired = self.ruleset(release).fired(row)

@@ -91,7 +91,7 @@ def read_parameters(document: object, release: str, pointer: str) -> Parameters:
     if form in CLASSES:
         if form == "sampling_params" and "max_tokens" not in document:
             values["max_tokens"] = 16
-        return Parameters(form, values, document, tuple(sorted(unexpected)))
+        return Parameters(form, values, document, tuple(unexpected))
     values = _from_openai(form, values, document)
     if "beam_width" in values:
         # The server makes BeamSearchParams of the body, and leaves out what those do not have.

@@ -25,6 +25,7 @@ PLAIN: Final = (
 )
 LISTS: Final = ("stop_token_ids", "allowed_token_ids", "logprob_token_ids", "trace_decode_token_ids", "logit_bias")
 WITH_VOCABULARY: Final = (*LISTS, "prompt_logprob_token_ids")
+WHOLE_VOCABULARY: Final = "the vocabulary's size"
 MAX_SHOWN: Final = 64
 """The most tokens outside the vocabulary that a text names."""
 MAX_DEPTH: Final = 200
@@ -52,8 +53,10 @@ def request_facts(parameters: Parameters, limits: EngineLimits) -> dict[str, Any
         "pooling_task": values.get("task"),
         "has_seed": values.get("seed") is not None and values["seed"] != -1,
         "prompt_embeds": "prompt_embeds" in values,
+        "trace_has_negative": min(values.get("trace_decode_token_ids") or [0]) < 0,
         "watermarking_requested": values.get("watermarking") is True,
         "unexpected": parameters.unexpected,
+        "first_unexpected": parameters.unexpected[0] if parameters.unexpected else None,
         "left_out": parameters.left_out,
     }
     own |= {
@@ -72,6 +75,7 @@ def request_facts(parameters: Parameters, limits: EngineLimits) -> dict[str, Any
         "vocab_size": limits.vocab_size,
         "max_num_sequences": limits.max_num_sequences,
         "max_num_bad_words": limits.max_num_bad_words,
+        "too_many_bad_words": limits.max_num_bad_words + 1,
         "has_tokenizer": limits.has_tokenizer,
     }
     if "distinct_bad_words" in own:
@@ -101,8 +105,11 @@ def _log_probabilities(values: Mapping[str, Any], limits: EngineLimits) -> dict[
     for name, number in numbers.items():
         found[name] = number
         resolved = _resolved(number, limits)
+        found[f"num_{name}"] = WHOLE_VOCABULARY if resolved is None else str(resolved)
         if resolved is not None and most is not None:
             found[f"{name}_over_max"] = resolved - most
+        elif resolved is None and limits.max_logprobs != -1:
+            found[f"{name}_over_max"] = 1  # every vocabulary is larger than a maximum that somebody states
     if "logprobs" in found and "logprob_token_ids" in values:
         found["logprobs_over_token_ids"] = found["logprobs"] - len(values["logprob_token_ids"])
     ids = values.get("prompt_logprob_token_ids")
@@ -110,6 +117,8 @@ def _log_probabilities(values: Mapping[str, Any], limits: EngineLimits) -> dict[
         is_nested = bool(ids) and type(ids[0]) is list
         found["prompt_logprob_token_ids"] = max(map(len, ids)) if is_nested else len(ids)
         found["prompt_logprob_rows"] = len(ids) if is_nested else None
+        if most is not None:
+            found["prompt_logprob_token_ids_over_max"] = found["prompt_logprob_token_ids"] - most
         found["prompt_logprob_token_ids_repeat"] = not is_nested and len(set(ids)) < len(ids)
     return found
 
