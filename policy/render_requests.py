@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from policy.sampling.check import Finding, RequestCheck, RunnerCheck
 
-STYLES: Final = {Verdict.FINE: GOOD, Verdict.IGNORED: STRONG}
+STYLES: Final[dict[str, str]] = {Verdict.FINE: GOOD, Verdict.IGNORED: STRONG}
 
 
 def request_check(answer: RequestCheck) -> RenderableType:
@@ -64,7 +64,7 @@ def _runner(answer: RequestCheck | RunnerCheck) -> Text:
     return Text(answer.runner.upper() if answer.runner else "no runner", STRONG)
 
 
-def _verdict(verdict: Verdict) -> Text:
+def _verdict(verdict: str) -> Text:
     return Text(verdict, STYLES.get(verdict, BAD))
 
 

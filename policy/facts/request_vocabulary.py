@@ -57,6 +57,7 @@ FLAGS: Final = {
     "bad_words_have_empty": "a bad word is empty",
     "detokenize": "the output is made text",
     "ignore_eos": "the end token does not end the output",
+    "uses_min_p": "`min_p` is above 0.00001, which is 0 for vLLM, and sampling is not greedy, which sets it to 0",
     "has_seed": "a seed is set",
     "echo": "the prompt is part of the answer",
     "stream": "the answer is streamed",

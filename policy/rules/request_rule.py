@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from policy.parser.yamltree import YamlNode
 
-FOLDER: Final = [str(Layer.UPSTREAM), "requests"]
-"""The folder of these rules, in the folder of rules."""
+FOLDER: Final = "requests"
+"""The folder of these rules, below that of the upstream layer."""
 REQUIRED: Final = ("id", "title", "effect", "parameter", "why", "references", "releases")
 OPTIONAL: Final = ("remedy", "fixed_in", "gaps", "runner", "text", "when")
 RANGE_FIELDS: Final = ("runner", "text", "when")
@@ -115,7 +115,8 @@ class ReleaseRequestRule:
 
 def is_request_rule(path: str) -> bool:
     """Whether a file of rules, or of their cases, is about requests."""
-    return path.split("/")[:-1][:2] == FOLDER
+    folders = path.split("/")[:-1]
+    return folders[:1] == [Layer.UPSTREAM] and folders[-1] == FOLDER
 
 
 def read_request_rule(node: YamlNode, reader: FieldReader) -> RequestRule | None:

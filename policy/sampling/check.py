@@ -43,7 +43,7 @@ class Finding(Struct, frozen=True):
 
     rule: str
     parameter: str
-    verdict: Verdict
+    verdict: str
     message: str
     remedy: str | None
     fixed_in: str | None
@@ -53,8 +53,8 @@ class Finding(Struct, frozen=True):
 class RunnerCheck(Struct, frozen=True):
     """What a runner does with the request: the worst verdict, and every finding, the worst first."""
 
-    runner: Runner | None
-    verdict: Verdict
+    runner: str | None
+    verdict: str
     findings: list[Finding]
 
 
@@ -62,8 +62,8 @@ class RequestCheck(Struct, frozen=True):
     """The answer. ``starts``: whether the engine starts at all; ``alternative`` is ``None`` without another runner."""
 
     request_id: str | None
-    runner: Runner | None
-    verdict: Verdict
+    runner: str | None
+    verdict: str
     starts: bool
     findings: list[Finding]
     alternative: RunnerCheck | None

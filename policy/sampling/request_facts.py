@@ -26,6 +26,8 @@ PLAIN: Final = (
 LISTS: Final = ("stop_token_ids", "allowed_token_ids", "logprob_token_ids", "trace_decode_token_ids", "logit_bias")
 WITH_VOCABULARY: Final = (*LISTS, "prompt_logprob_token_ids")
 WHOLE_VOCABULARY: Final = "the vocabulary's size"
+EPSILON: Final = 1e-5
+"""vLLM's ``_SAMPLING_EPS``."""
 MAX_SHOWN: Final = 64
 """The most tokens outside the vocabulary that a text names."""
 MAX_DEPTH: Final = 200
@@ -51,6 +53,7 @@ def request_facts(parameters: Parameters, limits: EngineLimits) -> dict[str, Any
     own |= {
         "api": parameters.form,
         "pooling_task": values.get("task"),
+        "uses_min_p": values.get("min_p", 0) > EPSILON and values.get("temperature") != 0,
         "has_seed": values.get("seed") is not None and values["seed"] != -1,
         "prompt_embeds": "prompt_embeds" in values,
         "trace_has_negative": min(values.get("trace_decode_token_ids") or [0]) < 0,
