@@ -68,7 +68,7 @@ def check_request_command(
     ] = False,
     as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:
-    """Show whether the runner that a deployment gets takes a request, refuses it, or ends because of it.
+    """Show whether a deployment's runner takes a request.
 
     Example: `echo '{"temperature": 0.7, "logit_bias": {"42": 5}}' | runner-policy check-request deployment.json
     --request -`
