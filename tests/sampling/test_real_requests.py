@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from policy.request.request import Request
 from policy.sampling.check import RequestChecker, read_check_request
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def check(checker: RequestChecker, release: str, runner: str, sampling: dict[str
     }
     document = {"vllm_version": release, "deployment": deployment, "request": sampling}
     request = read_check_request(document, checker.policy.releases)
+    assert isinstance(request.deployment, Request)
     return checker.check(request.deployment, request.document, request.pointer, date(2026, 11, 1))
 
 

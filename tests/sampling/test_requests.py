@@ -9,6 +9,7 @@ import pytest
 
 from policy.checks.request_cases import read_request_cases, run_request_cases
 from policy.errors import RequestInvalid, RulesInvalid
+from policy.request.request import Request
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 from policy.sampling.check import RequestChecker, read_check_request
@@ -35,6 +36,7 @@ def check(
     deployment = {"args": ["serve", "q", *args], "env": env, "model_configs": {"q": QWEN}}
     document = {"vllm_version": release, "deployment": deployment, "request": request}
     found = read_check_request(document, checker.policy.releases)
+    assert isinstance(found.deployment, Request)
     return checker.check(found.deployment, found.document, found.pointer, TODAY)
 
 
@@ -180,6 +182,7 @@ def test_what_is_only_likely_is_a_warning(checker: RequestChecker) -> None:
 def test_a_platform_with_a_runner_of_its_own_has_no_alternative(checker: RequestChecker) -> None:
     document = {"facts": {"platform": {"is_tpu": True}}, "request": {"n": 0, "allowed_token_ids": IDS}}
     request = read_check_request(document, checker.policy.releases)
+    assert isinstance(request.deployment, Request)
     answer = checker.check(request.deployment, request.document, request.pointer, TODAY)
     assert (answer.runner, rules(answer), answer.alternative) == (None, ["n-too-small"], None)
 
@@ -217,6 +220,7 @@ def test_faults_name_the_parameter_and_what_is_legal(
 def test_releases_before_the_first_that_is_checked_are_refused(checker: RequestChecker) -> None:
     document = {"vllm_version": "0.21.0", "facts": {}, "request": {}}
     request = read_check_request(document, checker.policy.releases)
+    assert isinstance(request.deployment, Request)
     with pytest.raises(RequestInvalid, match=r"requests are checked from vLLM 0\.22\.0 on, and this is 0\.21\.0"):
         checker.check(request.deployment, request.document, request.pointer, TODAY)
 

@@ -1,8 +1,8 @@
-"""`python -m policy.vllm.verify.requests VERSION SOURCE`: compare the rules about requests with the release's own code.
+"""`runner-policy verify VERSION --requests`: compare the rules about requests with the release's own code.
 
 Owns the comparison: requests are drawn, read by the release's ``SamplingParams`` and checked by its
-``InputProcessor`` and by the tables of its V2 worker, with each runner, and each verdict is compared. SOURCE is a
-wheel, or the folder that contains ``vllm/``. It runs vLLM's code, so give it published sources only.
+``InputProcessor`` and by the tables of its V2 worker, with each runner, and each verdict is compared. The process is
+``python -m policy.vllm.verify.requests VERSION SOURCE``; SOURCE is a wheel, or the folder that contains ``vllm/``.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ TODAY = date(2026, 1, 1)
 """No rule about requests depends on the day."""
 
 
-def differences(version: str, source: Path, samples: int, seed: int) -> Iterator[dict[str, Any] | None]:
+def differences(
+    version: str, source: Path, samples: int, seed: int, rules: Path | None = None
+) -> Iterator[dict[str, Any] | None]:
     """For each drawn request and runner the difference between the rules and the release, ``None`` if there is none."""
-    policy = Policy(load(read_folder(default_folder())), None, compile_all=False)
+    policy = Policy(load(read_folder(rules or default_folder())), None, compile_all=False)
     checker = RequestChecker(policy)
     release = RequestValidation(open_source(source))
     randomness = random.Random(seed)  # noqa: S311  # a sample, not a secret
@@ -89,8 +91,9 @@ def main() -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("--samples", type=int, default=SAMPLES)
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--rules", type=Path, default=None)
     options = parser.parse_args()
-    found = list(differences(options.version, options.source, options.samples, options.seed))
+    found = list(differences(options.version, options.source, options.samples, options.seed, options.rules))
     different = [each for each in found if each is not None]
     for each in different:
         sys.stdout.write(json.dumps(each, default=str) + "\n")
