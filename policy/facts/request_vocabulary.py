@@ -30,6 +30,9 @@ NUMBERS: Final = {
     "prompt_logprobs_over_max": "`prompt_logprobs` minus `engine.max_logprobs`, both resolved if they are -1",
     "prompt_logprob_token_ids_over_max": "the number of `prompt_logprob_token_ids` minus `engine.max_logprobs`",
     "logprobs_over_token_ids": "`logprobs` minus the number of `logprob_token_ids`",
+    "top_logprobs": "`top_logprobs` of a chat's body",
+    "body_logprobs": "`logprobs` of a completion's body",
+    "body_prompt_logprobs": "`prompt_logprobs` of a body, without what `echo` adds",
     "thinking_token_budget": "the most tokens for thinking; -1 for no limit",
     "stream_interval": "new tokens in each streamed output",
     "prompt_logprob_start": "the first prompt row to score",
@@ -53,6 +56,10 @@ COUNTS: Final = {
     "structured_outputs_depth": "how deep objects and lists of the JSON schema nest",
 }
 FLAGS: Final = {
+    "has_logprobs": "the body asks for log probabilities",
+    "use_beam_search": "the body asks for a beam search",
+    "echo_without_generation": "the body asks for its prompt and for no token",
+    "stream_options_without_stream": "the body has `stream_options` though the answer is not streamed",
     "stop_has_empty": "a stop string is empty",
     "bad_words_have_empty": "a bad word is empty",
     "detokenize": "the output is made text",

@@ -38,14 +38,15 @@ EXAMPLE: Final = '`{"allowed_token_ids": [1, 2], "temperature": 0.7}`'
 class Parameters(Struct, frozen=True):
     """A request's parameters by the names of ``SamplingParams``; OpenAI's own fields are mapped.
 
-    ``form`` is one of ``request_vocabulary.APIS``. ``stated`` has the fields as sent.
+    ``form`` is one of ``request_vocabulary.APIS``. ``body`` has facts about a body that vLLM's server checks before it
+    makes parameters of it.
     """
 
     form: str
     values: dict[str, Any]
-    stated: Mapping[str, Any]
     unexpected: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    body: dict[str, Any] = {}
 
 
 def read_parameters(document: object, release: str, pointer: str) -> Parameters:
@@ -91,14 +92,15 @@ def read_parameters(document: object, release: str, pointer: str) -> Parameters:
     if form in CLASSES:
         if form == "sampling_params" and "max_tokens" not in document:
             values["max_tokens"] = 16
-        return Parameters(form, values, document, tuple(unexpected))
+        return Parameters(form, values, tuple(unexpected))
+    body = _body_facts(form, values, document)
     values = _from_openai(form, values, document)
     if "beam_width" in values:
         # The server makes BeamSearchParams of the body, and leaves out what those do not have.
         taken = fields_in("beam_search_params", release)
         unexpected += [name for name in values if name not in taken and name in BESIDE_BEAMS and name in document]
         values = {name: value for name, value in values.items() if name in taken}
-    return Parameters(form, values, document, (), tuple(sorted(unexpected)))
+    return Parameters(form, values, (), tuple(sorted(unexpected)), body)
 
 
 def _form_of(document: Mapping[str, Any]) -> str:
@@ -116,6 +118,24 @@ def _form_of(document: Mapping[str, Any]) -> str:
     if "model" in document:
         return "chat"
     return "sampling_params"
+
+
+def _body_facts(form: str, values: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """What vLLM's server checks of the body of a chat or a completion."""
+    logprobs = values.get("logprobs")
+    found = {
+        "top_logprobs": values.get("top_logprobs"),
+        "body_logprobs": int(logprobs) if form == "completion" and logprobs is not None else None,
+        "body_prompt_logprobs": int(values["prompt_logprobs"]) if "prompt_logprobs" in values else None,
+        "logprob_token_ids": len(values["logprob_token_ids"]) if "logprob_token_ids" in values else None,
+        "echo": values.get("echo") is True,
+        "stream": values.get("stream") is True,
+        "has_logprobs": logprobs is True or (form == "completion" and logprobs is not None),
+        "use_beam_search": values.get("use_beam_search") is True,
+        "echo_without_generation": values.get("echo") is True and values.get("max_tokens") == 0,
+        "stream_options_without_stream": bool(document.get("stream_options")) and values.get("stream") is not True,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _from_openai(form: str, values: dict[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,6 +159,8 @@ def _from_openai(form: str, values: dict[str, Any], document: Mapping[str, Any])
                 values["prompt_logprobs"] = values["logprobs"]
             if values["max_tokens"] == 0:
                 values["max_tokens"] = 1
+    if values.get("logprob_token_ids"):
+        values.pop("logprobs", None)  # the server asks for these tokens instead
     if values.pop("use_beam_search", None) is True:
         values["beam_width"] = values.get("n", 1)
     constraint = _response_format(document.get("response_format"))

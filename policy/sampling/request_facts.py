@@ -50,6 +50,7 @@ def request_facts(parameters: Parameters, limits: EngineLimits) -> dict[str, Any
     own |= _log_probabilities(values, limits)
     own |= _words(values) | _stops(values, limits) | _structured(values.get("structured_outputs"))
     own |= _repetition(values.get("repetition_detection"))
+    own |= parameters.body
     own |= {
         "api": parameters.form,
         "pooling_task": values.get("task"),
