@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from datetime import date
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from policy.checks.request_cases import read_request_cases, run_request_cases
 from policy.errors import RequestInvalid, RulesInvalid
+from policy.facts.facts import to_json
+from policy.facts.request_vocabulary import APIS
+from policy.facts.vocabulary import REQUEST_VOCABULARY
+from policy.intake.derive.request_limits import EngineLimits
 from policy.request.request import Request
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 from policy.sampling.check import RequestChecker, read_check_request
+from policy.sampling.fields import known_fields
+from policy.sampling.parameters import FORMER, read_parameters
+from policy.sampling.request_facts import request_facts, request_row
 
 if TYPE_CHECKING:
     from policy.policy import Policy
@@ -295,3 +303,55 @@ def test_a_rule_without_its_cases_is_named(sources: Sources) -> None:
         RulesInvalid, match=r"an-example_test\.yaml:1:1: the cases of `an-example` lack one in `>=0\.22`"
     ):
         read_request_cases(sources.cases, load(Sources(texts)))
+
+
+ODD: list[Any] = [
+    *(None, True, False, 0, -1, 1 << 70, 1.5, -0.0, 1e308, "", "x", "\0", "\ud800", "9" * 5000),
+    *(
+        [],
+        [[]],
+        [[], [1]],
+        [None],
+        ["a", 1],
+        [1 << 70],
+        [True],
+        [[1.5]],
+        {},
+        {"": None},
+        {"json": []},
+        {"type": "json_schema"},
+    ),
+    *(
+        {"type": "json_schema", "json_schema": 5},
+        {"1": 1 << 70},
+        {"-1": 0.5},
+        {"٣": 1},
+        {"json": "[" * 9000},
+        {"choice": 5},
+    ),
+    *({"json": {"a": [{}] * 50}}, {"min_count": "x", "max_pattern_size": 1e9}, {"regex": 5}, {"grammar": []}),
+]
+MARKS: list[dict[str, Any]] = [{}, {"messages": []}, {"prompt": ""}, {"beam_width": 2}]
+NAMES = sorted({name for form in APIS for name in known_fields(form)} | FORMER)
+
+
+def test_every_value_of_every_parameter_is_answered_or_a_fault() -> None:
+    limits = EngineLimits(vocab_size=100, end_tokens=frozenset({0}))
+    pointers: set[str] = set()
+    rows: list[list[Any]] = []
+    for name, value, mark in product(NAMES, ODD, MARKS):
+        try:
+            parameters = read_parameters({**mark, name: value}, "0.33.0", "/request")
+        except RequestInvalid as error:
+            pointers |= {fault.pointer for fault in error.faults}
+            continue
+        rows.append(request_row(request_facts(parameters, limits)))
+    values = [{repr(each): each for each in column} for column in zip(*rows, strict=True)]
+    illegal = [
+        (fact.name, each)
+        for fact, column in zip(REQUEST_VOCABULARY, values, strict=True)
+        for each in column.values()
+        if each is not None and not fact.admits(to_json(each))
+    ]
+    assert (illegal, len(rows) > 1000) == ([], True)
+    assert {pointer.split("/")[1] for pointer in pointers} == {"request"}
