@@ -115,7 +115,8 @@ class Reference:
         files = {path: yaml.load(text, yaml.CSafeLoader) for path, text in texts.items()}
         self.known: list[str] = files.pop("releases.yaml")["known"]
         self.conditions = {file["id"]: file for path, file in files.items() if "/conditions/" in path}
-        layers = {path: file for path, file in files.items() if not path.startswith("images/")}
+        others = ("images/", "upstream/requests/")
+        layers = {path: file for path, file in files.items() if not path.startswith(others)}
         self.files = [(path.split("/")[0], file) for path, file in layers.items() if "/conditions/" not in path]
         self._rules = {
             release: sorted(

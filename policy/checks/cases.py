@@ -26,6 +26,7 @@ from policy.rules.effects import Layer
 from policy.rules.images import FOLDER
 from policy.rules.loader import SUFFIX, TEST_SUFFIX
 from policy.rules.releases import series, spans
+from policy.rules.request_rule import is_request_rule
 from policy.rules.rule import LONG_AGO
 from policy.rules.suggestions import suggest_given
 from policy.rules.synonyms import CASE_FIELDS
@@ -103,6 +104,11 @@ def is_of_images(path: str) -> bool:
     return path.startswith(f"{FOLDER}/")
 
 
+def _is_elsewhere(path: str) -> bool:
+    """Whether another module reads a file of cases."""
+    return is_of_images(path) or is_request_rule(path)
+
+
 @dataclass(frozen=True, slots=True)
 class CaseResult:
     """The result of a case in one release; ``found`` is what happened instead, if the case failed."""
@@ -137,13 +143,13 @@ def read_files(
 
 
 def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
-    """The cases of rules in these files; files of ``images/`` are left out.
+    """The cases of rules in these files; files of ``images/`` and ``upstream/requests/`` are left out.
 
     Raises:
         RulesInvalid: with every fault, including missing cases of rules.
     """
     faults: list[Fault] = []
-    own = {path: text for path, text in texts.items() if not is_of_images(path)}
+    own = {path: text for path, text in texts.items() if not _is_elsewhere(path)}
     cases = read_files(own, lambda node, reader: _read_file(node, reader, catalogue), faults)
     if not faults:
         of_rule: dict[str, list[Case]] = {rule.id: [] for rule in catalogue.rules}
@@ -164,7 +170,7 @@ def read_accepted_mutants(texts: Mapping[str, str]) -> list[AcceptedMutant]:
     return [
         mutant
         for path, text in sorted(texts.items())
-        if not is_of_images(path)
+        if not _is_elsewhere(path)
         for mutant in _accepted_mutants(read_yaml(text, path), FieldReader(path))
     ]
 
@@ -204,14 +210,14 @@ def _read_file(node: YamlNode, reader: FieldReader, catalogue: Catalogue) -> Ite
             examples=EXAMPLES,
         )
         title, message = reader.text(parts.get("name")), reader.text(parts.get("message"))
-        releases = _read_known(parts.get("vllm"), catalogue.releases, reader)
-        fires, starts = (_read_boolean(parts.get(name), reader) for name in ("fires", "starts"))
+        releases = read_known(parts.get("vllm"), catalogue.releases, reader)
+        fires, starts = (read_boolean(parts.get(name), reader) for name in ("fires", "starts"))
         given = _read_given(parts.get("given"), releases, reader)
         if title and releases and fires is not None and given is not None and rule is not None:
             yield Case(rule.id, title, releases, given, fires, message, starts, reader.path, item.line)
 
 
-def _read_known(node: YamlNode | None, releases: Releases, reader: FieldReader) -> tuple[str, ...]:
+def read_known(node: YamlNode | None, releases: Releases, reader: FieldReader) -> tuple[str, ...]:
     """The known releases in a list, or a single one, without duplicates."""
     nodes = reader.items(node, "releases") if node and isinstance(node.value, list) else [node] if node else []
     found: dict[str, None] = {}
@@ -235,7 +241,8 @@ def _release_advice(node: YamlNode, releases: Releases) -> str:
     return f"known in this series: {listed(same)}" if same else whole
 
 
-def _read_boolean(node: YamlNode | None, reader: FieldReader) -> bool | None:
+def read_boolean(node: YamlNode | None, reader: FieldReader) -> bool | None:
+    """A boolean; ``None`` after a fault, or if it is missing."""
     if node is None:
         return None
     if isinstance(node.value, bool):

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policy.facts.vocabulary import VOCABULARY, FactKind
+from policy.facts.vocabulary import ALL_FACTS, REQUEST_VOCABULARY, VOCABULARY, FactKind
 from policy.rules.catalogue import load
 from policy.rules.documents import read_by
 from policy.rules.effects import TABLE, Layer
@@ -19,6 +19,8 @@ from policy.rules.json_schema import cases_schema, condition_file_schema, releas
 from policy.rules.loader import read_folder
 from policy.rules.operators import OPERATORS, operators_for
 from policy.rules.releases import spans
+from policy.rules.request_rule import MEANINGS
+from policy.rules.request_schema import request_cases_schema, request_rule_schema
 from policy.rules.rule import HOUSE_FIELDS, NOTICE
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ def generated(catalogue: Catalogue) -> dict[str, str]:
         "releases": releases_schema(),
         "images": images_schema(),
         "image-cases": image_cases_schema(),
+        "request-rule": request_rule_schema(),
+        "request-cases": request_cases_schema(),
     }
     files = {
         f"rules/{name}.schema.json": json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
@@ -72,6 +76,18 @@ def facts_page(catalogue: Catalogue) -> str:
         )
         releases = spans(readers.get(fact.name, []), catalogue.releases.known, "…") or "none"
         lines.append(f"| `{fact.name}` | {fact.kind} | {fact.legal} | {default} | {releases} | {fact.meaning} |")
+    lines += [
+        "",
+        "## Facts of a request",
+        "",
+        "Only the rules about requests ([requests.md](requests.md)) read these, and nobody states them: they follow",
+        "from the parameters of a request and from its engine. Of a list only its length counts.",
+        "",
+        "| fact | type | default | meaning |",
+        "|---|---|---|---|",
+    ]
+    for fact in REQUEST_VOCABULARY:
+        lines.append(f"| `{fact.name}` | {fact.kind} | {json.dumps(fact.default)} | {fact.meaning} |")
     return "\n".join(lines) + "\n"
 
 
@@ -88,7 +104,7 @@ def language_page() -> str:
         "|---|---|---|---|",
     ]
     for word, operator in OPERATORS.items():
-        kinds = ", ".join(sorted({str(fact.kind) for fact in VOCABULARY if word in operators_for(fact)}))
+        kinds = ", ".join(sorted({str(fact.kind) for fact in ALL_FACTS if word in operators_for(fact)}))
         lines.append(f"| `{word}` | {operator.takes} | {kinds} | {operator.meaning} |")
     lines += [
         "",
@@ -106,6 +122,8 @@ def language_page() -> str:
             f"| `{effect.name}` | {effect.layer} | {runner} | {effect.outcome or ''} | `{effect.says}` "
             f"| {effect.meaning} |"
         )
+    lines += ["", "## Effects of rules about requests, the worst first", "", "| effect | what it means |", "|---|---|"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in MEANINGS.items()]
     lines += ["", "## Fields that only house rules have", "", "| field | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in HOUSE_FIELDS.items()]
     lines += [

@@ -24,6 +24,7 @@ from policy.intake.command_line import Installation  # noqa: TC001  # msgspec re
 from policy.intake.deployment import Environment
 from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive, own_runner_facts
 from policy.intake.derive.omni import omni_of
+from policy.intake.derive.request_limits import EngineLimits, engine_limits
 from policy.intake.derive.row import facts_of
 from policy.intake.derive.speculation import (
     SPECULATORS,
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     from policy.intake.model.target import Target
     from policy.intake.model_lookup import Find
 
-FACT_ANCESTORS: Final = tuple((name, index, ancestors(name), FACTS[name].is_in) for name, index in INDEX.items())
+FACT_ANCESTORS: Final = tuple((name, INDEX[name], ancestors(name), fact.is_in) for name, fact in FACTS.items())
 """Each fact's name, its index in the row, the objects that contain it, and whether a series has it."""
 PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
@@ -105,7 +106,7 @@ class IntakeResult(Struct, frozen=True):
     model. ``environment`` is the deployment's, with the platform that a variable selects. ``without_modules`` is the
     name of the model whose ``modules.json`` is assumed to be absent, empty if it is known. ``models`` has the models
     that were looked up, by their names in the arguments. ``has_models`` is false for a release without tables of
-    models, whose facts about them are unknown.
+    models, whose facts about them are unknown. ``limits`` is what the engine compares requests with.
     """
 
     facts: Facts
@@ -123,6 +124,7 @@ class IntakeResult(Struct, frozen=True):
     without_modules: str = ""
     models: dict[str, str] = {}
     has_models: bool = True
+    limits: EngineLimits = EngineLimits()
 
 
 def derive_facts(
@@ -303,6 +305,7 @@ def _derive(
         environment,
         without_modules,
         models.asked,
+        limits=engine_limits(options, env, target),
     )
 
 

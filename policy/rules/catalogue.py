@@ -25,6 +25,7 @@ from policy.rules.effects import TABLE, Layer
 from policy.rules.images import FOLDER, ImageRow, ImageTable, duplicate_names, read_images
 from policy.rules.operators import Comparison
 from policy.rules.releases import Releases, series
+from policy.rules.request_rule import ReleaseRequestRule, RequestRule, is_request_rule, read_request_rule
 from policy.rules.rule import NamedCondition, Range, Rule, read_named, read_releases, read_rule
 from policy.rules.suggestions import similar
 
@@ -57,6 +58,19 @@ class Catalogue:
     conditions: dict[str, NamedCondition]
     revision: str
     of_release: dict[str, tuple[ReleaseRule, ...]] = field(default_factory=dict)
+    request_rules: tuple[RequestRule, ...] = ()
+    """The rules about single requests to an engine, which decide nothing about the runner."""
+
+    def request_rules_of(self, release: str) -> tuple[ReleaseRequestRule, ...]:
+        """The rules about requests of a known release, the worst first."""
+        version = Version(release)
+        found = [
+            ReleaseRequestRule(rule, part, part.when)
+            for rule in self.request_rules
+            for part in rule.ranges
+            if part.span.holds(version)
+        ]
+        return tuple(sorted(found, key=lambda item: (-item.rule.verdict.severity, item.rule.id)))
 
     def rules_of(self, release: str) -> tuple[ReleaseRule, ...]:
         """The rules of a known release by precedence, then by their position in vLLM's list."""
@@ -113,6 +127,7 @@ class _CatalogueReader:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.rules: dict[str, Rule] = {}
+        self.request_rules: dict[str, RequestRule] = {}
         self.conditions: dict[str, NamedCondition] = {}
         self.images: dict[str, ImageRow] = {}
         self.releases: Releases | None = None
@@ -142,6 +157,8 @@ class _CatalogueReader:
             reader.fault(node, f"a rule file must be under {legal}; move it there")
         elif folders[-1] == CONDITIONS:
             self.add(read_named(node, reader), self.conditions, reader, node)
+        elif is_request_rule(path):
+            self.add(read_request_rule(node, reader), self.request_rules, reader, node)
         else:
             self.add(read_rule(node, reader, Layer(folders[0])), self.rules, reader, node)
 
@@ -168,9 +185,12 @@ class _CatalogueReader:
         self.add_faults(duplicate_names(images.rows))
         releases = Releases(self.releases.known, self.releases.default, images, self.releases.published)
         catalogue = Catalogue(releases, tuple(self.rules.values()), self.conditions, revision)
+        catalogue.request_rules = tuple(self.request_rules.values())
         for rule in catalogue.rules:
             self.check_names(rule)
             self.check_releases(rule, [(part.span, part) for part in rule.ranges], rule.gaps)
+        for about_requests in catalogue.request_rules:
+            self.check_request_rule(about_requests)
         for named in self.conditions.values():
             self.check_releases(named, list(named.ranges), ())
         for release in self.releases.known:
@@ -246,9 +266,19 @@ class _CatalogueReader:
                 if name not in names:
                     self.fault(rule.path, rule.place, f"unknown effect or rule {quoted(name)}{similar(name, names)}")
 
+    def check_request_rule(self, rule: RequestRule) -> None:
+        """Check a rule about requests against the releases and the other rules."""
+        if rule.id in self.rules:
+            self.fault(rule.path, rule.place, f"the id {quoted(rule.id)} is already used by a rule; choose another")
+        for part in rule.ranges:
+            if part.when is not None and ways(part.when) > MAX_WAYS:
+                message = f"the alternatives of the condition combine in {ways(part.when)} ways, more than {MAX_WAYS}"
+                self.fault(rule.path, part.span.place, f"{message}; split the rule")
+        self.check_releases(rule, [(part.span, part) for part in rule.ranges], rule.gaps)
+
     def check_releases(
         self,
-        item: Rule | NamedCondition,
+        item: Rule | RequestRule | NamedCondition,
         spans: list[tuple[ReleaseRange, Any]],
         gaps: Iterable[tuple[ReleaseRange, str]],
     ) -> None:

@@ -7,7 +7,7 @@ can in one file or body; the readers (``facts``, ``rule``, ``cases``) check ever
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from policy.facts.facts import TREE, Member
 from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VOCABULARY, Fact, FactKind
@@ -15,6 +15,9 @@ from policy.parser.fields import MAX_SPAN, RANGE_PATTERN
 from policy.rules.effects import TABLE, Effect, Layer, Runner, TextField
 from policy.rules.operators import OPERATORS, VALUES, operators_for
 from policy.rules.rule import DATE_FIELDS, HOUSE_FIELDS, HOUSE_REQUIRED, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 RANGE: Final = {
@@ -41,13 +44,14 @@ def facts_schema() -> dict[str, Any]:
 def _object(member: Member) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object" if member is TREE else ["object", "null"]}
     if member.members:
-        schema["properties"] = {name: _member(child) for name, child in member.members.items()}
+        schema["properties"] = {name: member_schema(child) for name, child in member.members.items()}
     if not member.is_open:
         schema["additionalProperties"] = False
     return schema
 
 
-def _member(member: Member) -> dict[str, Any]:
+def member_schema(member: Member) -> dict[str, Any]:
+    """The schema of a field of the nested facts."""
     fact = member.fact
     if fact is None:
         return _object(member)
@@ -64,6 +68,8 @@ def value_schema(fact: Fact) -> dict[str, Any]:
             return {"type": "boolean"}
         case FactKind.INTEGER:
             return {"type": "integer", "minimum": fact.least, "maximum": MAX_INTEGER}
+        case FactKind.NUMBER:
+            return {"type": ["number", "null"] if fact.nullable else "number"}
         case FactKind.CHOICE:
             return {"enum": [*fact.choices, *([None] if fact.nullable else [])]}
         case FactKind.VARIABLE:
@@ -266,8 +272,8 @@ def releases_schema() -> dict[str, Any]:
     }
 
 
-def definitions(*, named: bool = True) -> dict[str, Any]:
-    """The definitions of ``when`` and conditions; ``named`` allows references to named conditions."""
+def definitions(*, named: bool = True, vocabulary: Iterable[Fact] = VOCABULARY) -> dict[str, Any]:
+    """The definitions of ``when`` and conditions on these facts; ``named`` allows references to named conditions."""
     many = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/condition"}}
     return {
         "when": {"oneOf": [{"const": "always"}, {"$ref": "#/$defs/condition"}]},
@@ -283,7 +289,7 @@ def definitions(*, named: bool = True) -> dict[str, Any]:
                 **({"uses": {**NAME, "description": "a named condition"}} if named else {}),
                 **{
                     fact.name: {"description": f"{fact.meaning} (default {fact.default!r})", **comparisons_schema(fact)}
-                    for fact in VOCABULARY
+                    for fact in vocabulary
                 },
             },
         },

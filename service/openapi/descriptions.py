@@ -16,7 +16,44 @@ REVISION: Final = "a digest of the rule files, the `ETag` of `GET /v1/policy`"
 CURRENT: Final = "the decision by the loaded rules"
 CANDIDATE: Final = "the decision by the candidate rules"
 
+VERDICT: Final = "what becomes of the request: the worst of the findings"
+FINDINGS: Final = "every rule that fired, the worst first; vLLM shows only the first that it comes to"
+
 FIELDS: Final[dict[str, dict[str, str]]] = {
+    "RequestCheck": {
+        "request_id": "as sent, else `null`",
+        "runner": RUNNER,
+        "verdict": VERDICT,
+        "starts": "whether the engine starts at all with this deployment",
+        "findings": FINDINGS,
+        "alternative": "what the other runner does with the request; `null` if there is none",
+        "warnings": "what may happen though it is not certain",
+        "vllm_version": "the requested version, or the default release",
+        "release": "the known release whose rules decided",
+        "policy": "the rules that decided",
+    },
+    "RunnerCheck": {"runner": RUNNER, "verdict": VERDICT, "findings": FINDINGS},
+    "Finding": {
+        "rule": RULE,
+        "parameter": "the parameter that the finding is about",
+        "verdict": "what becomes of the request because of it",
+        "message": "vLLM's own text if it refuses the request or ends, otherwise what happens",
+        "remedy": "what to do; `null` if there is nothing",
+        "fixed_in": "the release that has the fix; `null` if there is none",
+        "references": "vLLM's code, or where it is discussed",
+    },
+    "EngineChecks": {
+        "items": "the engines, in the order of the manifest",
+        "ignored": "objects in which nothing that starts vLLM was found; left out if there are none",
+    },
+    "EngineCheck": {
+        "path": "the engine's path in the manifest",
+        "kind": "its object's kind; `null` if it has none",
+        "namespace": "its object's namespace; `null` if it has none",
+        "name": "its object's name; `null` if it has none",
+        "check": "what becomes of the request",
+        "problem": "in its place: why the engine cannot be checked",
+    },
     "Decision": {
         "decision_id": "the id of this answer, a UUID of version 7",
         "request_id": "as sent, else `null`",

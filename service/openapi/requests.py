@@ -15,6 +15,7 @@ from policy.facts.vocabulary import MAX_TEXT
 from policy.request.request import MAX_REQUEST_ID
 from policy.rules.effects import Layer
 from policy.rules.json_schema import facts_schema
+from service.openapi.request_checks import check_requests
 from service.openapi.shapes import TEXT, Schema, nullable, ref
 
 FACT_TEXT: Schema = {"type": "string", "maxLength": MAX_TEXT}
@@ -30,6 +31,7 @@ def requests() -> dict[str, Schema]:
             "anyOf": [ref("FactsRequest"), ref("DeploymentRequest"), ref("ManifestRequest")],
         },
         **_decision_requests(),
+        **check_requests(_decision_requests()),
         "Facts": _without_defaults(facts_schema()),
         "FactText": {**FACT_TEXT, "description": "The text of a fact."},
         **_deployment(),

@@ -64,6 +64,9 @@ class Family(Struct, frozen=True):
 FAMILIES: Final[dict[str, Family]] = {
     "runner_policy_decisions": Family("counter", "decisions returned", ("runner", "outcome", "vllm_version")),
     "runner_policy_requests": Family("counter", "requests answered, by endpoint and status", ("path", "status")),
+    "runner_policy_request_checks": Family(
+        "counter", "requests checked against an engine", ("runner", "verdict", "vllm_version")
+    ),
     "runner_policy_rule_matches": Family("counter", "decisions with the rule in their reasons", ("rule",)),
     "runner_policy_reloads": Family(
         "counter", "attempts to load changed rules", ("result",), "max", (("accepted", "rejected"),)
@@ -191,6 +194,10 @@ class Metrics:
             self._all.add(counted)
         counted.number += 1
         return counted
+
+    def count_check(self, labels: tuple[str, str, str], number: int = 1) -> None:
+        """Count requests that were checked, by runner, verdict and release."""
+        self.count("runner_policy_request_checks", *labels, by=number)
 
     def count_job_decisions(self, decision: DecisionCount, number: int) -> None:
         """Count decisions of a worker process."""

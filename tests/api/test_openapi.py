@@ -89,6 +89,8 @@ def test_every_endpoint_and_method_is_documented(document: dict[str, Any]) -> No
         ("post", "/v1/decisions"),
         ("post", "/v1/decisions/batch"),
         ("post", "/v1/dry-run"),
+        ("post", "/v1/requests/check"),
+        ("post", "/v1/requests/check/batch"),
         ("post", "/v1/admission"),
         ("post", "/v1/admission/mutate"),
         ("get", "/"),
@@ -124,6 +126,8 @@ def test_every_deciding_endpoint_has_an_example_of_each_content_type_that_it_rea
         "/v1/decisions": ["application/json", "application/yaml"],
         "/v1/decisions/batch": ["application/json", "application/x-ndjson", "application/yaml"],
         "/v1/dry-run": ["application/json", "application/yaml", "multipart/form-data"],
+        "/v1/requests/check": ["application/json", "application/yaml"],
+        "/v1/requests/check/batch": ["application/json", "application/x-ndjson", "application/yaml"],
         "/v1/admission": ["application/json"],
         "/v1/admission/mutate": ["application/json"],
     }
@@ -242,6 +246,8 @@ OPERATIONS = {
     "decide": "decisions",
     "decideBatch": "decisions",
     "dryRun": "dry-runs",
+    "checkRequest": "requests",
+    "checkRequests": "requests",
     "reviewAdmission": "admission",
     "mutateAdmission": "admission",
     "getPolicy": "rules",
@@ -368,7 +374,7 @@ CLOSED_SETS: dict[str, list[str]] = {
     "FactType": list(FactKind),
     "ComparedField": [*COMPARED, MESSAGE],
     "ProblemType": [f"urn:runner-policy:problem:{kind}" for kind in KINDS],
-    "LoggedPath": [path.removeprefix("/") for path in ENDPOINTS],
+    "LoggedPath": [path.removeprefix("/") for path in ENDPOINTS if not path.startswith("/v1/requests/")],
     "RunnerFilter": [*Runner, "null"],
     "OutcomeFilter": [*Outcome, "null"],
     "FactsModelConfigRunnerType": ["generate", "pooling", "draft"],
@@ -704,7 +710,10 @@ def test_every_endpoint_documents_its_scope_and_every_status(document: dict[str,
     assert {path: [list(each.values()) for each in needed] for path, needed in scopes.items()} == {
         **{
             key: [[], [["decide"]]]
-            for key in ("/v1/decisions", "/v1/decisions/batch", "/v1/admission", "/v1/admission/mutate")
+            for key in (
+                *("/v1/decisions", "/v1/decisions/batch", "/v1/requests/check", "/v1/requests/check/batch"),
+                *("/v1/admission", "/v1/admission/mutate"),
+            )
         },
         "/v1/dry-run": [[], [["dry-run"]]],
         **{

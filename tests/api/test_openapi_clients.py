@@ -44,6 +44,9 @@ UNKNOWN_TYPES = {
     ("POST", "/v1/decisions/batch", "application/yaml"),
     ("POST", "/v1/decisions/batch", NDJSON),
     ("POST", "/v1/dry-run", "application/yaml"),
+    ("POST", "/v1/requests/check", "application/yaml"),
+    ("POST", "/v1/requests/check/batch", "application/yaml"),
+    ("POST", "/v1/requests/check/batch", NDJSON),
 }
 """Types of bodies that openapi-python-client does not support, and leaves out with a warning."""
 
@@ -221,6 +224,8 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("POST", "/v1/decisions", "ManifestDecisions", {"json": MANIFEST}),
     ("POST", "/v1/decisions", "Problem", {"json": {"facts": {"model": {}}}}),
     ("POST", "/v1/decisions/batch", "BatchAnswer", {"json": {"items": [FACTS, {"facts": 1}, MANIFEST]}}),
+    ("POST", "/v1/requests/check", "RequestCheckAnswer", {"json": {**FACTS, "request": {"n": 0}}}),
+    ("POST", "/v1/requests/check", "EngineChecks", {"json": {**MANIFEST, "request": {}}}),
     ("POST", "/v1/dry-run", "DryRunAnswer", {"json": FACTS}),
     ("POST", "/v1/dry-run", "DryRunComparison", {"json": {"request": FACTS, "remove": ["kv-connector-fallback"]}}),
     ("GET", "/v1/policy", "LoadedPolicy", {}),
@@ -300,6 +305,7 @@ def test_the_python_client_calls_every_operation(with_tokens: Server, document: 
         api = Api(entered, document)
         decide(api)
         decide_many(api)
+        check_requests(api)
         try_rules(api)
         read_catalogue(api)
         read_log(api)
@@ -364,6 +370,16 @@ def decide_many(api: Api) -> None:
     first, second = answer.text.splitlines()
     assert models.Decision.from_dict(json.loads(first)).runner == models.Runner.V1
     assert models.Problem.from_dict(json.loads(second)).type_ == models.ProblemType.INVALID_REQUEST
+
+
+def check_requests(api: Api) -> None:
+    models = api.models
+    body = api.model("FactsCheckRequest", {**FACTS, "request": {"n": 0}})
+    found = api.call("checkRequest", body=body)
+    assert (found.verdict, [each.rule for each in found.findings]) == (models.Verdict.REFUSED, ["n-too-small"])
+    batch = api.model("RequestCheckBatch", {"items": [body.to_dict(), {**MANIFEST, "request": {}}]})
+    kinds = [type(answer) for answer in api.call("checkRequests", body=batch).items]
+    assert kinds == [models.RequestCheck, models.EngineChecks]
 
 
 def try_rules(api: Api) -> None:

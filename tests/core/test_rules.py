@@ -340,8 +340,8 @@ def in_other_folders(texts: dict[str, str]) -> dict[str, str]:
     def moved(path: str) -> str:
         layer, *folders, name = path.split("/")
         return "/".join(
-            [layer, f"{name[-6]}", "conditions", name]
-            if folders[-1:] == ["conditions"]
+            [layer, f"{name[-6]}", *folders[-1:], name]
+            if folders[-1:] in (["conditions"], ["requests"])
             else [layer, f"{name[0]}", "deeper", name]
         )
 
