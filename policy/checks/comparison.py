@@ -131,15 +131,22 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
     differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     rules = [name for name in dict.fromkeys(result.rules) if name in before or name in after] or differing
     changes = [
-        MemberChange(member, getattr(current, member), getattr(candidate, member), rules)
+        MemberChange(member, *values, rules)
         for member in COMPARED
-        if getattr(current, member) != getattr(candidate, member)
+        if (values := (_compared(current, member), _compared(candidate, member)))[0] != values[1]
     ] + [
         MemberChange(MESSAGE, before[name].message, reason.message, [name])
         for name, reason in after.items()
         if name in before and before[name].message != reason.message
     ]
     return DryRunComparison(current, candidate, changes)
+
+
+def _compared(decision: Decision, member: str) -> Any:
+    """The value of a member as a change shows it: of known problems their rules."""
+    if member == "known_problems":
+        return [problem.rule for problem in decision.known_problems]
+    return getattr(decision, member)
 
 
 def _by_rule(decision: Decision) -> dict[str, Reason | KnownProblem]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 EFFECT: Final = "known-problem"
 MAX_EVIDENCE: Final = 16
-EVIDENCE_FILE: Final = re.compile(r"vllm/(?:[A-Za-z0-9_-]+/)*[A-Za-z0-9_-]+\.[a-z]+")
-"""The path of a file in vLLM's wheel."""
+EVIDENCE_FILE: Final = re.compile(r"vllm/(?:[A-Za-z0-9_-]+/)*[A-Za-z0-9_-]+\.py")
+"""The path of a Python file in vLLM's wheel."""
 FIXED_IN: Final = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}(?:\.post[0-9]{1,9})?")
 
 
@@ -154,7 +154,9 @@ def read_evidence(node: YamlNode, reader: FieldReader) -> tuple[Evidence, ...]:
             continue
         file = reader.text(parts.get("file"))
         if file is not None and not EVIDENCE_FILE.fullmatch(file):
-            reader.fault(parts["file"], f"expected a file of vLLM's wheel, such as `vllm/envs.py`, got {quoted(file)}")
+            reader.fault(
+                parts["file"], f"expected a Python file of vLLM's wheel, such as `vllm/envs.py`, got {quoted(file)}"
+            )
             file = None
         words = [word for word in ("has", "lacks") if word in parts]
         if len(words) != 1:

@@ -65,11 +65,12 @@ def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> I
     text = annotation_of(engine_decision.engine.nodes, SET_ENV)
     if options.set_env != "off" and text not in {None, "true", "false"}:
         yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(text)}; write "true" or "false"')
-    for problem in decision.known_problems:
-        known = f"{problem.symptom}, {problem.certainty}"
-        yield 4, _line(path, f"known problem {quoted(problem.rule)} ({known}): {problem.message}")
     for warning in decision.warnings:
         yield 4, _line(path, warning)
+    if decision.known_problems:
+        worst, more = decision.known_problems[0], _more(decision.known_problems)
+        known = f"known problem of vLLM {decision.release.decided_as} ({worst.symptom}, {worst.certainty}){more}"
+        yield 5, _line(path, f"{known}: {worst.message}")
 
 
 def unread_warning(path: str, kind: str) -> str:
@@ -137,7 +138,7 @@ def _runner(runner: str | None) -> str:
     return "no runner" if runner is None else runner.upper()
 
 
-def _more(errors: Sequence[str]) -> str:
+def _more(errors: Sequence[object]) -> str:
     return f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
 
 
