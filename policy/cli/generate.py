@@ -16,6 +16,8 @@ from policy.rules.documents import read_by
 from policy.rules.effects import TABLE, Layer
 from policy.rules.image_schema import image_cases_schema, images_schema
 from policy.rules.json_schema import cases_schema, condition_file_schema, releases_schema, rule_schema
+from policy.rules.known_problems import CERTAINTIES, SYMPTOMS
+from policy.rules.known_problems import FIELDS as PROBLEM_FIELDS
 from policy.rules.loader import read_folder
 from policy.rules.operators import OPERATORS, operators_for
 from policy.rules.releases import spans
@@ -92,7 +94,7 @@ def facts_page(catalogue: Catalogue) -> str:
 
 
 def language_page() -> str:
-    """The page of the rule language: operators, effects and the fields of house rules."""
+    """The page of the rule language: operators, effects, and the fields of known problems and house rules."""
     lines = [
         "# The rule language",
         "",
@@ -124,6 +126,12 @@ def language_page() -> str:
         )
     lines += ["", "## Effects of rules about requests, the worst first", "", "| effect | what it means |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in MEANINGS.items()]
+    lines += ["", "## Fields that only known problems have", "", "| field | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in PROBLEM_FIELDS.items()]
+    lines += ["", "| symptom, the worst first | meaning |", "|---|---|"]
+    lines += [f"| `{symptom}` | {meaning} |" for symptom, meaning in SYMPTOMS.items()]
+    lines += ["", "| certainty | meaning |", "|---|---|"]
+    lines += [f"| `{certainty}` | {meaning} |" for certainty, meaning in CERTAINTIES.items()]
     lines += ["", "## Fields that only house rules have", "", "| field | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in HOUSE_FIELDS.items()]
     lines += [

@@ -82,7 +82,8 @@ def verify_releases(
     """Compare the upstream layer with what vLLM itself decides.
 
     The functions of the decision are extracted from the release's source and run in a separate process, with facts in
-    place of the configuration. Without `--source` pip downloads the release's wheel, which is cached.
+    place of the configuration. The evidence of known problems is looked up in the same source. Without `--source` pip
+    downloads the release's wheel, which is cached.
     Example: `runner-policy verify 0.32.0`
     """
     sources, policy = load_policy(rules or default_folder(), None)
@@ -115,7 +116,7 @@ def verify_releases(
                 _print_result(found[-1])
     if as_json:
         typer.echo(json.dumps([asdict(each) for each in found], ensure_ascii=False))
-    raise typer.Exit(FOUND if any(each.different for each in found) else 0)
+    raise typer.Exit(FOUND if any(each.different or each.unproved for each in found) else 0)
 
 
 def _print_draft(
@@ -196,6 +197,8 @@ def _print_result(verified: VerificationResult) -> None:
     typer.echo(f"{verified.release}: {verified.cases} configurations, {verdict}")
     for rule in verified.elsewhere:
         typer.echo(f"  not compared: {rule}, whose text is in another file of vLLM")
+    for sentence in verified.unproved:
+        typer.echo(f"  not proved: {escape_line(sentence)}")
     for mismatch in verified.mismatches:
         for line in _mismatch_lines(mismatch):
             typer.echo(line)

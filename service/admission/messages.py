@@ -67,6 +67,10 @@ def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> I
         yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(text)}; write "true" or "false"')
     for warning in decision.warnings:
         yield 4, _line(path, warning)
+    if decision.known_problems:
+        worst, more = decision.known_problems[0], _more(decision.known_problems)
+        known = f"known problem of vLLM {decision.release.decided_as} ({worst.symptom}, {worst.certainty}){more}"
+        yield 5, _line(path, f"{known}: {worst.message}")
 
 
 def unread_warning(path: str, kind: str) -> str:
@@ -134,7 +138,7 @@ def _runner(runner: str | None) -> str:
     return "no runner" if runner is None else runner.upper()
 
 
-def _more(errors: Sequence[str]) -> str:
+def _more(errors: Sequence[object]) -> str:
     return f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
 
 

@@ -320,7 +320,11 @@ def test_a_dry_run_with_a_candidate_says_what_it_would_change(
     assert (
         done.code,
         done.err,
-        [(change["member"], change["from"], change["to"], change["rules"]) for change in answer["changes"][:3]],
+        [
+            (change["member"], change["from"], change["to"], change["rules"])
+            for change in answer["changes"]
+            if change["member"] != "known_problems"
+        ][:3],
     ) == (
         0,
         "",

@@ -198,8 +198,8 @@ def test_faults_in_a_candidate_name_the_file_that_it_would_be(sources: Sources) 
         (
             "house/new-rule.yaml",
             (
-                "unknown effect `fallback-v3` of the house layer; legal: `fallback-v1`, `force-v2`, `advise`; did you "
-                "mean `fallback-v1`?"
+                "unknown effect `fallback-v3` of the house layer; legal: `fallback-v1`, `force-v2`, `advise`, "
+                "`known-problem`; did you mean `fallback-v1`?"
             ),
         ),
         ("house/new-rule.yaml", "invalid date `soon`; write it as `2027-01-31`"),
