@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from policy.intake.model.tables import Tables
     from policy.intake.provenance import Provenance
 
+ROPE: Final = frozenset({"rope_scaling", "rope_parameters"})
+"""The fields of a `config.json` that stretch the rotary embedding; the second is the newer name."""
+
 
 ADOPTING: Final = frozenset({"KimiK25Config", "KimiK3Config"})
 """The configuration classes of vLLM that adopt the quantization of their language model."""
@@ -137,6 +140,8 @@ def derive_model(
         configuration.get("canvas_length") is not None,
         origin_of(target, options, "canvas_length"),
     )
+    if overrides_rope(options.values.get("hf_overrides")):
+        facts["model_config.hf_overrides.rope_parameters"] = True, options.place("hf_overrides")
     disabled = _is_true(env.get("VLLM_MLA_DISABLE"))
     facts["model_config.use_mla"] = (
         not disabled and use_mla(target.resolved, configuration),
@@ -147,6 +152,14 @@ def derive_model(
         target.is_encoder_decoder,
         origin_of(target, options, "is_encoder_decoder"),
     )
+
+
+def overrides_rope(overrides: object) -> bool:
+    """Whether ``--hf-overrides`` changes the rotary embedding, of the model or of its language model."""
+    if not isinstance(overrides, dict):
+        return False
+    text = overrides.get("text_config")
+    return any(isinstance(part, dict) and not ROPE.isdisjoint(part) for part in (overrides, text))
 
 
 def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
