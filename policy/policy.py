@@ -22,11 +22,14 @@ from policy.decision.decision import (
     UpstreamDecision,
     WithoutVariable,
     encode,
+    features,
+    known_problems,
     start_lists,
     startup_errors,
     summary,
 )
 from policy.decision.evaluation import EncodedDecision, Evaluation, evaluate
+from policy.decision.known_problems import OtherRunner, worse_than
 from policy.decision.ruleset import NO_LISTS, Ruleset
 from policy.decision.trace import assumptions, trace
 from policy.errors import RequestFault, RequestInvalid
@@ -40,20 +43,21 @@ from policy.intake.intake import derive_facts, facts_with_origin
 from policy.intake.model_lookup import no_models
 from policy.intake.unused_models import ModelUse
 from policy.rules.catalogue import no_pause
-from policy.rules.effects import Outcome
+from policy.rules.effects import Outcome, Runner
 from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, series, why_presumed
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from policy.decision.known_problems import KnownProblem
+    from policy.decision.ruling import Ruling
     from policy.facts.facts import Facts
     from policy.intake.deployment import Deployment
     from policy.intake.intake import IntakeResult
     from policy.intake.model_lookup import Find
     from policy.request.request import Request
     from policy.rules.catalogue import Catalogue, ReleaseRule
-    from policy.rules.effects import Runner
 
 # An argument with an unknown value never equals a known one with the same text.
 key_of: Final = Encoder(enc_hook=lambda word: ("unknown", str(word))).encode
@@ -262,19 +266,45 @@ class Policy:
         """What would be decided without the operator's variable, if the variable decided."""
         if result.evaluation.ruling.effect.outcome is not Outcome.OVERRIDE:
             return UNSET
-        request, deployment = result.request, result.request.deployment
-        other: RequestEvaluation | None = result
-        if deployment is not None and VARIABLE_NAME in deployment.env:
-            env = {name: value for name, value in deployment.env.items() if name != VARIABLE_NAME}
-            other = self._evaluate_other(replace(request, deployment=replace(deployment, env=env)), result.today)
+        other = self._with_variable(result, None)
         if other is None:
             return WithoutVariable(None, None, starts=False)
+        ruling = other.evaluation.ruling
+        return WithoutVariable(ruling.runner, ruling.effect.outcome, other.starts)
+
+    def _with_variable(self, result: RequestEvaluation, value: bool | None) -> RequestEvaluation | None:  # noqa: FBT001  # the variable's value
+        """The evaluation with another value of the operator's variable; ``None`` if vLLM refuses the configuration."""
+        request, deployment = result.request, result.request.deployment
+        other: RequestEvaluation | None = result
+        if deployment is not None and (value is not None or VARIABLE_NAME in deployment.env):
+            env = {name: text for name, text in deployment.env.items() if name != VARIABLE_NAME}
+            if value is not None:
+                env[VARIABLE_NAME] = "1" if value else "0"
+            other = self._evaluate_other(replace(request, deployment=replace(deployment, env=env)), result.today)
+        if other is None:
+            return None
+        if value is None:
+            value = defaults(series(request.release.decided_as))[VARIABLE_INDEX]
         facts = other.evaluation.facts  # a script of the deployment, or the facts themselves, may set it too
-        unset = defaults(series(request.release.decided_as))[VARIABLE_INDEX]
-        facts = facts.changed(VARIABLE_INDEX, unset)
+        facts = facts.changed(VARIABLE_INDEX, value)
         found = evaluate(result.ruleset, facts, result.today, upstream_only=request.upstream_only)
-        starts = found.final.starts and not other.launch_errors
-        return WithoutVariable(found.ruling.runner, found.ruling.effect.outcome, starts)
+        return replace(other, evaluation=found)
+
+    def _alternative(self, result: RequestEvaluation) -> OtherRunner | None:
+        """What the other runner would do if the variable selected it; ``None`` if the release cannot use it here."""
+        runner = result.evaluation.ruling.runner
+        other = None if runner is None else self._with_variable(result, runner is Runner.V1)
+        if runner is None or other is None or other.evaluation.ruling.runner is not runner.other:
+            return None
+        views, ruling, row = result.ruleset.views, other.evaluation.ruling, other.evaluation.facts.row
+        listed = ruling.v2_list if runner.other is Runner.V2 else ruling.v1_list
+        return OtherRunner(
+            runner.other,
+            other.starts,
+            startup_errors(views, other.evaluation.final, row),
+            features(views, listed, row),
+            known_problems(views, ruling, row),
+        )
 
     def _lifted_in(self, result: RequestEvaluation) -> dict[str, str | None]:
         """For each fired rule, the first later release in which it does not fire for the same request."""
@@ -315,11 +345,18 @@ class Policy:
             else []
         )
         errors = startup_errors(views, final, final_row)
+        problems = known_problems(views, ruling, row)
+        is_choice = ruling.is_choice_of_problems and result.starts
+        alternative = self._alternative(result) if request.explain or is_choice else None
         launch_errors = result.launch_errors
         sentence = summary(ruling, reasons, [*launch_errors, *errors])
         other = self._other_vllm(request, intake)
         without_effect = result.without_effect
-        warnings = [text for text in (without_effect, other) if text]
+        warnings = [
+            text
+            for text in (without_effect, other, _choice_warning(ruling, problems, alternative if is_choice else None))
+            if text
+        ]
         warnings += self._warnings(result, is_other=bool(other))
         if final.refusals:
             left = start_lists(views, final, final_row)
@@ -341,6 +378,7 @@ class Policy:
             v2_list,
             v1_list,
             reasons,
+            problems,
             UpstreamDecision(
                 upstream.effect.runner,
                 upstream.effect.outcome,
@@ -355,7 +393,7 @@ class Policy:
             self._without_variable(result),
         )
         if request.explain:
-            decision = self._with_explanation(decision, result)
+            decision = replace(self._with_explanation(decision, result), alternative=alternative)
         if intake is not None:
             decision = replace(
                 decision,
@@ -379,7 +417,9 @@ class Policy:
             why = why_presumed(request.vllm_version) or "was not checked against these rules"
             warnings.append(f"vLLM {request.vllm_version} {why}; decided as {release.decided_as}")
         if result.today > ruleset.quiet_until:
-            listed = sorted(n for n in (*ruling.standing, *ruling.advice, *ruling.ended) if n in ruleset.dated)
+            listed = sorted(
+                n for n in (*ruling.standing, *ruling.advice, *ruling.problems, *ruling.ended) if n in ruleset.dated
+            )
             for n in listed:
                 warnings += date_warnings(ruleset.rules[n].rule, result.today)
         return warnings
@@ -440,6 +480,24 @@ class Policy:
             ),
             assumptions=assumed,
         )
+
+
+def _choice_warning(ruling: Ruling, problems: Sequence[KnownProblem], alternative: OtherRunner | None) -> str:
+    """That the variable or a house rule chose the runner with the worse known problems; empty if neither did.
+
+    ``alternative`` is given if one of them chose the runner.
+    """
+    if alternative is None or not alternative.starts:
+        return ""
+    worse = worse_than(problems, alternative.known_problems)
+    if not worse or ruling.runner is None:
+        return ""
+    chooser = f"`{VARIABLE_NAME}`" if ruling.effect.outcome is Outcome.OVERRIDE else "a house rule"
+    names = ", ".join(f"`{each.rule}` ({each.symptom})" for each in worse)
+    return (
+        f"{chooser} chooses {ruling.runner.upper()}, of which worse problems are known than of "
+        f"{ruling.runner.other.upper()}: {names}"
+    )
 
 
 def _unused_models(request: Request, intake: IntakeResult) -> list[str]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.segment import Segment
 
     from policy.decision.decision import RuleTrace
+    from policy.decision.known_problems import KnownProblem, OtherRunner
     from policy.problems import Problem
     from policy.rules.catalogue import Catalogue
     from policy.rules.rule import Rule
@@ -66,6 +67,7 @@ def decision(answer: Decision) -> RenderableType:
     parts: list[RenderableType] = [_headline(answer), Text(escape_line(answer.summary))]
     if answer.reasons:
         parts += [Text(), _reasons(answer), *_legend(answer), *_remedies(answer)]
+    parts += _known_problems(answer.known_problems)
     for error in (*answer.launch_errors, *answer.startup_errors):
         parts.append(Text.assemble(("refuses to start: ", BAD), escape_line(error)))
     for name, value in answer.set_env.items():
@@ -80,6 +82,8 @@ def decision(answer: Decision) -> RenderableType:
         )
     )
     parts += [Text.assemble(("warning: ", "yellow"), escape_line(warning)) for warning in answer.warnings]
+    if answer.alternative is not UNSET and answer.alternative is not None:
+        parts += _alternative(answer.alternative)
     if answer.trace is not UNSET and answer.trace:
         parts += [Text(), _trace(answer.trace)]
     if answer.assumptions is not UNSET:
@@ -188,6 +192,36 @@ def _remedies(answer: Decision) -> list[Text]:
     ]
 
 
+def _known_problems(problems: Sequence[KnownProblem], indent: str = "") -> list[Text]:
+    """A line for each known problem, and one for its remedy."""
+    lines = []
+    for problem in problems:
+        known = f"{problem.symptom}, {problem.certainty}"
+        fixed = f", fixed in {problem.fixed_in}" if problem.fixed_in else ""
+        lines.append(
+            Text.assemble(
+                indent,
+                ("known problem ", "yellow"),
+                (f"({problem.rule}; {known}{fixed}): ", STRONG),
+                escape_line(problem.message),
+            )
+        )
+        if problem.remedy:
+            lines.append(Text.assemble(indent, (f"remedy ({problem.rule}): ", STRONG), escape_line(problem.remedy)))
+    return lines
+
+
+def _alternative(other: OtherRunner) -> list[Text]:
+    """The other runner: whether vLLM starts with it, and what is known to go wrong."""
+    count = len(other.known_problems)
+    known = f"{count or 'no'} known problem{'' if count == 1 else 's'}"
+    return [
+        Text(f"the alternative: {other.runner.upper()}, {start_text(other.starts)}, {known}", QUIET),
+        *(Text.assemble(("  refuses to start: ", BAD), escape_line(error)) for error in other.startup_errors),
+        *_known_problems(other.known_problems, "  "),
+    ]
+
+
 def _trace(trace: Sequence[RuleTrace]) -> RenderableType:
     """Every rule; those that came closest to firing are first."""
     table = table_of("rule", "effect", "fired", "first condition that does not hold")
@@ -226,6 +260,9 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
     ]
     if rule.remedy:
         lines.append(Text.assemble(("remedy: ", STRONG), rule.remedy))
+    if rule.problem is not None:
+        fixed = f", fixed in {rule.problem.fixed_in}" if rule.problem.fixed_in else ""
+        lines.append(Text(f"symptom {rule.problem.symptom}, certainty {rule.problem.certainty}{fixed}"))
     if rule.owner:
         end = f", holds until {rule.until}" if rule.until else ""
         lines.append(Text(f"owner {rule.owner}, to be reviewed by {rule.review_by}, blocked by {rule.blocked_by}{end}"))
@@ -234,16 +271,19 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
         known = [release for release in catalogue.releases.known if rule.range_of(release) is part]
         scope = {
             name: body.get(name, rule.document.get(name))
-            for name in ("requires_any", "unless", "runner", "decided_by", "cleared_at_startup")
+            for name in ("known_problem", "requires_any", "unless", "runner", "decided_by", "cleared_at_startup")
         }
+        when = body.get("when", rule.document.get("when"))
         asked = [
-            *spelled(body.get("when", rule.document.get("when"))),
+            *([] if when is None else spelled(when)),
             *(f"{name}: {compact(value)}" for name, value in scope.items() if value),
         ]
         table.add_row(part.span.text, ", ".join(known), Text(part.template.text), Text("\n".join(asked)))
     for gap, why in rule.gaps:
         table.add_row(gap.text, "", Text(f"not in force: {why}", QUIET), "")
-    return Group(*lines, Text(), table, *(Text(link, QUIET) for link in rule.references))
+    proof = dict.fromkeys(f"{part.span.text}: {line}" for part in rule.ranges for line in part.evidence)
+    evidence = [Text(f"evidence {escape_line(line)}", QUIET) for line in proof]
+    return Group(*lines, Text(), table, *evidence, *(Text(link, QUIET) for link in rule.references))
 
 
 def rule_list(rules: Iterable[Rule]) -> RenderableType:
@@ -285,6 +325,9 @@ def compact(value: Any) -> str:
     """A value on one line: strings without quotes, everything else as JSON."""
     if isinstance(value, str):
         return value
-    if hasattr(value, "__struct_fields__"):
-        value = {name: getattr(value, name) for name in value.__struct_fields__}
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=_members)
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """The members of a part of an answer."""
+    return {name: getattr(value, name) for name in value.__struct_fields__}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from msgspec.structs import replace
 from packaging.version import Version
 
+from policy.decision.decision import Reason
 from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid
 from policy.facts.facts import TREE, read_facts
 from policy.messages import listed, quoted
@@ -33,6 +34,7 @@ from policy.rules.synonyms import CASE_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    from policy.decision.known_problems import KnownProblem
     from policy.facts.facts import Facts
     from policy.parser.yamltree import YamlNode
     from policy.policy import Policy
@@ -314,7 +316,8 @@ def _failure(case: Case, facts: Facts, release: str, policy: Policy, *, upstream
     decision = policy.decide(request, LONG_AGO)
     if case.starts is not None and decision.starts is not case.starts:
         return f"vLLM {'starts' if decision.starts else f'does not start: {decision.startup_errors}'}"
-    reason = next((reason for reason in decision.reasons if reason.rule == case.rule), None)
+    found: list[Reason | KnownProblem] = [*decision.reasons, *decision.known_problems]
+    reason = next((each for each in found if each.rule == case.rule), None)
     if reason is None:
         if not case.fires:
             return None
@@ -331,7 +334,7 @@ def _failure(case: Case, facts: Facts, release: str, policy: Policy, *, upstream
         return f"it does not fire: {failed}"
     if not case.fires:
         return "it fires"
-    text = reason.feature if reason.feature is not None else reason.message
+    text = reason.feature if isinstance(reason, Reason) and reason.feature is not None else reason.message
     return f"expected the text {quoted(case.message)}, got {quoted(text)}" if case.message not in {None, text} else None
 
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.decision.decision import Decision  # noqa: TC001  # msgspec reads the annotations
+from policy.decision.decision import Decision, Reason  # noqa: TC001  # msgspec reads the annotations
+from policy.decision.known_problems import KnownProblem  # noqa: TC001  # as above
 from policy.errors import INVALID_REQUEST, Fault, RequestFault, RequestInvalid, RulesInvalid
 
 COMPARED: Final = (
@@ -18,6 +19,7 @@ COMPARED: Final = (
     "startup_errors",
     "unsupported_features",
     "v1_unsupported_features",
+    "known_problems",
     "upstream",
     "set_env",
     "warnings",
@@ -125,8 +127,7 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
     candidate = result.decision
     if result.affected is not None:
         return DryRunComparisonOfAll(current, candidate, result.affected)
-    before = {reason.rule: reason for reason in current.reasons}
-    after = {reason.rule: reason for reason in candidate.reasons}
+    before, after = (_by_rule(decision) for decision in (current, candidate))
     differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     rules = [name for name in dict.fromkeys(result.rules) if name in before or name in after] or differing
     changes = [
@@ -139,6 +140,12 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
         if name in before and before[name].message != reason.message
     ]
     return DryRunComparison(current, candidate, changes)
+
+
+def _by_rule(decision: Decision) -> dict[str, Reason | KnownProblem]:
+    """The reasons and known problems of a decision by the rule's id."""
+    found: list[Reason | KnownProblem] = [*decision.reasons, *decision.known_problems]
+    return {each.rule: each for each in found}
 
 
 def _refuse(result: SandboxResult) -> None:

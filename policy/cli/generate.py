@@ -16,6 +16,8 @@ from policy.rules.documents import read_by
 from policy.rules.effects import TABLE, Layer
 from policy.rules.image_schema import image_cases_schema, images_schema
 from policy.rules.json_schema import cases_schema, condition_file_schema, releases_schema, rule_schema
+from policy.rules.known_problems import CERTAINTIES, SYMPTOMS
+from policy.rules.known_problems import FIELDS as PROBLEM_FIELDS
 from policy.rules.loader import read_folder
 from policy.rules.operators import OPERATORS, operators_for
 from policy.rules.releases import spans
@@ -76,7 +78,7 @@ def facts_page(catalogue: Catalogue) -> str:
 
 
 def language_page() -> str:
-    """The page of the rule language: operators, effects and the fields of house rules."""
+    """The page of the rule language: operators, effects, and the fields of known problems and house rules."""
     lines = [
         "# The rule language",
         "",
@@ -106,6 +108,12 @@ def language_page() -> str:
             f"| `{effect.name}` | {effect.layer} | {runner} | {effect.outcome or ''} | `{effect.says}` "
             f"| {effect.meaning} |"
         )
+    lines += ["", "## Fields that only known problems have", "", "| field | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in PROBLEM_FIELDS.items()]
+    lines += ["", "| symptom, the worst first | meaning |", "|---|---|"]
+    lines += [f"| `{symptom}` | {meaning} |" for symptom, meaning in SYMPTOMS.items()]
+    lines += ["", "| certainty | meaning |", "|---|---|"]
+    lines += [f"| `{certainty}` | {meaning} |" for certainty, meaning in CERTAINTIES.items()]
     lines += ["", "## Fields that only house rules have", "", "| field | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in HOUSE_FIELDS.items()]
     lines += [

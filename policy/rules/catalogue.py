@@ -40,7 +40,10 @@ CONDITIONS: Final = "conditions"
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRule:
-    """A rule in one release with its named conditions resolved; ``cleared`` is its ``cleared_at_startup``."""
+    """A rule in one release with its named conditions resolved; ``cleared`` is its ``cleared_at_startup``.
+
+    ``when`` includes the condition of the range's ``known_problem``.
+    """
 
     rule: Rule
     range: Range
@@ -73,7 +76,7 @@ class Catalogue:
 
     def in_order(self) -> list[Rule]:
         """All rules by precedence, then by their position in vLLM's list."""
-        return sorted(self.rules, key=lambda rule: (rule.effect.rank, rule.order, rule.id))
+        return sorted(self.rules, key=lambda rule: (rule.effect.rank, rule.place_among_its_effect, rule.id))
 
     def rule(self, rule_id: str) -> Rule | None:
         """The rule with this id, if there is one."""
@@ -170,6 +173,7 @@ class _CatalogueReader:
         catalogue = Catalogue(releases, tuple(self.rules.values()), self.conditions, revision)
         for rule in catalogue.rules:
             self.check_names(rule)
+            self.check_known_problems(rule)
             self.check_releases(rule, [(part.span, part) for part in rule.ranges], rule.gaps)
         for named in self.conditions.values():
             self.check_releases(named, list(named.ranges), ())
@@ -191,9 +195,11 @@ class _CatalogueReader:
         }
         for rule in catalogue.rules:
             part = rule.range_of(release)
-            if part is not None:
+            problem = None if part is None else problem_range(part, self.rules, release)
+            if part is not None and (part.known_problem is None or problem is not None):
                 when, cleared = (
-                    self.resolve_names(rule, part.span, c, named, release) for c in (part.when, part.cleared_at_startup)
+                    self.resolve_names(rule, part.span, c, named, release)
+                    for c in (part.when_with(problem), part.cleared_at_startup)
                 )
                 found.append(ReleaseRule(rule, part, when, cleared))
         return tuple(sorted(found, key=precedence))
@@ -246,6 +252,36 @@ class _CatalogueReader:
                 if name not in names:
                     self.fault(rule.path, rule.place, f"unknown effect or rule {quoted(name)}{similar(name, names)}")
 
+    def check_known_problems(self, rule: Rule) -> None:
+        """Check that each problem that a house rule names exists, where the rule is, for the runner that it leaves."""
+        assert self.releases is not None
+        problems = {item.id: item for item in self.rules.values() if item.effect.is_problem}
+        for part in rule.ranges:
+            name = part.known_problem
+            if name is None or rule.effect.runner is None:
+                continue
+            problem, place = problems.get(name), part.known_problem_place
+            if problem is None:
+                found = (
+                    f"`{name}` has the effect `{self.rules[name].effect.name}`, not `known-problem`"
+                    if name in self.rules
+                    else f"unknown known problem {quoted(name)}{similar(name, problems)}"
+                )
+                self.fault(rule.path, place, f"{found}; name a rule with the effect `known-problem`")
+                continue
+            releases = [release for release in self.releases.known if part.span.holds(Version(release))]
+            both = [other for release in releases if (other := problem.range_of(release)) is not None]
+            spans = listed(other.span.text for other in problem.ranges)
+            if not both:
+                message = f"the known problem `{name}` is in {spans}, and in no known release of `{part.span.text}`"
+                self.fault(rule.path, place, f"{message}; correct the range")
+            elif all(other.runner is rule.effect.runner for other in both):
+                message = f"the known problem `{name}` is one of {rule.effect.runner.upper()}, which this rule chooses"
+                self.fault(rule.path, place, f"{message}; name a problem of {rule.effect.runner.other.upper()}")
+            if problem.until is not None and (rule.until is None or problem.until < rule.until):
+                message = f"the known problem `{name}` ends on {problem.until}, before this rule"
+                self.fault(rule.path, place, f"{message}; write `until: {problem.until}` or an earlier day")
+
     def check_releases(
         self,
         item: Rule | NamedCondition,
@@ -294,6 +330,12 @@ class _CatalogueReader:
             add_fault(self.faults, fault)
 
 
+def problem_range(part: Range, rules: Mapping[str, Rule], release: str) -> Range | None:
+    """The range of the known problem that a house rule's range names; ``None`` if the release does not have it."""
+    problem = rules.get(part.known_problem or "")
+    return None if problem is None else problem.range_of(release)
+
+
 def unused_conditions(catalogue: Catalogue) -> list[Fault]:
     """A fault for each named condition that no rule uses."""
     used = {
@@ -312,8 +354,8 @@ def unused_conditions(catalogue: Catalogue) -> list[Fault]:
 
 
 def precedence(item: ReleaseRule) -> tuple[int, int, str]:
-    """The sort key of rules: their precedence, then their position in vLLM's list, then their id."""
-    return item.rule.effect.rank, item.rule.order, item.rule.id
+    """The sort key of rules: their precedence, then their place among rules with the same effect, then their id."""
+    return item.rule.effect.rank, item.rule.place_among_its_effect, item.rule.id
 
 
 def _duplicate_orders(catalogue: Catalogue) -> Iterable[Fault]:

@@ -65,6 +65,9 @@ def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> I
     text = annotation_of(engine_decision.engine.nodes, SET_ENV)
     if options.set_env != "off" and text not in {None, "true", "false"}:
         yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(text)}; write "true" or "false"')
+    for problem in decision.known_problems:
+        known = f"{problem.symptom}, {problem.certainty}"
+        yield 4, _line(path, f"known problem {quoted(problem.rule)} ({known}): {problem.message}")
     for warning in decision.warnings:
         yield 4, _line(path, warning)
 

@@ -85,7 +85,7 @@ class JobRecords:
         ruling, final = answer.evaluation.ruling, answer.evaluation.final
         release = request.release.decided_as
         rules = policy.ruleset(release).rules
-        positions = {*ruling.standing, *final.refusals, *ruling.advice}
+        positions = {*ruling.standing, *final.refusals, *ruling.advice, *ruling.problems}
         ids = tuple(rules[position].rule.id for position in sorted(positions))
         self.counts[DecisionCount(ruling.effect.runner or "none", ruling.effect.outcome or "none", release, ids)] += 1
         if answer.decision is not None and len(self.ids) < MAX_LOGGED_IDS:

@@ -29,6 +29,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "unsupported_features": "what V2 does not support here, in vLLM's wording and order",
         "v1_unsupported_features": "what V1 does not support here, in vLLM's wording and order",
         "reasons": "every rule that fired, by precedence",
+        "known_problems": "what is known to go wrong with the decided runner, the worst first",
         "upstream": "vLLM's own decision, without house rules",
         "set_env": "the variable to set so that vLLM does as decided; empty if it does so anyway",
         "warnings": "notes that do not affect the decision",
@@ -40,6 +41,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "ignored_args": "for a deployment: the arguments that no fact depends on, as written",
         "trace": "with `explain`: each rule of the release, and why it did not fire",
         "assumptions": "with `explain`: each fact that the release reads and the request does not state",
+        "alternative": "with `explain`: the other runner, if the variable selected it; `null` if there is none",
     },
     "Reason": {
         "rule": "the rule's id; `GET /v1/rules/{rule_id}` shows the rule",
@@ -55,6 +57,25 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "review_by": "for a house rule: the date of its review",
         "until": "for a house rule with an end: the last day on which it holds",
         "lifted_in": "with `explain`: the first later release in which the rule does not fire, or `null`",
+    },
+    "KnownProblem": {
+        "rule": "the rule's id; `GET /v1/rules/{rule_id}` shows the rule",
+        "runner": "the runner that has the problem; `null` if both have it",
+        "symptom": "what a user sees: `no-start`, `crash`, `out-of-memory`, `wrong-output`, `ignored`, "
+        "`refused-request` or `slow`, the worst first",
+        "certainty": "how it is known: `code` (seen in the release's code), `confirmed` by a maintainer, `reproduced` "
+        "by several, or `reported` once",
+        "message": "what happens to this deployment",
+        "remedy": "what to do about it; `null` if nothing is known",
+        "fixed_in": "the release that has the fix; `null` if there is none yet",
+        "references": "links to the reports and changes",
+    },
+    "OtherRunner": {
+        "runner": "the runner that was not decided",
+        "starts": STARTS,
+        "startup_errors": "every message with which vLLM would refuse to start with it",
+        "unsupported_features": "what it does not support here, in vLLM's wording and order",
+        "known_problems": "what is known to go wrong with it, the worst first",
     },
     "UpstreamDecision": {
         "runner": RUNNER,

@@ -227,7 +227,7 @@ class Metrics:
                 counted.release,
                 by=number,
             )
-            for position in {*ruling.standing, *counted.final.refusals, *ruling.advice}:
+            for position in {*ruling.standing, *counted.final.refusals, *ruling.advice, *ruling.problems}:
                 self.count("runner_policy_rule_matches", counted.rules[position].rule.id, by=number)
 
     def snapshot(self) -> Snapshot:

@@ -124,6 +124,69 @@ when: always
 releases:
   - {vllm: ">=0.20", text: "the house decided for {model_config.architectures}; upstream lists {unsupported_features}"}
 """,
+    **{
+        f"{layer}/{name}.yaml": f"""
+id: {name}
+title: A problem
+effect: known-problem
+symptom: {symptom}
+certainty: {certainty}
+{extra}
+why: It is one of several.
+references: [https://example.org]
+releases:
+  - {{vllm: ">=0.20", text: "{name} with {{model_config.architectures}}", when: {when}}}
+"""
+        for layer, name, symptom, certainty, extra, when in (
+            ("upstream", "slow-lora-v1", "slow", "confirmed", "runner: v1", "{lora_config: present}"),
+            ("upstream", "lora-crash-v2", "crash", "reported", "runner: v2", "{lora_config: present}"),
+            ("upstream", "crash-v1", "crash", "reproduced", "runner: v1", "{model_config.is_moe: true}"),
+            (
+                "upstream",
+                "stages-crash-v1",
+                "crash",
+                "reported",
+                "runner: v1",
+                "{parallel_config.pipeline_parallel_size: \
+{at_least: 2}}",
+            ),
+            ("upstream", "any-runner", "wrong-output", "confirmed", "", "{model_config.is_hybrid: true}"),
+            (
+                "house",
+                "house-problem-v2",
+                "ignored",
+                "confirmed",
+                "runner: v2\nowner: a\nreview_by: 2040-01-01\n\
+blocked_by: b",
+                "always",
+            ),
+        )
+    },
+    "house/house-leaves-v1.yaml": """
+id: house-leaves-v1
+title: V2 instead of a problem of V1
+effect: force-v2
+owner: tests
+review_by: 2040-01-01
+blocked_by: nothing
+why: It depends on the runner that all other rules choose.
+references: [https://example.org]
+known_problem: crash-v1
+releases:
+  - {vllm: ">=0.21", message: MoE leaves V1}
+""",
+    "house/house-leaves-v2.yaml": """
+id: house-leaves-v2
+title: V1 instead of a problem of V2
+effect: fallback-v1
+owner: tests
+review_by: 2040-01-01
+blocked_by: nothing
+why: It depends on the runner that all other rules choose.
+references: [https://example.org]
+releases:
+  - {vllm: ">=0.21", message: graphs leave V2, known_problem: v2-graph-memory, when: {model_config.use_mla: true}}
+""",
 }
 ROOT = Path(__file__).resolve().parent.parent.parent
 TEXTS = {**read_folder(ROOT / "rules").rules, **EXTRA_RULES}
@@ -313,9 +376,11 @@ def test_the_rules_that_fired_in_the_trace_are_those_of_the_reasons(
 ) -> None:
     decision = decided(extended, release, facts, layers, explain=True)
     assert decision.trace
-    assert sorted(item.rule for item in decision.trace if item.fired) == sorted(
-        reason.rule for reason in decision.reasons
-    )
+    listed = [
+        *(reason.rule for reason in decision.reasons),
+        *(problem.rule for problem in decision.known_problems),
+    ]
+    assert sorted(item.rule for item in decision.trace if item.fired) == sorted(listed)
 
 
 @law
