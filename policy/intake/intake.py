@@ -20,7 +20,7 @@ from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command.words import PLACEHOLDER
-from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.command_line import Installation, ParsedOptions  # msgspec reads the annotations
 from policy.intake.deployment import Environment
 from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive, own_runner_facts
 from policy.intake.derive.omni import omni_of
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policy.facts.vocabulary import Series
-    from policy.intake.command_line import CommandLine, ParsedOptions
+    from policy.intake.command_line import CommandLine
     from policy.intake.deployment import Deployment
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
@@ -101,7 +101,7 @@ class IntakeResult(Struct, frozen=True):
     model. ``environment`` is the deployment's, with the platform that a variable selects. ``without_modules`` is the
     name of the model whose ``modules.json`` is assumed to be absent, empty if it is known. ``models`` has the models
     that were looked up, by their names in the arguments. ``has_models`` is false for a release without tables of
-    models, whose facts about them are unknown.
+    models, whose facts about them are unknown. ``options`` and ``variables`` are those that facts are derived from.
     """
 
     facts: Facts
@@ -119,6 +119,8 @@ class IntakeResult(Struct, frozen=True):
     without_modules: str = ""
     models: dict[str, str] = {}
     has_models: bool = True
+    options: ParsedOptions = ParsedOptions()
+    variables: dict[str, str] = {}
 
 
 def derive_facts(
@@ -197,7 +199,8 @@ def _derive(
     options = _own_options(read_options(release, command, deployment.files, faults, f"{pointer}/args"), is_omni)
     if faults:
         raise RequestInvalid(faults)
-    variables = deployment.env | command.env
+    options = with_options(options, deployment.edits.options)
+    variables = _variables(deployment, command)
     env = _known_values(variables)
     environment, of_platform = select_platform(deployment.environment, env, known.series)
     deployment = structs.replace(deployment, environment=environment)
@@ -278,6 +281,8 @@ def _derive(
         environment,
         without_modules,
         models.asked,
+        options=options,
+        variables=env,
     )
 
 
@@ -299,9 +304,10 @@ def _derive_without_models(
         raise RequestInvalid([RequestFault(pointer, f"{message}; state its `facts`")]) from error
     if faults:
         raise RequestInvalid(faults)
+    options = with_options(options, deployment.edits.options)
     _read_speculation(options, deployment, pointer)
     release_series = series(release)
-    variables = deployment.env | command.env
+    variables = _variables(deployment, command)
     env = _known_values(variables)
 
     def decide(derived: Provenance) -> tuple[str | None, bool]:
@@ -350,12 +356,41 @@ def _derive_without_models(
         environment=environment,
         models=_names_of_models(deployment, options, pointer),
         has_models=False,
+        options=options,
+        variables=env,
     )
 
 
 def _own_options(options: ParsedOptions, is_omni: Mapping[str, object]) -> ParsedOptions:
     """The options without launch errors if vLLM-Omni is started, which has flags of its own."""
     return structs.replace(options, launch_errors=[]) if is_omni else options
+
+
+def with_options(options: ParsedOptions, edits: Mapping[str, Any]) -> ParsedOptions:
+    """The options with edits: those of ``None`` are dropped, also members of an option's JSON."""
+    if not edits:
+        return options
+    values = dict(options.values)
+    for name, value in edits.items():
+        option, _, member = name.partition(".")
+        if member:
+            values[option] = {key: content for key, content in values.get(option, {}).items() if key != member}
+        elif value is None:
+            values.pop(option, None)
+        else:
+            values[option] = value
+    return structs.replace(options, values=values)
+
+
+def _variables(deployment: Deployment, command: CommandLine) -> dict[str, str | None]:
+    """The variables that vLLM gets, with the deployment's edits, where ``None`` drops one."""
+    variables = deployment.env | command.env
+    if deployment.edits.variables:
+        variables |= deployment.edits.variables
+        variables = {
+            name: text for name, text in variables.items() if deployment.edits.variables.get(name, "") is not None
+        }
+    return variables
 
 
 def _known_values(variables: Mapping[str, str | None]) -> dict[str, str]:

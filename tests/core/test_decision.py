@@ -1130,7 +1130,7 @@ def explained(policy: Policy, facts: dict[str, Any], version: str | None = None,
 
 def test_an_explanation_is_given_only_on_request(policy: Policy) -> None:
     plain, full = (msgspec.to_builtins(decided(policy, {}, explain=explain)) for explain in (False, True))
-    assert [name for name in full if name not in plain] == ["trace", "assumptions"]
+    assert [name for name in full if name not in plain] == ["trace", "assumptions", "alternative", "remedies", "v2_from", "v2_path"]
 
 
 @pytest.mark.parametrize(
