@@ -39,12 +39,15 @@ from policy.fastpath.response_encoder import ResponseEncoder
 from policy.intake.assumptions import find_assumptions
 from policy.intake.command.expansion import EXHAUSTED, current_expansion
 from policy.intake.container_variable import why_without_effect
+from policy.intake.deployment import NO_EDITS
 from policy.intake.intake import derive_facts, facts_with_origin
 from policy.intake.model_lookup import no_models
 from policy.intake.unused_models import ModelUse
+from policy.remedies.advice import advice, in_release
+from policy.remedies.search import State
 from policy.rules.catalogue import no_pause
-from policy.rules.effects import Outcome, Runner
-from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, series, why_presumed
+from policy.rules.effects import Layer, Outcome, Runner
+from policy.rules.releases import InvalidVersion, UnknownRelease, series, why_presumed
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from policy.intake.deployment import Deployment
     from policy.intake.intake import IntakeResult
     from policy.intake.model_lookup import Find
+    from policy.remedies.advice import Advice
     from policy.request.request import Request
     from policy.rules.catalogue import Catalogue, ReleaseRule
 
@@ -217,9 +221,13 @@ class Policy:
     def intake(self, request: Request) -> IntakeResult:
         """The facts of a request's deployment, derived as the release would; recent results are cached.
 
+        Those of deployments with edits are not: there are a hundred of them for each explained request.
+
         Raises:
             RequestInvalid: the facts cannot be derived.
         """
+        if request.deployment is not None and request.deployment.edits is not NO_EDITS:
+            return self._derive(request)
         key = key_of((request.release.decided_as, request.deployment))
         result = self._intakes.get(key)
         if result is None:
@@ -314,16 +322,24 @@ class Policy:
         for release in known[known.index(request.release.decided_as) + 1 :]:
             if None not in lifted.values():
                 break
-            other = replace(
-                request,
-                facts=request.facts.in_series(series(release)),
-                release=Resolution(release, verified=True, defaulted=False),
-            )
-            later = self._evaluate_other(other, result.today)
+            later = self._evaluate_other(in_release(request, release), result.today)
             if later is not None:
                 fired = _fired_rules(later.ruleset, later.evaluation)
                 lifted.update({rule: release for rule, since in lifted.items() if since is None and rule not in fired})
         return lifted
+
+    def _advice(self, result: RequestEvaluation) -> Advice:
+        """What would help a deployment that is on V1, does not start, or has a known problem."""
+        request = result.request
+
+        def decide(other: Request) -> State | None:
+            found = self._evaluate_other(other, result.today)
+            return None if found is None else _state(found)
+
+        rules = result.ruleset.rules
+        by_house_rule = any(rules[n].rule.layer is Layer.HOUSE for n in result.evaluation.ruling.decisive)
+        known = self.releases.known
+        return advice(request, result.intake, _state(result), known, decide, by_house_rule=by_house_rule)
 
     def assemble(self, result: RequestEvaluation) -> Decision:
         """The decision that follows from an evaluation."""
@@ -393,7 +409,14 @@ class Policy:
             self._without_variable(result),
         )
         if request.explain:
-            decision = replace(self._with_explanation(decision, result), alternative=alternative)
+            helping = self._advice(result)
+            decision = replace(
+                self._with_explanation(decision, result),
+                alternative=alternative,
+                remedies=helping.remedies,
+                v2_from=helping.v2_from,
+                v2_path=helping.v2_path,
+            )
         if intake is not None:
             decision = replace(
                 decision,
@@ -505,6 +528,11 @@ def _unused_models(request: Request, intake: IntakeResult) -> list[str]:
     if request.deployment is None or request.manifest is not None:
         return []
     return ModelUse(intake.models).warnings(request.deployment.model_configs, "model_configs")
+
+
+def _state(result: RequestEvaluation) -> State:
+    ruling, rules = result.evaluation.ruling, result.ruleset.rules
+    return State(ruling.runner, result.starts, frozenset(rules[n].rule.id for n in ruling.problems))
 
 
 def _fired_rules(ruleset: Ruleset, evaluation: Evaluation) -> set[str]:

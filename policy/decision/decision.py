@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from policy.decision.known_problems import KnownProblem, OtherRunner
+from policy.decision.remedies import Remedy, V2Path  # noqa: TC001  # msgspec reads the annotations
 from policy.facts.facts import to_json
 from policy.facts.vocabulary import INDEX, ancestors
 from policy.rules.conditions import leaves
@@ -144,7 +145,9 @@ class Decision(Struct, frozen=True, gc=False):
     before it chooses one; ``starts`` is true if there are neither. ``without_variable`` is set if the operator's
     variable decided, ``facts`` and ``ignored_args`` for a deployment, ``trace``, ``assumptions`` and ``alternative`` if
     the request has ``explain``; ``alternative`` is then ``None`` if there is no other runner. ``known_problems`` are
-    those of the decided runner, the worst first.
+    those of the decided runner, the worst first. With ``explain``, ``remedies`` are the smallest changes that give V2,
+    let it start or avoid a known problem, ``v2_from`` is the first later release in which a deployment without V2 gets
+    it as it is, and ``v2_path`` how one on V1 gets it at the newest release.
     """
 
     decision_id: str
@@ -171,6 +174,9 @@ class Decision(Struct, frozen=True, gc=False):
     trace: list[RuleTrace] | UnsetType = UNSET
     assumptions: list[Assumption] | UnsetType = UNSET
     alternative: OtherRunner | UnsetType | None = UNSET
+    remedies: list[Remedy] | UnsetType = UNSET
+    v2_from: str | UnsetType | None = UNSET
+    v2_path: V2Path | UnsetType | None = UNSET
 
 
 encode = msgspec.json.Encoder().encode

@@ -100,6 +100,16 @@ def with_platform(environment: Environment, platform: str, origin: str = IMAGE) 
     return replace(on_platform(environment, platform), stated=environment.stated | {"platform"}, platform_origin=origin)
 
 
+class Edits(Struct, frozen=True):
+    """Changes to try: options of ``EngineArgs`` or members of them, and variables; ``None`` drops one."""
+
+    options: dict[str, Any] = {}
+    variables: dict[str, str | None] = {}
+
+
+NO_EDITS: Final = Edits()
+
+
 class Deployment(Struct, frozen=True):
     """One engine to be started.
 
@@ -108,7 +118,7 @@ class Deployment(Struct, frozen=True):
     ``models_at`` is the pointer of the request's configurations, ``None`` if it cannot have any. ``notes`` are warnings
     from the manifest. ``installation`` is the vLLM that is installed before the command runs, if any.
     ``has_hidden_variables``: whether there may be variables with unknown names. ``doubts`` says why vLLM
-    may get other arguments or variables than those of the manifest.
+    may get other arguments or variables than those of the manifest. ``edits`` are made to what its command says.
     """
 
     args: list[str] | str
@@ -123,6 +133,7 @@ class Deployment(Struct, frozen=True):
     installation: Installation | None = None
     has_hidden_variables: bool = False
     doubts: list[str] = []
+    edits: Edits = NO_EDITS
 
 
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:

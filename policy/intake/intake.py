@@ -20,7 +20,7 @@ from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command.words import PLACEHOLDER
-from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.command_line import Installation, ParsedOptions  # msgspec reads the annotations
 from policy.intake.deployment import Environment
 from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive, own_runner_facts
 from policy.intake.derive.omni import omni_of
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policy.facts.vocabulary import Series
-    from policy.intake.command_line import CommandLine, ParsedOptions
+    from policy.intake.command_line import CommandLine
     from policy.intake.deployment import Deployment
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
@@ -106,7 +106,8 @@ class IntakeResult(Struct, frozen=True):
     model. ``environment`` is the deployment's, with the platform that a variable selects. ``without_modules`` is the
     name of the model whose ``modules.json`` is assumed to be absent, empty if it is known. ``models`` has the models
     that were looked up, by their names in the arguments. ``has_models`` is false for a release without tables of
-    models, whose facts about them are unknown. ``limits`` is what the engine compares requests with.
+    models, whose facts about them are unknown. ``limits`` is what the engine compares requests with. ``options`` and
+    ``variables`` are those that facts are derived from.
     """
 
     facts: Facts
@@ -125,6 +126,8 @@ class IntakeResult(Struct, frozen=True):
     models: dict[str, str] = {}
     has_models: bool = True
     limits: EngineLimits = EngineLimits()
+    options: ParsedOptions = ParsedOptions()
+    variables: dict[str, str] = {}
 
 
 def derive_facts(
@@ -203,7 +206,8 @@ def _derive(
     options = _own_options(read_options(release, command, deployment.files, faults, f"{pointer}/args"), is_omni)
     if faults:
         raise RequestInvalid(faults)
-    variables = deployment.env | command.env
+    options = with_options(options, deployment.edits.options)
+    variables = _variables(deployment, command)
     env = _known_values(variables)
     environment, of_platform = select_platform(deployment.environment, env, known.series)
     deployment = structs.replace(deployment, environment=environment)
@@ -260,10 +264,10 @@ def _derive(
         unknown_models.append(pooling)
         warnings.append(pooling)
     unknown_variables: dict[str, str] = {
-        name: command.set_at.get(name, "") for name in VARIABLES if name in variables and name not in env
+        name: command.set_at.get(name, "")
+        for name in VARIABLES
+        if name in variables and name not in env and (name != TARGET_DEVICE or known.series >= SINCE)
     }
-    if known.series < SINCE:
-        unknown_variables.pop(TARGET_DEVICE, None)
     launch_errors = options.launch_errors
     refused = [] if derived.refusal is None else [derived.refusal]
     if not is_omni:
@@ -306,6 +310,8 @@ def _derive(
         without_modules,
         models.asked,
         limits=engine_limits(options, env, target),
+        options=options,
+        variables=env,
     )
 
 
@@ -327,9 +333,10 @@ def _derive_without_models(
         raise RequestInvalid([RequestFault(pointer, f"{message}; state its `facts`")]) from error
     if faults:
         raise RequestInvalid(faults)
+    options = with_options(options, deployment.edits.options)
     _read_speculation(options, deployment, pointer)
     release_series = series(release)
-    variables = deployment.env | command.env
+    variables = _variables(deployment, command)
     env = _known_values(variables)
 
     def decide(derived: Provenance) -> tuple[str | None, bool]:
@@ -378,12 +385,41 @@ def _derive_without_models(
         environment=environment,
         models=_names_of_models(deployment, options, pointer),
         has_models=False,
+        options=options,
+        variables=env,
     )
 
 
 def _own_options(options: ParsedOptions, is_omni: Mapping[str, object]) -> ParsedOptions:
     """The options without launch errors if vLLM-Omni is started, which has flags of its own."""
     return structs.replace(options, launch_errors=[]) if is_omni else options
+
+
+def with_options(options: ParsedOptions, edits: Mapping[str, Any]) -> ParsedOptions:
+    """The options with edits: those of ``None`` are dropped, also members of an option's JSON."""
+    if not edits:
+        return options
+    values = dict(options.values)
+    for name, value in edits.items():
+        option, _, member = name.partition(".")
+        if member:
+            values[option] = {key: content for key, content in values.get(option, {}).items() if key != member}
+        elif value is None:
+            values.pop(option, None)
+        else:
+            values[option] = value
+    return structs.replace(options, values=values)
+
+
+def _variables(deployment: Deployment, command: CommandLine) -> dict[str, str | None]:
+    """The variables that vLLM gets, with the deployment's edits, where ``None`` drops one."""
+    variables = deployment.env | command.env
+    if deployment.edits.variables:
+        variables |= deployment.edits.variables
+        variables = {
+            name: text for name, text in variables.items() if deployment.edits.variables.get(name, "") is not None
+        }
+    return variables
 
 
 def _known_values(variables: Mapping[str, str | None]) -> dict[str, str]:

@@ -49,6 +49,7 @@ EXACT: Final[dict[str, dict[str, Schema]]] = {
     "Decision": {"decision_id": {**TEXT, "format": "uuid"}},
     "Problem": {"type": ref("ProblemType")},
     "Assumption": {"why": ref("AssumptionReason")},
+    "V2Path": {"by": ref("PathKind")},
     "MemberChange": {"member": ref("ComparedField")},
     "ClassDecision": {"reasons": {"type": "array", "items": ref("RuleEffect")}},
     "LogRecord": {

@@ -79,6 +79,9 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "trace": "with `explain`: each rule of the release, and why it did not fire",
         "assumptions": "with `explain`: each fact that the release reads and the request does not state",
         "alternative": "with `explain`: the other runner, if the variable selected it; `null` if there is none",
+        "remedies": "with `explain`: the smallest changes that let vLLM start, give V2 or avoid a known problem",
+        "v2_from": "with `explain`: the first later release in which a deployment without V2 gets it as it is",
+        "v2_path": "with `explain`: how a deployment on V1 gets V2 at the newest release; otherwise `null`",
     },
     "Reason": {
         "rule": "the rule's id; `GET /v1/rules/{rule_id}` shows the rule",
@@ -106,6 +109,27 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "remedy": "what to do about it; `null` if nothing is known",
         "fixed_in": "the release that has the fix; `null` if there is none yet",
         "references": "links to the reports and changes",
+    },
+    "Remedy": {
+        "for": "`start`, `v2`, or the id of the known problem that the changes avoid",
+        "change": "the changes, all of which are needed",
+        "runner": "the runner with the changes",
+        "starts": "whether vLLM starts with the changes",
+    },
+    "Change": {
+        "argument": "the flag to change, or a member of its JSON after a dot",
+        "variable": "the variable to change",
+        "fact": "the stated fact to change",
+        "field": "the field of the request to change: `vllm_version`",
+        "at": "the place of the argument",
+        "from": "its value now, without secrets",
+        "to": "its new value; `null` if it is dropped",
+    },
+    "V2Path": {
+        "release": "the newest known release",
+        "by": "`upgrade` if the deployment gets V2 there as it is, `change` if changes are needed, `none` if none help",
+        "upgrade_to": "the first later release in which it gets V2 as it is",
+        "change": "the smallest changes that give V2 at `release`",
     },
     "OtherRunner": {
         "runner": "the runner that was not decided",

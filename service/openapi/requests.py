@@ -72,7 +72,10 @@ def _decision_requests() -> dict[str, Schema]:
             '`["upstream"]` selects what vLLM alone would do; if left out, both layers decide',
         ),
         "request_id": nullable(ref("RequestId"), "returned in the answer"),
-        "explain": {"type": "boolean", "description": "adds `trace` and `assumptions`; default: `false`"},
+        "explain": {
+            "type": "boolean",
+            "description": "adds `trace`, `assumptions`, `remedies` and the like; default: `false`",
+        },
         "beyond_verified": nullable(
             ref("BeyondVerified"), "`nearest` decides an unknown release as the closest known one"
         ),

@@ -1134,7 +1134,8 @@ def explained(policy: Policy, facts: dict[str, Any], version: str | None = None,
 
 def test_an_explanation_is_given_only_on_request(policy: Policy) -> None:
     plain, full = (msgspec.to_builtins(decided(policy, {}, explain=explain)) for explain in (False, True))
-    assert [name for name in full if name not in plain] == ["trace", "assumptions", "alternative"]
+    added = ["trace", "assumptions", "alternative", "remedies", "v2_from", "v2_path"]
+    assert [name for name in full if name not in plain] == added
 
 
 @pytest.mark.parametrize(

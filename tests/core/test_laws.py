@@ -28,6 +28,7 @@ from policy.facts.facts import defaults, read_facts, to_json
 from policy.facts.vocabulary import FACTS, VARIABLE, VOCABULARY, Fact, FactKind, Malformed
 from policy.fastpath.request_decoder import decode_fast
 from policy.policy import Policy
+from policy.remedies.changes import GIVEN
 from policy.request.request import Request, read_request
 from policy.rules.catalogue import load
 from policy.rules.conditions import MAX_WAYS
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policy.decision.decision import Decision
+    from policy.decision.remedies import Remedy
     from policy.errors import RequestFault
 
 law = settings(derandomize=True, database=None)
@@ -381,6 +383,64 @@ def test_the_rules_that_fired_in_the_trace_are_those_of_the_reasons(
         *(problem.rule for problem in decision.known_problems),
     ]
     assert sorted(item.rule for item in decision.trace if item.fired) == sorted(listed)
+
+
+@law
+@deployments_of_layers
+def test_every_remedy_does_what_it_says(
+    extended: Policy, facts: dict[str, Any], release: str, layers: list[str]
+) -> None:
+    decision = decided(extended, release, facts, layers, explain=True)
+    for remedy in decision.remedies or []:
+        document, later = json.loads(json.dumps(facts)), release
+        for change in remedy.change:
+            if change.field is not UNSET:
+                later = change.to
+            elif change.to is None or change.fact != VARIABLE:
+                drop(document, str(change.fact).split("."))
+            else:
+                put(document, VARIABLE.split("."), change.to)
+        after = decided(extended, later, document, layers)
+        assert (after.runner, after.starts) == (remedy.runner, remedy.starts)
+        match remedy.purpose:
+            case "start":
+                assert (decision.starts, after.starts) == (False, True)
+            case "v2":
+                assert (after.runner, after.starts, decision.runner) == ("v2", True, "v1")
+            case problem:
+                assert problem in {each.rule for each in decision.known_problems}
+                assert problem not in {each.rule for each in after.known_problems}
+
+
+def drop(document: dict[str, Any], path: list[str]) -> None:
+    for part in path[:-1]:
+        document = document[part]
+    del document[path[-1]]
+
+
+@law
+@deployments
+def test_no_single_fact_helps_where_two_changes_are_named(
+    extended: Policy, facts: dict[str, Any], release: str
+) -> None:
+    decision = decided(extended, release, facts, BOTH, explain=True)
+    sizes = {remedy.purpose: len(remedy.change) for remedy in decision.remedies or [] if is_of_facts(remedy)}
+    for fact in VOCABULARY:
+        document = json.loads(json.dumps(facts))
+        try:
+            drop(document, fact.name.split("."))
+        except (KeyError, TypeError):
+            continue
+        if not fact.name.startswith(GIVEN) and document != facts:
+            after = decided(extended, release, document, BOTH)
+            if sizes.get("start", 1) > 1:
+                assert not after.starts
+            if sizes.get("v2", 1) > 1:
+                assert (after.runner, after.starts) != ("v2", True)
+
+
+def is_of_facts(remedy: Remedy) -> bool:
+    return all(change.fact is not UNSET for change in remedy.change)
 
 
 @law

@@ -193,7 +193,7 @@ def test_all_items_and_engines_of_a_request_share_the_limit_of_decisions(serve: 
         assert kinds(items[2:]) == ["too-much-work"]
         assert (
             items[2]["detail"]
-            == "one request may ask for 40 decisions, an explained one counts as 16; send it in parts"
+            == "one request may ask for 40 decisions, an explained one counts as 64; send it in parts"
         )
         explained = client.post(BATCH, json={"items": [deployment(n, explain=True) for n in range(4)]}).json()["items"]
         assert kinds(explained) == ["v2", "v2", "too-much-work", "too-much-work"]
