@@ -1190,6 +1190,12 @@ REFUSED: list[Row] = [
     ),
 ]
 ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
+    (
+        "0.22.0",
+        ["--model", "x"],
+        {"models": {"x": {**CODE, "model_type": "molmo2", "auto_map": {"AutoConfig": "a.B"}}}},
+    ),
+    ("0.22.0", ["--model", "x"], {"models": {"x": {**CODE, "model_type": "muse_spark"}}}),
     (NEW, ["--model", "x", "--max-model-len", "4096"], X),
     (NEW, ["--model", "x", "--max-model-len", "8192"], {**X, "env": ALLOWED}),
     ("0.23.0", ["--model", "x", "--max-model-len", "8192"], {"models": {"x": yarn(4.0)}}),
