@@ -219,6 +219,11 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         "the plugin that the platform comes from, if it has model runners of its own; not a fact of vLLM's core",
         PLATFORM_PLUGINS,
     ),
+    _boolean(
+        "platform.is_pin_memory_available",
+        "memory of the host can be pinned, as everywhere but on WSL; a property of the host",
+        default=True,
+    ),
     _boolean("omni", "vLLM-Omni serves the model instead of vLLM (`vllm serve --omni`); not a fact of vLLM's core"),
     _texts(
         "plugins.logits_processors",
@@ -233,6 +238,10 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         "generate",
     ),
     _texts("model_config.architectures", "`architectures` of the model's config.json after `--hf-overrides`"),
+    _presence(
+        "model_config.hf_overrides.rope_parameters",
+        "`--hf-overrides` changes the rotary embedding (`rope_scaling` or `rope_parameters`), as for YaRN",
+    ),
     _boolean("model_config.is_moe", "the model has experts"),
     _boolean(
         "model_config.is_quantized",
@@ -276,6 +285,7 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _boolean("model_config.enable_trace_replay", "traces are recorded for replay (`--enable-trace-replay`)"),
     _size("parallel_config.tensor_parallel_size", "tensor-parallel ranks (`--tensor-parallel-size`)"),
     _size("parallel_config.pipeline_parallel_size", "pipeline stages (`--pipeline-parallel-size`)"),
+    _size("parallel_config.data_parallel_size", "data-parallel ranks (`--data-parallel-size`)"),
     _size(
         "parallel_config.prefill_context_parallel_size",
         "ranks sharing the context of a prefill (`--prefill-context-parallel-size`)",
@@ -302,8 +312,19 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         "scheduler_config.async_scheduling",
         "the next step is scheduled while the current one runs (`--async-scheduling`)",
     ),
+    _choice(
+        "scheduler_config.policy",
+        "the order in which requests are scheduled (`--scheduling-policy`)",
+        ("fcfs", "priority"),
+        "fcfs",
+    ),
     _presence("speculative_config", "speculative decoding is configured (`--speculative-config`)"),
     _choice("speculative_config.method", "the speculative method, given or detected", METHODS),
+    _size(
+        "speculative_config.num_speculative_tokens",
+        "draft tokens of a step (`num_speculative_tokens`); 0 if the draft's config.json decides",
+        least=0,
+    ),
     _boolean("speculative_config.parallel_drafting", "all drafts of a step are made at once"),
     Fact(
         "speculative_config.num_speculative_tokens_per_batch_size",

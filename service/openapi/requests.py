@@ -158,6 +158,10 @@ def _deployment() -> dict[str, Schema]:
     environment = {
         "platform": nullable(ref("Platform"), "default: `cuda`"),
         "has_triton": {"type": ["boolean", "null"], "description": "whether Triton can be used; default: `true`"},
+        "has_pinned_memory": {
+            "type": ["boolean", "null"],
+            "description": "whether memory of the host can be pinned, as everywhere but on WSL; default: `true`",
+        },
         "plugins": nullable(plugins, "plugins of the serving image; none by default"),
     }
     texts: Schema = {"type": ["object", "null"], "additionalProperties": nullable(TEXT)}
@@ -169,7 +173,7 @@ def _deployment() -> dict[str, Schema]:
         "env": {**texts, "description": "environment variables; `null` for a value that is not known"},
         "model_configs": nullable(ref("ModelConfigs"), "the configuration of each model"),
         "files": {**texts, "description": "files that arguments refer to, by the name that they use"},
-        "environment": nullable(ref("Environment"), "the engine's platform, Triton and plugins"),
+        "environment": nullable(ref("Environment"), "the engine's platform, Triton, pinned memory and plugins"),
     }
     return {
         "Deployment": {

@@ -48,6 +48,7 @@ RELEVANT: Final = frozenset(
         "reasoning_parser",
         "return_sampling_mask",
         "runner",
+        "scheduling_policy",
         "spec_method",
         "spec_model",
         "spec_tokens",

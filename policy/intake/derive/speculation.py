@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from policy.facts.vocabulary import MAX_INTEGER
 from policy.intake.model.configuration import Configuration, as_draft, evaluate_rows
 from policy.intake.model.registry import architectures_of
 from policy.messages import quoted
@@ -147,6 +148,9 @@ def derive_speculation(
     )
     for key in ("num_speculative_tokens_per_batch_size", "draft_lm_head_quantization"):
         facts[f"speculative_config.{key}"] = keys.get(key), place
+    drafts = keys.get("num_speculative_tokens")
+    if type(drafts) is int and 0 < drafts <= MAX_INTEGER:
+        facts["speculative_config.num_speculative_tokens"] = drafts, place
     for key in ("enable_adaptive_verification", "use_heterogeneous_vocab"):
         facts[f"speculative_config.{key}"] = bool(keys.get(key)), place
     facts["speculative_config.draft_model_config"] = draft is not None, place
