@@ -763,7 +763,7 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
             "--full",
             "--exit-code",
         },
-        ("verify",): {"--rules", "--source", "--cache", "--samples", "--seed", "--draft", "--json"},
+        ("verify",): {"--rules", "--source", "--cache", "--samples", "--seed", "--draft", "--json", "--requests"},
     }
 
 

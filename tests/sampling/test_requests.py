@@ -121,6 +121,7 @@ BODIES: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ),
     ("best_of is gone", {"prompt": "a", "best_of": 3}, "0.26.0", ["left-out-field"]),
     ("embeddings", {"prompt_embeds": "AAAA"}, "0.26.0", ["prompt-embeds-not-enabled"]),
+    ("a body for another model", {"model": "q", "input": "a"}, "0.26.0", ["generation-model-body"]),
     ("pooling parameters", {"dimensions": 64}, "0.26.0", ["generation-model-pooling"]),
     ("end tokens count", {"min_tokens": 1, "stop_token_ids": IDS[:127]}, "0.26.0", ["min-tokens-stop-ids-limit"]),
     ("once", {"min_tokens": 1, "stop_token_ids": [7, 8, *IDS[:126]]}, "0.26.0", []),
