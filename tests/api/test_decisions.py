@@ -314,15 +314,20 @@ def test_only_the_requested_layers_decide(
     assert (answer["runner"], [reason["rule"] for reason in answer["reasons"]]) == (runner, rules)
 
 
-def test_explain_adds_only_the_trace_the_assumptions_and_lifted_in(
+def test_explain_adds_only_what_is_documented(
     decide: Callable[..., Any],
 ) -> None:
     plain, explained = (
         without_id(decide({"facts": {**QWEN, **NIXL}, "explain": explain})) for explain in (False, True)
     )
     trace, assumptions = explained.pop("trace"), explained.pop("assumptions")
+    other, remedies = explained.pop("alternative"), explained.pop("remedies")
+    v2_path = {"release": "0.33.0", "by": "upgrade", "upgrade_to": "0.25.0", "change": []}
+    assert (explained.pop("v2_from"), explained.pop("v2_path")) == ("0.25.0", v2_path)
     assert [reason.pop("lifted_in") for reason in explained["reasons"]] == ["0.25.0"]
     assert explained == plain
+    assert (other["runner"], other["starts"]) == ("v2", True)
+    assert [remedy["for"] for remedy in remedies] == ["v2", "v2"]
     assert [item for item in trace if item["fired"]] == [
         {"rule": "kv-connector-fallback", "layer": "house", "effect": "fallback-v1", "fired": True, "failed": []}
     ]
