@@ -19,7 +19,6 @@ COMPARED: Final = (
     "startup_errors",
     "unsupported_features",
     "v1_unsupported_features",
-    "known_problems",
     "upstream",
     "set_env",
     "warnings",
@@ -131,22 +130,18 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
     differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     rules = [name for name in dict.fromkeys(result.rules) if name in before or name in after] or differing
     changes = [
-        MemberChange(member, *values, rules)
+        MemberChange(member, getattr(current, member), getattr(candidate, member), rules)
         for member in COMPARED
-        if (values := (_compared(current, member), _compared(candidate, member)))[0] != values[1]
+        if getattr(current, member) != getattr(candidate, member)
     ] + [
         MemberChange(MESSAGE, before[name].message, reason.message, [name])
         for name, reason in after.items()
         if name in before and before[name].message != reason.message
     ]
+    problems = [[each.rule for each in decision.known_problems] for decision in (current, candidate)]
+    if current.runner == candidate.runner and problems[0] != problems[1]:  # another runner has others anyway
+        changes.append(MemberChange("known_problems", *problems, rules))
     return DryRunComparison(current, candidate, changes)
-
-
-def _compared(decision: Decision, member: str) -> Any:
-    """The value of a member as a change shows it: of known problems their rules."""
-    if member == "known_problems":
-        return [problem.rule for problem in decision.known_problems]
-    return getattr(decision, member)
 
 
 def _by_rule(decision: Decision) -> dict[str, Reason | KnownProblem]:

@@ -57,7 +57,11 @@ EVIDENCE: Final = {
         "required": ["file"],
         "additionalProperties": False,
         "properties": {
-            "file": {"type": "string", "pattern": f"^{EVIDENCE_FILE.pattern}$"},
+            "file": {
+                "type": "string",
+                "pattern": f"^{EVIDENCE_FILE.pattern}$",
+                "description": "a Python file's path in vLLM's wheel",
+            },
             "has": {**TEXT, "description": "a text that the file has; blanks count as one"},
             "lacks": {**TEXT, "description": "a text that the file, which is there, does not have"},
         },

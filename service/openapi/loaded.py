@@ -108,6 +108,9 @@ def _rules() -> dict[str, Schema]:
         "gaps": list_of(ref("RuleGap"), "the releases between the ranges, in which there is no such rule"),
         "effect": {**ref("Effect"), "description": "what the rule does when it fires"},
     }
+    evidence = rule["properties"]["evidence"]["items"]
+    for schema in (rule, part):
+        schema["properties"]["evidence"] = list_of(ref("RuleEvidence"), "what proves the ranges of a known problem")
     condition_part = named["properties"]["releases"]["items"]
     named["properties"]["releases"] = list_of(ref("ConditionRange"), "the condition in each range of releases")
     return {
@@ -119,6 +122,7 @@ def _rules() -> dict[str, Schema]:
         ),
         "Rule": _file("A rule, with its history.", rule, layer=ref("Layer"), file=TEXT),
         "RuleRange": _file("A rule in a range of releases.", part),
+        "RuleEvidence": _file("A text that a file of vLLM has or lacks.", evidence),
         "RuleGap": _file("Releases without the rule.", gap),
         "Condition": _file("A condition that several rules use.", named, file=TEXT),
         "ConditionRange": _file("A condition in a range of releases.", condition_part),

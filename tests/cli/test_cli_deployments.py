@@ -681,7 +681,7 @@ def test_a_candidate_is_evaluated_with_local_models(
     candidate = tmp_path / "kv-connector-fallback.yaml"
     candidate.write_text(text)
     source, changed = {
-        "file": (model_config, {"runner", "outcome", "set_env", "known_problems"}),
+        "file": (model_config, {"runner", "outcome", "set_env"}),
         "folder": (f"{NAME}={folder}", {"outcome"}),
     }[source]
     done = call(
