@@ -215,8 +215,8 @@ KINDS = (
     "`StormService`, `RoleSet`, `InferenceService`, `ServingRuntime`, `ClusterServingRuntime`, "
     "`LLMInferenceService`, `LLMInferenceServiceConfig`, `VLLMRuntime`, "
     "`DynamoGraphDeployment`, `DynamoComponentDeployment`, `Model`, `Workspace`, `InferenceSet`, "
-    "`MultiRoleInference`, `ModelServing`, `ModelBooster`, `RayService`, `RayCluster`, `RayJob`, "
-    "`RayClusterFleet`, `RayClusterReplicaSet`, `PodSet`"
+    "`MultiRoleInference`, `ModelServing`, `ModelBooster`, `Playground`, `BackendRuntime`, `RayService`, "
+    "`RayCluster`, `RayJob`, `RayClusterFleet`, `RayClusterReplicaSet`, `PodSet`"
 )
 SHAPES = (
     "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`); production-stack values "
