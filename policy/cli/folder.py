@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
+from policy.cli import script_files
 from policy.cli.console import USAGE, err, fail
 from policy.cli.requests import MAX_FILE, Unreadable, load_text, parse_documents, read_document
 from policy.escaping import escape_line
@@ -23,8 +24,8 @@ from policy.request.manifest import name_of as manifest_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ENDINGS: Final = (".json", ".yaml", ".yml")
-"""The endings of the files that `kubectl apply -f FOLDER` reads."""
+ENDINGS: Final = (".json", ".yaml", ".yml", *script_files.ENDINGS)
+"""The endings of the files that `kubectl apply -f FOLDER` reads, and of scripts."""
 MAX_FILES: Final = 10_000
 RENDER_SECONDS: Final = 120
 COMPOSE_FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
@@ -147,7 +148,18 @@ def read_source(file: str, *, recursive: bool, render: bool) -> Any | FolderCont
             USAGE,
             f"{escape_line(file)}: found nothing to render: no {', '.join(n for r in RENDERERS for n in r.files)}",
         )
-    return _read_folder(path, recursive=recursive) if path.is_dir() else read_document(file)
+    if path.is_dir():
+        return _read_folder(path, recursive=recursive)
+    return _read_script(path) if file.endswith(script_files.ENDINGS) else read_document(file)
+
+
+def _read_script(path: Path) -> Any:
+    """The document of a file that is not JSON or YAML; the command fails if it cannot be read."""
+    try:
+        documents = script_files.documents_of(path, load_text(path, pipes=True))
+    except Unreadable as error:
+        fail(USAGE, *error.lines)
+    return documents[0] if documents else []
 
 
 def _renderer_of(path: Path, folder: Path) -> Renderer | None:
@@ -208,7 +220,7 @@ def _read_folder(folder: Path, *, recursive: bool) -> FolderContents:
             try:
                 text = load_text(path, left)
                 left -= len(text.encode())
-                documents = parse_documents(text, str(path)) if text.strip() else []
+                documents = script_files.documents_of(path, text, root) if text.strip() else []
             except Unreadable as error:
                 contents.unread.extend(error.lines)
                 continue
@@ -232,7 +244,7 @@ def _files(folder: Path, *, recursive: bool) -> Iterator[Path]:
         if path.is_dir():
             if recursive and not path.is_symlink():
                 yield from _files(path, recursive=True)
-        elif path.suffix in ENDINGS:
+        elif path.name.endswith(ENDINGS):
             yield path
 
 

@@ -101,7 +101,13 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_decided(call: Call, manifes
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ([], "no file with the ending .json, .yaml, .yml; `--recursive` reads its subfolders"),
+        (
+            [],
+            (
+                "no file with the ending .json, .yaml, .yml, .sh, .service, .nomad, .nomad.hcl; "
+                "`--recursive` reads its subfolders"
+            ),
+        ),
         (["kustomization.yaml"], "Kustomize has to render it; run `kustomize build FOLDER | runner-policy decide -`"),
         (["Chart.yaml", "values.yaml"], "Helm has to render it; run `helm template FOLDER | runner-policy decide -`"),
         (
@@ -196,3 +202,22 @@ def test_links_to_folders_are_not_followed(call: Call, manifests: Path, model: s
     (manifests / "sub" / "again").symlink_to(manifests)
     write(manifests, a__yaml=ONE)
     assert shown(call("decide", "-R", str(manifests), model)) == [("a.yaml", PATH, "v2")]
+
+
+def test_scripts_and_services_are_read(call: Call, manifests: Path, model: str) -> None:
+    write(
+        manifests,
+        a__sh=f"#!/bin/bash\nexec vllm serve {NAME}\n",
+        b__sh="#!/usr/bin/env python3\nvllm serve m/m\n",
+        c__service=f"[Service]\nEnvironmentFile=/etc/own.env\nExecStart=/usr/bin/vllm serve {NAME}\n",
+        d__nomad='job "a" {}',
+    )
+    (manifests / "own.env").write_text("VLLM_USE_V2_MODEL_RUNNER=0\n")
+    done = call("decide", str(manifests), model)
+    assert shown(done) == [("a.sh", "script", "v2"), ("c.service", "unit", "v1")]
+    file = manifests / "d.nomad"
+    command = f"nomad job run -output {file} | runner-policy decide -"
+    message = f"{file}: HCL is not read; run `{command}`, which reads the job as JSON\n"
+    assert (done.code, done.err) == (1, message)
+    alone = json.loads(call("decide", str(manifests / "a.sh"), model).out)
+    assert (alone["path"], alone["decision"]["runner"]) == ("script", "v2")

@@ -21,12 +21,15 @@ from policy.intake.manifests import (
     llmaz,
     llmisvc,
     modelservice,
+    nomad,
     ome,
     openshift,
     productionstack,
     raycluster,
     rayserve,
+    shellscript,
     skypilot,
+    systemd,
     truss,
     unknown_kinds,
     values,
@@ -112,6 +115,9 @@ SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] =
     ("a SkyPilot task (`run` beside `resources`, `setup` or `envs`)", skypilot.is_task, skypilot.read_task),
     (truss.SHAPE, truss.is_config, truss.read_config),
     (dstack.SHAPE, dstack.is_run, dstack.read_run),
+    (shellscript.SHAPE, shellscript.is_script, shellscript.read_script),
+    (systemd.SHAPE, systemd.is_unit, systemd.read_unit),
+    (nomad.SHAPE, nomad.is_job, nomad.read_job),
 )
 IGNORED_GROUPS: Final = frozenset(
     {

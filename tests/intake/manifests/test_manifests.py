@@ -224,7 +224,8 @@ SHAPES = (
     "a Ray Serve config (`applications` or `llm_configs`); a Compose file (`services`); a SkyPilot task (`run` "
     "beside `resources`, `setup` or `envs`); a Truss (`docker_server`, `base_image`, or `model_metadata` and other "
     "fields of its `config.yaml`); a dstack task or service (`type` beside `commands`, `image` or `groups`); "
-    "a chart's values, with an image or a command of vLLM"
+    "a shell script (`script` alone); a systemd service (`unit`, and `environment_files`); a Nomad job (`Job` with "
+    "`TaskGroups`); a chart's values, with an image or a command of vLLM"
 )
 
 
