@@ -28,7 +28,8 @@ ENDINGS: Final = (".json", ".yaml", ".yml", *script_files.ENDINGS)
 """The endings of the files that `kubectl apply -f FOLDER` reads, and of scripts."""
 MAX_FILES: Final = 10_000
 RENDER_SECONDS: Final = 120
-COMPOSE_FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
+COMPOSE_FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
+"""The names of Compose's file, in the order in which it looks for them."""
 COMPOSE_OVERRIDES: Final = tuple(name.replace("compose.y", "compose.override.y") for name in COMPOSE_FILES)
 
 
@@ -214,6 +215,12 @@ def _read_folder(folder: Path, *, recursive: bool) -> FolderContents:
         for path in _files(folder, recursive=recursive):
             count += 1
             name = escape_line(str(path.relative_to(folder)))
+            if (first := _first_compose_file(path)) is not None:
+                err.print(
+                    f"{escape_line(str(path))}: not read, because Compose takes `{first}`, which is beside it",
+                    markup=False,
+                )
+                continue
             if not _is_within(path, root):
                 contents.unread.append(f"{escape_line(str(path))}: not read, because the link leads out of the folder")
                 continue
@@ -246,6 +253,12 @@ def _files(folder: Path, *, recursive: bool) -> Iterator[Path]:
                 yield from _files(path, recursive=True)
         elif path.name.endswith(ENDINGS):
             yield path
+
+
+def _first_compose_file(path: Path) -> str | None:
+    """The file that Compose takes instead of this one; None if it takes this one, or it is not Compose's."""
+    before = COMPOSE_FILES[: COMPOSE_FILES.index(path.name)] if path.name in COMPOSE_FILES else ()
+    return next((name for name in before if (path.parent / name).is_file()), None)
 
 
 def _is_within(path: Path, root: Path) -> bool:
