@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.facts.facts import to_json
 from policy.facts.vocabulary import FACTS, FACTS_WITH_REQUEST, INDEX, Malformed
+from policy.masking import masked
 from policy.messages import quoted
 from policy.rules.suggestions import suggest_name
 
@@ -60,6 +61,7 @@ class Template:
             out.append(text)
             if name is not None:
                 value = _joined(lists[name], left) if name in LISTS else format_value(row[INDEX[name]], left)
+                value = masked(value)
                 out.append(value)
                 left = max(0, left - len(value))
         return "".join(out)

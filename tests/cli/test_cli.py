@@ -459,7 +459,13 @@ def test_a_file_that_is_named_json_is_not_read_as_yaml(call: Callable[..., Done]
     ("arguments", "message"),
     [
         (["decide", "no-such-file"], "no-such-file: cannot be read: [Errno 2] No such file or directory"),
-        (["decide", "."], ".: no file with the ending .json, .yaml, .yml; `--recursive` reads its subfolders\n"),
+        (
+            ["decide", "."],
+            (
+                ".: no file with the ending .json, .yaml, .yml, .sh, .service, .nomad, .nomad.hcl; "
+                "`--recursive` reads its subfolders\n"
+            ),
+        ),
         (["dry-run", "-", "--candidate", "."], ".: cannot be read: expected a file, got a folder\n"),
         (["decide"], "Missing argument 'FILE'"),
         (["decide", "-", "-"], "unexpected extra argument"),

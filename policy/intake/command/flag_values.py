@@ -200,9 +200,21 @@ def _object(text: str) -> dict[str, Any]:
     return _as_object(text, value)
 
 
+def _object_or_level(text: str) -> dict[str, Any]:
+    return {"level": int(text)} if text in {"0", "1", "2", "3"} else _object(text)
+
+
 def _as_object(text: str, value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise InvalidValue(f'expected a JSON object such as `{{"key": "value"}}`, got {quoted(text)}')
+    return value
+
+
+def _overrides(text: str) -> dict[str, Any]:
+    """The fields that replace those of the model's configuration; vLLM takes any other text, and then refuses it."""
+    value = _json_or_text(text)
+    if type(value) is not dict:
+        raise InvalidValue(f"{quoted(text)} is refused with `Input should be a valid dictionary`; write a JSON object")
     return value
 
 
@@ -223,6 +235,8 @@ READERS: Final[Mapping[str, Callable[[str], Any] | None]] = {
     "dashed": lambda text: text.lower().replace("-", "_"),
     "json": _json,
     "object": _object,
+    "object-or-level": _object_or_level,
     "json-or-text": _json_or_text,
+    "overrides": _overrides,
     "devices": lambda text: list(map(_device, text.split(","))),
 }
