@@ -140,7 +140,7 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
     ]
     problems = [[each.rule for each in decision.known_problems] for decision in (current, candidate)]
     if current.runner == candidate.runner and problems[0] != problems[1]:  # another runner has others anyway
-        changes.append(MemberChange("known_problems", *problems, rules))
+        changes.append(MemberChange("known_problems", problems[0], problems[1], rules))
     return DryRunComparison(current, candidate, changes)
 
 
