@@ -53,6 +53,7 @@ from policy.intake.model.target import read_target
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelLookup, no_models, pointer_of_model
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
 from policy.intake.unknown_sizes import check_sizes
+from policy.intake.variables import refused_variables, variable_warnings
 from policy.masking import secret_values
 from policy.messages import quoted
 from policy.pointer import at
@@ -79,6 +80,7 @@ NOT_NEEDED: Final = (
     "model can be loaded is not checked"
 )
 MODELS: Final = "model_configs/"
+VALIDATES: Final = "fail_on_environ_validation"
 UNSTATED_METHOD: Final = (
     "the speculative configuration: it names no `method`, and vLLM {} finds it out from the draft, which is not read "
     'for this release; the method decides whether V2 starts, so write it, such as `"method": "eagle"`'
@@ -219,6 +221,7 @@ def _derive(
             [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
     warnings = [*deployment.notes, *options.warnings, *of_platform, *derived.warnings, *redirections(variables)]
+    warnings += variable_warnings(variables, release, environment.platform)
     doubts = [*deployment.doubts, *command.doubts]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
@@ -259,6 +262,8 @@ def _derive(
     if known.series < SINCE:
         unknown_variables.pop(TARGET_DEVICE, None)
     launch_errors = options.launch_errors
+    if options.get(VALIDATES) and not is_omni:
+        launch_errors += refused_variables(variables, release, environment.platform)
     if derived.refusal is not None:
         # an unknown argument may set other sizes
         is_certain = not (options.unknown_words or doubts)
@@ -327,6 +332,7 @@ def _derive_without_models(
         facts = facts_of(with_method(derived, METHODS[0]).facts, [])
     doubts = [*deployment.doubts, *command.doubts]
     warnings = [why, *deployment.notes, *options.warnings, *of_platform, *redirections(variables)]
+    warnings += variable_warnings(variables, release, environment.platform)
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     unknown = {
         name: command.set_at.get(name, "")

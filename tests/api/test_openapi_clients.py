@@ -229,6 +229,7 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("GET", "/v1/releases", "ReleaseList", {}),
     ("GET", "/v1/images", "ImageList", {}),
     ("GET", "/v1/facts", "Vocabulary", {}),
+    ("GET", "/v1/arguments", "ArgumentList", {"params": {"name": "VLLM_ATTENTION_BACKEND"}}),
     ("GET", "/v1/log?limit=5", "LogPage", {}),
     ("GET", "/readyz?verbose", "Readiness", {}),
 ]

@@ -81,6 +81,8 @@ TABLES_FOLDER: Final = Path(__file__).parent / "data"
 VLLM_TABLES: Final = ("architectures", "constants", "convertors", "hooks", "out_of_tree", "previously", "vllm_configs")
 ARGUMENTS: Final = "arguments"
 """The table of the flags, which older releases have as well."""
+VARIABLES: Final = "variables"
+"""The table of the environment variables, which older releases have as well."""
 TRANSFORMERS_TABLES: Final = ("auto_models", "backend_models", "legacy_layer_types", "transformers_configs")
 NO_MODELS: Final[Mapping[str, Any]] = MappingProxyType({})
 SET_CONSTANTS: Final = frozenset(
