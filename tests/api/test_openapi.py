@@ -250,6 +250,7 @@ OPERATIONS = {
     "getRule": "rules",
     "listReleases": "rules",
     "listImages": "rules",
+    "listArguments": "rules",
     "listFacts": "rules",
     "queryLog": "log",
     "getDecision": "log",

@@ -392,6 +392,7 @@ def read_catalogue(api: Api) -> None:
     policy = api.call("getPolicy")
     assert (policy.revision, policy.counts.releases) == (rules.revision, len(api.call("listReleases").releases))
     assert policy.counts.images == len(api.call("listImages").images)
+    assert api.call("listArguments", name="--max-model-len").items[0].name == "--max-model-len"
     types = {fact.name: fact.type_ for fact in api.call("listFacts").facts}
     assert types["env.VLLM_USE_V2_MODEL_RUNNER"] == models.FactType.TRI_STATE
 
