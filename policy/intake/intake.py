@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
@@ -58,6 +59,7 @@ from policy.intake.model.target import read_target
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelLookup, no_models, pointer_of_model
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
 from policy.intake.unknown_sizes import check_sizes
+from policy.intake.variables import refused_variables, variable_warnings
 from policy.masking import secret_values
 from policy.messages import quoted
 from policy.pointer import at
@@ -84,6 +86,7 @@ NOT_NEEDED: Final = (
     "model can be loaded is not checked"
 )
 MODELS: Final = "model_configs/"
+VALIDATES: Final = "fail_on_environ_validation"
 UNSTATED_METHOD: Final = (
     "the speculative configuration: it names no `method`, and vLLM {} finds it out from the draft, which is not read "
     'for this release; the method decides whether V2 starts, so write it, such as `"method": "eagle"`'
@@ -229,6 +232,7 @@ def _derive(
             [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
     warnings = [*deployment.notes, *options.warnings, *of_platform, *derived.warnings, *redirections(variables)]
+    warnings += variable_warnings(variables, release, environment.platform)
     doubts = [*deployment.doubts, *command.doubts]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
@@ -269,27 +273,27 @@ def _derive(
         if name in variables and name not in env and (name != TARGET_DEVICE or known.series >= SINCE)
     }
     launch_errors = options.launch_errors
-    refused = [] if derived.refusal is None else [derived.refusal]
+    if options.get(VALIDATES) and not is_omni:
+        launch_errors += refused_variables(variables, release, environment.platform)
+    refused, uncertain = [] if derived.refusal is None else [derived.refusal], []
     if not is_omni:
-
-        def drafted() -> tuple[str, DraftModel | None]:
-            return ("", None) if speculation is None else read_draft(speculation, target, models.known, known)
-
-        values = LaunchValues(
-            options,
-            target,
-            speculation,
-            drafted,
-            derived,
-            variables,
-            models.files,
-            environment.vllm_platform,
-            known,
-            lambda: decide(derived)[0],
+        draft = partial(_draft_of, speculation, target, models.known, known)
+        certain, uncertain = refusals(
+            LaunchValues(
+                options,
+                target,
+                speculation,
+                draft,
+                derived,
+                variables,
+                models.files,
+                environment.vllm_platform,
+                known,
+                lambda: decide(derived)[0],
+            )
         )
-        certain, uncertain = refusals(values)
         refused += certain
-        warnings += [f"vLLM may refuse this configuration: {why}" for why in uncertain]
+    warnings += [f"vLLM may refuse this configuration: {why}" for why in uncertain]
     if refused:
         # an unknown argument may set other sizes
         is_certain = not (options.unknown_words or doubts)
@@ -313,6 +317,13 @@ def _derive(
         options=options,
         variables=env,
     )
+
+
+def _draft_of(
+    speculation: Speculation | None, target: Target, find: Callable[[str], Mapping[str, Any] | None], known: Tables
+) -> tuple[str, DraftModel | None]:
+    """The name of the draft and the draft itself, if there is speculative decoding with one."""
+    return ("", None) if speculation is None else read_draft(speculation, target, find, known)
 
 
 def _derive_without_models(
@@ -362,6 +373,7 @@ def _derive_without_models(
         facts = facts_of(with_method(derived, METHODS[0]).facts, [])
     doubts = [*deployment.doubts, *command.doubts]
     warnings = [why, *deployment.notes, *options.warnings, *of_platform, *redirections(variables)]
+    warnings += variable_warnings(variables, release, environment.platform)
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     unknown = {
         name: command.set_at.get(name, "")

@@ -99,6 +99,7 @@ def test_every_endpoint_and_method_is_documented(document: dict[str, Any]) -> No
         ("get", "/v1/rules/{rule_id}"),
         ("get", "/v1/releases"),
         ("get", "/v1/images"),
+        ("get", "/v1/arguments"),
         ("get", "/v1/log"),
         ("get", "/v1/decisions/{decision_id}"),
         ("get", "/metrics"),
@@ -255,6 +256,7 @@ OPERATIONS = {
     "getRule": "rules",
     "listReleases": "rules",
     "listImages": "rules",
+    "listArguments": "rules",
     "listFacts": "rules",
     "queryLog": "log",
     "getDecision": "log",
@@ -526,7 +528,17 @@ def test_a_batch_fits_its_schema(client: httpx.Client, document: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/policy", "/v1/rules", "/v1/rules/{rule_id}", "/v1/releases", "/v1/images", "/v1/facts", "/readyz"]
+    "path",
+    [
+        "/v1/policy",
+        "/v1/rules",
+        "/v1/rules/{rule_id}",
+        "/v1/releases",
+        "/v1/images",
+        "/v1/arguments",
+        "/v1/facts",
+        "/readyz",
+    ],
 )
 def test_a_read_endpoint_s_answer_fits_its_schema_and_has_the_fields_of_its_example(
     client: httpx.Client, document: dict[str, Any], path: str
@@ -725,6 +737,7 @@ def test_every_endpoint_documents_its_scope_and_every_status(document: dict[str,
                 "/v1/rules/{rule_id}",
                 "/v1/releases",
                 "/v1/images",
+                "/v1/arguments",
                 "/v1/facts",
                 "/metrics",
                 "/readyz",

@@ -234,6 +234,7 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("GET", "/v1/releases", "ReleaseList", {}),
     ("GET", "/v1/images", "ImageList", {}),
     ("GET", "/v1/facts", "Vocabulary", {}),
+    ("GET", "/v1/arguments", "ArgumentList", {"params": {"name": "VLLM_ATTENTION_BACKEND"}}),
     ("GET", "/v1/log?limit=5", "LogPage", {}),
     ("GET", "/readyz?verbose", "Readiness", {}),
 ]
@@ -407,6 +408,7 @@ def read_catalogue(api: Api) -> None:
     policy = api.call("getPolicy")
     assert (policy.revision, policy.counts.releases) == (rules.revision, len(api.call("listReleases").releases))
     assert policy.counts.images == len(api.call("listImages").images)
+    assert api.call("listArguments", name="--max-model-len").items[0].name == "--max-model-len"
     types = {fact.name: fact.type_ for fact in api.call("listFacts").facts}
     assert types["env.VLLM_USE_V2_MODEL_RUNNER"] == models.FactType.TRI_STATE
 

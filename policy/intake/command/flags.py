@@ -144,7 +144,7 @@ def flags(release: str) -> Flags:
     if not known:
         raise KeyError(release)
     rows = {}
-    for dest, since in _history().items():
+    for dest, since in flag_history().items():
         row = next((since[version] for version in reversed(known) if version in since), None)
         if row is not None:
             rows[dest] = row
@@ -204,7 +204,8 @@ def _members(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 @cache
-def _history() -> dict[str, dict[str, Any]]:
+def flag_history() -> dict[str, dict[str, Any]]:
+    """Option → release → the row from this release on, null if it is no longer there."""
     text = (TABLES_FOLDER / f"{ARGUMENTS}.jsonl").read_text(encoding="utf-8")
     return dict(map(json.loads, text.splitlines()))
 
@@ -218,7 +219,7 @@ def _spellings() -> dict[str, tuple[str, ...]]:
     order = releases_with_flags()
     with_underscores = [_takes_underscores(release) for release in order]
     found: dict[str, set[int]] = {}
-    for since in _history().values():
+    for since in flag_history().values():
         starts = [*sorted(order.index(release) for release in since), len(order)]
         for start, end in pairwise(starts):
             row = since[order[start]]

@@ -95,6 +95,8 @@ VLLM_TABLES: Final = (
 )
 ARGUMENTS: Final = "arguments"
 """The table of the flags, which older releases have as well."""
+VARIABLES: Final = "variables"
+"""The table of the environment variables, which older releases have as well."""
 TRANSFORMERS_TABLES: Final = ("auto_models", "backend_models", "legacy_layer_types", "transformers_configs")
 NO_MODELS: Final[Mapping[str, Any]] = MappingProxyType({})
 SET_CONSTANTS: Final = frozenset(
