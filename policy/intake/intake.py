@@ -275,24 +275,20 @@ def _derive(
     launch_errors = options.launch_errors
     if options.get(VALIDATES) and not is_omni:
         launch_errors += refused_variables(variables, release, environment.platform)
-    refused, uncertain = [] if derived.refusal is None else [derived.refusal], []
-    if not is_omni:
-        draft = partial(_draft_of, speculation, target, models.known, known)
-        certain, uncertain = refusals(
-            LaunchValues(
-                options,
-                target,
-                speculation,
-                draft,
-                derived,
-                variables,
-                models.files,
-                environment.vllm_platform,
-                known,
-                lambda: decide(derived)[0],
-            )
-        )
-        refused += certain
+    values = LaunchValues(
+        options,
+        target,
+        speculation,
+        partial(_draft_of, speculation, target, models.known, known),
+        derived,
+        variables,
+        models.files,
+        environment.vllm_platform,
+        known,
+        lambda: decide(derived)[0],
+    )
+    certain, uncertain = ([], []) if is_omni else refusals(values)
+    refused = [*([] if derived.refusal is None else [derived.refusal]), *certain]
     warnings += [f"vLLM may refuse this configuration: {why}" for why in uncertain]
     if refused:
         # an unknown argument may set other sizes
