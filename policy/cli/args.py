@@ -27,7 +27,7 @@ ReleaseOption = Annotated[
 ]
 
 
-@app.command("show")
+@app.command("show", context_settings={"ignore_unknown_options": True})  # a flag is a name here
 def show(
     name: Annotated[
         str,

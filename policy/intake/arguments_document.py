@@ -54,10 +54,10 @@ def arguments_in(release: str) -> dict[str, list[dict[str, Any]]]:
 def find(name: str) -> list[dict[str, Any]]:
     """The items with a name, as a flag, as a field of `EngineArgs` or as a variable; one name may have been several.
 
-    `--max-model-len`, `max_model_len` and `--no-enable-prefix-caching` are all legal.
+    `--max-model-len`, `max-model-len`, `max_model_len` and `--no-enable-prefix-caching` are all legal.
     """
-    key = dashed(name) if name.startswith("--") else name
-    return [item for item in arguments_document()["items"] if key in _spellings(item)]
+    keys = {dashed(name)} if name.startswith("--") else {name, f"--{name}"}
+    return [item for item in arguments_document()["items"] if not keys.isdisjoint(_spellings(item))]
 
 
 def suggestion(name: str) -> str | None:

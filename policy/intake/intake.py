@@ -273,7 +273,7 @@ def _derive(
         if name in variables and name not in env and (name != TARGET_DEVICE or known.series >= SINCE)
     }
     launch_errors = options.launch_errors
-    if options.get(VALIDATES) and not is_omni:
+    if options.others.get(VALIDATES, (False, ""))[0] is True and not is_omni:
         launch_errors += refused_variables(variables, release, environment.platform)
     values = LaunchValues(
         options,

@@ -42,6 +42,22 @@ def revision(client: httpx.Client) -> str:
     return str(client.get("/v1/policy").json()["revision"])
 
 
+GRAPH_MEMORY = {
+    "rule": "v2-graph-memory",
+    "runner": "v2",
+    "symptom": "out-of-memory",
+    "certainty": "code",
+    "message": "V2 reserves no memory for CUDA graphs, so the device can run out of memory at capture or under load",
+    "remedy": "lower `--gpu-memory-utilization`, or set `--enforce-eager`",
+    "fixed_in": "0.29.0",
+    "references": [
+        "https://github.com/vllm-project/vllm/issues/49224",
+        "https://github.com/vllm-project/vllm/issues/50159",
+        "https://github.com/vllm-project/vllm/pull/49233",
+    ],
+}
+
+
 def test_a_dense_qwen_gets_v2_by_default(decide: Callable[..., Any], revision: str) -> None:
     assert without_id(decide({"facts": QWEN})) == {
         "request_id": None,
@@ -54,6 +70,7 @@ def test_a_dense_qwen_gets_v2_by_default(decide: Callable[..., Any], revision: s
         "unsupported_features": [],
         "v1_unsupported_features": [],
         "reasons": [ALLOWLIST],
+        "known_problems": [GRAPH_MEMORY],
         "upstream": {"runner": "v2", "outcome": "default", "starts": True, "startup_errors": []},
         "set_env": {},
         "warnings": [],
@@ -97,6 +114,7 @@ def test_a_kv_connector_gets_v1_with_the_variable_to_set_and_vllm_s_own_decision
                 "review_by": "2027-06-30",
             }
         ],
+        "known_problems": [],
         "upstream": {"runner": "v2", "outcome": "default", "starts": True, "startup_errors": []},
         "set_env": {"VLLM_USE_V2_MODEL_RUNNER": "0"},
         "warnings": [],
@@ -169,6 +187,8 @@ def test_curl_with_a_yaml_file_and_plain_text_shows_a_short_table(
             "──────────────────────────────────────────────────────────────────────────────────────────────────────",
             "*   v2-by-default   upstream   default-v2   nothing keeps this deployment from V2, the default",
             "* decided",
+            f"known problem (v2-graph-memory; out-of-memory, code, fixed in 0.29.0): {GRAPH_MEMORY['message']}",
+            f"remedy (v2-graph-memory): {GRAPH_MEMORY['remedy']}",
             "vLLM alone: V2, default, starts",
         ],
     )

@@ -280,7 +280,7 @@ def test_people_read_them_in_a_text_and_in_a_warning_of_kubernetes(policy: Polic
     ]
     engine = EngineDecision(_Engine(), decided(policy, LORA))  # type: ignore[arg-type]  # what messages read of an engine
     assert list(warnings_of(engine, OPTIONS)) == [
-        (5, "spec: known problem of vLLM 0.23.0 (crash, reported) (and 2 more): crash-v2 happens")
+        (5, "spec: known problem of vLLM 0.23.0 (crash, reported): crash-v2 happens")
     ]
 
 

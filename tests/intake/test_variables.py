@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from deployments import Asking
+
 NOT_READ = "vLLM {} does not read the variable `{}`; {}"
 FP8 = "VLLM_USE_FLASHINFER_MOE_FP8"
+REFUSED = "vLLM 0.24.0 refuses the variables with `--fail-on-environ-validation`"
 INSTEAD = "; use `--moe-backend` instead"
 
 
@@ -173,3 +176,22 @@ def test_a_release_has_the_names_whose_ranges_contain_it() -> None:
     assert {"--max-model-len", FP8} <= names
     assert names < {item["name"] for item in arguments_document()["items"]}
     assert "VLLM_USE_V1" not in names
+
+
+@pytest.mark.parametrize(
+    ("args", "errors"),
+    [
+        ([], []),
+        (
+            ["--fail-on-environ-validation"],
+            [f"{REFUSED}: Unknown vLLM environment variable detected: VLLM_FOO"],
+        ),
+    ],
+)
+def test_unknown_variables_are_refused_if_the_deployment_asks_for_it(
+    ask: Asking, args: list[str], errors: list[str]
+) -> None:
+    dense = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+    env = {"VLLM_FOO": "1", "VLLM_LOGGING_LEVEL": "DEBUG"}
+    deployment = {"args": ["--model", "dense", *args], "env": env, "model_configs": {"dense": dense}}
+    assert ask.document({"deployment": deployment, "vllm_version": "0.24.0"}).launch_errors == errors
