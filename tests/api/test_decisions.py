@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -187,7 +188,9 @@ def test_curl_with_a_yaml_file_and_plain_text_shows_a_short_table(
             "──────────────────────────────────────────────────────────────────────────────────────────────────────",
             "*   v2-by-default   upstream   default-v2   nothing keeps this deployment from V2, the default",
             "* decided",
-            f"known problem (v2-graph-memory; out-of-memory, code, fixed in 0.29.0): {GRAPH_MEMORY['message']}",
+            *wrap(
+                f"known problem (v2-graph-memory; out-of-memory, code, fixed in 0.29.0): {GRAPH_MEMORY['message']}", 120
+            ),
             f"remedy (v2-graph-memory): {GRAPH_MEMORY['remedy']}",
             "vLLM alone: V2, default, starts",
         ],
