@@ -178,7 +178,6 @@ def test_curl_with_a_yaml_file_and_plain_text_shows_a_short_table(
     file.write_text(YAML)
     headers = ("-H", "content-type: application/yaml", "-H", "accept: text/plain")
     done = run("-sS", f"{server.url}/v1/decisions", *headers, "--data-binary", f"@{file}", program="curl")
-    problem = "known problem (v2-graph-memory; out-of-memory, code, fixed in 0.29.0)"
     assert (done.code, done.out.splitlines()) == (
         0,
         [
