@@ -35,7 +35,7 @@ from policy.rules.conditions import MAX_WAYS
 from policy.rules.json_schema import facts_schema
 from policy.rules.loader import Sources, read_folder
 from policy.rules.operators import OPERATORS, operators_for
-from policy.rules.releases import UnknownRelease, series
+from policy.rules.releases import UnknownRelease, is_untagged, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -832,11 +832,14 @@ def test_the_engine_evaluates_any_condition_as_the_reference_does(
 
 @st.composite
 def versions(draw: st.DrawFn) -> str:
-    """PEP 440 versions around the known releases."""
+    """PEP 440 versions around the known releases, without those of builds that have no tags."""
     numbers = draw(st.lists(st.integers(0, 3), min_size=0, max_size=2))
     minor = draw(st.integers(1, 36))
     tail = draw(st.sampled_from(["", "rc1", ".dev3", ".post1", "a2", "+cu128", "rc2+local.1", ".post2.dev1"]))
-    return draw(st.sampled_from(["", "v"])) + ".".join(map(str, [0, minor, *numbers])) + tail
+    text = ".".join(map(str, [0, minor, *numbers])) + tail
+    if is_untagged(Version(text)):
+        reject()
+    return draw(st.sampled_from(["", "v"])) + text
 
 
 def segment_of(version: str) -> Version:
