@@ -90,7 +90,9 @@ def is_untagged(version: Version) -> bool:
 
     Its numbers say nothing about the release: without tags, counting begins at 0.1.
     """
-    return version.dev is not None and version.release in UNTAGGED and version.pre is version.post is None
+    if version.dev is None or version.pre is not None or version.post is not None or version.epoch:
+        return False
+    return version.release in UNTAGGED
 
 
 def why_presumed(version: str) -> str:
