@@ -22,11 +22,14 @@ from policy.decision.decision import (
     UpstreamDecision,
     WithoutVariable,
     encode,
+    features,
+    known_problems,
     start_lists,
     startup_errors,
     summary,
 )
 from policy.decision.evaluation import EncodedDecision, Evaluation, evaluate
+from policy.decision.known_problems import OtherRunner, worse_than
 from policy.decision.ruleset import NO_LISTS, Ruleset
 from policy.decision.trace import assumptions, trace
 from policy.errors import RequestFault, RequestInvalid
@@ -36,24 +39,29 @@ from policy.fastpath.response_encoder import ResponseEncoder
 from policy.intake.assumptions import find_assumptions
 from policy.intake.command.expansion import EXHAUSTED, current_expansion
 from policy.intake.container_variable import why_without_effect
+from policy.intake.deployment import NO_EDITS
 from policy.intake.intake import derive_facts, facts_with_origin
 from policy.intake.model_lookup import no_models
 from policy.intake.unused_models import ModelUse
+from policy.remedies.advice import advice, in_release
+from policy.remedies.search import State
 from policy.rules.catalogue import no_pause
-from policy.rules.effects import Outcome
-from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, series, why_presumed
+from policy.rules.effects import Layer, Outcome, Runner
+from policy.rules.releases import InvalidVersion, UnknownRelease, series, why_presumed
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from policy.decision.known_problems import KnownProblem
+    from policy.decision.ruling import Ruling
     from policy.facts.facts import Facts
     from policy.intake.deployment import Deployment
     from policy.intake.intake import IntakeResult
     from policy.intake.model_lookup import Find
+    from policy.remedies.advice import Advice
     from policy.request.request import Request
     from policy.rules.catalogue import Catalogue, ReleaseRule
-    from policy.rules.effects import Runner
 
 # An argument with an unknown value never equals a known one with the same text.
 key_of: Final = Encoder(enc_hook=lambda word: ("unknown", str(word))).encode
@@ -213,9 +221,13 @@ class Policy:
     def intake(self, request: Request) -> IntakeResult:
         """The facts of a request's deployment, derived as the release would; recent results are cached.
 
+        Those of deployments with edits are not: there are a hundred of them for each explained request.
+
         Raises:
             RequestInvalid: the facts cannot be derived.
         """
+        if request.deployment is not None and request.deployment.edits is not NO_EDITS:
+            return self._derive(request)
         key = key_of((request.release.decided_as, request.deployment))
         result = self._intakes.get(key)
         if result is None:
@@ -262,19 +274,45 @@ class Policy:
         """What would be decided without the operator's variable, if the variable decided."""
         if result.evaluation.ruling.effect.outcome is not Outcome.OVERRIDE:
             return UNSET
-        request, deployment = result.request, result.request.deployment
-        other: RequestEvaluation | None = result
-        if deployment is not None and VARIABLE_NAME in deployment.env:
-            env = {name: value for name, value in deployment.env.items() if name != VARIABLE_NAME}
-            other = self._evaluate_other(replace(request, deployment=replace(deployment, env=env)), result.today)
+        other = self._with_variable(result, None)
         if other is None:
             return WithoutVariable(None, None, starts=False)
+        ruling = other.evaluation.ruling
+        return WithoutVariable(ruling.runner, ruling.effect.outcome, other.starts)
+
+    def _with_variable(self, result: RequestEvaluation, value: bool | None) -> RequestEvaluation | None:  # noqa: FBT001  # the variable's value
+        """The evaluation with another value of the operator's variable; ``None`` if vLLM refuses the configuration."""
+        request, deployment = result.request, result.request.deployment
+        other: RequestEvaluation | None = result
+        if deployment is not None and (value is not None or VARIABLE_NAME in deployment.env):
+            env = {name: text for name, text in deployment.env.items() if name != VARIABLE_NAME}
+            if value is not None:
+                env[VARIABLE_NAME] = "1" if value else "0"
+            other = self._evaluate_other(replace(request, deployment=replace(deployment, env=env)), result.today)
+        if other is None:
+            return None
+        if value is None:
+            value = defaults(series(request.release.decided_as))[VARIABLE_INDEX]
         facts = other.evaluation.facts  # a script of the deployment, or the facts themselves, may set it too
-        unset = defaults(series(request.release.decided_as))[VARIABLE_INDEX]
-        facts = facts.changed(VARIABLE_INDEX, unset)
+        facts = facts.changed(VARIABLE_INDEX, value)
         found = evaluate(result.ruleset, facts, result.today, upstream_only=request.upstream_only)
-        starts = found.final.starts and not other.launch_errors
-        return WithoutVariable(found.ruling.runner, found.ruling.effect.outcome, starts)
+        return replace(other, evaluation=found)
+
+    def _alternative(self, result: RequestEvaluation) -> OtherRunner | None:
+        """What the other runner would do if the variable selected it; ``None`` if the release cannot use it here."""
+        runner = result.evaluation.ruling.runner
+        other = None if runner is None else self._with_variable(result, runner is Runner.V1)
+        if runner is None or other is None or other.evaluation.ruling.runner is not runner.other:
+            return None
+        views, ruling, row = result.ruleset.views, other.evaluation.ruling, other.evaluation.facts.row
+        listed = ruling.v2_list if runner.other is Runner.V2 else ruling.v1_list
+        return OtherRunner(
+            runner.other,
+            other.starts,
+            startup_errors(views, other.evaluation.final, row),
+            features(views, listed, row),
+            known_problems(views, ruling, row),
+        )
 
     def _lifted_in(self, result: RequestEvaluation) -> dict[str, str | None]:
         """For each fired rule, the first later release in which it does not fire for the same request."""
@@ -284,16 +322,24 @@ class Policy:
         for release in known[known.index(request.release.decided_as) + 1 :]:
             if None not in lifted.values():
                 break
-            other = replace(
-                request,
-                facts=request.facts.in_series(series(release)),
-                release=Resolution(release, verified=True, defaulted=False),
-            )
-            later = self._evaluate_other(other, result.today)
+            later = self._evaluate_other(in_release(request, release), result.today)
             if later is not None:
                 fired = _fired_rules(later.ruleset, later.evaluation)
                 lifted.update({rule: release for rule, since in lifted.items() if since is None and rule not in fired})
         return lifted
+
+    def _advice(self, result: RequestEvaluation) -> Advice:
+        """What would help a deployment that is on V1, does not start, or has a known problem."""
+        request = result.request
+
+        def decide(other: Request) -> State | None:
+            found = self._evaluate_other(other, result.today)
+            return None if found is None else _state(found)
+
+        rules = result.ruleset.rules
+        by_house_rule = any(rules[n].rule.layer is Layer.HOUSE for n in result.evaluation.ruling.decisive)
+        known = self.releases.known
+        return advice(request, result.intake, _state(result), known, decide, by_house_rule=by_house_rule)
 
     def assemble(self, result: RequestEvaluation) -> Decision:
         """The decision that follows from an evaluation."""
@@ -315,11 +361,18 @@ class Policy:
             else []
         )
         errors = startup_errors(views, final, final_row)
+        problems = known_problems(views, ruling, row)
+        is_choice = ruling.is_choice_of_problems and result.starts
+        alternative = self._alternative(result) if request.explain or is_choice else None
         launch_errors = result.launch_errors
         sentence = summary(ruling, reasons, [*launch_errors, *errors])
         other = self._other_vllm(request, intake)
         without_effect = result.without_effect
-        warnings = [text for text in (without_effect, other) if text]
+        warnings = [
+            text
+            for text in (without_effect, other, _choice_warning(ruling, problems, alternative if is_choice else None))
+            if text
+        ]
         warnings += self._warnings(result, is_other=bool(other))
         if final.refusals:
             left = start_lists(views, final, final_row)
@@ -341,6 +394,7 @@ class Policy:
             v2_list,
             v1_list,
             reasons,
+            problems,
             UpstreamDecision(
                 upstream.effect.runner,
                 upstream.effect.outcome,
@@ -355,7 +409,14 @@ class Policy:
             self._without_variable(result),
         )
         if request.explain:
-            decision = self._with_explanation(decision, result)
+            helping = self._advice(result)
+            decision = replace(
+                self._with_explanation(decision, result),
+                alternative=alternative,
+                remedies=helping.remedies,
+                v2_from=helping.v2_from,
+                v2_path=helping.v2_path,
+            )
         if intake is not None:
             decision = replace(
                 decision,
@@ -379,7 +440,9 @@ class Policy:
             why = why_presumed(request.vllm_version) or "was not checked against these rules"
             warnings.append(f"vLLM {request.vllm_version} {why}; decided as {release.decided_as}")
         if result.today > ruleset.quiet_until:
-            listed = sorted(n for n in (*ruling.standing, *ruling.advice, *ruling.ended) if n in ruleset.dated)
+            listed = sorted(
+                n for n in (*ruling.standing, *ruling.advice, *ruling.problems, *ruling.ended) if n in ruleset.dated
+            )
             for n in listed:
                 warnings += date_warnings(ruleset.rules[n].rule, result.today)
         return warnings
@@ -442,11 +505,34 @@ class Policy:
         )
 
 
+def _choice_warning(ruling: Ruling, problems: Sequence[KnownProblem], alternative: OtherRunner | None) -> str:
+    """That the variable or a house rule chose the runner with the worse known problems; empty if neither did.
+
+    ``alternative`` is given if one of them chose the runner.
+    """
+    if alternative is None or not alternative.starts:
+        return ""
+    worse = worse_than(problems, alternative.known_problems)
+    if not worse or ruling.runner is None:
+        return ""
+    chooser = f"`{VARIABLE_NAME}`" if ruling.effect.outcome is Outcome.OVERRIDE else "a house rule"
+    names = ", ".join(f"`{each.rule}` ({each.symptom})" for each in worse)
+    return (
+        f"{chooser} chooses {ruling.runner.upper()}, of which worse problems are known than of "
+        f"{ruling.runner.other.upper()}: {names}"
+    )
+
+
 def _unused_models(request: Request, intake: IntakeResult) -> list[str]:
     """The warning about model configurations that a deployment does not use; those of a manifest are for all of it."""
     if request.deployment is None or request.manifest is not None:
         return []
     return ModelUse(intake.models).warnings(request.deployment.model_configs, "model_configs")
+
+
+def _state(result: RequestEvaluation) -> State:
+    ruling, rules = result.evaluation.ruling, result.ruleset.rules
+    return State(ruling.runner, result.starts, frozenset(rules[n].rule.id for n in ruling.problems))
 
 
 def _fired_rules(ruleset: Ruleset, evaluation: Evaluation) -> set[str]:

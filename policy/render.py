@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from policy.decision.decision import NO_RUNNER, OWN_RUNNER, Decision
+from policy.decision.remedies import V2By
 from policy.decision.trace_text import LEGEND, failed_text, nearness
 from policy.escaping import escape_line, escape_lines
 from policy.problems import fault_lines
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from rich.segment import Segment
 
     from policy.decision.decision import RuleTrace
+    from policy.decision.known_problems import KnownProblem, OtherRunner
+    from policy.decision.remedies import Change
     from policy.problems import Problem
     from policy.rules.catalogue import Catalogue
     from policy.rules.rule import Rule
@@ -66,6 +69,7 @@ def decision(answer: Decision) -> RenderableType:
     parts: list[RenderableType] = [_headline(answer), Text(escape_line(answer.summary))]
     if answer.reasons:
         parts += [Text(), _reasons(answer), *_legend(answer), *_remedies(answer)]
+    parts += _known_problems(answer.known_problems)
     for error in (*answer.launch_errors, *answer.startup_errors):
         parts.append(Text.assemble(("refuses to start: ", BAD), escape_line(error)))
     for name, value in answer.set_env.items():
@@ -80,6 +84,9 @@ def decision(answer: Decision) -> RenderableType:
         )
     )
     parts += [Text.assemble(("warning: ", "yellow"), escape_line(warning)) for warning in answer.warnings]
+    if answer.alternative is not UNSET and answer.alternative is not None:
+        parts += _alternative(answer.alternative)
+    parts += _advice(answer)
     if answer.trace is not UNSET and answer.trace:
         parts += [Text(), _trace(answer.trace)]
     if answer.assumptions is not UNSET:
@@ -188,6 +195,69 @@ def _remedies(answer: Decision) -> list[Text]:
     ]
 
 
+def _known_problems(problems: Sequence[KnownProblem], indent: str = "") -> list[Text]:
+    """A line for each known problem, and one for its remedy."""
+    lines = []
+    for problem in problems:
+        known = f"{problem.symptom}, {problem.certainty}"
+        fixed = f", fixed in {problem.fixed_in}" if problem.fixed_in else ""
+        lines.append(
+            Text.assemble(
+                indent,
+                ("known problem ", "yellow"),
+                (f"({problem.rule}; {known}{fixed}): ", STRONG),
+                escape_line(problem.message),
+            )
+        )
+        if problem.remedy:
+            lines.append(Text.assemble(indent, (f"remedy ({problem.rule}): ", STRONG), escape_line(problem.remedy)))
+    return lines
+
+
+def _alternative(other: OtherRunner) -> list[Text]:
+    """The other runner: whether vLLM starts with it, and what is known to go wrong."""
+    count = len(other.known_problems)
+    known = f"{count or 'no'} known problem{'' if count == 1 else 's'}"
+    return [
+        Text(f"the alternative: {other.runner.upper()}, {start_text(other.starts)}, {known}", QUIET),
+        *(Text.assemble(("  refuses to start: ", BAD), escape_line(error)) for error in other.startup_errors),
+        *_known_problems(other.known_problems, "  "),
+    ]
+
+
+def _advice(answer: Decision) -> list[Text]:
+    """A line for each remedy, and one for the path from V1 to V2."""
+    lines = []
+    for remedy in answer.remedies or []:
+        purpose = {"start": "to start", "v2": "to get V2"}.get(remedy.purpose, f"to avoid {remedy.purpose}")
+        after = f" ({_name(remedy.runner)})" if remedy.purpose != "v2" else ""
+        changes = " and ".join(_change(change) for change in remedy.change)
+        lines.append(Text.assemble((f"{purpose}: ", STRONG), escape_line(f"{changes}{after}")))
+    path = answer.v2_path
+    if path is not UNSET and path is not None:
+        ways = {
+            V2By.UPGRADE: f"this deployment gets V2 as it is from {path.upgrade_to} on",
+            V2By.CHANGE: f"in {path.release}: {' and '.join(_change(change) for change in path.change)}",
+            V2By.NONE: f"no change that was tried gives V2 in {path.release}, the newest release",
+        }
+        lines.append(Text.assemble(("path to V2: ", STRONG), escape_line(ways[V2By(path.by)])))
+    return lines
+
+
+def _name(runner: str | None) -> str:
+    return runner.upper() if runner else OWN_RUNNER
+
+
+def _change(change: Change) -> str:
+    """A change in words."""
+    if change.field is not UNSET:
+        return f"use vLLM {change.to} instead of {change.from_}"
+    name = next(each for each in (change.argument, change.variable, change.fact) if each is not UNSET)
+    verb = "unset" if change.argument is UNSET else "drop"
+    at = f" ({change.at})" if change.at is not UNSET else ""
+    return f"{verb} {name}{at}" if change.to is None else f"set {name} to {compact(change.to)}"
+
+
 def _trace(trace: Sequence[RuleTrace]) -> RenderableType:
     """Every rule; those that came closest to firing are first."""
     table = table_of("rule", "effect", "fired", "first condition that does not hold")
@@ -226,6 +296,9 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
     ]
     if rule.remedy:
         lines.append(Text.assemble(("remedy: ", STRONG), rule.remedy))
+    if rule.problem is not None:
+        fixed = f", fixed in {rule.problem.fixed_in}" if rule.problem.fixed_in else ""
+        lines.append(Text(f"symptom {rule.problem.symptom}, certainty {rule.problem.certainty}{fixed}"))
     if rule.owner:
         end = f", holds until {rule.until}" if rule.until else ""
         lines.append(Text(f"owner {rule.owner}, to be reviewed by {rule.review_by}, blocked by {rule.blocked_by}{end}"))
@@ -234,16 +307,19 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
         known = [release for release in catalogue.releases.known if rule.range_of(release) is part]
         scope = {
             name: body.get(name, rule.document.get(name))
-            for name in ("requires_any", "unless", "runner", "decided_by", "cleared_at_startup")
+            for name in ("known_problem", "requires_any", "unless", "runner", "decided_by", "cleared_at_startup")
         }
+        when = body.get("when", rule.document.get("when"))
         asked = [
-            *spelled(body.get("when", rule.document.get("when"))),
+            *([] if when is None else spelled(when)),
             *(f"{name}: {compact(value)}" for name, value in scope.items() if value),
         ]
         table.add_row(part.span.text, ", ".join(known), Text(part.template.text), Text("\n".join(asked)))
     for gap, why in rule.gaps:
         table.add_row(gap.text, "", Text(f"not in force: {why}", QUIET), "")
-    return Group(*lines, Text(), table, *(Text(link, QUIET) for link in rule.references))
+    proof = dict.fromkeys(f"{part.span.text}: {line}" for part in rule.ranges for line in part.evidence)
+    evidence = [Text(f"evidence {escape_line(line)}", QUIET) for line in proof]
+    return Group(*lines, Text(), table, *evidence, *(Text(link, QUIET) for link in rule.references))
 
 
 def rule_list(rules: Iterable[Rule]) -> RenderableType:
@@ -285,6 +361,9 @@ def compact(value: Any) -> str:
     """A value on one line: strings without quotes, everything else as JSON."""
     if isinstance(value, str):
         return value
-    if hasattr(value, "__struct_fields__"):
-        value = {name: getattr(value, name) for name in value.__struct_fields__}
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=_members)
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """The members of a part of an answer."""
+    return {name: getattr(value, name) for name in value.__struct_fields__}

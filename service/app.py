@@ -29,6 +29,7 @@ from service.api.docs import add_docs
 from service.api.dry_run import DryRunEndpoint
 from service.api.endpoint import end_response, send_problem, stopping
 from service.api.landing import add_landing_page
+from service.api.request_check import RequestCheckBatchEndpoint, RequestCheckEndpoint
 from service.auth.access import Access, scope_of
 from service.auth.browsers import guard_of
 from service.auth.proxies import trust_proxies
@@ -74,6 +75,8 @@ ENDPOINTS: Final = {
     "/v1/decisions": DecisionEndpoint,
     "/v1/decisions/batch": BatchEndpoint,
     "/v1/dry-run": DryRunEndpoint,
+    "/v1/requests/check": RequestCheckEndpoint,
+    "/v1/requests/check/batch": RequestCheckBatchEndpoint,
     VALIDATE: AdmissionEndpoint,
     MUTATE: AdmissionEndpoint,
 }

@@ -97,6 +97,8 @@ class Recorder:
         """
         for counted, number in found.counts:
             self.metrics.count_job_decisions(counted, number)
+        for labels, number in found.checks:
+            self.metrics.count_check(labels, number)
         if self._collects_ids:
             for decision_id in found.ids:
                 context.add_decision(decision_id)

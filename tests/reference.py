@@ -53,7 +53,12 @@ ORDER = [
     ("upstream", "refuse-v2"),
     ("house", "advise"),
     ("upstream", "advise"),
+    ("both", "known-problem"),
 ]
+# The scales of known problems, the worst and the most certain first.
+SYMPTOMS = ["no-start", "crash", "out-of-memory", "wrong-output", "ignored", "refused-request", "slow"]
+CERTAINTIES = ["code", "confirmed", "reproduced", "reported"]
+OTHER = {"v1": "v2", "v2": "v1"}
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,22 @@ class Rule:
     effect: str
     order: int
     fields: dict[str, Any]
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """The place in the list of a release's rules."""
+        if self.effect == "known-problem":
+            return ORDER.index(("both", self.effect)), self.severity, self.id
+        return ORDER.index((self.layer, self.effect)), self.order, self.id
+
+    @property
+    def severity(self) -> tuple[int, int]:
+        return SYMPTOMS.index(self.fields["symptom"]), CERTAINTIES.index(self.fields["certainty"])
+
+    @property
+    def leaves(self) -> str | None:
+        """The runner that the rule leaves because of a known problem."""
+        return OTHER[DECIDING_EFFECTS[self.layer, self.effect][0] or ""] if "known_problem" in self.fields else None
 
     @property
     def text(self) -> str:
@@ -115,20 +136,24 @@ class Reference:
         files = {path: yaml.load(text, yaml.CSafeLoader) for path, text in texts.items()}
         self.known: list[str] = files.pop("releases.yaml")["known"]
         self.conditions = {file["id"]: file for path, file in files.items() if "/conditions/" in path}
-        layers = {path: file for path, file in files.items() if not path.startswith("images/")}
+        others = ("images/", "upstream/requests/")
+        layers = {path: file for path, file in files.items() if not path.startswith(others)}
         self.files = [(path.split("/")[0], file) for path, file in layers.items() if "/conditions/" not in path]
-        self._rules = {
-            release: sorted(
-                self._rules_of(release), key=lambda rule: (ORDER.index((rule.layer, rule.effect)), rule.order, rule.id)
-            )
-            for release in self.known
-        }
+        self._rules = {release: sorted(self._rules_of(release), key=lambda rule: rule.place) for release in self.known}
 
     def _rules_of(self, release: str) -> Iterator[Rule]:
         for layer, file in self.files:
             own = range_for(file, release)
-            if own is not None:
-                yield Rule(file["id"], layer, file["effect"], file.get("order", 0), {**file, **own})
+            if own is None:
+                continue
+            fields = {**file, **own}
+            if "known_problem" in fields:
+                problem = next(each for _, each in self.files if each["id"] == fields["known_problem"])
+                whole = range_for(problem, release)
+                if whole is None:
+                    continue
+                fields["when"] = {"all": [{**problem, **whole}["when"], fields.get("when", "always")]}
+            yield Rule(file["id"], layer, file["effect"], file.get("order", 0), fields)
 
     def distinct(self) -> list[str]:
         """The first release of each group of releases with the same rules and the same defaults."""
@@ -176,12 +201,16 @@ class Reference:
                     )
         return every(parts)
 
-    def decide(self, release: str, facts: Mapping[str, Any], layers: Collection[str]) -> dict[str, Any]:
+    def decide(
+        self, release: str, facts: Mapping[str, Any], layers: Collection[str], *, warns: bool = True
+    ) -> dict[str, Any]:
         """The decision of ``layers``, and whether vLLM starts with the variable that it sets."""
         deployment = Deployment(facts, release)
         held = self._held(release, deployment)
         upstream = chosen = self._combine(release, deployment, [rule for rule in held if rule.layer == "upstream"])
         if "house" in layers:
+            otherwise = self._combine(release, deployment, [rule for rule in held if rule.leaves is None])["runner"]
+            held = [rule for rule in held if rule.leaves in {None, otherwise}]
             chosen = self._combine(release, deployment, held)
         final, set_env = upstream, {}
         if chosen["runner"] != upstream["runner"]:
@@ -193,14 +222,40 @@ class Reference:
                 with_variable,
                 [rule for rule in self._held(release, with_variable) if rule.layer == "upstream"],
             )
+        problems = [rule.id for rule in chosen["problems"]]
+        warning = self._choice_warning(release, facts, layers, chosen) if warns and problems and final["starts"] else []
         return {
             **{name: chosen[name] for name in ("runner", "outcome", "unsupported_features", "v1_unsupported_features")},
             **{name: final[name] for name in ("starts", "startup_errors")},
             "set_env": set_env,
-            "warnings": chosen["advice"],
+            "warnings": chosen["advice"] + warning,
+            "known_problems": problems,
             "reasons": chosen["listed"] + final["refusals"] + chosen["advisories"],
             "decisive": chosen["decisive"],
         }
+
+    def _choice_warning(
+        self, release: str, facts: Mapping[str, Any], layers: Collection[str], chosen: Scope
+    ) -> list[str]:
+        """That the variable or a house rule chose the runner with the worse list of known problems."""
+        if not chosen["by_choice"]:
+            return []
+        runner = chosen["runner"]
+        env = {**(facts.get("env") or {}), VARIABLE.removeprefix("env."): "1" if runner == "v1" else "0"}
+        other = self.decide(release, {**facts, "env": env}, layers, warns=False)
+        if other["runner"] != OTHER[runner] or not other["starts"]:
+            return []
+        severities = {rule.id: rule.severity for rule in self._rules[release] if rule.effect == "known-problem"}
+        own = [rule.id for rule in chosen["problems"] if rule.id not in other["known_problems"]]
+        left = [name for name in other["known_problems"] if name not in {rule.id for rule in chosen["problems"]}]
+        end = (len(SYMPTOMS), 0)
+        if [*(severities[name] for name in own), end] >= [*(severities[name] for name in left), end]:
+            return []
+        symptoms = {rule.id: rule.fields["symptom"] for rule in chosen["problems"]}
+        chooser = f"`{VARIABLE.removeprefix('env.')}`" if chosen["outcome"] == "override" else "a house rule"
+        names = ", ".join(f"`{name}` ({symptoms[name]})" for name in own)
+        known = f"of which worse problems are known than of {OTHER[runner].upper()}"
+        return [f"{chooser} chooses {runner.upper()}, {known}: {names}"]
 
     def _combine(self, release: str, deployment: Deployment, held: list[Rule]) -> Scope:
         """The result of the rules whose conditions hold, with the current value of the variable."""
@@ -230,6 +285,12 @@ class Reference:
             "refusals": [],
             "advice": [],
             "advisories": [],
+            "problems": [
+                rule
+                for rule in held
+                if rule.effect == "known-problem" and runner and rule.fields.get("runner") in {None, runner}
+            ],
+            "by_choice": outcome == "override" or deciding.layer == "house",
         }
         if runner is None:
             return scope | {"starts": False, "startup_errors": [filled_in(rule.text, deployment) for rule in decisive]}
@@ -353,7 +414,12 @@ def as_reference(decision: Decision) -> dict[str, Any]:
     )
     reasons = [reason.rule for reason in decision.reasons]
     decisive = [reason.rule for reason in decision.reasons if reason.decisive]
-    return {**{name: getattr(decision, name) for name in members}, "reasons": reasons, "decisive": decisive}
+    return {
+        **{name: getattr(decision, name) for name in members},
+        "known_problems": [problem.rule for problem in decision.known_problems],
+        "reasons": reasons,
+        "decisive": decisive,
+    }
 
 
 def parsed(version: str) -> Version:
@@ -394,7 +460,15 @@ def invalid_result(invalid: list[Rule], deployment: Deployment) -> Scope:
     """The result if the variable is invalid; nothing else is evaluated."""
     ids = [rule.id for rule in invalid]
     nothing: Scope = {
-        name: [] for name in ("unsupported_features", "v1_unsupported_features", "refusals", "advice", "advisories")
+        name: []
+        for name in (
+            "unsupported_features",
+            "v1_unsupported_features",
+            "refusals",
+            "advice",
+            "advisories",
+            "problems",
+        )
     }
     texts = [filled_in(rule.text, deployment) for rule in invalid]
     return {
@@ -419,7 +493,7 @@ def own_runner_result(own: list[Rule], held: list[Rule], deployment: Deployment)
         and not set(rule.names("unless")) & names
         and has_required(rule, names)
     ]
-    nothing: Scope = {name: [] for name in ("unsupported_features", "v1_unsupported_features", "refusals")}
+    nothing: Scope = {name: [] for name in ("unsupported_features", "v1_unsupported_features", "refusals", "problems")}
     return {
         "runner": None,
         "outcome": "not-applicable",

@@ -36,6 +36,7 @@ READ_PATHS: Final = (
     "/v1/rules/kv-connector-fallback",
     "/v1/releases",
     "/v1/images",
+    "/v1/arguments",
     "/v1/facts",
     "/v1/log",
     "/livez",

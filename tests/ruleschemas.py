@@ -13,7 +13,17 @@ from policy.rules.loader import TEST_SUFFIX
 RULES: Final = Path(__file__).resolve().parent.parent / "rules"
 VALIDATORS: Final = {
     name: Draft202012Validator(json.loads((RULES / f"{name}.schema.json").read_text()))
-    for name in ("rule", "house-rule", "condition", "cases", "releases", "images", "image-cases")
+    for name in (
+        "rule",
+        "house-rule",
+        "condition",
+        "cases",
+        "releases",
+        "images",
+        "image-cases",
+        "request-rule",
+        "request-cases",
+    )
 }
 
 
@@ -23,6 +33,8 @@ def schema_of(path: str) -> str:
         return "releases"
     if path.startswith("images/"):
         return "image-cases" if path.endswith(TEST_SUFFIX) else "images"
+    if path.startswith("upstream/requests/"):
+        return "request-cases" if path.endswith(TEST_SUFFIX) else "request-rule"
     if path.endswith(TEST_SUFFIX):
         return "cases"
     if path.split("/")[-2:-1] == ["conditions"]:

@@ -13,6 +13,7 @@ TEXT_FIELDS: Final = {
     "refuse-v2": "text",
     "invalid": "text",
     "advise": "text",
+    "known-problem": "text",
 }
 """The field of a range that has the rule's text, by effect; for other effects it is ``message``."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from msgspec.structs import replace
 from packaging.version import Version
 
+from policy.decision.decision import Reason
 from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid
 from policy.facts.facts import TREE, read_facts
 from policy.messages import listed, quoted
@@ -26,6 +27,7 @@ from policy.rules.effects import Layer
 from policy.rules.images import FOLDER
 from policy.rules.loader import SUFFIX, TEST_SUFFIX
 from policy.rules.releases import series, spans
+from policy.rules.request_rule import is_request_rule
 from policy.rules.rule import LONG_AGO
 from policy.rules.suggestions import suggest_given
 from policy.rules.synonyms import CASE_FIELDS
@@ -33,6 +35,7 @@ from policy.rules.synonyms import CASE_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    from policy.decision.known_problems import KnownProblem
     from policy.facts.facts import Facts
     from policy.parser.yamltree import YamlNode
     from policy.policy import Policy
@@ -103,6 +106,11 @@ def is_of_images(path: str) -> bool:
     return path.startswith(f"{FOLDER}/")
 
 
+def _is_elsewhere(path: str) -> bool:
+    """Whether another module reads a file of cases."""
+    return is_of_images(path) or is_request_rule(path)
+
+
 @dataclass(frozen=True, slots=True)
 class CaseResult:
     """The result of a case in one release; ``found`` is what happened instead, if the case failed."""
@@ -137,13 +145,13 @@ def read_files(
 
 
 def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
-    """The cases of rules in these files; files of ``images/`` are left out.
+    """The cases of rules in these files; files of ``images/`` and ``upstream/requests/`` are left out.
 
     Raises:
         RulesInvalid: with every fault, including missing cases of rules.
     """
     faults: list[Fault] = []
-    own = {path: text for path, text in texts.items() if not is_of_images(path)}
+    own = {path: text for path, text in texts.items() if not _is_elsewhere(path)}
     cases = read_files(own, lambda node, reader: _read_file(node, reader, catalogue), faults)
     if not faults:
         of_rule: dict[str, list[Case]] = {rule.id: [] for rule in catalogue.rules}
@@ -164,7 +172,7 @@ def read_accepted_mutants(texts: Mapping[str, str]) -> list[AcceptedMutant]:
     return [
         mutant
         for path, text in sorted(texts.items())
-        if not is_of_images(path)
+        if not _is_elsewhere(path)
         for mutant in _accepted_mutants(read_yaml(text, path), FieldReader(path))
     ]
 
@@ -204,14 +212,14 @@ def _read_file(node: YamlNode, reader: FieldReader, catalogue: Catalogue) -> Ite
             examples=EXAMPLES,
         )
         title, message = reader.text(parts.get("name")), reader.text(parts.get("message"))
-        releases = _read_known(parts.get("vllm"), catalogue.releases, reader)
-        fires, starts = (_read_boolean(parts.get(name), reader) for name in ("fires", "starts"))
+        releases = read_known(parts.get("vllm"), catalogue.releases, reader)
+        fires, starts = (read_boolean(parts.get(name), reader) for name in ("fires", "starts"))
         given = _read_given(parts.get("given"), releases, reader)
         if title and releases and fires is not None and given is not None and rule is not None:
             yield Case(rule.id, title, releases, given, fires, message, starts, reader.path, item.line)
 
 
-def _read_known(node: YamlNode | None, releases: Releases, reader: FieldReader) -> tuple[str, ...]:
+def read_known(node: YamlNode | None, releases: Releases, reader: FieldReader) -> tuple[str, ...]:
     """The known releases in a list, or a single one, without duplicates."""
     nodes = reader.items(node, "releases") if node and isinstance(node.value, list) else [node] if node else []
     found: dict[str, None] = {}
@@ -235,7 +243,8 @@ def _release_advice(node: YamlNode, releases: Releases) -> str:
     return f"known in this series: {listed(same)}" if same else whole
 
 
-def _read_boolean(node: YamlNode | None, reader: FieldReader) -> bool | None:
+def read_boolean(node: YamlNode | None, reader: FieldReader) -> bool | None:
+    """A boolean; ``None`` after a fault, or if it is missing."""
     if node is None:
         return None
     if isinstance(node.value, bool):
@@ -314,7 +323,8 @@ def _failure(case: Case, facts: Facts, release: str, policy: Policy, *, upstream
     decision = policy.decide(request, LONG_AGO)
     if case.starts is not None and decision.starts is not case.starts:
         return f"vLLM {'starts' if decision.starts else f'does not start: {decision.startup_errors}'}"
-    reason = next((reason for reason in decision.reasons if reason.rule == case.rule), None)
+    found: list[Reason | KnownProblem] = [*decision.reasons, *decision.known_problems]
+    reason = next((each for each in found if each.rule == case.rule), None)
     if reason is None:
         if not case.fires:
             return None
@@ -331,7 +341,7 @@ def _failure(case: Case, facts: Facts, release: str, policy: Policy, *, upstream
         return f"it does not fire: {failed}"
     if not case.fires:
         return "it fires"
-    text = reason.feature if reason.feature is not None else reason.message
+    text = reason.feature if isinstance(reason, Reason) and reason.feature is not None else reason.message
     return f"expected the text {quoted(case.message)}, got {quoted(text)}" if case.message not in {None, text} else None
 
 

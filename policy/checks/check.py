@@ -19,18 +19,21 @@ import msgspec
 
 from policy.checks.cases import read_cases, run_cases
 from policy.checks.image_cases import read_image_cases, run_image_cases
+from policy.checks.request_cases import read_request_cases, run_request_cases
 from policy.checks.sandbox import limit_process
 from policy.errors import Fault, PolicyError, RulesInvalid
 from policy.messages import quoted
 from policy.policy import Policy
 from policy.rules.catalogue import load, unused_conditions
 from policy.rules.loader import Sources
+from policy.sampling.check import RequestChecker
 
 if TYPE_CHECKING:
     from typing import Self
 
     from policy.checks.cases import Case
     from policy.checks.image_cases import ImageCase
+    from policy.checks.request_cases import RequestCase
     from policy.rules.catalogue import Catalogue
 
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.check")
@@ -56,6 +59,7 @@ class CheckResult:
     catalogue: Catalogue | None = None
     cases: tuple[Case, ...] = ()
     image_cases: tuple[ImageCase, ...] = ()
+    request_cases: tuple[RequestCase, ...] = ()
     policy: Policy | None = None
 
 
@@ -68,6 +72,7 @@ def check(sources: Sources, default_release: str | None = None) -> CheckResult:
     faults = tuple(unused_conditions(catalogue))
     cases: list[Case] = []
     image_cases: list[ImageCase] = []
+    request_cases: list[RequestCase] = []
     missing: list[Fault] = []
     try:
         cases = read_cases(sources.cases, catalogue)
@@ -77,10 +82,15 @@ def check(sources: Sources, default_release: str | None = None) -> CheckResult:
         image_cases = read_image_cases(sources.cases, catalogue.releases.images)
     except RulesInvalid as error:
         missing += error.faults
+    try:
+        request_cases = read_request_cases(sources.cases, catalogue)
+    except RulesInvalid as error:
+        missing += error.faults
     if missing:
         return CheckResult((*faults, *missing), catalogue)
     try:
-        return CheckResult(faults, catalogue, tuple(cases), tuple(image_cases), Policy(catalogue, default_release))
+        policy = Policy(catalogue, default_release)
+        return CheckResult(faults, catalogue, tuple(cases), tuple(image_cases), tuple(request_cases), policy)
     except PolicyError as error:
         return CheckResult((*faults, Fault("", 1, 1, str(error))), catalogue)
 
@@ -103,6 +113,7 @@ def faults_of(sources: Sources, default_release: str | None) -> list[str]:
             for result in (
                 *run_cases(found.cases, found.policy),
                 *run_image_cases(found.image_cases, found.policy.releases.images),
+                *run_request_cases(found.request_cases, RequestChecker(found.policy)),
             )
             if not result.passed
         ]

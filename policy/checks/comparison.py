@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.decision.decision import Decision  # noqa: TC001  # msgspec reads the annotations
+from policy.decision.decision import Decision, Reason  # noqa: TC001  # msgspec reads the annotations
+from policy.decision.known_problems import KnownProblem  # noqa: TC001  # as above
 from policy.errors import INVALID_REQUEST, Fault, RequestFault, RequestInvalid, RulesInvalid
 
 COMPARED: Final = (
@@ -125,8 +126,7 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
     candidate = result.decision
     if result.affected is not None:
         return DryRunComparisonOfAll(current, candidate, result.affected)
-    before = {reason.rule: reason for reason in current.reasons}
-    after = {reason.rule: reason for reason in candidate.reasons}
+    before, after = (_by_rule(decision) for decision in (current, candidate))
     differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     rules = [name for name in dict.fromkeys(result.rules) if name in before or name in after] or differing
     changes = [
@@ -138,7 +138,16 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
         for name, reason in after.items()
         if name in before and before[name].message != reason.message
     ]
+    problems = [[each.rule for each in decision.known_problems] for decision in (current, candidate)]
+    if current.runner == candidate.runner and problems[0] != problems[1]:  # another runner has others anyway
+        changes.append(MemberChange("known_problems", problems[0], problems[1], rules))
     return DryRunComparison(current, candidate, changes)
+
+
+def _by_rule(decision: Decision) -> dict[str, Reason | KnownProblem]:
+    """The reasons and known problems of a decision by the rule's id."""
+    found: list[Reason | KnownProblem] = [*decision.reasons, *decision.known_problems]
+    return {each.rule: each for each in found}
 
 
 def _refuse(result: SandboxResult) -> None:

@@ -14,7 +14,7 @@ from packaging.version import Version
 from policy.checks.cases import run_cases
 from policy.parser.fields import ReleaseRange
 from policy.policy import Policy
-from policy.rules.catalogue import Catalogue, ReleaseRule, is_decided, precedence
+from policy.rules.catalogue import Catalogue, ReleaseRule, is_decided, precedence, problem_range
 from policy.rules.conditions import And, Condition, Leaf, Or, Ref, resolve
 from policy.rules.releases import Releases
 from policy.rules.rule import NamedCondition, Rule
@@ -118,6 +118,8 @@ def _range_variants(
         names = getattr(part, name)
         for removed in names:
             yield _with(part, name, tuple(other for other in names if other != removed)), f"{name}: without `{removed}`"
+    if part.known_problem is not None:
+        yield replace(part, known_problem=None), f"known_problem: without `{part.known_problem}`"
     if part.runner is not None and not effect.refuses:
         yield replace(part, runner=None), f"runner: without `{part.runner}`"
     yield from _bound_variants(part, releases, spans)
@@ -217,7 +219,7 @@ def _policy(mutant: Mutant, catalogue: Catalogue, release: str) -> Policy | None
     }
     rules = [changed if isinstance(changed, Rule) and rule.id == changed.id else rule for rule in catalogue.rules]
     try:
-        found = tuple(sorted(_release_rules(rules, named, version), key=precedence))
+        found = tuple(sorted(_release_rules(rules, named, release), key=precedence))
     except KeyError as error:
         raise NotLoadable from error
     if found == catalogue.rules_of(release):
@@ -227,15 +229,15 @@ def _policy(mutant: Mutant, catalogue: Catalogue, release: str) -> Policy | None
     return Policy(Catalogue(Releases((release,), release), tuple(rules), {}, catalogue.revision, {release: found}))
 
 
-def _release_rules(
-    rules: Iterable[Rule], named: Mapping[str, Condition | None], version: Version
-) -> Iterator[ReleaseRule]:
+def _release_rules(rules: Iterable[Rule], named: Mapping[str, Condition | None], release: str) -> Iterator[ReleaseRule]:
     known = {name: body for name, body in named.items() if body is not None}
-    for rule in rules:
-        part = next((part for part in rule.ranges if part.span.holds(version)), None)
-        if part is not None:
+    by_id = {rule.id: rule for rule in rules}
+    for rule in by_id.values():
+        part = rule.range_of(release)
+        problem = None if part is None else problem_range(part, by_id, release)
+        if part is not None and (part.known_problem is None or problem is not None):
             when, cleared = (
                 None if condition is None else resolve(condition, known)
-                for condition in (part.when, part.cleared_at_startup)
+                for condition in (part.when_with(problem), part.cleared_at_startup)
             )
             yield ReleaseRule(rule, part, when, cleared)

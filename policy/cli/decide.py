@@ -73,7 +73,8 @@ def decide(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A request, a manifest or a chart's values, as JSON or YAML, or a folder with manifests; "
+            help="A request, a manifest or a chart's values, as JSON or YAML, a shell script (.sh) or systemd service "
+            "(.service), or a folder with these; "
             "`-` reads standard input.",
         ),
     ],

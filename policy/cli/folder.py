@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
+from policy.cli import script_files
 from policy.cli.console import USAGE, err, fail
 from policy.cli.requests import MAX_FILE, Unreadable, load_text, parse_documents, read_document
 from policy.escaping import escape_line
@@ -23,11 +24,12 @@ from policy.request.manifest import name_of as manifest_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ENDINGS: Final = (".json", ".yaml", ".yml")
-"""The endings of the files that `kubectl apply -f FOLDER` reads."""
+ENDINGS: Final = (".json", ".yaml", ".yml", *script_files.ENDINGS)
+"""The endings of the files that `kubectl apply -f FOLDER` reads, and of scripts."""
 MAX_FILES: Final = 10_000
 RENDER_SECONDS: Final = 120
-COMPOSE_FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
+COMPOSE_FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
+"""The names of Compose's file, in the order in which it looks for them."""
 COMPOSE_OVERRIDES: Final = tuple(name.replace("compose.y", "compose.override.y") for name in COMPOSE_FILES)
 
 
@@ -147,7 +149,18 @@ def read_source(file: str, *, recursive: bool, render: bool) -> Any | FolderCont
             USAGE,
             f"{escape_line(file)}: found nothing to render: no {', '.join(n for r in RENDERERS for n in r.files)}",
         )
-    return _read_folder(path, recursive=recursive) if path.is_dir() else read_document(file)
+    if path.is_dir():
+        return _read_folder(path, recursive=recursive)
+    return _read_script(path) if file.endswith(script_files.ENDINGS) else read_document(file)
+
+
+def _read_script(path: Path) -> Any:
+    """The document of a file that is not JSON or YAML; the command fails if it cannot be read."""
+    try:
+        documents = script_files.documents_of(path, load_text(path, pipes=True))
+    except Unreadable as error:
+        fail(USAGE, *error.lines)
+    return documents[0] if documents else []
 
 
 def _renderer_of(path: Path, folder: Path) -> Renderer | None:
@@ -202,13 +215,19 @@ def _read_folder(folder: Path, *, recursive: bool) -> FolderContents:
         for path in _files(folder, recursive=recursive):
             count += 1
             name = escape_line(str(path.relative_to(folder)))
+            if (first := _first_compose_file(path)) is not None:
+                err.print(
+                    f"{escape_line(str(path))}: not read, because Compose takes `{first}`, which is beside it",
+                    markup=False,
+                )
+                continue
             if not _is_within(path, root):
                 contents.unread.append(f"{escape_line(str(path))}: not read, because the link leads out of the folder")
                 continue
             try:
                 text = load_text(path, left)
                 left -= len(text.encode())
-                documents = parse_documents(text, str(path)) if text.strip() else []
+                documents = script_files.documents_of(path, text, root) if text.strip() else []
             except Unreadable as error:
                 contents.unread.extend(error.lines)
                 continue
@@ -232,8 +251,14 @@ def _files(folder: Path, *, recursive: bool) -> Iterator[Path]:
         if path.is_dir():
             if recursive and not path.is_symlink():
                 yield from _files(path, recursive=True)
-        elif path.suffix in ENDINGS:
+        elif path.name.endswith(ENDINGS):
             yield path
+
+
+def _first_compose_file(path: Path) -> str | None:
+    """The file that Compose takes instead of this one; None if it takes this one, or it is not Compose's."""
+    before = COMPOSE_FILES[: COMPOSE_FILES.index(path.name)] if path.name in COMPOSE_FILES else ()
+    return next((name for name in before if (path.parent / name).is_file()), None)
 
 
 def _is_within(path: Path, root: Path) -> bool:

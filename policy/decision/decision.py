@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from policy.decision.known_problems import KnownProblem, OtherRunner
+from policy.decision.remedies import Remedy, V2Path  # noqa: TC001  # msgspec reads the annotations
 from policy.facts.facts import to_json
 from policy.facts.vocabulary import INDEX, ancestors
 from policy.rules.conditions import leaves
@@ -141,8 +143,11 @@ class Decision(Struct, frozen=True, gc=False):
 
     ``startup_errors`` are the messages with which vLLM refuses the runner, ``launch_errors`` the reasons why it exits
     before it chooses one; ``starts`` is true if there are neither. ``without_variable`` is set if the operator's
-    variable decided, ``facts`` and ``ignored_args`` for a deployment, ``trace`` and ``assumptions`` if the request has
-    ``explain``.
+    variable decided, ``facts`` and ``ignored_args`` for a deployment, ``trace``, ``assumptions`` and ``alternative`` if
+    the request has ``explain``; ``alternative`` is then ``None`` if there is no other runner. ``known_problems`` are
+    those of the decided runner, the worst first. With ``explain``, ``remedies`` are the smallest changes that give V2,
+    let it start or avoid a known problem, ``v2_from`` is the first later release in which a deployment without V2 gets
+    it as it is, and ``v2_path`` how one on V1 gets it at the newest release.
     """
 
     decision_id: str
@@ -156,6 +161,7 @@ class Decision(Struct, frozen=True, gc=False):
     unsupported_features: list[str]
     v1_unsupported_features: list[str]
     reasons: list[Reason]
+    known_problems: list[KnownProblem]
     upstream: UpstreamDecision
     set_env: dict[str, str]
     warnings: list[str]
@@ -167,6 +173,10 @@ class Decision(Struct, frozen=True, gc=False):
     ignored_args: list[str] | UnsetType = UNSET
     trace: list[RuleTrace] | UnsetType = UNSET
     assumptions: list[Assumption] | UnsetType = UNSET
+    alternative: OtherRunner | UnsetType | None = UNSET
+    remedies: list[Remedy] | UnsetType = UNSET
+    v2_from: str | UnsetType | None = UNSET
+    v2_path: V2Path | UnsetType | None = UNSET
 
 
 encode = msgspec.json.Encoder().encode
@@ -192,10 +202,12 @@ class RuleView:
         "lists",
         "message",
         "owner",
+        "problem",
         "references",
         "remedy",
         "review_by",
         "rule",
+        "runner",
         "template",
         "until",
         "values",
@@ -208,6 +220,8 @@ class RuleView:
         self.owner: str | UnsetType = rule.owner or UNSET
         self.review_by: date | UnsetType = rule.review_by or UNSET
         self.until: date | UnsetType = rule.until or UNSET
+        self.problem = rule.problem
+        self.runner = item.range.runner
         self.template = item.range.template
         self.fixed, self.lists = self.template.fixed, self.template.lists
         self.feature = rule.effect.says is TextField.FEATURE
@@ -237,6 +251,21 @@ class RuleView:
             self.until,
         )
 
+    def known_problem(self, row: Sequence[Any]) -> KnownProblem:
+        """The known problem that the rule describes for these facts."""
+        problem = self.problem
+        assert problem is not None  # INVARIANT: called for rules with the effect `known-problem`
+        return KnownProblem(
+            self.rule,
+            self.runner,
+            problem.symptom,
+            problem.certainty,
+            self.text(row, {}),
+            self.remedy,
+            problem.fixed_in,
+            self.references,
+        )
+
 
 def _values(names: Sequence[str]) -> Callable[[Row], Any]:
     return itemgetter(*(INDEX[name] for name in names)) if names else lambda _: ()
@@ -254,6 +283,11 @@ def _evidence(item: ReleaseRule) -> list[str]:
 def features(views: Sequence[RuleView], indexes: Sequence[int], row: Sequence[Any]) -> list[str]:
     """The features in a list of vLLM, as vLLM writes them."""
     return [views[n].text(row, {}) for n in indexes]
+
+
+def known_problems(views: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]) -> list[KnownProblem]:
+    """The known problems of the decided runner, the worst first."""
+    return [views[n].known_problem(row) for n in ruling.problems]
 
 
 def startup_errors(views: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]) -> list[str]:

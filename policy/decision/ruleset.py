@@ -67,6 +67,7 @@ class Ruleset:
         self._recent: list[tuple[str, tuple[int, ...]]] = [("", ())] * CACHED_FACTS
         self._values = tuple(view.values for view in self.views)
         self._fragments: dict[tuple[int, bool, Any], ReasonFragment] = {}
+        self._problem_fragments: dict[tuple[int, Any], bytes] = {}
         self._fragments_with: dict[tuple[Any, ...], ReasonFragment] = {}
         self._number = self.definition.numbers.__getitem__
         self.combiner = RuleCombiner(self.rules, self.definition.always)
@@ -119,6 +120,14 @@ class Ruleset:
         key = (index, decisive, values)
         return self._fragments.get(key) or memoize(
             self._fragments, key, _encode_reason(self.views[index].reason(facts.row, NO_LISTS, decisive)), values
+        )
+
+    def problem_fragment(self, index: int, facts: Facts) -> bytes:
+        """The known problem of the rule at ``index`` as JSON, which is cached too."""
+        values = self._values[index](facts.row)
+        key = (index, values)
+        return self._problem_fragments.get(key) or memoize(
+            self._problem_fragments, key, encode(self.views[index].known_problem(facts.row)), values
         )
 
     def reason_fragment_with(self, index: int, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> ReasonFragment:

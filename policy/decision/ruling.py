@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.rules.effects import Effect, Layer, Runner
+from policy.rules.effects import Effect, Layer, Outcome, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,7 +39,8 @@ class Ruling(Struct, frozen=True, gc=False):
     ``standing`` decide or are on a list, ``decisive`` made the decision, ``refusals`` stop vLLM at startup and
     ``advice`` only warns. ``v2_list`` and ``v1_list`` are vLLM's feature lists in its order; ``at_start`` is the chosen
     runner's list when vLLM would refuse to start. ``ended`` are rules that would decide or advise if they had not
-    ended.
+    ended. ``problems`` are the known problems of the chosen runner, and ``other_problems`` those of the other one, both
+    the worst first.
     """
 
     effect: Effect
@@ -53,6 +54,18 @@ class Ruling(Struct, frozen=True, gc=False):
     v1_list: tuple[int, ...]
     at_start: tuple[int, ...]
     ended: tuple[int, ...] = ()
+    problems: tuple[int, ...] = ()
+    other_problems: tuple[int, ...] = ()
+
+    @property
+    def is_choice_of_problems(self) -> bool:
+        """Whether the operator's variable or a house rule chose a runner that has known problems."""
+        effect = self.effect
+        return (
+            bool(self.problems)
+            and self.problems != self.other_problems
+            and (effect.outcome is Outcome.OVERRIDE or effect.layer is Layer.HOUSE)
+        )
 
     @property
     def runner(self) -> Runner | None:
@@ -68,14 +81,29 @@ class Ruling(Struct, frozen=True, gc=False):
 class _CompiledRule:
     """The fields of a rule that rulings use, with sets of names as bit masks."""
 
-    __slots__ = ("decided_by", "effect", "is_upstream", "name", "part", "refuses", "requires_any", "runner", "unless")
+    __slots__ = (
+        "decided_by",
+        "effect",
+        "is_problem",
+        "is_upstream",
+        "leaves",
+        "name",
+        "part",
+        "refuses",
+        "requires_any",
+        "runner",
+        "unless",
+    )
 
     def __init__(self, item: ReleaseRule, bits: Mapping[str, int]) -> None:
         rule, self.part = item.rule, item.range
         self.effect = rule.effect
         self.is_upstream = rule.layer is Layer.UPSTREAM
         self.name = bits[rule.id] | (bits[rule.effect.name] if self.is_upstream else 0)
-        self.refuses = rule.effect.refuses
+        self.refuses, self.is_problem = rule.effect.refuses, rule.effect.is_problem
+        runner = rule.effect.runner
+        # The runner that a house rule leaves because of a known problem.
+        self.leaves = runner.other if runner is not None and self.part.known_problem is not None else None
         self.runner = self.part.runner
         self.requires_any, self.unless, self.decided_by = (
             _mask(names, bits) for names in (self.part.requires_any, self.part.unless, self.part.decided_by)
@@ -108,6 +136,7 @@ class RuleCombiner:
         self._always = tuple(always)
         self._house = frozenset(n for n, rule in enumerate(self._rules) if not rule.is_upstream)
         self._house_always = not self._house.isdisjoint(self._always)
+        self._leaving = frozenset(n for n, rule in enumerate(self._rules) if rule.leaves is not None)
 
     def rulings(self, fired: tuple[int, ...], ended: frozenset[int] = NO_RULES) -> tuple[Ruling, Ruling]:
         """The rulings by upstream alone and by both layers; the same object if no house rule holds.
@@ -115,12 +144,24 @@ class RuleCombiner:
         ``ended`` are the indexes of house rules that have ended.
         """
         if self._house_always or not self._house.isdisjoint(fired):
-            return self._ruling(fired, ended, upstream_only=True), self._ruling(fired, ended, upstream_only=False)
+            upstream = self._ruling(fired, ended, upstream_only=True)
+            return upstream, self._ruling(fired, ended, upstream_only=False, idle=self._idle(fired, ended))
         ruling = self._ruling(fired, ended, upstream_only=False)
         return ruling, ruling
 
-    def _ruling(self, fired: tuple[int, ...], ended: frozenset[int], *, upstream_only: bool) -> Ruling:
-        """The ruling on the rules that fired; ``~index`` means that the rule's ``cleared_at_startup`` holds.
+    def _idle(self, fired: tuple[int, ...], ended: frozenset[int]) -> frozenset[int]:
+        """The house rules about a known problem of a runner that all other rules do not choose."""
+        if not self._leaving or self._leaving.isdisjoint((*fired, *self._always)):
+            return NO_RULES
+        runner = self._ruling(fired, ended, upstream_only=False, idle=self._leaving).runner
+        return frozenset(n for n in self._leaving if self._rules[n].leaves is not runner)
+
+    def _ruling(
+        self, fired: tuple[int, ...], ended: frozenset[int], *, upstream_only: bool, idle: frozenset[int] = NO_RULES
+    ) -> Ruling:
+        """The ruling on the rules that fired, without those in ``idle``.
+
+        In ``fired`` ``~index`` means that the rule's ``cleared_at_startup`` holds.
 
         INVARIANT: at least one upstream rule decides; the catalogue refuses releases where none might.
         """
@@ -131,6 +172,8 @@ class RuleCombiner:
             cleared, holding = [~n for n in holding if n < 0], [n for n in holding if n >= 0]
         if upstream_only:
             holding = [n for n in holding if rules[n].is_upstream]
+        if idle:
+            holding = [n for n in holding if n not in idle]
         outdated: list[int] = []
         if not ended.isdisjoint(holding):
             outdated, holding = [n for n in holding if n in ended], [n for n in holding if n not in ended]
@@ -167,19 +210,25 @@ class RuleCombiner:
         at_start = [n for n in own if n not in cleared] if cleared else own
         deciders = self._names(decisive)
         left = self._left(holding, at_start, runner) if cleared else names
-        refusals: list[int] = []
-        advice: list[int] = []
-        for n in holding[len(holding) - later :]:
-            rule = rules[n]
-            if (rule.runner is None or rule.runner is runner) and not _excluding_field(
-                rule, runner, deciders, names, left if rule.refuses else names
-            ):
-                (refusals if rule.refuses else advice).append(n)
+        last = holding[len(holding) - later :]
+        applying = [
+            n
+            for n in last
+            if not _excluding_field(rules[n], runner, deciders, names, left if rules[n].refuses else names)
+        ]
+        refusals = [n for n in applying if rules[n].refuses]
+        advice = [n for n in applying if not rules[n].refuses and not rules[n].is_problem]
         outdated = [
             n for n in outdated if steps[n][1] or not _excluding_field(rules[n], runner, deciders, names, names)
         ]
         found = (holding, cleared, decisive, standing, refusals, advice, v2_list, v1_list, at_start, outdated)
-        return Ruling(effect, *map(tuple, found))
+        problems = (self._problems_of(last, which) for which in (runner, runner and runner.other))
+        return Ruling(effect, *map(tuple, (*found, *problems)))
+
+    def _problems_of(self, holding: Iterable[int], runner: Runner | None) -> list[int]:
+        """The known problems of a runner, the worst first; an engine without a runner has none of its problems."""
+        rules = self._rules
+        return [n for n in holding if runner and rules[n].is_problem and rules[n].runner in {None, runner}]
 
     def _advice_about(self, decisive: Iterable[int], holding: Sequence[int]) -> tuple[int, ...]:
         """The advice on a decision by an exclusive effect: that which names it in ``decided_by``."""
@@ -204,6 +253,8 @@ class RuleCombiner:
         """Why the rule at ``n``, whose condition holds, does not apply."""
         rule, names = self._rules[n], self._names(ruling.holding)
         part = rule.part
+        if rule.leaves is not None and n not in ruling.holding:
+            return NotApplied("known_problem", rule.leaves, ruling.runner and rule.leaves.other)
         if ruling.effect.exclusive or rule.effect.last_resort:
             return NotApplied("decided_by", rule.effect.name, ruling.effect.name)
         left = self._left(ruling.holding, ruling.at_start, ruling.runner) if rule.refuses else names

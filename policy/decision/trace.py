@@ -55,7 +55,7 @@ def trace(
             found.append(RuleTrace(rule.id, str(rule.layer), rule.effect.name, fired=False, failed=[ended]))
             continue
         by, facts = (final, final_row) if rule.effect.refuses else (ruling, row)
-        fired = n in by.refusals if rule.effect.refuses else n in ruling.standing or n in ruling.advice
+        fired = n in by.refusals if rule.effect.refuses else n in {*ruling.standing, *ruling.advice, *ruling.problems}
         failed = [] if fired else failures(item.when, facts) if item.when else []
         if not fired and not failed:
             reason = combiner.not_applied(by, n)

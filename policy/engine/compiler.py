@@ -10,7 +10,7 @@ import json
 import string
 from dataclasses import dataclass, field
 from operator import eq, ge, lt, ne
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from policy.engine.fact_encoder import (
     FALSE,
@@ -22,6 +22,7 @@ from policy.engine.fact_encoder import (
     UNSET,
     CodeTable,
     Column,
+    ComparisonTable,
     FactEncoder,
     NumberTable,
     QuestionTable,
@@ -30,14 +31,12 @@ from policy.engine.fact_encoder import (
 )
 from policy.errors import EngineFailed
 from policy.facts.facts import defaults
-from policy.facts.vocabulary import FACTS, INDEX, VOCABULARY, FactKind, ancestors
+from policy.facts.vocabulary import ALL_FACTS, FACTS_WITH_REQUEST, INDEX, REQUEST_VOCABULARY, FactKind, ancestors
 from policy.rules.conditions import And, Condition, Leaf, Or, Ref, holds, leaves, ways
 from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from policy.rules.catalogue import ReleaseRule
 
 GROUP_SIZE: Final = 32  # the engine fails with 64 alternatives at one level of its network
 MAX_UNGROUPED: Final = 56  # the most alternatives without groups
@@ -48,6 +47,15 @@ SENTINEL: Final = "z" * ACTION_WIDTH
 LOWEST_PRIORITY: Final = 65_535  # priorities are unsigned 16-bit numbers
 COMPARISONS: Final = {"$neq": ne, "$gte": ge, "$lt": lt}
 RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
+
+
+class Conditional(Protocol):
+    """What is compiled of a rule; ``when`` is ``None`` if the rule always holds."""
+
+    @property
+    def when(self) -> Condition | None: ...  # noqa: D102  # the class describes it
+    @property
+    def cleared(self) -> Condition | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ class RulesetDefinition:
     canary: str
 
 
-def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> RulesetDefinition:
+def compile_rules(rules: Sequence[Conditional], series: tuple[int, int]) -> RulesetDefinition:
     """The definition of a release's rules, which are in the order in which they will be listed.
 
     Raises:
@@ -105,7 +113,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
         encoder=encoder,
         numbers=numbers,
         always=tuple(index for index, item in enumerate(rules) if item.when is None),
-        canary=encoder.encode(list(defaults(series))),
+        canary=encoder.encode([*defaults(series), *(fact.default_in(series) for fact in REQUEST_VOCABULARY)]),
     )
 
 
@@ -173,7 +181,7 @@ def check_collisions(names: Iterable[str]) -> None:
 class _Keys:
     """The engine's keys for a release's rules: one for each scalar fact and each question about a list."""
 
-    rules: Sequence[ReleaseRule]
+    rules: Sequence[Conditional]
     columns: dict[Any, Column] = field(default_factory=dict)
     codes: dict[str, dict[Any, int]] = field(default_factory=dict)
 
@@ -189,7 +197,7 @@ class _Keys:
                         self.add_scalar(leaf.fact, leaf)
 
     def add_scalar(self, name: str, leaf: Leaf | None = None) -> None:
-        fact = FACTS[name]
+        fact = FACTS_WITH_REQUEST[name]
         key = self.columns[name].key if name in self.columns else _key(len(self.columns))
         table: Table
         match fact.kind:
@@ -212,9 +220,7 @@ class _Keys:
         question = (leaf.fact, leaf.test, leaf.operand)
         if question not in self.columns:
             key = _key(len(self.columns))
-            texts = dict.fromkeys((None, *FACTS[leaf.fact].choices), 0) | dict.fromkeys(leaf.operand or (), 1)
-            table = CodeTable(key, texts, 0) if leaf.test is Comparison.IN else QuestionTable(key, leaf)
-            self.columns[question] = Column(key, leaf.index, table)
+            self.columns[question] = Column(key, leaf.index, _question_table(key, leaf))
 
     def key(self, name: Any) -> str:
         return self.columns[name].key
@@ -226,7 +232,7 @@ class _Keys:
         head = '{"id":1,"_":1' + "".join(f',"_{group}":1' for group in range(groups))
         members: dict[str, list[Column]] = {}
         for column in self.columns.values():
-            members.setdefault(VOCABULARY[column.index].name.partition(".")[0], []).append(column)
+            members.setdefault(ALL_FACTS[column.index].name.partition(".")[0], []).append(column)
         return FactEncoder(head, {name: Section(columns) for name, columns in members.items()})
 
 
@@ -241,12 +247,26 @@ def _guards(leaf: Leaf) -> tuple[str, ...]:
 
     There are none if the leaf does not hold for the default, which is the value below an absent object.
     """
-    return ancestors(leaf.fact) if holds(leaf, FACTS[leaf.fact].default) else ()
+    return ancestors(leaf.fact) if holds(leaf, FACTS_WITH_REQUEST[leaf.fact].default) else ()
+
+
+def _question_table(key: str, leaf: Leaf) -> Table:
+    fact = FACTS_WITH_REQUEST[leaf.fact]
+    if leaf.test is Comparison.IN:
+        return CodeTable(key, dict.fromkeys((None, *fact.choices), 0) | dict.fromkeys(leaf.operand, 1), 0)
+    return ComparisonTable(key, leaf) if fact.kind is FactKind.NUMBER else QuestionTable(key, leaf)
 
 
 def _is_precomputed(leaf: Leaf) -> bool:
-    """Whether the leaf (membership, or a question about a list) is evaluated here and not by the engine."""
-    return leaf.test is Comparison.IN or FACTS[leaf.fact].kind in {FactKind.TEXTS, FactKind.LIST}
+    """Whether the leaf is evaluated here and not by the engine.
+
+    So are membership, questions about a list, and comparisons of a number, which need not be whole.
+    """
+    return leaf.test is Comparison.IN or FACTS_WITH_REQUEST[leaf.fact].kind in {
+        FactKind.TEXTS,
+        FactKind.LIST,
+        FactKind.NUMBER,
+    }
 
 
 def _conjunction(condition: Condition, keys: _Keys) -> list[dict[str, Any]]:
@@ -286,7 +306,7 @@ def _comparison(leaf: Leaf, keys: _Keys) -> list[dict[str, Any]]:
     if _is_precomputed(leaf):
         return [{keys.key((leaf.fact, leaf.test, leaf.operand)): 0 if leaf.negated else 1}]
     key = keys.key(leaf.fact)
-    kind = FACTS[leaf.fact].kind
+    kind = FACTS_WITH_REQUEST[leaf.fact].kind
     match leaf.test:
         case Comparison.AT_LEAST:
             return [{"$lt" if leaf.negated else "$gte": {key: leaf.operand}}]

@@ -6,12 +6,13 @@ The engine only gets whole numbers, never user input: values become codes; membe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from operator import call, getitem, itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.cache import memoize
+from policy.rules.conditions import holds
 from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
@@ -102,7 +103,24 @@ class QuestionTable(dict[tuple[Any, ...] | None, str]):
         self._prepare()
 
 
-Table: TypeAlias = CodeTable | NumberTable | QuestionTable
+class ComparisonTable(dict[Any, str]):
+    """The encoded answers, 0 or 1, to a comparison of a number, which may be ``None``."""
+
+    def __init__(self, key: str, leaf: Leaf) -> None:
+        super().__init__()
+        self._texts = (f',"{key}":0', f',"{key}":1')
+        self._leaf = replace(leaf, negated=False)
+
+    def __missing__(self, value: Any) -> str:
+        return self._texts[holds(self._leaf, value)]
+
+    def omit(self, is_needed: Callable[[int], bool]) -> None:
+        """Encode answers as an empty text if no condition depends on them."""
+        no, yes = (text if is_needed(answer) else "" for answer, text in enumerate(self._texts))
+        self._texts = (no, yes)
+
+
+Table: TypeAlias = CodeTable | NumberTable | QuestionTable | ComparisonTable
 
 
 @dataclass(frozen=True, slots=True)

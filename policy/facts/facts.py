@@ -19,6 +19,7 @@ from msgspec import Struct
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.facts.vocabulary import (
     MAX_INTEGER,
+    REQUEST_VOCABULARY,
     VOCABULARY,
     Fact,
     FactKind,
@@ -30,7 +31,7 @@ from policy.messages import as_written, closest, listed, nearest, quoted
 from policy.pointer import at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 MAX_MISSPELT: Final = 64
 """The length of the longest field that can count as a misspelt fact."""
@@ -76,6 +77,7 @@ TYPES: Final[dict[FactKind, type]] = {
     FactKind.VARIABLE: str,
     FactKind.BOOLEAN: bool,
     FactKind.INTEGER: int,
+    FactKind.NUMBER: int,
     FactKind.CHOICE: str,
     FactKind.TEXT: str,
     FactKind.TEXTS: list,
@@ -150,9 +152,9 @@ def _predicate(fact: Fact) -> Callable[[Any], bool] | None:
             return fact.admits
 
 
-def _tree() -> Member:
+def _tree(vocabulary: Iterable[tuple[int, Fact]]) -> Member:
     root = Member("")
-    for index, fact in enumerate(VOCABULARY):
+    for index, fact in vocabulary:
         member = root
         for part in fact.name.split("."):
             path = f"{member.path}.{part}" if member.path else part
@@ -165,7 +167,8 @@ def _tree() -> Member:
     return root
 
 
-TREE: Final[Member] = _tree()
+TREE: Final[Member] = _tree(enumerate(VOCABULARY))
+REQUEST_TREE: Final[Member] = _tree(enumerate(REQUEST_VOCABULARY))
 _KINDS: Final = {fact.name: fact.kind for fact in VOCABULARY}
 _PRESENCES: Final = tuple(fact.name for fact in VOCABULARY if fact.kind is FactKind.PRESENCE)
 
@@ -232,6 +235,13 @@ def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: lis
     return Facts(facts.row, facts.stated)
 
 
+def read_request_facts(document: dict[str, Any], pointer: str, faults: list[RequestFault]) -> Row:
+    """The part of a row about a request to an engine, from facts nested below ``request`` and ``engine``."""
+    facts = _RowReader([fact.default_in((0, 0)) for fact in REQUEST_VOCABULARY])
+    _read_object(REQUEST_TREE, document, pointer, facts, faults)
+    return facts.row
+
+
 def _read_object(
     parent: Member, document: dict[str, Any], pointer: str, facts: _RowReader, faults: list[RequestFault]
 ) -> None:
@@ -276,7 +286,7 @@ def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, fau
                 f"`null` is not legal here; legal: {fact.legal}; leave it out for the default",
             )
         )
-    elif fact.kind is FactKind.VARIABLE and fact.admits(value):
+    elif fact.kind in {FactKind.VARIABLE, FactKind.NUMBER} and fact.admits(value):
         facts.state(member.index, value)
     else:
         unquoted = UNQUOTED.get(fact.kind)

@@ -1,7 +1,8 @@
 """The vocabulary: every fact that the rules may read, under vLLM's own name.
 
 Owns the facts' types, legal values, defaults and meanings. Everything else about facts (validation, the rules' JSON
-Schema, ``GET /v1/facts``, the engine's keys, ``docs/facts.md``) is generated from ``VOCABULARY``. Which releases read a
+Schema, ``GET /v1/facts``, the engine's keys, ``docs/facts.md``) is generated from ``VOCABULARY``, and for the facts of
+a request to an engine from ``REQUEST_VOCABULARY``. Which releases read a
 fact follows from the rules (``documents.read_by``). ``facts`` reads the facts of a request.
 """
 
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from policy.facts.request_vocabulary import ROWS
 from policy.messages import listed
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 MAX_TEXT: Final = 8192
 MAX_ITEMS: Final = 4096
 MAX_INTEGER: Final = 2**31 - 1
+MAX_NUMBER: Final = 2**63
 
 VARIABLE: Final = "env.VLLM_USE_V2_MODEL_RUNNER"
 ENGINE_VARIABLE: Final = "env.VLLM_USE_V1"
@@ -33,6 +36,7 @@ class FactKind(StrEnum):
     VARIABLE = "tri-state"
     BOOLEAN = "boolean"
     INTEGER = "integer"
+    NUMBER = "number"
     CHOICE = "choice"
     TEXT = "text"
     TEXTS = "list of text"
@@ -104,6 +108,8 @@ class Fact:
                 words = "`true`, `false`"
             case FactKind.INTEGER:
                 words = f"a whole number from {self.least} to {MAX_INTEGER}"
+            case FactKind.NUMBER:
+                words = "a finite number"
             case FactKind.CHOICE:
                 words = listed(self.choices)
             case FactKind.TEXT:
@@ -123,6 +129,10 @@ def _is_text(value: object) -> bool:
     return type(value) is str and len(value) <= MAX_TEXT
 
 
+def _is_number(value: object) -> bool:
+    return type(value) in {int, float} and -MAX_NUMBER < value < MAX_NUMBER  # type: ignore[operator]  # its type is checked
+
+
 def _is_list(value: object) -> bool:
     return type(value) is list and len(value) <= MAX_ITEMS
 
@@ -132,6 +142,7 @@ CHECKS: Final[dict[FactKind, Callable[[Fact, Any], bool]]] = {
     FactKind.VARIABLE: lambda _, value: type(value) is bool or (_is_text(value) and "\0" not in value),
     FactKind.BOOLEAN: lambda _, value: type(value) is bool,
     FactKind.INTEGER: lambda fact, value: type(value) is int and fact.least <= value <= MAX_INTEGER,
+    FactKind.NUMBER: lambda _, value: _is_number(value),
     FactKind.CHOICE: lambda fact, value: type(value) is str and value in fact.choices,
     FactKind.TEXT: lambda _, value: _is_text(value),
     FactKind.TEXTS: lambda _, value: _is_list(value) and all(map(_is_text, value)),
@@ -219,6 +230,11 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         "the plugin that the platform comes from, if it has model runners of its own; not a fact of vLLM's core",
         PLATFORM_PLUGINS,
     ),
+    _boolean(
+        "platform.is_pin_memory_available",
+        "memory of the host can be pinned, as everywhere but on WSL; a property of the host",
+        default=True,
+    ),
     _boolean("omni", "vLLM-Omni serves the model instead of vLLM (`vllm serve --omni`); not a fact of vLLM's core"),
     _texts(
         "plugins.logits_processors",
@@ -233,6 +249,10 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         "generate",
     ),
     _texts("model_config.architectures", "`architectures` of the model's config.json after `--hf-overrides`"),
+    _presence(
+        "model_config.hf_overrides.rope_parameters",
+        "`--hf-overrides` changes the rotary embedding (`rope_scaling` or `rope_parameters`), as for YaRN",
+    ),
     _boolean("model_config.is_moe", "the model has experts"),
     _boolean(
         "model_config.is_quantized",
@@ -276,6 +296,7 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _boolean("model_config.enable_trace_replay", "traces are recorded for replay (`--enable-trace-replay`)"),
     _size("parallel_config.tensor_parallel_size", "tensor-parallel ranks (`--tensor-parallel-size`)"),
     _size("parallel_config.pipeline_parallel_size", "pipeline stages (`--pipeline-parallel-size`)"),
+    _size("parallel_config.data_parallel_size", "data-parallel ranks (`--data-parallel-size`)"),
     _size(
         "parallel_config.prefill_context_parallel_size",
         "ranks sharing the context of a prefill (`--prefill-context-parallel-size`)",
@@ -302,8 +323,19 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         "scheduler_config.async_scheduling",
         "the next step is scheduled while the current one runs (`--async-scheduling`)",
     ),
+    _choice(
+        "scheduler_config.policy",
+        "the order in which requests are scheduled (`--scheduling-policy`)",
+        ("fcfs", "priority"),
+        "fcfs",
+    ),
     _presence("speculative_config", "speculative decoding is configured (`--speculative-config`)"),
     _choice("speculative_config.method", "the speculative method, given or detected", METHODS),
+    _size(
+        "speculative_config.num_speculative_tokens",
+        "draft tokens of a step (`num_speculative_tokens`); 0 if the draft's config.json decides",
+        least=0,
+    ),
     _boolean("speculative_config.parallel_drafting", "all drafts of a step are made at once"),
     Fact(
         "speculative_config.num_speculative_tokens_per_batch_size",
@@ -371,10 +403,24 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     ),
 )
 
-INDEX: Final[dict[str, int]] = {fact.name: i for i, fact in enumerate(VOCABULARY)}
+REQUEST_VOCABULARY: Final[tuple[Fact, ...]] = tuple(
+    Fact(
+        name,
+        FactKind(kind),
+        default,
+        meaning,
+        choices,
+        nullable=kind == FactKind.NUMBER or (kind in {FactKind.CHOICE, FactKind.TEXT} and default is None),
+    )
+    for name, kind, default, meaning, choices in ROWS
+)
+"""The facts of a request to an engine, which follow those of its deployment in a row."""
+ALL_FACTS: Final = (*VOCABULARY, *REQUEST_VOCABULARY)
+INDEX: Final[dict[str, int]] = {fact.name: i for i, fact in enumerate(ALL_FACTS)}
 VARIABLE_INDEX: Final = INDEX[VARIABLE]
 ENGINE_INDEX: Final = INDEX[ENGINE_VARIABLE]
 FACTS: Final[dict[str, Fact]] = {fact.name: fact for fact in VOCABULARY}
+FACTS_WITH_REQUEST: Final[dict[str, Fact]] = {fact.name: fact for fact in ALL_FACTS}
 
 
 def ancestors(name: str) -> tuple[str, ...]:

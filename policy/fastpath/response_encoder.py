@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ANSWER: Final = (
     b'{"decision_id":"%b","request_id":%b,%b,"launch_errors":[],"summary":"%b: %b",'
-    b'"unsupported_features":[%b],"v1_unsupported_features":[%b],"reasons":[%b],"upstream":{%b},"set_env":%b,'
+    b'"unsupported_features":[%b],"v1_unsupported_features":[%b],"reasons":[%b],"known_problems":[%b],"upstream":{%b},"set_env":%b,'
     b'"warnings":[%b],%b}'
 )
 STARTS: Final = b',"starts":true,"startup_errors":[]'
@@ -77,6 +77,7 @@ class ResponseEncoder:
             or ruling.effect.runner is None
             or upstream.effect.runner is None
             or (ruling is not final and (upstream.refusals or final.refusals))
+            or (ruling.is_choice_of_problems and final.starts)
             or (today > ruleset.quiet_until and (ruling.ended or not ruleset.dated.isdisjoint(ruling.holding)))
         ):
             return None
@@ -116,6 +117,7 @@ class ResponseEncoder:
             _listed(v2_list),
             _listed(v1_list),
             b",".join(reasons),
+            b",".join([ruleset.problem_fragment(n, facts) for n in ruling.problems]),
             OUTCOMES[upstream.effect.rank][1] + (starts if set_to is None else STARTS),
             SET_ENV[set_to],
             _listed(warnings),

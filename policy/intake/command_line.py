@@ -112,7 +112,8 @@ class ParsedOptions(Struct, frozen=True):
     text is unknown, which is ignored, and one that may be several, which is parsed as one. ``launch_errors`` says why
     the release's parser rejects the command line. ``unknown_sizes`` has the options in ``SIZES`` with unknown values,
     which are not set, each with its flag, its text and its place. ``unknown_model`` is the model's name as written if
-    its value is not known, otherwise empty.
+    its value is not known, otherwise empty. ``others`` has the values of the options that no fact depends on, with
+    their places; those that are not known or may be secrets have none.
     """
 
     values: dict[str, Any] = {}
@@ -123,6 +124,7 @@ class ParsedOptions(Struct, frozen=True):
     launch_errors: list[str] = []
     unknown_sizes: dict[str, tuple[str, str, str]] = {}
     unknown_model: str = ""
+    others: dict[str, tuple[Any, str]] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an option, or ``default`` if it is not given."""

@@ -61,6 +61,8 @@ PLUGINS: Final[dict[str, str]] = {
 WITHOUT_TRITON: Final = frozenset({Platform.CPU, Platform.TPU, *PLUGINS} - {Platform.ASCEND})
 """The platforms on which Triton usually does not work."""
 
+BOOLEANS: Final = ("has_triton", "has_pinned_memory")
+
 
 class Environment(Struct, frozen=True):
     """The engine's environment, which no manifest states. ``stated`` names the given values; the rest is assumed.
@@ -70,6 +72,7 @@ class Environment(Struct, frozen=True):
 
     platform: str = "cuda"
     has_triton: bool = True
+    has_pinned_memory: bool = True
     logits_processors: tuple[str, ...] = ()
     stated: frozenset[str] = frozenset()
     platform_origin: str = ""
@@ -97,6 +100,16 @@ def with_platform(environment: Environment, platform: str, origin: str = IMAGE) 
     return replace(on_platform(environment, platform), stated=environment.stated | {"platform"}, platform_origin=origin)
 
 
+class Edits(Struct, frozen=True):
+    """Changes to try: options of ``EngineArgs`` or members of them, and variables; ``None`` drops one."""
+
+    options: dict[str, Any] = {}
+    variables: dict[str, str | None] = {}
+
+
+NO_EDITS: Final = Edits()
+
+
 class Deployment(Struct, frozen=True):
     """One engine to be started.
 
@@ -105,7 +118,7 @@ class Deployment(Struct, frozen=True):
     ``models_at`` is the pointer of the request's configurations, ``None`` if it cannot have any. ``notes`` are warnings
     from the manifest. ``installation`` is the vLLM that is installed before the command runs, if any.
     ``has_hidden_variables``: whether there may be variables with unknown names. ``doubts`` says why vLLM
-    may get other arguments or variables than those of the manifest.
+    may get other arguments or variables than those of the manifest. ``edits`` are made to what its command says.
     """
 
     args: list[str] | str
@@ -120,6 +133,7 @@ class Deployment(Struct, frozen=True):
     installation: Installation | None = None
     has_hidden_variables: bool = False
     doubts: list[str] = []
+    edits: Edits = NO_EDITS
 
 
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:
@@ -238,8 +252,8 @@ def read_environment(document: object, pointer: str, faults: list[RequestFault])
             RequestFault(pointer, f'expected an object such as `{{"platform": "cuda"}}`, got {quoted(document)}')
         )
         return Environment()
-    faults.extend(unknown_fields(document, ("platform", "has_triton", "plugins"), pointer))
-    platform, triton = document.get("platform"), document.get("has_triton")
+    faults.extend(unknown_fields(document, ("platform", "has_triton", "has_pinned_memory", "plugins"), pointer))
+    platform = document.get("platform")
     if platform is not None and platform not in PLATFORMS:
         near = nearest(platform, PLATFORMS) if type(platform) is str else ""
         faults.append(
@@ -248,18 +262,24 @@ def read_environment(document: object, pointer: str, faults: list[RequestFault])
             )
         )
         platform = None
-    if triton is not None and type(triton) is not bool:
-        faults.append(RequestFault(f"{pointer}/has_triton", f"expected `true` or `false`, got {quoted(triton)}"))
-        triton = None
+    triton, pinned = (_read_boolean(document.get(name), f"{pointer}/{name}", faults) for name in BOOLEANS)
     plugins = _read_plugins(document.get("plugins"), f"{pointer}/plugins", faults)
-    stated = {"platform": platform, "has_triton": triton, "plugins": plugins}
+    stated = {"platform": platform, "has_triton": triton, "has_pinned_memory": pinned, "plugins": plugins}
     platform = platform or "cuda"
     return Environment(
         platform,
         platform not in WITHOUT_TRITON if triton is None else triton,
+        pinned is not False,
         plugins or (),
         frozenset(name for name, value in stated.items() if value is not None),
     )
+
+
+def _read_boolean(value: object, pointer: str, faults: list[RequestFault]) -> bool | None:
+    if value is None or type(value) is bool:
+        return value
+    faults.append(RequestFault(pointer, f"expected `true` or `false`, got {quoted(value)}"))
+    return None
 
 
 def _read_plugins(document: object, pointer: str, faults: list[RequestFault]) -> tuple[str, ...] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
@@ -20,16 +21,19 @@ from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command.words import PLACEHOLDER
-from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.command_line import Installation, ParsedOptions  # msgspec reads the annotations
 from policy.intake.deployment import Environment
 from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive, own_runner_facts
 from policy.intake.derive.omni import omni_of
+from policy.intake.derive.request_limits import EngineLimits, engine_limits
 from policy.intake.derive.row import facts_of
 from policy.intake.derive.speculation import (
     SPECULATORS,
+    DraftModel,
     Speculation,
     draft_model,
     needs_draft,
+    read_draft,
     read_speculation,
     read_speculators,
     speculation_fault,
@@ -44,6 +48,8 @@ from policy.intake.derive.without_models import (
     variables_of,
     with_method,
 )
+from policy.intake.launch.refusals import refusals
+from policy.intake.launch.values import LaunchValues
 from policy.intake.model.companion import CompanionInvalid
 from policy.intake.model.pooling import MODULES, POOLING_MODULES
 from policy.intake.model.redirection import redirections
@@ -53,6 +59,7 @@ from policy.intake.model.target import read_target
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelLookup, no_models, pointer_of_model
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
 from policy.intake.unknown_sizes import check_sizes
+from policy.intake.variables import refused_variables, variable_warnings
 from policy.masking import secret_values
 from policy.messages import quoted
 from policy.pointer import at
@@ -62,13 +69,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policy.facts.vocabulary import Series
-    from policy.intake.command_line import CommandLine, ParsedOptions
+    from policy.intake.command_line import CommandLine
     from policy.intake.deployment import Deployment
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
     from policy.intake.model_lookup import Find
 
-FACT_ANCESTORS: Final = tuple((name, index, ancestors(name), FACTS[name].is_in) for name, index in INDEX.items())
+FACT_ANCESTORS: Final = tuple((name, INDEX[name], ancestors(name), fact.is_in) for name, fact in FACTS.items())
 """Each fact's name, its index in the row, the objects that contain it, and whether a series has it."""
 PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
@@ -79,6 +86,7 @@ NOT_NEEDED: Final = (
     "model can be loaded is not checked"
 )
 MODELS: Final = "model_configs/"
+VALIDATES: Final = "fail_on_environ_validation"
 UNSTATED_METHOD: Final = (
     "the speculative configuration: it names no `method`, and vLLM {} finds it out from the draft, which is not read "
     'for this release; the method decides whether V2 starts, so write it, such as `"method": "eagle"`'
@@ -101,7 +109,8 @@ class IntakeResult(Struct, frozen=True):
     model. ``environment`` is the deployment's, with the platform that a variable selects. ``without_modules`` is the
     name of the model whose ``modules.json`` is assumed to be absent, empty if it is known. ``models`` has the models
     that were looked up, by their names in the arguments. ``has_models`` is false for a release without tables of
-    models, whose facts about them are unknown.
+    models, whose facts about them are unknown. ``limits`` is what the engine compares requests with. ``options`` and
+    ``variables`` are those that facts are derived from.
     """
 
     facts: Facts
@@ -119,6 +128,9 @@ class IntakeResult(Struct, frozen=True):
     without_modules: str = ""
     models: dict[str, str] = {}
     has_models: bool = True
+    limits: EngineLimits = EngineLimits()
+    options: ParsedOptions = ParsedOptions()
+    variables: dict[str, str] = {}
 
 
 def derive_facts(
@@ -197,7 +209,8 @@ def _derive(
     options = _own_options(read_options(release, command, deployment.files, faults, f"{pointer}/args"), is_omni)
     if faults:
         raise RequestInvalid(faults)
-    variables = deployment.env | command.env
+    options = with_options(options, deployment.edits.options)
+    variables = _variables(deployment, command)
     env = _known_values(variables)
     environment, of_platform = select_platform(deployment.environment, env, known.series)
     deployment = structs.replace(deployment, environment=environment)
@@ -219,6 +232,7 @@ def _derive(
             [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
     warnings = [*deployment.notes, *options.warnings, *of_platform, *derived.warnings, *redirections(variables)]
+    warnings += variable_warnings(variables, release, environment.platform)
     doubts = [*deployment.doubts, *command.doubts]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
@@ -254,15 +268,32 @@ def _derive(
         unknown_models.append(pooling)
         warnings.append(pooling)
     unknown_variables: dict[str, str] = {
-        name: command.set_at.get(name, "") for name in VARIABLES if name in variables and name not in env
+        name: command.set_at.get(name, "")
+        for name in VARIABLES
+        if name in variables and name not in env and (name != TARGET_DEVICE or known.series >= SINCE)
     }
-    if known.series < SINCE:
-        unknown_variables.pop(TARGET_DEVICE, None)
     launch_errors = options.launch_errors
-    if derived.refusal is not None:
+    if options.others.get(VALIDATES, (False, ""))[0] is True and not is_omni:
+        launch_errors += refused_variables(variables, release, environment.platform)
+    values = LaunchValues(
+        options,
+        target,
+        speculation,
+        partial(_draft_of, speculation, target, models.known, known),
+        derived,
+        variables,
+        models.files,
+        environment.vllm_platform,
+        known,
+        lambda: decide(derived)[0],
+    )
+    certain, uncertain = ([], []) if is_omni else refusals(values)
+    refused = [*([] if derived.refusal is None else [derived.refusal]), *certain]
+    warnings += [f"vLLM may refuse this configuration: {why}" for why in uncertain]
+    if refused:
         # an unknown argument may set other sizes
         is_certain = not (options.unknown_words or doubts)
-        (launch_errors if is_certain else warnings).append(f"vLLM refuses this configuration: {derived.refusal}")
+        (launch_errors if is_certain else warnings).extend(f"vLLM refuses this configuration: {why}" for why in refused)
     return IntakeResult(
         facts,
         derived,
@@ -278,7 +309,17 @@ def _derive(
         environment,
         without_modules,
         models.asked,
+        limits=engine_limits(options, env, target),
+        options=options,
+        variables=env,
     )
+
+
+def _draft_of(
+    speculation: Speculation | None, target: Target, find: Callable[[str], Mapping[str, Any] | None], known: Tables
+) -> tuple[str, DraftModel | None]:
+    """The name of the draft and the draft itself, if there is speculative decoding with one."""
+    return ("", None) if speculation is None else read_draft(speculation, target, find, known)
 
 
 def _derive_without_models(
@@ -299,9 +340,10 @@ def _derive_without_models(
         raise RequestInvalid([RequestFault(pointer, f"{message}; state its `facts`")]) from error
     if faults:
         raise RequestInvalid(faults)
+    options = with_options(options, deployment.edits.options)
     _read_speculation(options, deployment, pointer)
     release_series = series(release)
-    variables = deployment.env | command.env
+    variables = _variables(deployment, command)
     env = _known_values(variables)
 
     def decide(derived: Provenance) -> tuple[str | None, bool]:
@@ -327,6 +369,7 @@ def _derive_without_models(
         facts = facts_of(with_method(derived, METHODS[0]).facts, [])
     doubts = [*deployment.doubts, *command.doubts]
     warnings = [why, *deployment.notes, *options.warnings, *of_platform, *redirections(variables)]
+    warnings += variable_warnings(variables, release, environment.platform)
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     unknown = {
         name: command.set_at.get(name, "")
@@ -350,12 +393,41 @@ def _derive_without_models(
         environment=environment,
         models=_names_of_models(deployment, options, pointer),
         has_models=False,
+        options=options,
+        variables=env,
     )
 
 
 def _own_options(options: ParsedOptions, is_omni: Mapping[str, object]) -> ParsedOptions:
     """The options without launch errors if vLLM-Omni is started, which has flags of its own."""
     return structs.replace(options, launch_errors=[]) if is_omni else options
+
+
+def with_options(options: ParsedOptions, edits: Mapping[str, Any]) -> ParsedOptions:
+    """The options with edits: those of ``None`` are dropped, also members of an option's JSON."""
+    if not edits:
+        return options
+    values = dict(options.values)
+    for name, value in edits.items():
+        option, _, member = name.partition(".")
+        if member:
+            values[option] = {key: content for key, content in values.get(option, {}).items() if key != member}
+        elif value is None:
+            values.pop(option, None)
+        else:
+            values[option] = value
+    return structs.replace(options, values=values)
+
+
+def _variables(deployment: Deployment, command: CommandLine) -> dict[str, str | None]:
+    """The variables that vLLM gets, with the deployment's edits, where ``None`` drops one."""
+    variables = deployment.env | command.env
+    if deployment.edits.variables:
+        variables |= deployment.edits.variables
+        variables = {
+            name: text for name, text in variables.items() if deployment.edits.variables.get(name, "") is not None
+        }
+    return variables
 
 
 def _known_values(variables: Mapping[str, str | None]) -> dict[str, str]:

@@ -69,6 +69,7 @@ class ModelFinder:
         try:
             if name not in self._named and (stored := self._stored(name)) is not None:
                 place = stored
+                self._refuse_links(place)
                 return read_folder(place) if place.is_dir() else (read_config(read_file(place)), {})
             if place.is_dir():
                 return read_folder(place)
@@ -93,6 +94,27 @@ class ModelFinder:
         place = self._folder.joinpath(*parts)
         file = place.with_name(f"{place.name}.json")
         return file if file.is_file() else place if place.is_dir() else None
+
+    def _refuse_links(self, place: Path) -> None:
+        """Refuse a link below the folder of models that leads out of it, as a checkout may have any.
+
+        Raises:
+            FileInvalid: the file, the folder or one of its files is such a link.
+        """
+        if self._folder is None:
+            return
+        root = self._folder.resolve()
+        files = [place / name for name in (CONFIG, *COMPANIONS)] if place.is_dir() else []
+        for file in (place, *files):
+            try:
+                is_within = not file.exists() or file.resolve().is_relative_to(root)
+            except (OSError, RuntimeError):
+                is_within = False
+            if not is_within:
+                shown = "" if file == place else f" (`{file.relative_to(place)}`)"
+                raise FileInvalid(
+                    f"is a link{shown} that leads out of the folder of models; copy the file, or use `--model-config`"
+                )
 
     def _from_hub(self, hub: Hub, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         try:

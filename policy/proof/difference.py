@@ -98,6 +98,7 @@ def _scope(item: ReleaseRule) -> tuple[Any, ...]:
         part.unless,
         part.runner,
         part.decided_by,
+        part.known_problem,
     )
 
 

@@ -213,4 +213,5 @@ def _compared_fields(decision: Decision) -> tuple[Any, ...]:
         decision.startup_errors,
         decision.unsupported_features,
         [(reason.rule, reason.effect, reason.message) for reason in decision.reasons],
+        [(problem.rule, problem.message) for problem in decision.known_problems],
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from policy.proof.difference import ProofOutcome
 from policy.request.request import read_request
+from policy.rules.known_problems import EFFECT as PROBLEM_EFFECT
 from policy.rules.rule import LONG_AGO
 
 if TYPE_CHECKING:
@@ -39,5 +40,8 @@ def _request(policy: Policy, release: str, facts: dict[str, Any]) -> Request:
 
 
 def _answer(decision: Decision) -> ProofOutcome:
-    reasons = sorted((reason.rule, reason.effect) for reason in decision.reasons)
+    reasons = sorted(
+        [(reason.rule, reason.effect) for reason in decision.reasons]
+        + [(problem.rule, PROBLEM_EFFECT) for problem in decision.known_problems]
+    )
     return ProofOutcome(decision.runner, decision.outcome, decision.starts, tuple(reasons))

@@ -54,14 +54,29 @@ class SymbolicRules:
         self.starts = none_of([*unreadable, *self.final])
         self._reason_conditions, self._outcomes = self._conditions_of_reasons(), self._conditions_of_outcomes()
 
-    def _ruling(self, *, upstream_only: bool, variable: bool | None = None) -> SymbolicRuling:
-        """The ruling; ``variable`` overrides the operator's variable."""
+    def _ruling(
+        self, *, upstream_only: bool, variable: bool | None = None, with_leaving: bool = True
+    ) -> SymbolicRuling:
+        """The ruling; ``variable`` overrides the operator's variable.
+
+        Without ``with_leaving`` house rules about a known problem are left out, which need the runner of all others.
+        """
         rules = self.rules
-        included = [not upstream_only or item.rule.layer is Layer.UPSTREAM for item in rules]
+        leaving = [item.range.known_problem is not None for item in rules]
+        included = [
+            (not upstream_only or item.rule.layer is Layer.UPSTREAM) and (with_leaving or not leaves)
+            for item, leaves in zip(rules, leaving, strict=True)
+        ]
         holds = [
             self._space.formula(item.when, self.series, variable) if is_included else FALSE
             for item, is_included in zip(rules, included, strict=True)
         ]
+        if not upstream_only and with_leaving and any(leaving):
+            otherwise = self._ruling(upstream_only=False, variable=variable, with_leaving=False).runner
+            holds = [
+                all_of([when, otherwise[_left(item)]]) if leaves else when
+                for item, when, leaves in zip(rules, holds, leaving, strict=True)
+            ]
         if self._included is not None:
             holds = [all_of(pair) for pair in zip(holds, self._included, strict=True)]
         cleared = [
@@ -182,6 +197,12 @@ class SymbolicRules:
         for rank, when in self.both.decides.items():
             found.setdefault(_effect(self.rules, rank).outcome, []).append(when)
         return {outcome: any_of(when) for outcome, when in found.items()}
+
+
+def _left(item: ReleaseRule) -> Runner | None:
+    """The runner that a house rule about a known problem leaves."""
+    runner = item.rule.effect.runner
+    return None if runner is None else runner.other
 
 
 def _by_rank(rules: Sequence[ReleaseRule]) -> list[tuple[int, list[int]]]:

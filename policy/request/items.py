@@ -64,17 +64,17 @@ def answer_of(
     manifest: Manifest, items: list[ManifestDecision], ignored: list[str], warnings: list[str]
 ) -> ManifestDecisions:
     """The answer with these items; ``ignored`` has the paths of ignored objects."""
-    named = [IgnoredObject(path, *_object_of(manifest, path)) for path in ignored[:MAX_IGNORED]]
+    named = [IgnoredObject(path, *object_of(manifest, path)) for path in ignored[:MAX_IGNORED]]
     return ManifestDecisions(items, named or UNSET, warnings or UNSET)
 
 
 def item_of(manifest: Manifest, path: str, answer: Decision | Problem) -> ManifestDecision:
     """The item of the answer for the engine at a path such as ``items[3].spec``."""
     decision, problem = (answer, UNSET) if isinstance(answer, Decision) else (UNSET, answer)
-    return ManifestDecision(path, *_object_of(manifest, path), decision, problem)
+    return ManifestDecision(path, *object_of(manifest, path), decision, problem)
 
 
-def _object_of(manifest: Manifest, path: str) -> tuple[str | None, str | None, str | None]:
+def object_of(manifest: Manifest, path: str) -> tuple[str | None, str | None, str | None]:
     """The kind, namespace and name of the object at or around a path."""
     kind = namespace = name = None
     for value in values_along(manifest.document, path):

@@ -25,6 +25,7 @@ from policy.rules.effects import TABLE, Layer
 from policy.rules.images import FOLDER, ImageRow, ImageTable, duplicate_names, read_images
 from policy.rules.operators import Comparison
 from policy.rules.releases import Releases, series
+from policy.rules.request_rule import ReleaseRequestRule, RequestRule, is_request_rule, read_request_rule
 from policy.rules.rule import NamedCondition, Range, Rule, read_named, read_releases, read_rule
 from policy.rules.suggestions import similar
 
@@ -40,7 +41,10 @@ CONDITIONS: Final = "conditions"
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRule:
-    """A rule in one release with its named conditions resolved; ``cleared`` is its ``cleared_at_startup``."""
+    """A rule in one release with its named conditions resolved; ``cleared`` is its ``cleared_at_startup``.
+
+    ``when`` includes the condition of the range's ``known_problem``.
+    """
 
     rule: Rule
     range: Range
@@ -57,6 +61,19 @@ class Catalogue:
     conditions: dict[str, NamedCondition]
     revision: str
     of_release: dict[str, tuple[ReleaseRule, ...]] = field(default_factory=dict)
+    request_rules: tuple[RequestRule, ...] = ()
+    """The rules about single requests to an engine, which decide nothing about the runner."""
+
+    def request_rules_of(self, release: str) -> tuple[ReleaseRequestRule, ...]:
+        """The rules about requests of a known release, the worst first."""
+        version = Version(release)
+        found = [
+            ReleaseRequestRule(rule, part, part.when)
+            for rule in self.request_rules
+            for part in rule.ranges
+            if part.span.holds(version)
+        ]
+        return tuple(sorted(found, key=lambda item: (-item.rule.verdict.severity, item.rule.id)))
 
     def rules_of(self, release: str) -> tuple[ReleaseRule, ...]:
         """The rules of a known release by precedence, then by their position in vLLM's list."""
@@ -73,7 +90,7 @@ class Catalogue:
 
     def in_order(self) -> list[Rule]:
         """All rules by precedence, then by their position in vLLM's list."""
-        return sorted(self.rules, key=lambda rule: (rule.effect.rank, rule.order, rule.id))
+        return sorted(self.rules, key=lambda rule: (rule.effect.rank, rule.place_among_its_effect, rule.id))
 
     def rule(self, rule_id: str) -> Rule | None:
         """The rule with this id, if there is one."""
@@ -113,6 +130,7 @@ class _CatalogueReader:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.rules: dict[str, Rule] = {}
+        self.request_rules: dict[str, RequestRule] = {}
         self.conditions: dict[str, NamedCondition] = {}
         self.images: dict[str, ImageRow] = {}
         self.releases: Releases | None = None
@@ -142,6 +160,8 @@ class _CatalogueReader:
             reader.fault(node, f"a rule file must be under {legal}; move it there")
         elif folders[-1] == CONDITIONS:
             self.add(read_named(node, reader), self.conditions, reader, node)
+        elif is_request_rule(path):
+            self.add(read_request_rule(node, reader), self.request_rules, reader, node)
         else:
             self.add(read_rule(node, reader, Layer(folders[0])), self.rules, reader, node)
 
@@ -168,9 +188,13 @@ class _CatalogueReader:
         self.add_faults(duplicate_names(images.rows))
         releases = Releases(self.releases.known, self.releases.default, images, self.releases.published)
         catalogue = Catalogue(releases, tuple(self.rules.values()), self.conditions, revision)
+        catalogue.request_rules = tuple(self.request_rules.values())
         for rule in catalogue.rules:
             self.check_names(rule)
+            self.check_known_problems(rule)
             self.check_releases(rule, [(part.span, part) for part in rule.ranges], rule.gaps)
+        for about_requests in catalogue.request_rules:
+            self.check_request_rule(about_requests)
         for named in self.conditions.values():
             self.check_releases(named, list(named.ranges), ())
         for release in self.releases.known:
@@ -191,9 +215,11 @@ class _CatalogueReader:
         }
         for rule in catalogue.rules:
             part = rule.range_of(release)
-            if part is not None:
+            problem = None if part is None else problem_range(part, self.rules, release)
+            if part is not None and (part.known_problem is None or problem is not None):
                 when, cleared = (
-                    self.resolve_names(rule, part.span, c, named, release) for c in (part.when, part.cleared_at_startup)
+                    self.resolve_names(rule, part.span, c, named, release)
+                    for c in (part.when_with(problem), part.cleared_at_startup)
                 )
                 found.append(ReleaseRule(rule, part, when, cleared))
         return tuple(sorted(found, key=precedence))
@@ -246,9 +272,49 @@ class _CatalogueReader:
                 if name not in names:
                     self.fault(rule.path, rule.place, f"unknown effect or rule {quoted(name)}{similar(name, names)}")
 
+    def check_request_rule(self, rule: RequestRule) -> None:
+        """Check a rule about requests against the releases and the other rules."""
+        if rule.id in self.rules:
+            self.fault(rule.path, rule.place, f"the id {quoted(rule.id)} is already used by a rule; choose another")
+        for part in rule.ranges:
+            if part.when is not None and ways(part.when) > MAX_WAYS:
+                message = f"the alternatives of the condition combine in {ways(part.when)} ways, more than {MAX_WAYS}"
+                self.fault(rule.path, part.span.place, f"{message}; split the rule")
+        self.check_releases(rule, [(part.span, part) for part in rule.ranges], rule.gaps)
+
+    def check_known_problems(self, rule: Rule) -> None:
+        """Check that each problem that a house rule names exists, where the rule is, for the runner that it leaves."""
+        assert self.releases is not None
+        problems = {item.id: item for item in self.rules.values() if item.effect.is_problem}
+        for part in rule.ranges:
+            name = part.known_problem
+            if name is None or rule.effect.runner is None:
+                continue
+            problem, place = problems.get(name), part.known_problem_place
+            if problem is None:
+                found = (
+                    f"`{name}` has the effect `{self.rules[name].effect.name}`, not `known-problem`"
+                    if name in self.rules
+                    else f"unknown known problem {quoted(name)}{similar(name, problems)}"
+                )
+                self.fault(rule.path, place, f"{found}; name a rule with the effect `known-problem`")
+                continue
+            releases = [release for release in self.releases.known if part.span.holds(Version(release))]
+            both = [other for release in releases if (other := problem.range_of(release)) is not None]
+            spans = listed(other.span.text for other in problem.ranges)
+            if not both:
+                message = f"the known problem `{name}` is in {spans}, and in no known release of `{part.span.text}`"
+                self.fault(rule.path, place, f"{message}; correct the range")
+            elif all(other.runner is rule.effect.runner for other in both):
+                message = f"the known problem `{name}` is one of {rule.effect.runner.upper()}, which this rule chooses"
+                self.fault(rule.path, place, f"{message}; name a problem of {rule.effect.runner.other.upper()}")
+            if problem.until is not None and (rule.until is None or problem.until < rule.until):
+                message = f"the known problem `{name}` ends on {problem.until}, before this rule"
+                self.fault(rule.path, place, f"{message}; write `until: {problem.until}` or an earlier day")
+
     def check_releases(
         self,
-        item: Rule | NamedCondition,
+        item: Rule | RequestRule | NamedCondition,
         spans: list[tuple[ReleaseRange, Any]],
         gaps: Iterable[tuple[ReleaseRange, str]],
     ) -> None:
@@ -294,6 +360,12 @@ class _CatalogueReader:
             add_fault(self.faults, fault)
 
 
+def problem_range(part: Range, rules: Mapping[str, Rule], release: str) -> Range | None:
+    """The range of the known problem that a house rule's range names; ``None`` if the release does not have it."""
+    problem = rules.get(part.known_problem or "")
+    return None if problem is None else problem.range_of(release)
+
+
 def unused_conditions(catalogue: Catalogue) -> list[Fault]:
     """A fault for each named condition that no rule uses."""
     used = {
@@ -312,8 +384,8 @@ def unused_conditions(catalogue: Catalogue) -> list[Fault]:
 
 
 def precedence(item: ReleaseRule) -> tuple[int, int, str]:
-    """The sort key of rules: their precedence, then their position in vLLM's list, then their id."""
-    return item.rule.effect.rank, item.rule.order, item.rule.id
+    """The sort key of rules: their precedence, then their place among rules with the same effect, then their id."""
+    return item.rule.effect.rank, item.rule.place_among_its_effect, item.rule.id
 
 
 def _duplicate_orders(catalogue: Catalogue) -> Iterable[Fault]:

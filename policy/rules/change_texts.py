@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from policy.rules.wording import Wording
 
-NAME_ONLY: Final = ("why", "references", "gaps")
+NAME_ONLY: Final = ("why", "references", "gaps", "evidence")
 """Fields whose changes are listed by name only."""
 KINDS: Final = {
     ChangeKind.ADDED: ": new",

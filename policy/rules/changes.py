@@ -34,7 +34,17 @@ RULE_FIELDS: Final = (
     "blocked_by",
     "until",
 )
-RANGE_FIELDS: Final = ("when", "cleared_at_startup", "requires_any", "unless", "runner", "decided_by")
+PROBLEM_FIELDS: Final = ("symptom", "certainty", "fixed_in")
+RANGE_FIELDS: Final = (
+    "when",
+    "cleared_at_startup",
+    "requires_any",
+    "unless",
+    "runner",
+    "decided_by",
+    "known_problem",
+    "evidence",
+)
 CONDITIONS: Final = ("in_force", "when", "cleared_at_startup")
 """The fields whose values are conditions."""
 
@@ -95,7 +105,7 @@ def catalogue_changes(before: Catalogue, after: Catalogue, compared: Mapping[str
     have the same parts, however they are written.
     """
     rules = {rule.id: rule for rule in (*before.in_order(), *after.in_order())}
-    ids = sorted(rules, key=lambda name: (rules[name].effect.rank, rules[name].order, name))
+    ids = sorted(rules, key=lambda name: (rules[name].effect.rank, rules[name].place_among_its_effect, name))
     changes = [_rule_change(before.rule(name), after.rule(name), compared) for name in ids]
     for name in sorted({*before.conditions, *after.conditions}):
         sides = before.conditions.get(name), after.conditions.get(name)
@@ -114,6 +124,7 @@ def _rule_change(before: Rule | None, after: Rule | None, compared: Mapping[str,
     whole: list[FieldChange] = []
     if before and after:
         whole = _field_changes(before, after, RULE_FIELDS)
+        whole += _field_changes(before.problem, after.problem, PROBLEM_FIELDS)
         for field, values in (
             ("layer", [str(rule.layer) for rule in (before, after)]),
             ("file", [rule.path for rule in (before, after)]),

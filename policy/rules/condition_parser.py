@@ -19,6 +19,8 @@ from policy.rules.operators import MEMBERS, OPERATORS, VALUES, WORDS, Operator, 
 from policy.rules.suggestions import suggest_fact, suggest_operator, suggest_value, yaml_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from policy.parser.fields import FieldReader
     from policy.parser.yamltree import YamlNode
 
@@ -26,27 +28,30 @@ MAX_LEAVES: Final = 64
 EXAMPLE: Final = "`model_config.is_moe: true`"
 
 
-def read_condition(node: YamlNode, reader: FieldReader) -> Condition | None:
-    """The tree of a ``when``, or ``None`` for the word ``always``; faults are added to the reader."""
+def read_condition(node: YamlNode, reader: FieldReader, facts: Mapping[str, Fact] = FACTS) -> Condition | None:
+    """The tree of a ``when``, or ``None`` for the word ``always``; faults are added to the reader.
+
+    ``facts`` are those that the condition may be about.
+    """
     if node.value == "always":
         return None
     if not isinstance(node.value, dict):
         found = node.value
-        if isinstance(found, str) and found in FACTS:
-            operators = listed(operators_for(FACTS[found]))
+        if isinstance(found, str) and found in facts:
+            operators = listed(operators_for(facts[found]))
             advice = f"write {quoted(f'{found}: …')} with a value or one of its operators: {operators}"
         else:
             advice = f"write a map of facts, such as {EXAMPLE}, or `always`"
         reader.fault(node, f"expected a condition, got {described(node)}; {advice}")
         return And(())
-    condition = _read_map(node, reader, negated=False)
+    condition = _read_map(node, reader, facts, negated=False)
     if len(leaves(condition)) + len(uses(condition)) > MAX_LEAVES:
         reader.fault(node, f"more than {MAX_LEAVES} comparisons in one condition; split the rule")
         return And(())
     return condition
 
 
-def _read_map(node: YamlNode, reader: FieldReader, *, negated: bool) -> Condition:
+def _read_map(node: YamlNode, reader: FieldReader, facts: Mapping[str, Fact], *, negated: bool) -> Condition:
     parts: list[Condition] = []
     assert isinstance(node.value, dict)
     if not node.value:
@@ -54,10 +59,10 @@ def _read_map(node: YamlNode, reader: FieldReader, *, negated: bool) -> Conditio
     for key, child in node.value.items():
         match key:
             case "all" | "any":
-                parts.append(_read_list(key, child, reader, negated=negated))
+                parts.append(_read_list(key, child, reader, facts, negated=negated))
             case "not":
                 if isinstance(child.value, dict):
-                    parts.append(_read_map(child, reader, negated=not negated))
+                    parts.append(_read_map(child, reader, facts, negated=not negated))
                 else:
                     advice = "write a map of facts, or `not: {any: […]}` for a list of conditions"
                     reader.fault(child, f"expected a condition under `not`, got {described(child)}; {advice}")
@@ -70,11 +75,13 @@ def _read_map(node: YamlNode, reader: FieldReader, *, negated: bool) -> Conditio
                         f"expected the name of a condition, got {described(child)}; write one name, without a list",
                     )
             case _:
-                parts.extend(_read_fact(key, child, reader, negated=negated))
+                parts.extend(_read_fact(key, child, reader, facts, negated=negated))
     return _join(parts, either=negated)
 
 
-def _read_list(word: str, node: YamlNode, reader: FieldReader, *, negated: bool) -> Condition:
+def _read_list(
+    word: str, node: YamlNode, reader: FieldReader, facts: Mapping[str, Fact], *, negated: bool
+) -> Condition:
     if not isinstance(node.value, list) or not node.value:
         advice = f"begin each with a dash, such as `- {EXAMPLE[1:]}"
         reader.fault(node, f"expected a list of conditions under `{word}`, got {described(node)}; {advice}")
@@ -82,7 +89,7 @@ def _read_list(word: str, node: YamlNode, reader: FieldReader, *, negated: bool)
     parts = []
     for item in node.value:
         if isinstance(item.value, dict):
-            parts.append(_read_map(item, reader, negated=negated))
+            parts.append(_read_map(item, reader, facts, negated=negated))
         else:
             reader.fault(item, f"expected a condition, got {described(item)}; write a map of facts, such as {EXAMPLE}")
     return _join(parts, either=(word == "any") != negated)
@@ -94,8 +101,10 @@ def _join(parts: list[Condition], *, either: bool) -> Condition:
     return Or(tuple(parts)) if either else And(tuple(parts))
 
 
-def _read_fact(name: str, node: YamlNode, reader: FieldReader, *, negated: bool) -> list[Condition]:
-    fact = FACTS.get(name)
+def _read_fact(
+    name: str, node: YamlNode, reader: FieldReader, facts: Mapping[str, Fact], *, negated: bool
+) -> list[Condition]:
+    fact = facts.get(name)
     if fact is None:
         reader.fault(
             node,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from policy.facts.vocabulary import FACTS, INDEX, FactKind, Malformed
+from policy.facts.vocabulary import FACTS_WITH_REQUEST, INDEX, FactKind, Malformed
 from policy.rules.operators import NEGATIONS, Comparison
 
 if TYPE_CHECKING:
@@ -147,6 +147,8 @@ def negate(condition: Condition) -> Condition:
 def holds(leaf: Leaf, value: Any) -> bool:
     """Whether a leaf holds for a value, if the objects above the fact are present."""
     match leaf.test:
+        case Comparison.IS if FACTS_WITH_REQUEST[leaf.fact].kind is FactKind.NUMBER:
+            answer = value == leaf.operand
         case Comparison.IS:
             answer = type(value) is type(leaf.operand) and value == leaf.operand
         case Comparison.IN:
@@ -161,8 +163,12 @@ def holds(leaf: Leaf, value: Any) -> bool:
             answer = bool(value)
         case Comparison.AT_LEAST:
             answer = value >= leaf.operand
+        case Comparison.MORE_THAN:
+            answer = value is not None and value > leaf.operand
+        case Comparison.LESS_THAN:
+            answer = value is not None and value < leaf.operand
         case Comparison.PRESENT:
-            answer = bool(value) if FACTS[leaf.fact].kind is FactKind.PRESENCE else value is not None
+            answer = bool(value) if FACTS_WITH_REQUEST[leaf.fact].kind is FactKind.PRESENCE else value is not None
         case Comparison.MALFORMED:
             answer = isinstance(value, Malformed)
     return bool(answer != leaf.negated)

@@ -23,7 +23,7 @@ upstream       default-v2      V2      default       none of the above
 =============  ==============  ======  ============  =============================================
 
 The other effects do not decide: ``exclude-v1`` (the V1 list), ``refuse-v1`` and ``refuse-v2`` (vLLM stops at startup
-with that runner) and ``advise``.
+with that runner), ``advise`` and ``known-problem``.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ class Runner(StrEnum):
 
     V1 = "v1"
     V2 = "v2"
+
+    @property
+    def other(self) -> Runner:
+        """The runner that is not this one."""
+        return Runner.V1 if self is Runner.V2 else Runner.V2
 
 
 class Outcome(StrEnum):
@@ -77,10 +82,11 @@ class TextField(StrEnum):
 class Effect:
     """What a rule of this layer and effect does when it fires.
 
-    ``rank`` is the row, ``says`` the field with the rule's text. ``decides`` is false for rules that only list, refuse
-    or advise. ``ordered`` means that the rule's ``order`` is its position in vLLM's own list, ``last_resort`` that the
-    rule applies only if no other rule decides, and ``exclusive`` that all other rules are ignored, except advice that
-    names it in ``decided_by``. ``lists`` is the runner whose list of unsupported features the rule is on.
+    ``rank`` is the place in the table, ``says`` the field with the rule's text. ``decides`` is false for rules that
+    only list, refuse, advise or tell of a problem. ``ordered`` means that the rule's ``order`` is its position in
+    vLLM's own list, ``last_resort`` that the rule applies only if no other rule decides, and ``exclusive`` that all
+    other rules are ignored, except advice that names it in ``decided_by``. ``lists`` is the runner whose list of
+    unsupported features the rule is on.
     """
 
     name: str
@@ -100,6 +106,11 @@ class Effect:
     def refuses(self) -> bool:
         """Whether vLLM stops at startup when the rule fires."""
         return self.name.startswith("refuse")
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether the rule is about something that is known to go wrong with a runner."""
+        return self.name == "known-problem"
 
     @property
     def is_readable(self) -> bool:
@@ -211,6 +222,18 @@ TABLE: Final = (
     ),
     Effect("advise", _HOUSE, 17, TextField.TEXT, "a warning; decides nothing", decides=False),
     Effect("advise", _UP, 18, TextField.TEXT, "a warning; decides nothing", decides=False),
+    *(
+        # Both layers have the same rank, so that an answer lists the problems of both together, the worst first.
+        Effect(
+            "known-problem",
+            layer,
+            19,
+            TextField.TEXT,
+            "listed in `known_problems` if the runner is chosen that it affects; decides nothing",
+            decides=False,
+        )
+        for layer in (_HOUSE, _UP)
+    ),
 )
 EFFECTS: Final[dict[tuple[Layer, str], Effect]] = {(effect.layer, effect.name): effect for effect in TABLE}
 

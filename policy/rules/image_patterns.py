@@ -23,6 +23,9 @@ NAME_PART: Final = re.compile(r"[a-z0-9._:-]*(?:\*[a-z0-9._:-]*)?")
 TAG_TEXT: Final = re.compile(r"[A-Za-z0-9_.-]*")
 VERSION_AT: Final = re.compile(rf"v?({VERSION})(?![0-9A-Za-z])")
 BUILD_NAME: Final = re.compile(r"[-_.][\w.-]*", re.ASCII)
+CANDIDATE: Final = re.compile(r"rc[-_.]?([0-9]{1,3})(?![0-9a-z])")
+"""Matches a release candidate after the version of a tag: `v0.24.0-rc2`."""
+VERSION_ONLY: Final = re.compile(r"[0-9.]+")
 SEPARATORS: Final = re.compile(r"[-_.]+")
 MAX_BUILD: Final = 32
 NAME_ADVICE: Final = (
@@ -132,6 +135,9 @@ class TagPattern:
         if self.end != BUILD or BUILD_NAME.fullmatch(rest) is None:
             return None
         suffix = rest[1:].lower()
+        candidate = CANDIDATE.match(suffix)
+        if candidate is not None and VERSION_ONLY.fullmatch(found[1]) is not None:
+            return f"{found[1]}rc{candidate[1]}"
         if not suffix or is_variant(suffix):
             return found[1]
         local = SEPARATORS.sub(".", suffix)[:MAX_BUILD].strip(".")

@@ -7,14 +7,28 @@ can in one file or body; the readers (``facts``, ``rule``, ``cases``) check ever
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from policy.facts.facts import TREE, Member
 from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VOCABULARY, Fact, FactKind
 from policy.parser.fields import MAX_SPAN, RANGE_PATTERN
 from policy.rules.effects import TABLE, Effect, Layer, Runner, Stage, TextField
+from policy.rules.known_problems import CERTAINTIES, EVIDENCE_FILE, FIXED_IN, MAX_EVIDENCE, SYMPTOMS, Certainty, Symptom
+from policy.rules.known_problems import FIELDS as PROBLEM_FIELDS
+from policy.rules.known_problems import REQUIRED as PROBLEM_REQUIRED
 from policy.rules.operators import OPERATORS, VALUES, operators_for
-from policy.rules.rule import DATE_FIELDS, HOUSE_FIELDS, HOUSE_REQUIRED, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
+from policy.rules.rule import (
+    DATE_FIELDS,
+    HOUSE_FIELDS,
+    HOUSE_REQUIRED,
+    HOUSE_SCOPE_EFFECTS,
+    MAX_ORDER,
+    RULE_REQUIRED,
+    SCOPE_EFFECTS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 RANGE: Final = {
@@ -29,6 +43,43 @@ LINK: Final = {"type": "string", "pattern": "^https://"}
 TEXT: Final = {"type": "string", "pattern": r"\S"}
 DATE: Final = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"}
 
+KNOWN_PROBLEM: Final = {
+    **NAME,
+    "description": "a rule with the effect `known-problem`: its condition must hold too, for the runner that would be "
+    "decided otherwise",
+}
+EVIDENCE: Final = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": MAX_EVIDENCE,
+    "items": {
+        "type": "object",
+        "required": ["file"],
+        "additionalProperties": False,
+        "properties": {
+            "file": {
+                "type": "string",
+                "pattern": f"^{EVIDENCE_FILE.pattern}$",
+                "description": "a Python file's path in vLLM's wheel",
+            },
+            "has": {**TEXT, "description": "a text that the file has; blanks count as one"},
+            "lacks": {**TEXT, "description": "a text that the file, which is there, does not have"},
+        },
+        "oneOf": [{"required": ["has"]}, {"required": ["lacks"]}],
+    },
+}
+PROBLEM: Final = {
+    "symptom": {
+        "enum": [str(symptom) for symptom in Symptom],
+        "description": "; ".join(f"{symptom}: {meaning}" for symptom, meaning in SYMPTOMS.items()),
+    },
+    "certainty": {
+        "enum": [str(certainty) for certainty in Certainty],
+        "description": "; ".join(f"{certainty}: {meaning}" for certainty, meaning in CERTAINTIES.items()),
+    },
+    "fixed_in": {"type": "string", "pattern": f"^{FIXED_IN.pattern}$", "description": PROBLEM_FIELDS["fixed_in"]},
+}
+
 
 def facts_schema() -> dict[str, Any]:
     """The schema of a request's ``facts``: upstream's names, nested."""
@@ -41,13 +92,14 @@ def facts_schema() -> dict[str, Any]:
 def _object(member: Member) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object" if member is TREE else ["object", "null"]}
     if member.members:
-        schema["properties"] = {name: _member(child) for name, child in member.members.items()}
+        schema["properties"] = {name: member_schema(child) for name, child in member.members.items()}
     if not member.is_open:
         schema["additionalProperties"] = False
     return schema
 
 
-def _member(member: Member) -> dict[str, Any]:
+def member_schema(member: Member) -> dict[str, Any]:
+    """The schema of a field of the nested facts."""
     fact = member.fact
     if fact is None:
         return _object(member)
@@ -64,6 +116,8 @@ def value_schema(fact: Fact) -> dict[str, Any]:
             return {"type": "boolean"}
         case FactKind.INTEGER:
             return {"type": "integer", "minimum": fact.least, "maximum": MAX_INTEGER}
+        case FactKind.NUMBER:
+            return {"type": ["number", "null"] if fact.nullable else "number"}
         case FactKind.CHOICE:
             return {"enum": [*fact.choices, *([None] if fact.nullable else [])]}
         case FactKind.VARIABLE:
@@ -98,6 +152,10 @@ def rule_schema(layer: Layer) -> dict[str, Any]:
             "description": "when the reason is cleared before vLLM would refuse to start",
         },
     }
+    scope |= {
+        "evidence": {**EVIDENCE, "description": PROBLEM_FIELDS["evidence"]},
+        **({"known_problem": KNOWN_PROBLEM} if layer is Layer.HOUSE else {}),
+    }
     common = {**texts, **scope, "when": {"$ref": "#/$defs/when"}}
     house = {
         name: {**(DATE if name in DATE_FIELDS else TEXT), "description": meaning}
@@ -130,6 +188,7 @@ def rule_schema(layer: Layer) -> dict[str, Any]:
             "remedy": TEXT,
             "references": {"oneOf": [LINK, {"type": "array", "items": LINK, "minItems": 1}]},
             **house,
+            **PROBLEM,
             "gaps": {
                 "type": "array",
                 "minItems": 1,
@@ -152,9 +211,16 @@ def rule_schema(layer: Layer) -> dict[str, Any]:
                 },
             },
         },
-        "allOf": [_in_rule_or_ranges("when"), *map(_not_in_both, common), *map(_fields_of_effect, effects)],
+        "allOf": [_when_or_problem(layer), *map(_not_in_both, common), *map(_fields_of_effect, effects)],
         "$defs": definitions(),
     }
+
+
+def _when_or_problem(layer: Layer) -> dict[str, Any]:
+    """Requires a condition, or in a house rule the known problem that has one."""
+    if layer is not Layer.HOUSE:
+        return _in_rule_or_ranges("when")
+    return {"anyOf": [_in_rule_or_ranges("when"), _in_rule_or_ranges("known_problem")]}
 
 
 def _in_rule_or_ranges(field: str) -> dict[str, Any]:
@@ -171,13 +237,26 @@ def _not_in_both(field: str) -> dict[str, Any]:
 def _fields_of_effect(effect: Effect) -> dict[str, Any]:
     """Requires and forbids fields in rules with this effect."""
     illegal: dict[str, Any] = {str(says): False for says in TextField if says is not effect.says}
-    illegal |= {field: False for field, legal in SCOPE_EFFECTS.items() if effect.name not in legal}
+    scopes = SCOPE_EFFECTS | (HOUSE_SCOPE_EFFECTS if effect.layer is Layer.HOUSE else {})
+    illegal |= {field: False for field, legal in scopes.items() if effect.name not in legal}
     order = {"required": ["order"]} if effect.ordered else {"properties": {"order": False}}
+    problem: dict[str, Any] = (
+        {"required": [*PROBLEM_REQUIRED]}
+        if effect.is_problem
+        else {"properties": dict.fromkeys((name for name in PROBLEM_FIELDS if name not in SCOPE_EFFECTS), False)}
+    )
     illegal_in_rule = illegal if effect.refuses else illegal | {"stage": False}
     ranges = {"releases": {"items": {"properties": illegal}}}
     return {
         "if": {"properties": {"effect": {"const": effect.name}}, "required": ["effect"]},
-        "then": {"allOf": [{"properties": {**illegal_in_rule, **ranges}}, order, _in_rule_or_ranges(str(effect.says))]},
+        "then": {
+            "allOf": [
+                {"properties": {**illegal_in_rule, **ranges}},
+                order,
+                problem,
+                _in_rule_or_ranges(str(effect.says)),
+            ]
+        },
     }
 
 
@@ -271,8 +350,8 @@ def releases_schema() -> dict[str, Any]:
     }
 
 
-def definitions(*, named: bool = True) -> dict[str, Any]:
-    """The definitions of ``when`` and conditions; ``named`` allows references to named conditions."""
+def definitions(*, named: bool = True, vocabulary: Iterable[Fact] = VOCABULARY) -> dict[str, Any]:
+    """The definitions of ``when`` and conditions on these facts; ``named`` allows references to named conditions."""
     many = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/condition"}}
     return {
         "when": {"oneOf": [{"const": "always"}, {"$ref": "#/$defs/condition"}]},
@@ -288,7 +367,7 @@ def definitions(*, named: bool = True) -> dict[str, Any]:
                 **({"uses": {**NAME, "description": "a named condition"}} if named else {}),
                 **{
                     fact.name: {"description": f"{fact.meaning} (default {fact.default!r})", **comparisons_schema(fact)}
-                    for fact in VOCABULARY
+                    for fact in vocabulary
                 },
             },
         },

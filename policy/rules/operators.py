@@ -26,6 +26,8 @@ class Comparison(StrEnum):
     FIRST_IS_IN = "first_is_in"
     NOT_EMPTY = "not_empty"
     AT_LEAST = "at_least"
+    MORE_THAN = "more_than"
+    LESS_THAN = "less_than"
     PRESENT = "present"
     MALFORMED = "malformed"
 
@@ -41,12 +43,23 @@ class Operator:
     meaning: str
 
 
-VALUES: Final = frozenset({FactKind.CHOICE, FactKind.TEXT, FactKind.INTEGER, FactKind.BOOLEAN, FactKind.VARIABLE})
+VALUES: Final = frozenset(
+    {FactKind.CHOICE, FactKind.TEXT, FactKind.INTEGER, FactKind.NUMBER, FactKind.BOOLEAN, FactKind.VARIABLE}
+)
+NUMBERS: Final = frozenset({FactKind.NUMBER})
 MEMBERS: Final = frozenset({FactKind.CHOICE, FactKind.TEXT})
 TEXTS: Final = frozenset({FactKind.TEXTS})
 LISTS: Final = frozenset({FactKind.TEXTS, FactKind.LIST})
 OBJECTS: Final = frozenset(
-    {FactKind.PRESENCE, FactKind.VARIABLE, FactKind.CHOICE, FactKind.TEXT, FactKind.TEXTS, FactKind.LIST}
+    {
+        FactKind.PRESENCE,
+        FactKind.VARIABLE,
+        FactKind.CHOICE,
+        FactKind.TEXT,
+        FactKind.TEXTS,
+        FactKind.LIST,
+        FactKind.NUMBER,
+    }
 )
 
 OPERATORS: Final[dict[str, Operator]] = {
@@ -66,6 +79,8 @@ OPERATORS: Final[dict[str, Operator]] = {
     "at_least": Operator(
         Comparison.AT_LEAST, False, frozenset({FactKind.INTEGER}), "number", "the number is at least this"
     ),
+    "more_than": Operator(Comparison.MORE_THAN, False, NUMBERS, "value", "the number is greater than this"),
+    "less_than": Operator(Comparison.LESS_THAN, False, NUMBERS, "value", "the number is less than this"),
     "present": Operator(
         Comparison.PRESENT,
         False,

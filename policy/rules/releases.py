@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policy.rules.images import ImageTable
 
 MAX_VERSION: Final = 64
-UNTAGGED_SERIES: Final = (0, 1)
+UNTAGGED: Final = frozenset({(0, 1), (0, 0), (0, 0, 0)})
 BUILD_DAY: Final = re.compile(r"(?:^|\.)d([0-9]{4})([0-9]{2})([0-9]{2})(?:\.|$)")
 """The day that setuptools-scm adds to the local version of a build with changed files."""
 EMPTY_MAP: Final[Mapping[str, date]] = {}
@@ -90,7 +90,9 @@ def is_untagged(version: Version) -> bool:
 
     Its numbers say nothing about the release: without tags, counting begins at 0.1.
     """
-    return version.dev is not None and series(version) <= UNTAGGED_SERIES and not version.epoch
+    if version.dev is None or version.pre is not None or version.post is not None or version.epoch:
+        return False
+    return version.release in UNTAGGED
 
 
 def why_presumed(version: str) -> str:

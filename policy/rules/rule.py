@@ -19,8 +19,10 @@ from policy.messages import as_written, listed, quoted
 from policy.parser.fields import NAME, FieldReader, ReleaseRange
 from policy.rules import synonyms
 from policy.rules.condition_parser import read_condition
-from policy.rules.conditions import Condition, uses
+from policy.rules.conditions import And, Condition, uses
 from policy.rules.effects import EFFECTS, Effect, Layer, Runner, Stage, TextField, effects_of
+from policy.rules.known_problems import FIELDS as PROBLEM_FIELDS
+from policy.rules.known_problems import Certainty, Evidence, Problem, read_evidence, read_problem
 from policy.rules.releases import Releases, is_final
 from policy.rules.suggestions import suggest_effect
 from policy.rules.template import Template, read_template
@@ -36,14 +38,18 @@ TEXT_FIELDS: Final = tuple(str(says) for says in TextField)
 SCOPE_EFFECTS: Final[dict[str, tuple[str, ...]]] = {
     "requires_any": ("refuse-v1", "refuse-v2", "advise"),
     "unless": ("default-v1", "refuse-v1", "refuse-v2", "advise"),
-    "runner": ("advise",),
+    "runner": ("advise", "known-problem"),
     "decided_by": ("advise",),
     "cleared_at_startup": ("exclude-v2", "exclude-v1"),
+    "evidence": ("known-problem",),
 }
 EFFECTS_WITH_LISTS: Final = ("refuse-v1", "refuse-v2", "advise")
 RANGE_FIELDS: Final = (*TEXT_FIELDS, *SCOPE_EFFECTS, "when")
+HOUSE_SCOPE_EFFECTS: Final = {"known_problem": ("fallback-v1", "force-v2")}
+"""As ``SCOPE_EFFECTS``, for fields that only house rules have."""
+HOUSE_RANGE_FIELDS: Final = (*RANGE_FIELDS, *HOUSE_SCOPE_EFFECTS)
 RULE_REQUIRED: Final = ("id", "title", "effect", "why", "references", "releases")
-RULE_OPTIONAL: Final = ("remedy", "order", "stage", "gaps", *RANGE_FIELDS)
+RULE_OPTIONAL: Final = tuple(dict.fromkeys(("remedy", "order", "stage", "gaps", *RANGE_FIELDS, *PROBLEM_FIELDS)))
 HOUSE_REQUIRED: Final = ("owner", "review_by", "blocked_by")
 HOUSE_OPTIONAL: Final = ("until",)
 HOUSE_FIELDS: Final = {
@@ -74,7 +80,10 @@ EXAMPLES: Final = {
 }
 """Example values, for messages about missing fields."""
 RULE_ONLY_FIELDS: Final = dict.fromkeys(
-    ("id", "title", "effect", "order", "stage", "why", "remedy", "references", "gaps", *HOUSE_FIELDS),
+    (
+        *("id", "title", "effect", "order", "stage", "why", "remedy", "references", "gaps", *HOUSE_FIELDS),
+        *(name for name in PROBLEM_FIELDS if name not in RANGE_FIELDS),
+    ),
     "it is the same for all releases; move it to the rule, beside `releases`",
 )
 
@@ -85,7 +94,9 @@ class Range:
 
     ``requires_any`` and ``unless`` name effects or rules: at least one of ``requires_any`` must have fired, and none of
     ``unless``. ``runner`` and ``decided_by`` restrict an advisory to certain decisions. ``cleared_at_startup`` is the
-    condition under which a reason no longer applies when vLLM would refuse to start.
+    condition under which a reason no longer applies when vLLM would refuse to start. ``known_problem`` is the problem
+    for which a house rule chooses the other runner: its condition must hold too, and the runner that it affects must be
+    the one that all other rules choose. ``evidence`` proves the range of a known problem.
     """
 
     span: ReleaseRange
@@ -96,13 +107,21 @@ class Range:
     runner: Runner | None = None
     decided_by: tuple[str, ...] = ()
     cleared_at_startup: Condition | None = None
+    known_problem: str | None = None
+    known_problem_place: tuple[int, int] = field(default=(1, 1), compare=False)
+    evidence: tuple[Evidence, ...] = ()
+
+    def when_with(self, problem: Range | None) -> Condition | None:
+        """The condition together with that of a known problem; ``None`` if it always holds."""
+        parts = [part.when for part in (problem, self) if part is not None and part.when is not None]
+        return parts[0] if len(parts) == 1 else And(tuple(parts)) if parts else None
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule with its history; ``order`` is its position in vLLM's own list, ``document`` the parsed file.
 
-    ``stage`` is when vLLM gives the text of a refusal.
+    ``stage`` is when vLLM gives the text of a refusal; ``problem`` is set if the effect is ``known-problem``.
     """
 
     id: str
@@ -123,6 +142,12 @@ class Rule:
     until: date | None = None
     gaps: tuple[tuple[ReleaseRange, str], ...] = ()
     stage: Stage = Stage.CONFIGURATION
+    problem: Problem | None = None
+
+    @property
+    def place_among_its_effect(self) -> int:
+        """The place among rules with the same effect: in vLLM's own list, or of known problems the worst first."""
+        return self.order if self.problem is None else self.problem.severity
 
     def is_overdue(self, today: date) -> bool:
         """Whether the rule is in force and should have been reviewed before ``today``."""
@@ -251,10 +276,10 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
         node,
         f"{layer} rule",
         RULE_REQUIRED + (HOUSE_REQUIRED if is_house else ()),
-        RULE_OPTIONAL + (HOUSE_OPTIONAL if is_house else ()),
+        RULE_OPTIONAL + ((*HOUSE_SCOPE_EFFECTS, *HOUSE_OPTIONAL) if is_house else ()),
         synonyms=synonyms.RULE_FIELDS,
         elsewhere={
-            **({} if is_house else dict.fromkeys(HOUSE_FIELDS, HOUSE_ONLY)),
+            **({} if is_house else dict.fromkeys((*HOUSE_FIELDS, *HOUSE_SCOPE_EFFECTS), HOUSE_ONLY)),
             **CONDITION_FIELDS,
             "vllm": "write it in a range: `releases:`, below it `- vllm: …`",
         },
@@ -263,6 +288,7 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
     effect = _read_effect(fields, reader, layer)
     order = _read_order(fields, reader, effect, node)
     stage = _read_stage(fields, reader, effect)
+    problem = _read_problem(fields, reader, effect, node)
     name = _read_id(fields, reader)
     texts = {key: reader.text(fields.get(key)) for key in ("title", "why", "remedy", "owner", "blocked_by")}
     references = reader.texts(fields.get("references"), "links")
@@ -279,7 +305,9 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
         )
     items = reader.items(fields.get("releases"), "ranges", MAX_RELEASES)
     _check_overridden(fields, items, reader)
-    ranges = [part for item in items if (part := _read_range(item, fields, reader, effect))]
+    ranges = [part for item in items if (part := _read_range(item, fields, reader, effect, layer))]
+    if problem is not None:
+        _check_problem(problem, ranges, fields, reader)
     gaps = [gap for item in reader.items(fields.get("gaps"), "gaps", MAX_RELEASES) if (gap := _read_gap(item, reader))]
     if not (name and effect and texts["title"] and texts["why"] and ranges) or reader.faults:
         return None
@@ -302,7 +330,38 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
         until=until,
         gaps=tuple(gaps),
         stage=stage,
+        problem=problem,
     )
+
+
+def _read_problem(
+    fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None, node: YamlNode
+) -> Problem | None:
+    """The problem of a rule with the effect ``known-problem``; its fields are faults with other effects."""
+    if effect is None:
+        return None
+    if effect.is_problem:
+        return read_problem(fields, node, reader)
+    for name in PROBLEM_FIELDS:
+        if name in fields and name not in RANGE_FIELDS:
+            reader.fault(fields[name], f"`{name}` is legal only with the effect `known-problem`; remove it", key=True)
+    return None
+
+
+def _check_problem(problem: Problem, ranges: list[Range], fields: Mapping[str, YamlNode], reader: FieldReader) -> None:
+    """Check the ranges of a known problem against its certainty and the release with the fix."""
+    for part in ranges:
+        if problem.certainty is Certainty.CODE and not part.evidence and "evidence" not in fields:
+            reader.fault(
+                fields["certainty"],
+                f"`certainty: code` needs `evidence` for `{part.span.text}`: `file`, and `has` or `lacks` with a text; "
+                "add it, or choose another certainty",
+            )
+        if problem.fixed_in is not None and (part.span.upper is None or part.span.upper > Version(problem.fixed_in)):
+            reader.fault(
+                fields["fixed_in"],
+                f"the range `{part.span.text}` does not end before the fix in {problem.fixed_in}; correct one of them",
+            )
 
 
 def _read_effect(fields: Mapping[str, YamlNode], reader: FieldReader, layer: Layer) -> Effect | None:
@@ -373,19 +432,25 @@ def _read_gap(node: YamlNode, reader: FieldReader) -> tuple[ReleaseRange, str] |
 
 
 def _read_range(
-    node: YamlNode, rule: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None
+    node: YamlNode, rule: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None, layer: Layer
 ) -> Range | None:
     """A range of a rule; missing fields default to those of the rule."""
+    is_house = layer is Layer.HOUSE
+    legal = HOUSE_RANGE_FIELDS if is_house else RANGE_FIELDS
     own = reader.fields(
         node,
         "range of releases",
         ("vllm",),
-        RANGE_FIELDS,
+        legal,
         synonyms=synonyms.RANGE_FIELDS,
-        elsewhere={**RULE_ONLY_FIELDS, **CONDITION_FIELDS},
+        elsewhere={
+            **({} if is_house else dict.fromkeys(HOUSE_SCOPE_EFFECTS, HOUSE_ONLY)),
+            **RULE_ONLY_FIELDS,
+            **CONDITION_FIELDS,
+        },
         examples=EXAMPLES,
     )
-    fields = {**{name: rule[name] for name in RANGE_FIELDS if name in rule}, **own}
+    fields = {**{name: rule[name] for name in legal if name in rule}, **own}
     span = reader.span(own.get("vllm"))
     if effect is not None:
         _check_fields(node, fields, reader, effect)
@@ -407,6 +472,9 @@ def _read_range(
             fields["cleared_at_startup"], "a reason that is always cleared at startup has no effect; write a condition"
         )
     runner = _read_runner(fields.get("runner"), reader)
+    known_problem = reader.text(fields.get("known_problem"))
+    place = fields.get("known_problem", node)
+    evidence = reader.read_once(fields["evidence"], read_evidence) if "evidence" in fields else ()
     scope = {
         name: reader.read_once(fields[name], _read_names) if name in fields else ()
         for name in ("requires_any", "unless", "decided_by")
@@ -415,12 +483,22 @@ def _read_range(
         return None
     if effect.refuses:
         runner = effect.runner
-    return Range(span=span, template=templates[0], when=when, runner=runner, cleared_at_startup=cleared, **scope)
+    return Range(
+        span=span,
+        template=templates[0],
+        when=when,
+        runner=runner,
+        cleared_at_startup=cleared,
+        known_problem=known_problem,
+        known_problem_place=(place.line, place.column),
+        evidence=evidence,
+        **scope,
+    )
 
 
 def _check_overridden(rule: Mapping[str, YamlNode], ranges: list[YamlNode], reader: FieldReader) -> None:
     """Check that each field that the rule has for all ranges is used by at least one."""
-    for name in RANGE_FIELDS:
+    for name in HOUSE_RANGE_FIELDS:
         if name in rule and ranges and all(isinstance(item.value, dict) and name in item.value for item in ranges):
             reader.fault(rule[name], f"each range has its own `{name}`, so this one has no effect; remove it", key=True)
 
@@ -429,6 +507,8 @@ def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldR
     """Check for missing and illegal fields of a rule with this effect."""
     others = [name for name in TEXT_FIELDS if name in fields and name != effect.says]
     for name in (str(effect.says), "when"):
+        if name == "when" and "known_problem" in fields:
+            continue  # the problem's condition is enough
         if name not in fields and not (name == effect.says and others):
             reader.fault(
                 node, f"the range has no `{name}`, which the effect `{effect.name}` needs; add it here or to the rule"
@@ -440,7 +520,7 @@ def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldR
             f"{'remove it' if effect.says in fields else 'rename the field'}",
             key=True,
         )
-    for name, legal in SCOPE_EFFECTS.items():
+    for name, legal in (SCOPE_EFFECTS | HOUSE_SCOPE_EFFECTS).items():
         if name in fields and effect.name not in legal:
             reader.fault(fields[name], f"`{name}` is legal only with the effects {listed(legal)}; remove it", key=True)
 

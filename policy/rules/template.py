@@ -12,13 +12,15 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.facts.facts import to_json
-from policy.facts.vocabulary import FACTS, INDEX, Malformed
+from policy.facts.vocabulary import FACTS, FACTS_WITH_REQUEST, INDEX, Malformed
+from policy.masking import masked
 from policy.messages import quoted
 from policy.rules.suggestions import suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from policy.facts.vocabulary import Fact
     from policy.parser.fields import FieldReader
     from policy.parser.yamltree import YamlNode
 
@@ -39,7 +41,7 @@ class Template:
     @property
     def facts(self) -> tuple[str, ...]:
         """The facts in the text."""
-        return tuple(name for _, name in self.parts if name in FACTS)
+        return tuple(name for _, name in self.parts if name in FACTS_WITH_REQUEST)
 
     @property
     def lists(self) -> tuple[str, ...]:
@@ -59,6 +61,7 @@ class Template:
             out.append(text)
             if name is not None:
                 value = _joined(lists[name], left) if name in LISTS else format_value(row[INDEX[name]], left)
+                value = masked(value)
                 out.append(value)
                 left = max(0, left - len(value))
         return "".join(out)
@@ -86,8 +89,8 @@ def _joined(items: Sequence[str], limit: int) -> str:
     return ", ".join([*items[:count], f"… ({len(items) - count} more)"])
 
 
-def read_template(node: YamlNode | None, reader: FieldReader) -> Template | None:
-    """The template of a node; unknown names and unmatched braces are faults."""
+def read_template(node: YamlNode | None, reader: FieldReader, facts: Mapping[str, Fact] = FACTS) -> Template | None:
+    """The template of a node; names that are not in ``facts`` and unmatched braces are faults."""
     if node is None:
         return None
     whole = reader.text(node)
@@ -100,7 +103,7 @@ def read_template(node: YamlNode | None, reader: FieldReader) -> Template | None
         return None
     parts: list[tuple[str, str | None]] = []
     for text, name, form, conversion in parsed:
-        if name is not None and (name not in FACTS and name not in LISTS):
+        if name is not None and (name not in facts and name not in LISTS):
             reader.fault(
                 node,
                 f"unknown fact {quoted('{' + name + '}')}{suggest_name(name, LISTS)}; "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from policy.facts.vocabulary import FACTS, FactKind, ancestors
+from policy.facts.vocabulary import FACTS_WITH_REQUEST, FactKind, ancestors
 from policy.rules.conditions import And, Condition, Leaf, Or, Ref
 from policy.rules.operators import Comparison
 
@@ -48,7 +48,7 @@ class Wording:
         """The predicate of a comparison: ``is true``, ``is at least 2``, ``is none of a, b``."""
         operand, negated = leaf.operand, leaf.negated
         match leaf.test:
-            case Comparison.IS if FACTS[leaf.fact].kind is FactKind.BOOLEAN:
+            case Comparison.IS if FACTS_WITH_REQUEST[leaf.fact].kind is FactKind.BOOLEAN:
                 return "is true" if operand != negated else "is false"
             case Comparison.IS:
                 value = str(operand).lower() if isinstance(operand, bool) else self.show(str(operand))
@@ -67,7 +67,11 @@ class Wording:
                 return "is empty" if negated else "is not empty"
             case Comparison.AT_LEAST:
                 return f"is less than {operand}" if negated else f"is at least {operand}"
-            case Comparison.PRESENT if FACTS[leaf.fact].kind is FactKind.PRESENCE:
+            case Comparison.MORE_THAN:
+                return f"is not more than {operand}" if negated else f"is more than {operand}"
+            case Comparison.LESS_THAN:
+                return f"is not less than {operand}" if negated else f"is less than {operand}"
+            case Comparison.PRESENT if FACTS_WITH_REQUEST[leaf.fact].kind is FactKind.PRESENCE:
                 return "is absent" if negated else "is present"
             case Comparison.PRESENT:
                 return "is not set" if negated else "is set"
@@ -103,4 +107,6 @@ def without_implied(parts: Iterable[Condition]) -> list[Condition]:
 
 def is_presence(leaf: Leaf) -> bool:
     """Whether a comparison requires that an object is present."""
-    return leaf.test is Comparison.PRESENT and not leaf.negated and FACTS[leaf.fact].kind is FactKind.PRESENCE
+    return (
+        leaf.test is Comparison.PRESENT and not leaf.negated and FACTS_WITH_REQUEST[leaf.fact].kind is FactKind.PRESENCE
+    )

@@ -13,6 +13,7 @@ from msgspec import Struct
 from policy.errors import RequestInvalid
 from policy.escaping import escape_line
 from policy.messages import quoted
+from policy.rules.known_problems import Symptom
 from service.admission.annotations import REMEDIES, SET_ENV, annotation_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ MAX_PATH: Final = 96
 MAX_ERROR: Final = 512
 MAX_MESSAGE: Final = 8192
 MAX_NOTE: Final = 1024
+WARNED: Final = frozenset({Symptom.NO_START, Symptom.CRASH, Symptom.WRONG_OUTPUT})
+"""The symptoms of known problems that are worth a warning to everybody who applies an object."""
 
 
 class EngineDecision(Struct, frozen=True):
@@ -67,6 +70,11 @@ def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> I
         yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(text)}; write "true" or "false"')
     for warning in decision.warnings:
         yield 4, _line(path, warning)
+    known_problems = [problem for problem in decision.known_problems if problem.symptom in WARNED]
+    if known_problems:
+        worst, more = known_problems[0], _more(known_problems)
+        known = f"known problem of vLLM {decision.release.decided_as} ({worst.symptom}, {worst.certainty}){more}"
+        yield 5, _line(path, f"{known}: {worst.message}")
 
 
 def unread_warning(path: str, kind: str) -> str:
@@ -134,7 +142,7 @@ def _runner(runner: str | None) -> str:
     return "no runner" if runner is None else runner.upper()
 
 
-def _more(errors: Sequence[str]) -> str:
+def _more(errors: Sequence[object]) -> str:
     return f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
 
 

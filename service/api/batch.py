@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import current_task
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from policy.decision.decision import encode
 from policy.errors import PolicyError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Send
 
     from service.auth.access import Permission
+    from service.jobs.messages import JobResult
     from service.request_context import RequestContext
     from service.state.answers import Answers
     from service.state.state import ServiceState
@@ -31,6 +32,8 @@ LINES_AT_ONCE: Final = 32
 
 class BatchEndpoint(Endpoint):
     """``POST /v1/decisions/batch``."""
+
+    kind: ClassVar = JobKind.BATCH
 
     def __init__(self, service: ServiceState, path: str) -> None:
         super().__init__(service, path)
@@ -52,7 +55,7 @@ class BatchEndpoint(Endpoint):
             body = await read_body(receive, limit, held)
             self.body_arrived()
             return await self.send_job_result(
-                JobKind.BATCH, self.service.answers_for(headers), body, wanted, context, receive, send
+                self.kind, self.service.answers_for(headers), body, wanted, context, receive, send
             )
 
     async def stream(
@@ -93,12 +96,12 @@ class BatchEndpoint(Endpoint):
             async with self.turn:
                 if (refused := self.refusal(permission)) is not None:
                     break
-                is_large = _decide_small_lines(answers, lines, context, decided)
+                is_large = self.answer_small_lines(answers, lines, context, decided)
                 await asyncio.sleep(0)
             if is_large:
                 line = lines[len(decided)]
                 assert isinstance(line, bytes)  # INVARIANT: a refused line is answered already
-                decided.append(await self.decide_line_in_worker(answers, line, context))
+                decided.append(await self.answer_line_in_worker(answers, line, context))
         try:
             await context.wait_recorded()
         except PolicyError as error:
@@ -116,15 +119,25 @@ class BatchEndpoint(Endpoint):
             return error
         return None
 
-    async def decide_line_in_worker(self, answers: Answers, line: bytes, context: RequestContext) -> bytes:
+    def answer_small_lines(
+        self, answers: Answers, lines: list[bytes | Refused], context: RequestContext, answered: list[bytes]
+    ) -> bool:
+        """Answer further lines until the turn is over; return whether the next one needs a worker process."""
+        return _decide_small_lines(answers, lines, context, answered)
+
+    async def answer_line_in_worker(self, answers: Answers, line: bytes, context: RequestContext) -> bytes:
         """The answer to one line, decided in a worker process."""
         try:
             async with self.run_job(JobKind.DECISION, answers, line, JSON_HEADERS, context, None) as (result, output):
-                if output is None or result.spooled is None:
-                    return result.body + b"\n"
-                return await asyncio.to_thread(output.read, result.spooled) + b"\n"
+                return await self.read_line(result, output)
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
+
+    async def read_line(self, result: JobResult, output: BinaryIO | None) -> bytes:
+        """The line of a worker process's answer."""
+        if output is None or result.spooled is None:
+            return result.body + b"\n"
+        return await asyncio.to_thread(output.read, result.spooled) + b"\n"
 
 
 def _decide_small_lines(

@@ -7,6 +7,7 @@ Owns their routes, and the answers to unknown paths and methods. Not here: the d
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID  # noqa: TC003  # FastAPI reads the annotations
@@ -29,7 +30,7 @@ from service.api.endpoint import CHUNK_SIZE, CLIENT_CLOSED_REQUEST
 from service.auth.tokens import READ
 from service.documents.accept import wants_text
 from service.documents.body import Disconnected
-from service.documents.query import parameter
+from service.documents.query import parameter, read_query
 from service.problems import Refused, problem_of, response_of
 from service.telemetry.metrics import CONTENT_TYPE
 from service.transport.disconnection import connection_of
@@ -107,6 +108,30 @@ async def images(request: Request) -> Response:
     """The container images that contain vLLM: their names, the releases of their tags, platform and entry point."""
     parameter(request.query_params.multi_items())
     return _json(_answers(request).images_document)
+
+
+@router.get("/v1/arguments")
+async def arguments(request: Request) -> Response:
+    """Flags and environment variables of vLLM: the releases that have each, and its values there.
+
+    `name` is a flag, with or without its dashes, or a variable. `ETag` is that of the answer.
+    """
+    body = _answers(request).arguments_document(*_arguments_query(request))
+    etag = f'"{hashlib.sha256(body).hexdigest()}"'
+    known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    if etag in known or "*" in known:
+        return Response(status_code=304, headers={"etag": etag})
+    return _json(body, etag=etag)
+
+
+def _arguments_query(request: Request) -> tuple[str | None, str | None]:
+    """The name, and the known release, of a query for flags and variables."""
+    faults: list[RequestFault] = []
+    found = read_query(request.query_params.multi_items(), ("name", "vllm_version"), faults)
+    if faults:
+        raise RequestInvalid(faults)
+    name, version = (found.get(key, [None])[0] for key in ("name", "vllm_version"))
+    return name, None if version is None else _release(_answers(request), version)
 
 
 @router.get("/v1/facts")

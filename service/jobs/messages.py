@@ -27,6 +27,8 @@ class JobKind(StrEnum):
     DRY_RUN = "dry-run"
     VALIDATE = "validate"
     MUTATE = "mutate"
+    CHECK = "check"
+    CHECK_BATCH = "check-batch"
 
 
 class JobSettings(Struct, frozen=True):
@@ -70,7 +72,8 @@ class JobResult(Struct):
 
     The answer is ``body``, or the first ``spooled`` bytes of the job's file. ``lines`` are its decisions for the log;
     in that file they follow the answer, with the lengths in ``spooled_lines``. ``needed`` are the missing models
-    that prevented a decision, ``looked_for`` are all missing ones. ``candidate`` is the job of a process that runs
+    that prevented a decision, ``looked_for`` are all missing ones. ``checks`` are the requests that were checked, by
+    runner, verdict and release. ``candidate`` is the job of a process that runs
     candidate rules, which then makes the answer. ``seconds`` is the processor time.
     """
 
@@ -81,6 +84,7 @@ class JobResult(Struct):
     spooled_lines: list[int] = []
     lines: list[bytes] = []
     counts: list[tuple[DecisionCount, int]] = []
+    checks: list[tuple[tuple[str, str, str], int]] = []
     ids: list[str] = []
     decisions: int = 0
     seconds: float = 0.0

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UnsetType
 
-from policy import render
+from policy import render, render_requests
 from policy.checks import candidate
 from policy.checks.candidate import with_models
 from policy.checks.sandbox import INLINE
@@ -40,6 +40,8 @@ from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
+from policy.sampling.check import RequestCheck, RequestChecker, labels_of, read_check_request
+from policy.sampling.manifest import EngineChecks, check_request
 from service import run_folder
 from service.admission.handler import answer_review
 from service.admission.review import read_review
@@ -79,13 +81,14 @@ class JobRecords:
         self.lines: list[bytes] = []
         self.counts: Counter[DecisionCount] = Counter()
         self.ids: list[str] = []
+        self.checks: Counter[tuple[str, str, str]] = Counter()
 
     def add(self, answer: EncodedDecision, request: Request, policy: Policy) -> None:
         """Record a decision."""
         ruling, final = answer.evaluation.ruling, answer.evaluation.final
         release = request.release.decided_as
         rules = policy.ruleset(release).rules
-        positions = {*ruling.standing, *final.refusals, *ruling.advice}
+        positions = {*ruling.standing, *final.refusals, *ruling.advice, *ruling.problems}
         ids = tuple(rules[position].rule.id for position in sorted(positions))
         self.counts[DecisionCount(ruling.effect.runner or "none", ruling.effect.outcome or "none", release, ids)] += 1
         if answer.decision is not None and len(self.ids) < MAX_LOGGED_IDS:
@@ -146,6 +149,7 @@ class JobWorker:
         self._rules = rules
         self._models = FoundModels()
         self.policy = Policy(load(Sources(rules)), default_release, self._models.find, before)
+        self.checker = RequestChecker(self.policy)
 
     def result(self, job: Job, today: date) -> JobResult:
         """The result of a job; a request that cannot be answered is answered with its problem."""
@@ -163,6 +167,7 @@ class JobWorker:
         found.decisions = budget.spent
         found.counts = list(records.counts.items())
         found.ids = records.ids
+        found.checks = list(records.checks.items())
         found.needed, found.looked_for = list(self._models.needed), list(self._models.looked_for)
         if job.output is not None and len(found.body) + sum(map(len, records.lines)) > INLINE:
             _spool(found, records.lines, Path(job.output))
@@ -179,6 +184,12 @@ class JobWorker:
                 return self._dry_run(job, records, budget, today)
             case JobKind.VALIDATE | JobKind.MUTATE:
                 return self._review(job, records, budget, today)
+            case JobKind.CHECK:
+                checked = self._check(decode(job.body, job.content_type), records, budget, today)
+                body = _check_text(checked) if job.wants_text else encode(checked)
+                return JobResult(OK, TEXT if job.wants_text else JSON, body)
+            case JobKind.CHECK_BATCH:
+                return self._check_batch(job, records, budget, today)
         answer = self._decide(decode(job.body, job.content_type), records, budget, today)
         return JobResult(OK, TEXT, _text(answer)) if job.wants_text else JobResult(OK, JSON, encode(answer))
 
@@ -188,6 +199,32 @@ class JobWorker:
         for number, item in enumerate(_batch_items(decode(job.body, job.content_type), job.settings.max_batch_items)):
             try:
                 piece = encode(self._decide(item, records, budget, today, f"/items/{number}"))
+                budget.answer(len(piece))
+            except PolicyError as error:
+                piece = encode(problem_of(error))
+            pieces.append(piece)
+        return JobResult(OK, JSON, b'{"items":[' + b",".join(pieces) + b"]}")
+
+    def _check(
+        self, document: Any, records: JobRecords, budget: WorkBudget, today: date, pointer: str = ""
+    ) -> RequestCheck | EngineChecks:
+        """What becomes of a request; nothing is recorded, as nothing is decided."""
+        request = read_check_request(document, self.policy.releases, pointer)
+        try:
+            found = check_request(self.checker, request, today, problem_of, lambda: budget.decide(explained=False))
+        except ModelConfigNeeded as error:
+            raise self._models.refusal(error) from error
+        for each in [found] if isinstance(found, RequestCheck) else [item.check for item in found.items]:
+            if isinstance(each, RequestCheck):
+                records.checks[labels_of(each)] += 1
+        return found
+
+    def _check_batch(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
+        """The answers to many requests to check; an invalid item does not affect the others."""
+        pieces = []
+        for number, item in enumerate(_batch_items(decode(job.body, job.content_type), job.settings.max_batch_items)):
+            try:
+                piece = encode(self._check(item, records, budget, today, f"/items/{number}"))
                 budget.answer(len(piece))
             except PolicyError as error:
                 piece = encode(problem_of(error))
@@ -360,6 +397,15 @@ def _text(answer: Decision | ManifestDecisions) -> bytes:
     )
     lines += [] if isinstance(answer.warnings, UnsetType) else [f"warning: {each}" for each in answer.warnings]
     return "".join([text, *(f"\n{escape_line(line)}\n" for line in lines)]).encode()
+
+
+def _check_text(answer: RequestCheck | EngineChecks) -> bytes:
+    """What becomes of a request, for a terminal."""
+    if isinstance(answer, RequestCheck):
+        return render.as_text(render_requests.request_check(answer)).encode()
+    rows = [(item.path, item.check if isinstance(item.check, RequestCheck) else item.problem) for item in answer.items]
+    found = [(path, each) for path, each in rows if not isinstance(each, UnsetType)]
+    return render.as_text(render_requests.engine_checks(found)).encode()
 
 
 def _problem(error: PolicyError, job: Job) -> JobResult:

@@ -9,8 +9,8 @@ from typing import Final
 
 from service.problems import Refused
 
-EXPLAINED: Final = 16
-"""The decisions that an explained one counts as: it decides again for each assumption (measured: 6 to 20)."""
+EXPLAINED: Final = 64
+"""The decisions that an explained one counts as: it decides again for each assumption and remedy (6 to 250)."""
 
 
 class WorkBudget:

@@ -15,12 +15,18 @@ from policy.checks.comparison import DryRunComparison, DryRunComparisonOfAll
 from policy.decision.decision import Decision
 from policy.problems import Problem
 from policy.request.items import ManifestDecisions
+from policy.sampling.check import RequestCheck
+from policy.sampling.manifest import EngineChecks
 from service.admission.review import AdmissionReview
 from service.log.record import Record
 from service.openapi.descriptions import FIELDS
+from service.openapi.request_checks import check_answers
 from service.openapi.shapes import REF, TEXT, TIMESTAMP, Schema, list_of, nullable, object_of, ref
 
-TYPES: Final = (Decision, Problem, DryRunComparison, DryRunComparisonOfAll, ManifestDecisions, Record, AdmissionReview)
+TYPES: Final = (
+    *(Decision, Problem, DryRunComparison, DryRunComparisonOfAll, ManifestDecisions, Record, AdmissionReview),
+    *(RequestCheck, EngineChecks),
+)
 NAMES: Final = {
     "AdmissionReview": "AdmissionReviewResponse",
     "Response": "AdmissionResponse",
@@ -31,12 +37,19 @@ NAMES: Final = {
     "Resolution": "DecidingRelease",
 }
 """Types whose name is too general, or means something else in a generated client."""
-CLOSED: Final = {"runner": "Runner", "outcome": "Outcome", "layer": "Layer", "effect": "Effect"}
+CLOSED: Final = {
+    "runner": "Runner",
+    "outcome": "Outcome",
+    "layer": "Layer",
+    "effect": "Effect",
+    "verdict": "Verdict",
+}
 """Fields of any answer with a closed set of values."""
 EXACT: Final[dict[str, dict[str, Schema]]] = {
     "Decision": {"decision_id": {**TEXT, "format": "uuid"}},
     "Problem": {"type": ref("ProblemType")},
     "Assumption": {"why": ref("AssumptionReason")},
+    "V2Path": {"by": ref("PathKind")},
     "MemberChange": {"member": ref("ComparedField")},
     "ClassDecision": {"reasons": {"type": "array", "items": ref("RuleEffect")}},
     "LogRecord": {
@@ -80,6 +93,7 @@ def answers() -> dict[str, Schema]:
             "description": "A `BatchItemAnswer` as JSON on each line, in the order of the requests.",
             "contentMediaType": "application/x-ndjson",
         },
+        **check_answers(),
         "Table": {**TEXT, "description": "The answer as a table for people."},
         **_typed_schemas(),
         "RuleEffect": object_of(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 JSON, TEXT = "application/json", "text/plain"
 TAG: Final = {"ETag": {"description": "the loaded revision, in quotes", "required": True, "schema": {"type": "string"}}}
+ARGUMENTS_TAG: Final = {"ETag": {**TAG["ETag"], "description": "a digest of the answer, in quotes"}}
 QUERY_PROBLEMS: Final = ("invalid-request",)
 """The problem of an unknown or repeated query parameter."""
 METRICS: Final = "The text format of Prometheus."
@@ -77,6 +78,14 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
         "/v1/rules/{rule_id}": rules_operation("getRule", "the rule", "Rule", rule, "not-found", "unknown-release"),
         "/v1/releases": rules_operation("listReleases", "the releases", "ReleaseList", answers.releases_document),
         "/v1/images": rules_operation("listImages", "the images", "ImageList", answers.images_document),
+        "/v1/arguments": rules_operation(
+            "listArguments",
+            "the flags and variables",
+            "ArgumentList",
+            answers.arguments_document("--max-model-len"),
+            "not-found",
+            "unknown-release",
+        ),
         "/v1/facts": rules_operation("listFacts", "the facts", "Vocabulary", answers.facts_document),
         "/v1/log": ReadOperation(LOG, "queryLog", "a page of records", ref("LogPage"), page, LOG_PROBLEMS),
         "/v1/decisions/{decision_id}": ReadOperation(
@@ -124,6 +133,9 @@ def _operation(path: str, call: dict[str, Any], operation: ReadOperation, servic
     if path == "/v1/policy":
         responses["200"]["headers"] = TAG
         responses["304"] = {"description": "the revision in `If-None-Match` is the loaded one", "headers": TAG}
+    if path == "/v1/arguments":
+        responses["200"]["headers"] = ARGUMENTS_TAG
+        responses["304"] = {"description": "the answer is the one in `If-None-Match`", "headers": ARGUMENTS_TAG}
     return {
         "tags": [operation.tag],
         "operationId": operation.name,

@@ -18,6 +18,7 @@ from service.openapi.examples import (
     request_examples,
     review_example,
 )
+from service.openapi.request_checks import check_paths
 from service.openapi.responses import (
     ACCESS_PROBLEMS,
     BODY_PROBLEMS,
@@ -114,6 +115,7 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
             (*DECISION_PROBLEMS, "rules-invalid", "candidate-aborted", "dry-run-busy"),
             security(service, DRY_RUN),
         ),
+        **check_paths(service, _post),
         **_reviews(service),
     }
 

@@ -16,7 +16,44 @@ REVISION: Final = "a digest of the rule files, the `ETag` of `GET /v1/policy`"
 CURRENT: Final = "the decision by the loaded rules"
 CANDIDATE: Final = "the decision by the candidate rules"
 
+VERDICT: Final = "what becomes of the request: the worst of the findings"
+FINDINGS: Final = "every rule that fired, the worst first; vLLM shows only the first that it comes to"
+
 FIELDS: Final[dict[str, dict[str, str]]] = {
+    "RequestCheck": {
+        "request_id": "as sent, else `null`",
+        "runner": RUNNER,
+        "verdict": VERDICT,
+        "starts": "whether the engine starts at all with this deployment",
+        "findings": FINDINGS,
+        "alternative": "what the other runner does with the request; `null` if there is none",
+        "warnings": "what may happen though it is not certain",
+        "vllm_version": "the requested version, or the default release",
+        "release": "the known release whose rules decided",
+        "policy": "the rules that decided",
+    },
+    "RunnerCheck": {"runner": RUNNER, "verdict": VERDICT, "findings": FINDINGS},
+    "Finding": {
+        "rule": RULE,
+        "parameter": "the parameter that the finding is about",
+        "verdict": "what becomes of the request because of it",
+        "message": "vLLM's own text if it refuses the request or ends, otherwise what happens",
+        "remedy": "what to do; `null` if there is nothing",
+        "fixed_in": "the release that has the fix; `null` if there is none",
+        "references": "vLLM's code, or where it is discussed",
+    },
+    "EngineChecks": {
+        "items": "the engines, in the order of the manifest",
+        "ignored": "objects in which nothing that starts vLLM was found; left out if there are none",
+    },
+    "EngineCheck": {
+        "path": "the engine's path in the manifest",
+        "kind": "its object's kind; `null` if it has none",
+        "namespace": "its object's namespace; `null` if it has none",
+        "name": "its object's name; `null` if it has none",
+        "check": "what becomes of the request",
+        "problem": "in its place: why the engine cannot be checked",
+    },
     "Decision": {
         "decision_id": "the id of this answer, a UUID of version 7",
         "request_id": "as sent, else `null`",
@@ -29,6 +66,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "unsupported_features": "what V2 does not support here, in vLLM's wording and order",
         "v1_unsupported_features": "what V1 does not support here, in vLLM's wording and order",
         "reasons": "every rule that fired, by precedence",
+        "known_problems": "what is known to go wrong with the decided runner, the worst first",
         "upstream": "vLLM's own decision, without house rules",
         "set_env": "the variable to set so that vLLM does as decided; empty if it does so anyway",
         "warnings": "notes that do not affect the decision",
@@ -40,6 +78,10 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "ignored_args": "for a deployment: the arguments that no fact depends on, as written",
         "trace": "with `explain`: each rule of the release, and why it did not fire",
         "assumptions": "with `explain`: each fact that the release reads and the request does not state",
+        "alternative": "with `explain`: the other runner, if the variable selected it; `null` if there is none",
+        "remedies": "with `explain`: the smallest changes that let vLLM start, give V2 or avoid a known problem",
+        "v2_from": "with `explain`: the first later release in which a deployment without V2 gets it as it is",
+        "v2_path": "with `explain`: how a deployment on V1 gets V2 at the newest release; otherwise `null`",
     },
     "Reason": {
         "rule": "the rule's id; `GET /v1/rules/{rule_id}` shows the rule",
@@ -55,6 +97,46 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "review_by": "for a house rule: the date of its review",
         "until": "for a house rule with an end: the last day on which it holds",
         "lifted_in": "with `explain`: the first later release in which the rule does not fire, or `null`",
+    },
+    "KnownProblem": {
+        "rule": "the rule's id; `GET /v1/rules/{rule_id}` shows the rule",
+        "runner": "the runner that has the problem; `null` if both have it",
+        "symptom": "what a user sees: `no-start`, `crash`, `out-of-memory`, `wrong-output`, `ignored`, "
+        "`refused-request` or `slow`, the worst first",
+        "certainty": "how it is known: `code` (seen in the release's code), `confirmed` by a maintainer, `reproduced` "
+        "by several, or `reported` once",
+        "message": "what happens to this deployment",
+        "remedy": "what to do about it; `null` if nothing is known",
+        "fixed_in": "the release that has the fix; `null` if there is none yet",
+        "references": "links to the reports and changes",
+    },
+    "Remedy": {
+        "for": "`start`, `v2`, or the id of the known problem that the changes avoid",
+        "change": "the changes, all of which are needed",
+        "runner": "the runner with the changes",
+        "starts": "whether vLLM starts with the changes",
+    },
+    "Change": {
+        "argument": "the flag to change, or a member of its JSON after a dot",
+        "variable": "the variable to change",
+        "fact": "the stated fact to change",
+        "field": "the field of the request to change: `vllm_version`",
+        "at": "the place of the argument",
+        "from": "its value now, without secrets",
+        "to": "its new value; `null` if it is dropped",
+    },
+    "V2Path": {
+        "release": "the newest known release",
+        "by": "`upgrade` if the deployment gets V2 there as it is, `change` if changes are needed, `none` if none help",
+        "upgrade_to": "the first later release in which it gets V2 as it is",
+        "change": "the smallest changes that give V2 at `release`",
+    },
+    "OtherRunner": {
+        "runner": "the runner that was not decided",
+        "starts": STARTS,
+        "startup_errors": "every message with which vLLM would refuse to start with it",
+        "unsupported_features": "what it does not support here, in vLLM's wording and order",
+        "known_problems": "what is known to go wrong with it, the worst first",
     },
     "UpstreamDecision": {
         "runner": RUNNER,

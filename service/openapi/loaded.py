@@ -80,8 +80,43 @@ def _catalogue() -> dict[str, Schema]:
         "KnownRelease": release,
         "ImageList": object_of("The container images that contain vLLM.", images=list_of(ref("Image"), "the rows")),
         **_images(),
+        "ArgumentList": object_of(
+            "vLLM's flags and environment variables.", items=list_of(ref("ArgumentItem"), "the flags and variables")
+        ),
+        **_arguments(),
         "Vocabulary": object_of("The facts that rules can read.", facts=list_of(ref("FactDefinition"), "the facts")),
         "FactDefinition": fact,
+    }
+
+
+def _arguments() -> dict[str, Schema]:
+    """A flag or a variable, and its values in ranges of releases."""
+    since = {**TEXT, "description": "the first release"}
+    until = nullable(TEXT, "the last release; `null` if the newest known release has it")
+    change = object_of("The values of a flag or a variable in a range of releases.", since=since, until=until)
+    words = list_of(TEXT, "")
+    change["properties"] |= {
+        "flags": {**words, "description": "the spellings of a flag"},
+        "off": {**words, "description": "the spellings that set a flag to false"},
+        "type": {**TEXT, "description": "the type of its values"},
+        "nargs": {"description": "how many words a flag takes, if not one: a number, `+` or `?`"},
+        "optional": {"type": "boolean", "description": "whether `None` and the empty text mean null"},
+        "choices": {"type": "array", "items": {}, "description": "the legal values"},
+        "default": {"description": "the default of a variable, if it can be read"},
+        "deprecated": {"type": "boolean", "description": "whether vLLM warns that the variable is deprecated"},
+        "replaced_by": {**words, "description": "what vLLM names instead of a deprecated variable"},
+    }
+    return {
+        "ArgumentItem": object_of(
+            "A flag or an environment variable of vLLM.",
+            kind={"type": "string", "enum": ["argument", "variable"], "description": "a flag, or a variable"},
+            name={**TEXT, "description": "the long spelling of a flag, or the name of a variable"},
+            field=nullable(TEXT, "the name of a flag's field in `EngineArgs`; `null` for a variable"),
+            releases=list_of(ref("ArgumentSpan"), "the releases that have it, the oldest first"),
+            changes=list_of(ref("ArgumentChange"), "its values, the oldest first"),
+        ),
+        "ArgumentSpan": object_of("An unbroken range of releases.", since=since, until=until),
+        "ArgumentChange": change,
     }
 
 
@@ -108,6 +143,9 @@ def _rules() -> dict[str, Schema]:
         "gaps": list_of(ref("RuleGap"), "the releases between the ranges, in which there is no such rule"),
         "effect": {**ref("Effect"), "description": "what the rule does when it fires"},
     }
+    evidence = rule["properties"]["evidence"]["items"]
+    for schema in (rule, part):
+        schema["properties"]["evidence"] = list_of(ref("RuleEvidence"), "what proves the ranges of a known problem")
     condition_part = named["properties"]["releases"]["items"]
     named["properties"]["releases"] = list_of(ref("ConditionRange"), "the condition in each range of releases")
     return {
@@ -119,6 +157,7 @@ def _rules() -> dict[str, Schema]:
         ),
         "Rule": _file("A rule, with its history.", rule, layer=ref("Layer"), file=TEXT),
         "RuleRange": _file("A rule in a range of releases.", part),
+        "RuleEvidence": _file("A text that a file of vLLM has or lacks.", evidence),
         "RuleGap": _file("Releases without the rule.", gap),
         "Condition": _file("A condition that several rules use.", named, file=TEXT),
         "ConditionRange": _file("A condition in a range of releases.", condition_part),

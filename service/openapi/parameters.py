@@ -117,6 +117,15 @@ def parameters_of(path: str, policy: Policy) -> list[dict[str, Any]]:
     }
     found = {
         "/v1/policy": [known_tag],
+        "/v1/arguments": [
+            known_tag,
+            in_query(
+                "name",
+                "only the flag, with or without its dashes, or the variable of this name",
+                {**TEXT, "examples": ["--max-model-len"]},
+            ),
+            version(policy.releases),
+        ],
         "/v1/rules": [version(policy.releases)],
         "/v1/rules/{rule_id}": [rule, version(policy.releases)],
         "/readyz": [verbose],

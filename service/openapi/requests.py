@@ -15,6 +15,7 @@ from policy.facts.vocabulary import MAX_TEXT
 from policy.request.request import MAX_REQUEST_ID
 from policy.rules.effects import Layer
 from policy.rules.json_schema import facts_schema
+from service.openapi.request_checks import check_requests
 from service.openapi.shapes import TEXT, Schema, nullable, ref
 
 FACT_TEXT: Schema = {"type": "string", "maxLength": MAX_TEXT}
@@ -30,6 +31,7 @@ def requests() -> dict[str, Schema]:
             "anyOf": [ref("FactsRequest"), ref("DeploymentRequest"), ref("ManifestRequest")],
         },
         **_decision_requests(),
+        **check_requests(_decision_requests()),
         "Facts": _without_defaults(facts_schema()),
         "FactText": {**FACT_TEXT, "description": "The text of a fact."},
         **_deployment(),
@@ -70,7 +72,10 @@ def _decision_requests() -> dict[str, Schema]:
             '`["upstream"]` selects what vLLM alone would do; if left out, both layers decide',
         ),
         "request_id": nullable(ref("RequestId"), "returned in the answer"),
-        "explain": {"type": "boolean", "description": "adds `trace` and `assumptions`; default: `false`"},
+        "explain": {
+            "type": "boolean",
+            "description": "adds `trace`, `assumptions`, `remedies` and the like; default: `false`",
+        },
         "beyond_verified": nullable(
             ref("BeyondVerified"), "`nearest` decides an unknown release as the closest known one"
         ),
@@ -158,6 +163,10 @@ def _deployment() -> dict[str, Schema]:
     environment = {
         "platform": nullable(ref("Platform"), "default: `cuda`"),
         "has_triton": {"type": ["boolean", "null"], "description": "whether Triton can be used; default: `true`"},
+        "has_pinned_memory": {
+            "type": ["boolean", "null"],
+            "description": "whether memory of the host can be pinned, as everywhere but on WSL; default: `true`",
+        },
         "plugins": nullable(plugins, "plugins of the serving image; none by default"),
     }
     texts: Schema = {"type": ["object", "null"], "additionalProperties": nullable(TEXT)}
@@ -169,7 +178,7 @@ def _deployment() -> dict[str, Schema]:
         "env": {**texts, "description": "environment variables; `null` for a value that is not known"},
         "model_configs": nullable(ref("ModelConfigs"), "the configuration of each model"),
         "files": {**texts, "description": "files that arguments refer to, by the name that they use"},
-        "environment": nullable(ref("Environment"), "the engine's platform, Triton and plugins"),
+        "environment": nullable(ref("Environment"), "the engine's platform, Triton, pinned memory and plugins"),
     }
     return {
         "Deployment": {

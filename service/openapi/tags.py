@@ -7,12 +7,14 @@ from typing import Final
 DECISIONS: Final = "decisions"
 DRY_RUNS: Final = "dry-runs"
 ADMISSION: Final = "admission"
+REQUESTS: Final = "requests"
 RULES: Final = "rules"
 LOG: Final = "log"
 OPERATIONS: Final = "operations"
 TAGS: Final = [
     {"name": DECISIONS, "description": "Which model runner a deployment gets, and why."},
     {"name": DRY_RUNS, "description": "Explained decisions, and what candidate rules would change."},
+    {"name": REQUESTS, "description": "Whether a deployment's runner takes a request."},
     {"name": RULES, "description": "What is loaded: the rules, the releases and the facts that they know."},
     {"name": LOG, "description": "Logged decisions."},
     {"name": ADMISSION, "description": "Admission reviews of Kubernetes."},

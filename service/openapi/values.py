@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.checks.comparison import COMPARED, MESSAGE
+from policy.decision.remedies import V2By
 from policy.facts.vocabulary import FactKind
 from policy.intake.assumptions import NOT_STATED, UNKNOWN
 from policy.intake.deployment import PLATFORMS
@@ -34,6 +35,7 @@ def values() -> dict[str, Schema]:
         "Platform": _set("The platform that an engine runs on, as vLLM names it", PLATFORMS),
         "FactType": _set("The type of a fact's value", FactKind),
         "AssumptionReason": _set("Why a fact was assumed", (NOT_STATED, UNKNOWN)),
+        "PathKind": _set("How a deployment on V1 gets V2", tuple(V2By)),
         "ComparedField": _set("A field of a decision, or of a reason, that a dry run compares", (*COMPARED, MESSAGE)),
         "BeyondVerified": _set("How to decide a release that is not known", (NEAREST,)),
         "CandidateChanges": _set("Which deployments a dry run compares, if not only the request's", (ALL,)),

@@ -18,6 +18,7 @@ from policy.decision.decision import ID_END, ID_START, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.errors import PolicyError
 from policy.fastpath.request_decoder import decode_fast
+from policy.intake.arguments_document import arguments_document, arguments_in, find, suggestion
 from policy.intake.model_lookup import ModelConfigNeeded
 from policy.messages import nearest, quoted
 from policy.request.request import Manifest, Request, read_request_or_manifest
@@ -89,6 +90,26 @@ class Answers:
         """The loaded policy, and the result of the last reload."""
         failed = {"at": published.tried_at, "errors": published.faults} if published.faults else None
         return encode(policy_document(self.policy.catalogue, published.source, published.loaded_at, failed))
+
+    def arguments_document(self, name: str | None = None, release: str | None = None) -> bytes:
+        """The flags and variables of vLLM: all, those of a release, or those with a name.
+
+        Raises:
+            Refused: no release has the name, or not this one.
+        """
+        document = arguments_document() if release is None else arguments_in(release)
+        if name is None:
+            return encode(document)
+        named = find(name)
+        if not named:
+            near = suggestion(name)
+            hint = f"; did you mean {quoted(near)}?" if near else ""
+            raise Refused("not-found", f"no vLLM release has a flag or variable {quoted(name)}{hint}")
+        names = {item["name"] for item in named}
+        items = [item for item in document["items"] if item["name"] in names]
+        if not items:
+            raise Refused("not-found", f"vLLM {release} has no flag or variable {quoted(name)}; other releases do")
+        return encode({"items": items})
 
     def rule_document(self, rule_id: str, release: str | None = None) -> bytes:
         """A rule with its history, or as of one release.

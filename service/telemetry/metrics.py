@@ -64,6 +64,9 @@ class Family(Struct, frozen=True):
 FAMILIES: Final[dict[str, Family]] = {
     "runner_policy_decisions": Family("counter", "decisions returned", ("runner", "outcome", "vllm_version")),
     "runner_policy_requests": Family("counter", "requests answered, by endpoint and status", ("path", "status")),
+    "runner_policy_request_checks": Family(
+        "counter", "requests checked against an engine", ("runner", "verdict", "vllm_version")
+    ),
     "runner_policy_rule_matches": Family("counter", "decisions with the rule in their reasons", ("rule",)),
     "runner_policy_reloads": Family(
         "counter", "attempts to load changed rules", ("result",), "max", (("accepted", "rejected"),)
@@ -192,6 +195,10 @@ class Metrics:
         counted.number += 1
         return counted
 
+    def count_check(self, labels: tuple[str, str, str], number: int = 1) -> None:
+        """Count requests that were checked, by runner, verdict and release."""
+        self.count("runner_policy_request_checks", *labels, by=number)
+
     def count_job_decisions(self, decision: DecisionCount, number: int) -> None:
         """Count decisions of a worker process."""
         self.count("runner_policy_decisions", decision.runner, decision.outcome, decision.release, by=number)
@@ -227,7 +234,7 @@ class Metrics:
                 counted.release,
                 by=number,
             )
-            for position in {*ruling.standing, *counted.final.refusals, *ruling.advice}:
+            for position in {*ruling.standing, *counted.final.refusals, *ruling.advice, *ruling.problems}:
                 self.count("runner_policy_rule_matches", counted.rules[position].rule.id, by=number)
 
     def snapshot(self) -> Snapshot:

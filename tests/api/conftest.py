@@ -28,6 +28,7 @@ from policy.checks import check
 from policy.cli import proof, requests, rules
 from policy.cli.app import app
 from policy.policy import Policy
+from policy.rules.catalogue import load
 
 from .documented import DocumentedAnswers
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from shipped_rules import ShippedRules
+
+    from policy.rules.catalogue import Catalogue
+    from policy.rules.loader import Sources
 
 import_module("service.cli.app")  # adds `serve` to the commands
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -188,6 +192,24 @@ def listening(process: Process, log: Path) -> int:
                 pass
         time.sleep(0.02)
     raise AssertionError(log.read_text())
+
+
+@pytest.fixture(scope="session")
+def sources(all_sources: Sources) -> Sources:
+    """The texts of all shipped rules, with which services and commands decide."""
+    return all_sources
+
+
+@pytest.fixture(scope="session")
+def catalogue(sources: Sources) -> Catalogue:
+    """The shipped catalogue."""
+    return load(sources)
+
+
+@pytest.fixture(scope="session")
+def policy(catalogue: Catalogue) -> Policy:
+    """The shipped policy, compiled into the engine."""
+    return Policy(catalogue)
 
 
 @pytest.fixture(scope="session")

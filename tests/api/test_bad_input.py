@@ -290,6 +290,8 @@ def legal(fact: Fact, value: Any) -> bool:
             return isinstance(value, list) and all(isinstance(item, str) for item in value)
         case FactKind.LIST:
             return isinstance(value, list)
+        case FactKind.NUMBER:
+            return type(value) in {int, float}
         case FactKind.PRESENCE:
             return value == {} or (isinstance(value, dict) and fact.name != "env")
 

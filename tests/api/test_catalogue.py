@@ -31,6 +31,7 @@ READ_PATHS = [
     "/v1/releases",
     "/v1/images",
     "/v1/facts",
+    "/v1/arguments",
     "/livez",
     "/readyz",
     "/openapi.json",

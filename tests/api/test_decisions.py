@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -42,6 +43,22 @@ def revision(client: httpx.Client) -> str:
     return str(client.get("/v1/policy").json()["revision"])
 
 
+GRAPH_MEMORY = {
+    "rule": "v2-graph-memory",
+    "runner": "v2",
+    "symptom": "out-of-memory",
+    "certainty": "code",
+    "message": "V2 reserves no memory for CUDA graphs, so the device can run out of memory at capture or under load",
+    "remedy": "lower `--gpu-memory-utilization`, or set `--enforce-eager`",
+    "fixed_in": "0.29.0",
+    "references": [
+        "https://github.com/vllm-project/vllm/issues/49224",
+        "https://github.com/vllm-project/vllm/issues/50159",
+        "https://github.com/vllm-project/vllm/pull/49233",
+    ],
+}
+
+
 def test_a_dense_qwen_gets_v2_by_default(decide: Callable[..., Any], revision: str) -> None:
     assert without_id(decide({"facts": QWEN})) == {
         "request_id": None,
@@ -54,6 +71,7 @@ def test_a_dense_qwen_gets_v2_by_default(decide: Callable[..., Any], revision: s
         "unsupported_features": [],
         "v1_unsupported_features": [],
         "reasons": [ALLOWLIST],
+        "known_problems": [GRAPH_MEMORY],
         "upstream": {"runner": "v2", "outcome": "default", "starts": True, "startup_errors": []},
         "set_env": {},
         "warnings": [],
@@ -97,6 +115,7 @@ def test_a_kv_connector_gets_v1_with_the_variable_to_set_and_vllm_s_own_decision
                 "review_by": "2027-06-30",
             }
         ],
+        "known_problems": [],
         "upstream": {"runner": "v2", "outcome": "default", "starts": True, "startup_errors": []},
         "set_env": {"VLLM_USE_V2_MODEL_RUNNER": "0"},
         "warnings": [],
@@ -169,6 +188,10 @@ def test_curl_with_a_yaml_file_and_plain_text_shows_a_short_table(
             "──────────────────────────────────────────────────────────────────────────────────────────────────────",
             "*   v2-by-default   upstream   default-v2   nothing keeps this deployment from V2, the default",
             "* decided",
+            *wrap(
+                f"known problem (v2-graph-memory; out-of-memory, code, fixed in 0.29.0): {GRAPH_MEMORY['message']}", 120
+            ),
+            f"remedy (v2-graph-memory): {GRAPH_MEMORY['remedy']}",
             "vLLM alone: V2, default, starts",
         ],
     )
@@ -314,15 +337,20 @@ def test_only_the_requested_layers_decide(
     assert (answer["runner"], [reason["rule"] for reason in answer["reasons"]]) == (runner, rules)
 
 
-def test_explain_adds_only_the_trace_the_assumptions_and_lifted_in(
+def test_explain_adds_only_what_is_documented(
     decide: Callable[..., Any],
 ) -> None:
     plain, explained = (
         without_id(decide({"facts": {**QWEN, **NIXL}, "explain": explain})) for explain in (False, True)
     )
     trace, assumptions = explained.pop("trace"), explained.pop("assumptions")
+    other, remedies = explained.pop("alternative"), explained.pop("remedies")
+    v2_path = {"release": "0.33.0", "by": "upgrade", "upgrade_to": "0.25.0", "change": []}
+    assert (explained.pop("v2_from"), explained.pop("v2_path")) == ("0.25.0", v2_path)
     assert [reason.pop("lifted_in") for reason in explained["reasons"]] == ["0.25.0"]
     assert explained == plain
+    assert (other["runner"], other["starts"]) == ("v2", True)
+    assert [remedy["for"] for remedy in remedies] == ["v2", "v2"]
     assert [item for item in trace if item["fired"]] == [
         {"rule": "kv-connector-fallback", "layer": "house", "effect": "fallback-v1", "fired": True, "failed": []}
     ]

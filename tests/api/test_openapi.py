@@ -89,6 +89,8 @@ def test_every_endpoint_and_method_is_documented(document: dict[str, Any]) -> No
         ("post", "/v1/decisions"),
         ("post", "/v1/decisions/batch"),
         ("post", "/v1/dry-run"),
+        ("post", "/v1/requests/check"),
+        ("post", "/v1/requests/check/batch"),
         ("post", "/v1/admission"),
         ("post", "/v1/admission/mutate"),
         ("get", "/"),
@@ -97,6 +99,7 @@ def test_every_endpoint_and_method_is_documented(document: dict[str, Any]) -> No
         ("get", "/v1/rules/{rule_id}"),
         ("get", "/v1/releases"),
         ("get", "/v1/images"),
+        ("get", "/v1/arguments"),
         ("get", "/v1/log"),
         ("get", "/v1/decisions/{decision_id}"),
         ("get", "/metrics"),
@@ -124,6 +127,8 @@ def test_every_deciding_endpoint_has_an_example_of_each_content_type_that_it_rea
         "/v1/decisions": ["application/json", "application/yaml"],
         "/v1/decisions/batch": ["application/json", "application/x-ndjson", "application/yaml"],
         "/v1/dry-run": ["application/json", "application/yaml", "multipart/form-data"],
+        "/v1/requests/check": ["application/json", "application/yaml"],
+        "/v1/requests/check/batch": ["application/json", "application/x-ndjson", "application/yaml"],
         "/v1/admission": ["application/json"],
         "/v1/admission/mutate": ["application/json"],
     }
@@ -242,6 +247,8 @@ OPERATIONS = {
     "decide": "decisions",
     "decideBatch": "decisions",
     "dryRun": "dry-runs",
+    "checkRequest": "requests",
+    "checkRequests": "requests",
     "reviewAdmission": "admission",
     "mutateAdmission": "admission",
     "getPolicy": "rules",
@@ -249,6 +256,7 @@ OPERATIONS = {
     "getRule": "rules",
     "listReleases": "rules",
     "listImages": "rules",
+    "listArguments": "rules",
     "listFacts": "rules",
     "queryLog": "log",
     "getDecision": "log",
@@ -368,7 +376,7 @@ CLOSED_SETS: dict[str, list[str]] = {
     "FactType": list(FactKind),
     "ComparedField": [*COMPARED, MESSAGE],
     "ProblemType": [f"urn:runner-policy:problem:{kind}" for kind in KINDS],
-    "LoggedPath": [path.removeprefix("/") for path in ENDPOINTS],
+    "LoggedPath": [path.removeprefix("/") for path in ENDPOINTS if not path.startswith("/v1/requests/")],
     "RunnerFilter": [*Runner, "null"],
     "OutcomeFilter": [*Outcome, "null"],
     "FactsModelConfigRunnerType": ["generate", "pooling", "draft"],
@@ -520,7 +528,17 @@ def test_a_batch_fits_its_schema(client: httpx.Client, document: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/policy", "/v1/rules", "/v1/rules/{rule_id}", "/v1/releases", "/v1/images", "/v1/facts", "/readyz"]
+    "path",
+    [
+        "/v1/policy",
+        "/v1/rules",
+        "/v1/rules/{rule_id}",
+        "/v1/releases",
+        "/v1/images",
+        "/v1/arguments",
+        "/v1/facts",
+        "/readyz",
+    ],
 )
 def test_a_read_endpoint_s_answer_fits_its_schema_and_has_the_fields_of_its_example(
     client: httpx.Client, document: dict[str, Any], path: str
@@ -704,7 +722,10 @@ def test_every_endpoint_documents_its_scope_and_every_status(document: dict[str,
     assert {path: [list(each.values()) for each in needed] for path, needed in scopes.items()} == {
         **{
             key: [[], [["decide"]]]
-            for key in ("/v1/decisions", "/v1/decisions/batch", "/v1/admission", "/v1/admission/mutate")
+            for key in (
+                *("/v1/decisions", "/v1/decisions/batch", "/v1/requests/check", "/v1/requests/check/batch"),
+                *("/v1/admission", "/v1/admission/mutate"),
+            )
         },
         "/v1/dry-run": [[], [["dry-run"]]],
         **{
@@ -716,6 +737,7 @@ def test_every_endpoint_documents_its_scope_and_every_status(document: dict[str,
                 "/v1/rules/{rule_id}",
                 "/v1/releases",
                 "/v1/images",
+                "/v1/arguments",
                 "/v1/facts",
                 "/metrics",
                 "/readyz",

@@ -44,6 +44,9 @@ UNKNOWN_TYPES = {
     ("POST", "/v1/decisions/batch", "application/yaml"),
     ("POST", "/v1/decisions/batch", NDJSON),
     ("POST", "/v1/dry-run", "application/yaml"),
+    ("POST", "/v1/requests/check", "application/yaml"),
+    ("POST", "/v1/requests/check/batch", "application/yaml"),
+    ("POST", "/v1/requests/check/batch", NDJSON),
 }
 """Types of bodies that openapi-python-client does not support, and leaves out with a warning."""
 
@@ -221,6 +224,8 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("POST", "/v1/decisions", "ManifestDecisions", {"json": MANIFEST}),
     ("POST", "/v1/decisions", "Problem", {"json": {"facts": {"model": {}}}}),
     ("POST", "/v1/decisions/batch", "BatchAnswer", {"json": {"items": [FACTS, {"facts": 1}, MANIFEST]}}),
+    ("POST", "/v1/requests/check", "RequestCheckAnswer", {"json": {**FACTS, "request": {"n": 0}}}),
+    ("POST", "/v1/requests/check", "EngineChecks", {"json": {**MANIFEST, "request": {}}}),
     ("POST", "/v1/dry-run", "DryRunAnswer", {"json": FACTS}),
     ("POST", "/v1/dry-run", "DryRunComparison", {"json": {"request": FACTS, "remove": ["kv-connector-fallback"]}}),
     ("GET", "/v1/policy", "LoadedPolicy", {}),
@@ -229,6 +234,7 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("GET", "/v1/releases", "ReleaseList", {}),
     ("GET", "/v1/images", "ImageList", {}),
     ("GET", "/v1/facts", "Vocabulary", {}),
+    ("GET", "/v1/arguments", "ArgumentList", {"params": {"name": "VLLM_ATTENTION_BACKEND"}}),
     ("GET", "/v1/log?limit=5", "LogPage", {}),
     ("GET", "/readyz?verbose", "Readiness", {}),
 ]
@@ -300,6 +306,7 @@ def test_the_python_client_calls_every_operation(with_tokens: Server, document: 
         api = Api(entered, document)
         decide(api)
         decide_many(api)
+        check_requests(api)
         try_rules(api)
         read_catalogue(api)
         read_log(api)
@@ -366,6 +373,16 @@ def decide_many(api: Api) -> None:
     assert models.Problem.from_dict(json.loads(second)).type_ == models.ProblemType.INVALID_REQUEST
 
 
+def check_requests(api: Api) -> None:
+    models = api.models
+    body = api.model("FactsCheckRequest", {**FACTS, "request": {"n": 0}})
+    found = api.call("checkRequest", body=body)
+    assert (found.verdict, [each.rule for each in found.findings]) == (models.Verdict.REFUSED, ["n-too-small"])
+    batch = api.model("RequestCheckBatch", {"items": [body.to_dict(), {**MANIFEST, "request": {}}]})
+    kinds = [type(answer) for answer in api.call("checkRequests", body=batch).items]
+    assert kinds == [models.RequestCheck, models.EngineChecks]
+
+
 def try_rules(api: Api) -> None:
     models = api.models
     explained = api.call("dryRun", body=api.model("FactsRequest", FACTS))
@@ -391,6 +408,7 @@ def read_catalogue(api: Api) -> None:
     policy = api.call("getPolicy")
     assert (policy.revision, policy.counts.releases) == (rules.revision, len(api.call("listReleases").releases))
     assert policy.counts.images == len(api.call("listImages").images)
+    assert api.call("listArguments", name="--max-model-len").items[0].name == "--max-model-len"
     types = {fact.name: fact.type_ for fact in api.call("listFacts").facts}
     assert types["env.VLLM_USE_V2_MODEL_RUNNER"] == models.FactType.TRI_STATE
 

@@ -84,6 +84,8 @@ def values(fact: Fact) -> st.SearchStrategy[Any]:
             )
         case FactKind.LIST:
             return st.lists(st.integers(0, 9), max_size=3)
+        case FactKind.NUMBER:
+            return st.integers(-3, 3) | st.floats(-3, 3)
 
 
 @st.composite

@@ -1,5 +1,31 @@
 """The command line, called in this process or started as one; the fixtures are those of the API's tests."""
 
-from api.conftest import call, client, decide, folder, on_interactive_terminal, on_terminal, run, serve, server
+from api.conftest import (
+    call,
+    catalogue,
+    client,
+    decide,
+    folder,
+    on_interactive_terminal,
+    on_terminal,
+    policy,
+    run,
+    serve,
+    server,
+    sources,
+)
 
-__all__ = ["call", "client", "decide", "folder", "on_interactive_terminal", "on_terminal", "run", "serve", "server"]
+__all__ = [
+    "call",
+    "catalogue",
+    "client",
+    "decide",
+    "folder",
+    "on_interactive_terminal",
+    "on_terminal",
+    "policy",
+    "run",
+    "serve",
+    "server",
+    "sources",
+]

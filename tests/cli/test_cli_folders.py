@@ -101,7 +101,13 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_decided(call: Call, manifes
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ([], "no file with the ending .json, .yaml, .yml; `--recursive` reads its subfolders"),
+        (
+            [],
+            (
+                "no file with the ending .json, .yaml, .yml, .sh, .service, .nomad, .nomad.hcl; "
+                "`--recursive` reads its subfolders"
+            ),
+        ),
         (["kustomization.yaml"], "Kustomize has to render it; run `kustomize build FOLDER | runner-policy decide -`"),
         (["Chart.yaml", "values.yaml"], "Helm has to render it; run `helm template FOLDER | runner-policy decide -`"),
         (
@@ -196,3 +202,48 @@ def test_links_to_folders_are_not_followed(call: Call, manifests: Path, model: s
     (manifests / "sub" / "again").symlink_to(manifests)
     write(manifests, a__yaml=ONE)
     assert shown(call("decide", "-R", str(manifests), model)) == [("a.yaml", PATH, "v2")]
+
+
+def test_scripts_and_services_are_read(call: Call, manifests: Path, model: str) -> None:
+    write(
+        manifests,
+        a__sh=f"#!/bin/bash\nexec vllm serve {NAME}\n",
+        b__sh="#!/usr/bin/env python3\nvllm serve m/m\n",
+        c__service=f"[Service]\nEnvironmentFile=/etc/own.env\nExecStart=/usr/bin/vllm serve {NAME}\n",
+        d__nomad='job "a" {}',
+    )
+    (manifests / "own.env").write_text("VLLM_USE_V2_MODEL_RUNNER=0\n")
+    done = call("decide", str(manifests), model)
+    assert shown(done) == [("a.sh", "script", "v2"), ("c.service", "unit", "v1")]
+    file = manifests / "d.nomad"
+    command = f"nomad job run -output {file} | runner-policy decide -"
+    message = f"{file}: HCL is not read; run `{command}`, which reads the job as JSON\n"
+    assert (done.code, done.err) == (1, message)
+    alone = json.loads(call("decide", str(manifests / "a.sh"), model).out)
+    assert (alone["path"], alone["decision"]["runner"]) == ("script", "v2")
+
+
+def test_of_several_compose_files_composes_own_choice_is_read(call: Call, manifests: Path, model: str) -> None:
+    services = f"services: {{a: {{image: vllm/vllm-openai:v0.33.0, command: [--model, {NAME}]}}}}"
+    for name in ("docker-compose.yaml", "docker-compose.yml", "compose.yaml"):
+        (manifests / name).write_text(services)
+    done = call("decide", str(manifests), model)
+    assert (done.code, [file for file, _, _ in shown(done)]) == (0, ["compose.yaml"])
+    reason = "not read, because Compose takes `compose.yaml`, which is beside it"
+    assert done.err.splitlines() == [f"{manifests}/docker-compose.{end}: {reason}" for end in ("yaml", "yml")]
+
+
+@pytest.mark.usefixtures("model")
+def test_links_out_of_the_folder_of_models_are_not_read(call: Call, manifests: Path) -> None:
+    config = manifests.parent / "model.json"
+    models, script = manifests / "models", manifests / "a.sh"
+    (models / "org" / "b").mkdir(parents=True)
+    (models / "org" / "b" / "config.json").symlink_to(config)
+    (models / "org" / "c.json").symlink_to(config)
+    (models / "d").mkdir()
+    (models / "d" / "blob").write_text(config.read_text())
+    (models / "d" / "config.json").symlink_to("blob")
+    for name, refused in (("org/b", True), ("org/c", True), ("d", False)):
+        script.write_text(f"vllm serve {name}\n")
+        line = json.loads(call("decide", str(script), "--models", str(models)).out)
+        assert ("leads out of the folder of models" in str(line.get("problem"))) is refused, name

@@ -88,6 +88,7 @@ def test_a_kv_connector_gets_this_decision(policy: Policy, catalogue: Catalogue)
                 "review_by": "2027-06-30",
             }
         ],
+        "known_problems": [],
         "upstream": {"runner": "v2", "outcome": "default", "starts": True, "startup_errors": []},
         "set_env": {"VLLM_USE_V2_MODEL_RUNNER": "0"},
         "warnings": [],
@@ -162,6 +163,7 @@ def test_a_deployment_that_will_not_start_gets_this_decision(policy: Policy, cat
                 "facts": {},
             },
         ],
+        "known_problems": [],
         "upstream": {"runner": "v2", "outcome": "override", "starts": False, "startup_errors": [error]},
         "set_env": {},
         "warnings": [],
@@ -205,6 +207,7 @@ def test_an_invalid_variable_gets_this_decision(policy: Policy, catalogue: Catal
                 "references": ["https://github.com/vllm-project/vllm/pull/39337"],
             }
         ],
+        "known_problems": [],
         "upstream": {"runner": None, "outcome": None, "starts": False, "startup_errors": [error]},
         "set_env": {},
         "warnings": [],
@@ -253,6 +256,7 @@ def test_a_platform_with_its_own_runners_gets_this_decision(policy: Policy, cata
                 ],
             }
         ],
+        "known_problems": [],
         "upstream": {"runner": None, "outcome": "not-applicable", "starts": True, "startup_errors": []},
         "set_env": {},
         "warnings": [],
@@ -1130,7 +1134,8 @@ def explained(policy: Policy, facts: dict[str, Any], version: str | None = None,
 
 def test_an_explanation_is_given_only_on_request(policy: Policy) -> None:
     plain, full = (msgspec.to_builtins(decided(policy, {}, explain=explain)) for explain in (False, True))
-    assert [name for name in full if name not in plain] == ["trace", "assumptions"]
+    added = ["trace", "assumptions", "alternative", "remedies", "v2_from", "v2_path"]
+    assert [name for name in full if name not in plain] == added
 
 
 @pytest.mark.parametrize(

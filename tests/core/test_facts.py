@@ -27,11 +27,13 @@ def test_the_vocabulary_has_these_facts_with_these_types_and_defaults() -> None:
         ("platform.is_tpu", "boolean", False),
         ("platform.is_out_of_tree", "boolean", False),
         ("platform.plugin", "choice", None),
+        ("platform.is_pin_memory_available", "boolean", True),
         ("omni", "boolean", False),
         ("plugins.logits_processors", "list of text", []),
         ("model_config", "presence", False),
         ("model_config.runner_type", "choice", "generate"),
         ("model_config.architectures", "list of text", []),
+        ("model_config.hf_overrides.rope_parameters", "presence", False),
         ("model_config.is_moe", "boolean", False),
         ("model_config.is_quantized", "boolean", False),
         ("model_config.is_hybrid", "boolean", False),
@@ -50,6 +52,7 @@ def test_the_vocabulary_has_these_facts_with_these_types_and_defaults() -> None:
         ("model_config.enable_trace_replay", "boolean", False),
         ("parallel_config.tensor_parallel_size", "integer", 1),
         ("parallel_config.pipeline_parallel_size", "integer", 1),
+        ("parallel_config.data_parallel_size", "integer", 1),
         ("parallel_config.prefill_context_parallel_size", "integer", 1),
         ("parallel_config.decode_context_parallel_size", "integer", 1),
         ("parallel_config.distributed_executor_backend", "text", None),
@@ -58,8 +61,10 @@ def test_the_vocabulary_has_these_facts_with_these_types_and_defaults() -> None:
         ("parallel_config.enable_elastic_ep", "boolean", False),
         ("parallel_config.enable_batch_sharded_sampling", "boolean", False),
         ("scheduler_config.async_scheduling", "boolean", False),
+        ("scheduler_config.policy", "choice", "fcfs"),
         ("speculative_config", "presence", False),
         ("speculative_config.method", "choice", None),
+        ("speculative_config.num_speculative_tokens", "integer", 0),
         ("speculative_config.parallel_drafting", "boolean", False),
         ("speculative_config.num_speculative_tokens_per_batch_size", "list", None),
         ("speculative_config.enable_adaptive_verification", "boolean", False),
@@ -227,6 +232,7 @@ def test_every_fact_can_be_stated() -> None:
             "is_tpu": True,
             "is_out_of_tree": True,
             "plugin": "vllm-gaudi",
+            "is_pin_memory_available": False,
         },
         "omni": True,
         "plugins": {"logits_processors": ["a"]},
@@ -251,6 +257,7 @@ def test_every_fact_can_be_stated() -> None:
             ),
             **dict.fromkeys(["return_sampling_mask", "enable_trace_replay"], True),
             "multimodal_config": {"mm_encoder_only": True},
+            "hf_overrides": {"rope_parameters": {}},
             "logits_processors": [],
             "logprobs_mode": "raw_logits",
         },
@@ -259,6 +266,7 @@ def test_every_fact_can_be_stated() -> None:
                 [
                     "tensor_parallel_size",
                     "pipeline_parallel_size",
+                    "data_parallel_size",
                     "prefill_context_parallel_size",
                     "decode_context_parallel_size",
                 ],
@@ -268,12 +276,13 @@ def test_every_fact_can_be_stated() -> None:
             "distributed_executor_backend": "",
             "ubatch_size": 2,
         },
-        "scheduler_config": {"async_scheduling": True},
+        "scheduler_config": {"async_scheduling": True, "policy": "priority"},
         "speculative_config": {
             "method": "mtp",
             **dict.fromkeys(
                 ["parallel_drafting", "enable_adaptive_verification", "use_heterogeneous_vocab", "is_xpress"], True
             ),
+            "num_speculative_tokens": 3,
             "num_speculative_tokens_per_batch_size": [[1, 2, 3]],
             "draft_lm_head_quantization": "fp8",
             "draft_model_config": {"architectures": ["B"], "hf_config": {"layer_types": []}},
@@ -373,7 +382,7 @@ LEGAL = {
                     "/platform",
                     (
                         "expected an object, got `[]`; its fields are `has_triton`, `is_rocm`, `is_unspecified`, "
-                        "`is_tpu`, `is_out_of_tree`, `plugin`"
+                        "`is_tpu`, `is_out_of_tree`, `plugin`, `is_pin_memory_available`"
                     ),
                 )
             ],
@@ -398,7 +407,7 @@ LEGAL = {
                     "/platform/isrocm",
                     (
                         "unknown field `isrocm`; legal: `has_triton`, `is_rocm`, `is_unspecified`, `is_tpu`, "
-                        "`is_out_of_tree`, `plugin`; did you mean `is_rocm`?"
+                        "`is_out_of_tree`, `plugin`, `is_pin_memory_available`; did you mean `is_rocm`?"
                     ),
                 )
             ],

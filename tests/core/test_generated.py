@@ -16,6 +16,7 @@ from policy.errors import RulesInvalid
 from policy.facts.vocabulary import FACTS
 from policy.parser.fields import FieldReader
 from policy.parser.yamltree import read_yaml
+from policy.rules.catalogue import load
 from policy.rules.condition_parser import read_condition
 from policy.rules.effects import TABLE
 from policy.rules.json_schema import facts_schema
@@ -23,7 +24,6 @@ from policy.rules.loader import read_folder
 from policy.rules.operators import OPERATORS
 
 if TYPE_CHECKING:
-    from policy.rules.catalogue import Catalogue
     from policy.rules.loader import Sources
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -32,13 +32,14 @@ SOURCES = read_folder(ROOT / "rules")
 TEXTS = {**SOURCES.rules, **SOURCES.cases}
 
 
-def test_every_generated_file_is_what_make_generate_would_write(catalogue: Catalogue, root: Path) -> None:
+def test_every_generated_file_is_what_make_generate_would_write(all_sources: Sources, root: Path) -> None:
+    catalogue = load(all_sources)
     stale = [path for path, text in generated(catalogue).items() if (root / path).read_text() != text]
     assert stale == [], "run `make generate`"
 
 
 def test_make_generate_writes_every_generated_file(
-    catalogue: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    all_sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "docs").mkdir()
     for path, text in SOURCES.rules.items():
@@ -46,7 +47,7 @@ def test_make_generate_writes_every_generated_file(
         (tmp_path / "rules" / path).write_text(text)
     monkeypatch.setattr("policy.cli.generate.ROOT", tmp_path)
     main()
-    files = generated(catalogue)
+    files = generated(load(all_sources))
     assert {path: (tmp_path / path).read_text() for path in files} == files
     check()
     (tmp_path / "docs" / "facts.md").write_text("")
@@ -78,6 +79,8 @@ def test_every_shipped_file_names_its_schema_in_its_first_line(path: str) -> Non
 
 # These schemas cannot check relations between files, the content of texts, and the calendar.
 UNDETECTED = {
+    "known-problems-referred:house/leaves.yaml",
+    "known-problems:upstream/a.yaml",
     "alternatives:upstream/example.yaml",
     "cases-missing:upstream/example_test.yaml",
     "condition-unused:upstream/conditions/named.yaml",
@@ -196,5 +199,5 @@ def test_the_page_of_the_language_mentions_every_operator_and_effect(root: Path)
     assert [word for word in [*OPERATORS, *(effect.name for effect in TABLE)] if f"| `{word}` |" not in page] == []
 
 
-def test_the_sources_are_those_of_the_project(sources: Sources) -> None:
-    assert sources == SOURCES
+def test_the_sources_are_those_of_the_project(all_sources: Sources) -> None:
+    assert all_sources == SOURCES

@@ -28,18 +28,20 @@ from policy.facts.facts import defaults, read_facts, to_json
 from policy.facts.vocabulary import FACTS, VARIABLE, VOCABULARY, Fact, FactKind, Malformed
 from policy.fastpath.request_decoder import decode_fast
 from policy.policy import Policy
+from policy.remedies.changes import GIVEN
 from policy.request.request import Request, read_request
 from policy.rules.catalogue import load
 from policy.rules.conditions import MAX_WAYS
 from policy.rules.json_schema import facts_schema
 from policy.rules.loader import Sources, read_folder
 from policy.rules.operators import OPERATORS, operators_for
-from policy.rules.releases import UnknownRelease, series
+from policy.rules.releases import UnknownRelease, is_untagged, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policy.decision.decision import Decision
+    from policy.decision.remedies import Remedy
     from policy.errors import RequestFault
 
 law = settings(derandomize=True, database=None)
@@ -123,6 +125,69 @@ unless: exclude-v1
 when: always
 releases:
   - {vllm: ">=0.20", text: "the house decided for {model_config.architectures}; upstream lists {unsupported_features}"}
+""",
+    **{
+        f"{layer}/{name}.yaml": f"""
+id: {name}
+title: A problem
+effect: known-problem
+symptom: {symptom}
+certainty: {certainty}
+{extra}
+why: It is one of several.
+references: [https://example.org]
+releases:
+  - {{vllm: ">=0.20", text: "{name} with {{model_config.architectures}}", when: {when}}}
+"""
+        for layer, name, symptom, certainty, extra, when in (
+            ("upstream", "slow-lora-v1", "slow", "confirmed", "runner: v1", "{lora_config: present}"),
+            ("upstream", "lora-crash-v2", "crash", "reported", "runner: v2", "{lora_config: present}"),
+            ("upstream", "crash-v1", "crash", "reproduced", "runner: v1", "{model_config.is_moe: true}"),
+            (
+                "upstream",
+                "stages-crash-v1",
+                "crash",
+                "reported",
+                "runner: v1",
+                "{parallel_config.pipeline_parallel_size: \
+{at_least: 2}}",
+            ),
+            ("upstream", "any-runner", "wrong-output", "confirmed", "", "{model_config.is_hybrid: true}"),
+            (
+                "house",
+                "house-problem-v2",
+                "ignored",
+                "confirmed",
+                "runner: v2\nowner: a\nreview_by: 2040-01-01\n\
+blocked_by: b",
+                "always",
+            ),
+        )
+    },
+    "house/house-leaves-v1.yaml": """
+id: house-leaves-v1
+title: V2 instead of a problem of V1
+effect: force-v2
+owner: tests
+review_by: 2040-01-01
+blocked_by: nothing
+why: It depends on the runner that all other rules choose.
+references: [https://example.org]
+known_problem: crash-v1
+releases:
+  - {vllm: ">=0.21", message: MoE leaves V1}
+""",
+    "house/house-leaves-v2.yaml": """
+id: house-leaves-v2
+title: V1 instead of a problem of V2
+effect: fallback-v1
+owner: tests
+review_by: 2040-01-01
+blocked_by: nothing
+why: It depends on the runner that all other rules choose.
+references: [https://example.org]
+releases:
+  - {vllm: ">=0.21", message: graphs leave V2, known_problem: v2-graph-memory, when: {model_config.use_mla: true}}
 """,
 }
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -313,9 +378,69 @@ def test_the_rules_that_fired_in_the_trace_are_those_of_the_reasons(
 ) -> None:
     decision = decided(extended, release, facts, layers, explain=True)
     assert decision.trace
-    assert sorted(item.rule for item in decision.trace if item.fired) == sorted(
-        reason.rule for reason in decision.reasons
-    )
+    listed = [
+        *(reason.rule for reason in decision.reasons),
+        *(problem.rule for problem in decision.known_problems),
+    ]
+    assert sorted(item.rule for item in decision.trace if item.fired) == sorted(listed)
+
+
+@law
+@deployments_of_layers
+def test_every_remedy_does_what_it_says(
+    extended: Policy, facts: dict[str, Any], release: str, layers: list[str]
+) -> None:
+    decision = decided(extended, release, facts, layers, explain=True)
+    for remedy in decision.remedies or []:
+        document, later = json.loads(json.dumps(facts)), release
+        for change in remedy.change:
+            if change.field is not UNSET:
+                later = change.to
+            elif change.to is None or change.fact != VARIABLE:
+                drop(document, str(change.fact).split("."))
+            else:
+                put(document, VARIABLE.split("."), change.to)
+        after = decided(extended, later, document, layers)
+        assert (after.runner, after.starts) == (remedy.runner, remedy.starts)
+        match remedy.purpose:
+            case "start":
+                assert (decision.starts, after.starts) == (False, True)
+            case "v2":
+                assert (after.runner, after.starts, decision.runner) == ("v2", True, "v1")
+            case problem:
+                assert problem in {each.rule for each in decision.known_problems}
+                assert problem not in {each.rule for each in after.known_problems}
+
+
+def drop(document: dict[str, Any], path: list[str]) -> None:
+    for part in path[:-1]:
+        document = document[part]
+    del document[path[-1]]
+
+
+@law
+@deployments
+def test_no_single_fact_helps_where_two_changes_are_named(
+    extended: Policy, facts: dict[str, Any], release: str
+) -> None:
+    decision = decided(extended, release, facts, BOTH, explain=True)
+    sizes = {remedy.purpose: len(remedy.change) for remedy in decision.remedies or [] if is_of_facts(remedy)}
+    for fact in VOCABULARY:
+        document = json.loads(json.dumps(facts))
+        try:
+            drop(document, fact.name.split("."))
+        except (KeyError, TypeError):
+            continue
+        if not fact.name.startswith(GIVEN) and document != facts:
+            after = decided(extended, release, document, BOTH)
+            if sizes.get("start", 1) > 1:
+                assert not after.starts
+            if sizes.get("v2", 1) > 1:
+                assert (after.runner, after.starts) != ("v2", True)
+
+
+def is_of_facts(remedy: Remedy) -> bool:
+    return all(change.fact is not UNSET for change in remedy.change)
 
 
 @law
@@ -707,11 +832,14 @@ def test_the_engine_evaluates_any_condition_as_the_reference_does(
 
 @st.composite
 def versions(draw: st.DrawFn) -> str:
-    """PEP 440 versions around the known releases."""
+    """PEP 440 versions around the known releases, without those of builds that have no tags."""
     numbers = draw(st.lists(st.integers(0, 3), min_size=0, max_size=2))
     minor = draw(st.integers(1, 36))
     tail = draw(st.sampled_from(["", "rc1", ".dev3", ".post1", "a2", "+cu128", "rc2+local.1", ".post2.dev1"]))
-    return draw(st.sampled_from(["", "v"])) + ".".join(map(str, [0, minor, *numbers])) + tail
+    text = ".".join(map(str, [0, minor, *numbers])) + tail
+    if is_untagged(Version(text)):
+        reject()
+    return draw(st.sampled_from(["", "v"])) + text
 
 
 def segment_of(version: str) -> Version:

@@ -89,7 +89,6 @@ def fault(words: list[str], release: str = NEW, files: dict[str, str] | None = N
         (["--logits-proc", "a:B", "c:D"], {"logits_processors": ["a:B", "c:D"]}),
         (["--reasoning-parser", "NONE"], {"reasoning_parser": ""}),
         (["--hf-overrides", '{"num_experts": 8}'], {"hf_overrides": {"num_experts": 8}}),
-        (["--hf-overrides", "module.function"], {"hf_overrides": "module.function"}),
         (["--hf-overrides.num_experts", "8"], {"hf_overrides": {"num_experts": 8}}),
         (["--kv-transfer-config", "None"], {"kv_transfer_config": None}),
         (
@@ -1182,3 +1181,25 @@ def test_a_secret_that_may_be_several_words_is_not_shown() -> None:
 
 def test_a_dotted_key_with_an_unknown_name_is_a_fault() -> None:
     assert "whose value is not known" in fault(["m", Unknown("--hf-overrides.$K"), "1"])[1]
+
+
+@pytest.mark.parametrize(
+    ("release", "level", "faults"),
+    [
+        ("0.9.0", "3", 0),
+        ("0.9.1", "0", 0),
+        ("0.9.1", "4", 1),
+        ("0.9.2", "3", 1),
+        ("0.10.0", "3", 1),
+        ("0.23.0", "3", 1),
+    ],
+)
+def test_a_level_as_compilation_config_is_legal_before_0_9_2(release: str, level: str, faults: int) -> None:
+    assert len(read(["--compilation-config", level], release)[1]) == faults
+
+
+@pytest.mark.parametrize("text", ["[[[", "module.function", "[1]", "3", "None"])
+def test_overrides_that_are_no_object_are_refused_with_vllms_words(text: str) -> None:
+    (found,) = read(["--hf-overrides", text])[1]
+    refused = f"`--hf-overrides`: `{text}` is refused with `Input should be a valid dictionary`; write a JSON object"
+    assert found.message == refused

@@ -68,6 +68,8 @@ ENVIRONMENTS: list[tuple[dict[str, Any], Environment]] = [
     ({"has_triton": False}, Environment("cuda", has_triton=False, stated=frozenset({"has_triton"}))),
     ({"platform": None, "has_triton": None, "plugins": None}, Environment()),
     ({"plugins": {}}, Environment(stated=frozenset({"plugins"}))),
+    ({"has_pinned_memory": True}, Environment(stated=frozenset({"has_pinned_memory"}))),
+    ({"has_pinned_memory": False}, Environment(has_pinned_memory=False, stated=frozenset({"has_pinned_memory"}))),
     ({"plugins": {"logits_processors": []}}, Environment(stated=frozenset({"plugins"}))),
 ]
 
@@ -131,7 +133,10 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
         [
             (
                 "/environment/platforms",
-                "unknown field `platforms`; legal: `platform`, `has_triton`, `plugins`; did you mean `platform`?",
+                (
+                    "unknown field `platforms`; legal: `platform`, `has_triton`, `has_pinned_memory`, `plugins`; did "
+                    "you mean `platform`?"
+                ),
             )
         ],
     ),
@@ -145,6 +150,10 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
         [("/environment/platform", f'unknown platform `["cuda"]`; legal: {PLATFORMS}')],
     ),
     ({"environment": {"has_triton": "true"}}, [("/environment/has_triton", "expected `true` or `false`, got `true`")]),
+    (
+        {"environment": {"has_pinned_memory": "no"}},
+        [("/environment/has_pinned_memory", "expected `true` or `false`, got `no`")],
+    ),
     ({"environment": {"has_triton": 1}}, [("/environment/has_triton", "expected `true` or `false`, got `1`")]),
     (
         {"environment": {"plugins": []}},

@@ -19,6 +19,9 @@ AUX = "aux_output_config.enabled"
 SPARSE = "attention_config.hisparse_config"
 ASYNC = "scheduler_config.async_scheduling"
 
+ROPE = "model_config.hf_overrides.rope_parameters"
+NGRAM = '{"method": "ngram", "num_speculative_tokens": %s}'
+
 SEVERAL = (
     '{"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": [3, '
     '{"kv_connector": "HiSparseConnector"}]}}'
@@ -34,7 +37,11 @@ STATED: list[tuple[str, list[str], Any, Any]] = [
     ("parallel_config.pipeline_parallel_size", ["-pp", "2"], 2, 1),
     ("parallel_config.prefill_context_parallel_size", ["-pcp", "2"], 2, 1),
     ("parallel_config.decode_context_parallel_size", ["-dcp", "2"], 2, 1),
+    ("parallel_config.data_parallel_size", ["--data-parallel-size", "2"], 2, 1),
     ("parallel_config.ubatch_size", ["--ubatch-size", "2"], 2, 0),
+    ("scheduler_config.policy", ["--scheduling-policy", "priority"], "priority", "fcfs"),
+    (ROPE, ["--hf-overrides", '{"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}'], True, False),
+    (ROPE, ["--hf-overrides", '{"text_config": {"rope_parameters": {"rope_type": "yarn"}}}'], True, False),
     ("parallel_config.enable_dbo", ["--enable-dbo"], True, False),
     ("parallel_config.enable_elastic_ep", ["--enable-elastic-ep"], True, False),
     ("parallel_config.enable_batch_sharded_sampling", ["--enable-batch-sharded-sampling"], True, False),
@@ -57,6 +64,30 @@ STATED: list[tuple[str, list[str], Any, Any]] = [
 def test_an_argument_states_a_fact(ask: Asking, fact: str, args: list[str], value: Any, default: Any) -> None:
     assert ask.fact(fact, [*DENSE, *args]) == (value, "args[2]")
     assert ask.fact(fact, DENSE) == (default, "default")
+
+
+NOT_STATED: list[tuple[str, list[str], Any]] = [
+    ("speculative_config.num_speculative_tokens", ["--speculative-config", NGRAM % "-1"], 0),
+    (ROPE, ["--hf-overrides", '{"architectures": ["Qwen3ForCausalLM"]}'], False),
+    (ROPE, ["--hf-overrides", '{"text_config": 3}'], False),
+    ("parallel_config.data_parallel_size", ["--data-parallel-size", "1"], 1),
+]
+
+
+@pytest.mark.parametrize(("fact", "args", "value"), NOT_STATED)
+def test_what_does_not_show_a_fact_leaves_its_default(ask: Asking, fact: str, args: list[str], value: Any) -> None:
+    assert ask.fact(fact, [*DENSE, *args]) == (value, "default")
+
+
+def test_the_number_of_drafts_is_a_fact_of_speculative_decoding(ask: Asking) -> None:
+    args = [*DENSE, "--speculative-config", NGRAM % "3"]
+    assert ask.fact("speculative_config.num_speculative_tokens", args) == (3, "args[2]")
+
+
+def test_pinned_memory_is_there_unless_the_request_says_otherwise(ask: Asking) -> None:
+    fact = "platform.is_pin_memory_available"
+    assert ask.fact(fact, DENSE) == (True, "default")
+    assert ask.fact(fact, DENSE, environment={"has_pinned_memory": False}) == (False, "environment.has_pinned_memory")
 
 
 CHANGES: list[tuple[str, list[str], dict[str, tuple[Any, str]]]] = [
@@ -134,7 +165,7 @@ def test_a_platform_sets_only_its_own_fact(ask: Asking, platform: str) -> None:
     }
     expected["plugin"] = (PLUGINS.get(platform), "environment.platform")
     has_triton = platform not in {"cpu", "tpu", *PLUGINS} or platform == "ascend"
-    assert facts == {**expected, "has_triton": (has_triton, "assumed")}
+    assert facts == {**expected, "has_triton": (has_triton, "assumed"), "is_pin_memory_available": (True, "default")}
 
 
 MASK = ["--return-sampling-mask", "--logprobs-mode", "processed_logprobs"]

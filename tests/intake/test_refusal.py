@@ -45,7 +45,7 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
         {},
         ["decode context parallelism needs a tensor parallel size above its 8 KV heads, got 1"],
     ),
-    ("0.33.0", ["--model", "mla", "-dcp", "2"], {}, []),
+    ("0.33.0", ["--model", "mla", "-tp", "2", "-dcp", "2"], {}, []),
     ("0.33.0", [*DENSE, "-tp", "16", "-dcp", "2"], {}, []),
     (
         "0.33.0",
@@ -60,7 +60,7 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
         ["its 3 query heads per KV head cannot be divided by a decode context parallel size of 2"],
     ),
     ("0.33.0", ["--model", "x", "-tp", "96", "-dcp", "3"], heads(96, 32), []),
-    ("0.33.0", ["--model", "x", "-tp", "3", "-dcp", "2"], {"x": {"architectures": ["Qwen3MoeForCausalLM"]}}, []),
+    ("0.33.0", ["--model", "x", "-tp", "4", "-dcp", "2"], {"x": {"architectures": ["Qwen3MoeForCausalLM"]}}, []),
     ("0.33.0", ["--model", "mamba", "-tp", "3"], {}, []),
     ("0.33.0", ["--model", "mamba", "-tp", "2", "-dcp", "2"], {}, []),
     ("0.33.0", [*DENSE, *MASK], {}, []),

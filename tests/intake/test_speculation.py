@@ -132,6 +132,7 @@ def test_a_draft_has_all_its_facts_with_their_origins(ask: Asking) -> None:
     assert ask.facts("speculative_config", args) == {
         METHOD: ("draft_model", "model_configs/draft"),
         PARALLEL: (False, HERE),
+        "num_speculative_tokens": (3, HERE),
         "num_speculative_tokens_per_batch_size": (None, HERE),
         "draft_lm_head_quantization": ("fp8", HERE),
         "enable_adaptive_verification": (False, HERE),

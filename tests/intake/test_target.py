@@ -45,6 +45,7 @@ def test_a_dense_model_has_these_facts_and_no_others(ask: Asking) -> None:
         "is_encoder_decoder": (False, default),
         "multimodal_config.mm_encoder_only": (False, default),
         "enable_return_routed_experts": (False, default),
+        "hf_overrides.rope_parameters": (False, default),
     }
 
 

@@ -95,3 +95,12 @@ def test_a_connector_is_stated_or_implied(
 def test_the_presence_of_an_encoder_cache_connector_is_a_fact(ask: Asking, config: str) -> None:
     found = [ask.fact("ec_transfer_config", [*DENSE, *args]) for args in ([], ["--ec-transfer-config", config])]
     assert found == [(False, "default"), (True, "args[2]")]
+
+
+def test_a_secret_in_the_name_of_a_connector_is_not_in_the_texts(ask: Asking) -> None:
+    config = '{"kv_connector": "x password=hunter2", "kv_role": "kv_both"}'
+    found = ask([*DENSE, "--kv-transfer-config", config], "0.23.0", upstream=False)
+    assert found.summary.startswith("V1: a KV connector (x password=…) keeps this deployment on V1")
+    assert "hunter2" not in "".join(
+        [found.summary, *found.launch_errors, *(reason.message for reason in found.reasons)]
+    )

@@ -61,6 +61,7 @@ ENDPOINTS: dict[tuple[str, str], str | None] = {
     ("GET", "/v1/releases"): "read",
     ("GET", "/v1/images"): "read",
     ("GET", "/v1/facts"): "read",
+    ("GET", "/v1/arguments"): "read",
     ("GET", "/metrics"): "read",
     ("GET", "/docs"): "read",
     ("GET", "/docs/static/swagger-ui.css"): "read",

@@ -160,7 +160,7 @@ def test_an_explanation_that_reaches_the_limit_is_a_problem() -> None:
     """An assumption that could not be evaluated must not count as one that vLLM refuses."""
     script = "set -- a b c;" + 'set -- "$@" "$@";' * 8 + f'"$@"; {SERVE}'
     item = {"explain": True, "deployment": {"args": ["sh", "-c", script], "model_configs": CONFIGS}}
-    items = run(JobKind.BATCH, {"items": [item] * 200})[1]["items"]
+    items = run(JobKind.BATCH, {"items": [item] * 150})[1]["items"]
     (explained,) = run(JobKind.BATCH, {"items": [item]})[1]["items"]
     decided = [each for each in items if "runner" in each]
     assert 0 < len(decided) < len(items)

@@ -138,7 +138,7 @@ def test_a_worker_process_answers_as_the_event_loop_does() -> None:
         assert (found.status, [number for _, number in found.counts], found.decisions) == (
             200,
             [1],
-            16 if b"explain" in body else 1,
+            64 if b"explain" in body else 1,
         )
 
 
@@ -183,17 +183,17 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.slow
 def test_all_items_and_engines_of_a_request_share_the_limit_of_decisions(serve: Callable[..., Any]) -> None:
-    with serve(MAX_DECISIONS="40") as service, service.client() as client:
-        items = client.post(BATCH, json={"items": [manifest(25), manifest(25), QWEN]}).json()["items"]
+    with serve(MAX_DECISIONS="160") as service, service.client() as client:
+        items = client.post(BATCH, json={"items": [manifest(100), manifest(100), QWEN]}).json()["items"]
         first_items, second = (
             [item.get("decision") or item["problem"] for item in each["items"]] for each in items[:2]
         )
-        assert kinds(first_items) == ["v2"] * 25
-        assert kinds(second) == ["v2"] * 15 + ["too-much-work"] * 10
+        assert kinds(first_items) == ["v2"] * 100
+        assert kinds(second) == ["v2"] * 60 + ["too-much-work"] * 40
         assert kinds(items[2:]) == ["too-much-work"]
         assert (
             items[2]["detail"]
-            == "one request may ask for 40 decisions, an explained one counts as 16; send it in parts"
+            == "one request may ask for 160 decisions, an explained one counts as 64; send it in parts"
         )
         explained = client.post(BATCH, json={"items": [deployment(n, explain=True) for n in range(4)]}).json()["items"]
         assert kinds(explained) == ["v2", "v2", "too-much-work", "too-much-work"]

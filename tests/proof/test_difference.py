@@ -182,7 +182,8 @@ def rewritten(sources: Sources) -> Sources:
                     {**part, "vllm": ">=0.23,<0.25"},
                 ]
         folder, _, name = path.rpartition("/")
-        moved = f"{folder.partition('/')[0]}/moved/{name}" if "effect" in document else path
+        kept = "requests/" if folder.endswith("/requests") else ""  # which makes them rules about requests
+        moved = f"{folder.partition('/')[0]}/moved/{kept}{name}" if "effect" in document else path
         texts[moved] = json.dumps(document, sort_keys=True, default=str)
     return Sources(texts)
 

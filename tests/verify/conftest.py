@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import ExitStack, nullcontext
-from functools import cache
+from functools import cache as cached
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +15,6 @@ from policy.vllm.verify.verification import release_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from policy.vllm.verify.verification import ReleaseProcess
 
@@ -33,10 +34,17 @@ class CachedRelease:
 
 
 @pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with downloaded wheels."""
+    named = os.environ.get("RUNNER_POLICY_CACHE")
+    return Path(named) if named else tmp_path_factory.getbasetemp().parent.parent / "runner-policy-wheels"
+
+
+@pytest.fixture(scope="session")
 def processes() -> Iterator[Callable[[Path], CachedRelease]]:
     """The process of a source, started on first use."""
     with ExitStack() as stack:
-        yield cache(lambda source: CachedRelease(stack.enter_context(release_process(source))))
+        yield cached(lambda source: CachedRelease(stack.enter_context(release_process(source))))
 
 
 @pytest.fixture

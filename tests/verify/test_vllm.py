@@ -9,7 +9,6 @@ import ast
 import os
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
@@ -24,6 +23,8 @@ from policy.vllm.tablegen.wheels import downloaded
 from policy.vllm.verify.verification import verify
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from policy.errors import RequestFault
     from policy.rules.catalogue import ReleaseRule
 
@@ -37,12 +38,6 @@ MUTATED = os.environ.get("MUTATED_RELEASES", " ".join(RELEASES)).split()
 """The releases whose rules are mutated; `make verify-mutants` names all."""
 
 pytestmark = pytest.mark.usefixtures("cached_releases")
-
-
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    named = os.environ.get("RUNNER_POLICY_CACHE")
-    return Path(named) if named else tmp_path_factory.getbasetemp().parent.parent / "runner-policy-wheels"
 
 
 @pytest.mark.slow

@@ -136,7 +136,7 @@ class _CommandLineParser:
                 continue
             dest = flag.dest
             if dest not in RELEVANT:
-                result.ignore(flag, words[start:at])
+                result.ignore(flag, words[start:at], value, places[start])
             elif value is not INVALID:
                 if dest in values:
                     result.store(flag, value, places[start], word)

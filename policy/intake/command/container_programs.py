@@ -5,7 +5,9 @@ Finds the image of the container. Not here: the containers of a manifest (`polic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,19 +29,62 @@ LLM_D: Final = frozenset(
 )
 
 
+class ContainerRun(NamedTuple):
+    """A command that starts a container: its options with their values, None for a flag, and the words after them.
+
+    ``unread`` has the words before the image of which it is not known whether they are options.
+    """
+
+    options: list[tuple[str, str | None]]
+    unread: list[str]
+    words: list[str]
+
+
 def started_image(words: Sequence[str], start: int) -> str | None:
     """The image of vLLM whose container a command starts, from the program at ``start`` on; None if there is none."""
+    found = container_run(words, start)
+    return found.words[0] if found is not None and found.words and _contains_vllm(found.words[0]) else None
+
+
+def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
+    """How a command starts a container, from the program at ``start`` on; None if it does not.
+
+    The first of ``words`` is the image. An option whose value is not known may be several words, or none.
+    """
     programs = (at for at in range(start, len(words)) if words[at].rpartition("/")[2] in CONTAINER_PROGRAMS)
     at = next(programs, None)
     if at is None or RUN not in words[at:]:
         return None
     at = words.index(RUN, at) + 1
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if _takes_next_word(words[at]) else 1
-    return words[at] if at < len(words) and _contains_vllm(words[at]) else None
+    options: list[tuple[str, str | None]] = []
+    unread: list[str] = []
+    while at < len(words):
+        word = words[at]
+        if type(word) is Unknown and word.is_several and any(map(_contains_vllm, words[at + 1 :])):
+            unread.append(word)
+            at += 1
+            continue
+        if not word.startswith("-"):
+            break
+        takes_next = takes_next_word(word)
+        options.append(_option(word, words[at + 1] if takes_next and at + 1 < len(words) else None))
+        at += 2 if takes_next else 1
+    return ContainerRun(options, unread, list(words[at:]))
 
 
-def _takes_next_word(flag: str) -> bool:
+def _option(word: str, following: str | None) -> tuple[str, str | None]:
+    """The name and the value of an option; letters are given as the last one that takes a value, or the first."""
+    if word.startswith("--"):
+        name, equals, value = word.partition("=")
+        value = Unknown(value) if type(word) is Unknown else value
+        return name, value if equals else following
+    letters = word[1:].lstrip("".join(LETTERS_WITHOUT_VALUE))
+    value = letters[1:].removeprefix("=")
+    value = Unknown(value) if type(word) is Unknown else value
+    return f"-{letters[:1]}", value or following
+
+
+def takes_next_word(flag: str) -> bool:
     """Whether the value of a flag of `run` is the next word."""
     if flag.startswith("--"):
         return "=" not in flag and flag not in FLAGS_WITHOUT_VALUE

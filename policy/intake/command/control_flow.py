@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.intake.command.script_variables import Chain, ScriptVariables, VariablesSnapshot
+from policy.messages import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policy.intake.command.expansion import ExpansionBudget
     from policy.intake.command.script_commands import ScriptCommands
 
@@ -25,6 +28,8 @@ FUNCTION_BLOCKS: Final = frozenset({"{", "f("})
 """The kinds of blocks that are the body of a function: in braces, or in a subshell."""
 OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while", "until", "elif"})
 """The words after which a command begins."""
+CERTAIN_STATUS: Final = {"true": True, ":": True, "false": False}
+"""The commands that certainly succeed or fail."""
 FUNCTION_DOUBT: Final = "a function runs after its definition, and variables change in between"
 LOOP_DOUBT: Final = "a loop sets variables, which may have other values in the next iteration"
 
@@ -54,6 +59,14 @@ class ControlFlow(Struct):
     """Whether the body of a function comes next."""
     bodies: list[tuple[int, int]] = []
     """The positions of the first command of each function, and of the first one after it."""
+    unreached: str = ""
+    """Why no further command of the script runs; empty if one may."""
+    is_negated: bool = False
+    """Whether `!` precedes the current command."""
+    status: bool | None = None
+    """Whether the chain so far has certainly succeeded or failed; None if that is not known."""
+    status_of: str = ""
+    """The command that decided this."""
     changed_in_group: list[str] = []
     """The variables set by the preceding braces, which may turn out to run in a subshell: `{ A=b; } &`."""
 
@@ -89,6 +102,7 @@ class ControlFlow(Struct):
         elif word in END:
             self.leave(END[word])
         self.defines = False
+        self.is_negated = self.is_negated or word == "!"
         if word not in OPENERS:
             return True
         if word == "time":
@@ -101,6 +115,7 @@ class ControlFlow(Struct):
 
     def enter(self, kind: str) -> None:
         """Begin a block."""
+        self.status, self.is_negated = None, False
         variables = self.variables
         before, start = variables.snapshot(), len(self.script.commands)
         self.blocks.append(_Block(kind, before, variables.chain, start, self.is_piped))
@@ -110,6 +125,7 @@ class ControlFlow(Struct):
 
     def leave(self, kind: str) -> None:
         """End a block: what a subshell set is discarded; what a branch, a loop or a function set becomes unknown."""
+        self.status = None
         if not self.blocks:
             return
         opened = self.blocks[-1].kind
@@ -146,6 +162,22 @@ class ControlFlow(Struct):
         self.is_piped = operator in PIPES
         return is_in_subshell
 
+    def reach(self, words: Sequence[str], *, is_in_subshell: bool) -> str:
+        """Why a command never runs, empty if it may; also notes what it means for those after it."""
+        joiner = self.variables.chain.joiner
+        is_negated, self.is_negated = self.is_negated, False
+        why = self.unreached
+        if not why and self.status is not None and joiner == ("||" if self.status else "&&"):
+            return f"the command after `{self.status_of} {joiner}` never runs"
+        name = words[0]
+        is_known = not is_in_subshell and name in CERTAIN_STATUS
+        self.status = CERTAIN_STATUS[name] is not is_negated if is_known else None
+        self.status_of = f"! {name}" if is_negated else name
+        ends = name == "exit" or (name == "exec" and _names_program(words))
+        if ends and not is_in_subshell and not self.is_conditional:
+            self.unreached = f"{quoted(' '.join(words[:2]))} ends the script before it starts vLLM"
+        return why
+
     def join(self, operator: str) -> None:
         """Continue the chain after a command, whose success decides whether the next one runs."""
         chain = self.variables.chain
@@ -164,6 +196,7 @@ class ControlFlow(Struct):
 
     def end_chain(self) -> None:
         """End the chain: what its conditional commands set becomes unknown."""
+        self.status = None
         self.variables.forget_doubtful()
         self.variables.chain = Chain(start=len(self.script.commands))
         self.succeeds = False
@@ -173,3 +206,8 @@ class ControlFlow(Struct):
         if self.variables.changed_after_function:
             for start, stop in self.bodies:
                 self.script.doubt_range(start, stop, FUNCTION_DOUBT)
+
+
+def _names_program(words: Sequence[str]) -> bool:
+    """Whether `exec` certainly has a program, and not only redirections or words that may be empty."""
+    return len(words) > 1 and type(words[1]) is str and words[1] != "" and not words[1].startswith(("-", "{"))

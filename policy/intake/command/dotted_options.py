@@ -76,7 +76,8 @@ def set_dotted(options: DottedOptions, table: Flags, result: ParseResult) -> Non
             report_unknown(option, shown[0], first, table, result)
         elif flag.dest not in RELEVANT:
             result.ignored.extend([f"{option}.{HIDDEN}"] if flag.secret else map(masked, shown))
-        elif flag.kind not in {"json", "object", "json-or-text"}:
+            result.set_other(flag, tree, first)
+        elif flag.kind not in {"json", "object", "object-or-level", "overrides", "json-or-text"}:
             result.fault(
                 first, f"`{flag.name}` has no fields, so {quoted(shown[0])} is refused; write `{flag.name} VALUE`"
             )

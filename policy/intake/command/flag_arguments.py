@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.intake.command.flag_values import InvalidValue, parse_value
+from policy.intake.command.flag_values import InvalidField, InvalidValue, parse_value
 from policy.intake.command.parse_result import INVALID
 from policy.intake.command.relevant_options import RELEVANT, SIZES
 from policy.intake.command.words import PLACEHOLDER, Unknown
@@ -31,6 +31,7 @@ def read_value(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
         return _read_unknown(flag, text, place, result)
     if len(result.faults) >= result.max_faults:
         return INVALID
+    result.late_faults.pop(flag.dest, None)
     try:
         return parse_value(flag, str(text))
     except InvalidValue as error:
@@ -39,7 +40,7 @@ def read_value(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
             return _read_unknown(flag, text, place, result)
         if type(text) is not Unknown:
             shown = "its value is not shown" if flag.secret else str(error)
-            result.fault(place, f"`{flag.name}`: {shown}")
+            result.fault_of(flag, place, f"`{flag.name}`: {shown}", is_late=isinstance(error, InvalidField))
         return INVALID
 
 

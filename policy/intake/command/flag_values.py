@@ -35,6 +35,10 @@ class InvalidValue(PolicyError):
     """The flag does not accept the text; the message says what it accepts."""
 
 
+class InvalidField(InvalidValue):
+    """A field of an object is unknown, or does not accept its value."""
+
+
 def parse_value(flag: Flag, text: str) -> Any:
     """The value of a flag's text.
 
@@ -58,13 +62,13 @@ def convert_fields(members: Mapping[str, Any], value: dict[str, Any], path: str 
     """An object with its fields converted as the release does: a boolean field accepts `"true"` and 1.
 
     Raises:
-        InvalidValue: a field is unknown, or does not accept its value.
+        InvalidField: a field is unknown, or does not accept its value.
     """
     found = {}
     for name, item in value.items():
         if name not in members:
             few = f"; its fields are {listed(members)}" if len(members) <= MAX_SHOWN else ""
-            raise InvalidValue(f"unknown field {quoted(path + name)} in this release{nearest(name, members) or few}")
+            raise InvalidField(f"unknown field {quoted(path + name)} in this release{nearest(name, members) or few}")
         found[name] = _convert_field(members[name], item, path + name)
     return found
 
@@ -78,13 +82,13 @@ def _convert_field(kind: Any, item: Any, path: str) -> Any:
         if item not in kind:
             legal = [word for word in kind if word is not None]
             near = nearest(item, legal) if type(item) is str else ""
-            raise InvalidValue(f"{quoted(path)} is {quoted(item)}, which is not legal; legal: {listed(legal)}{near}")
+            raise InvalidField(f"{quoted(path)} is {quoted(item)}, which is not legal; legal: {listed(legal)}{near}")
         return item
     if item is None and kind.endswith("?"):
         return None
     value = _LENIENT[kind.rstrip("?")](item)
     if value is None:
-        raise InvalidValue(f"{quoted(path)} is {quoted(item)}; write {_EXPECTED[kind.rstrip('?')]}")
+        raise InvalidField(f"{quoted(path)} is {quoted(item)}; write {_EXPECTED[kind.rstrip('?')]}")
     return value
 
 
@@ -196,9 +200,21 @@ def _object(text: str) -> dict[str, Any]:
     return _as_object(text, value)
 
 
+def _object_or_level(text: str) -> dict[str, Any]:
+    return {"level": int(text)} if text in {"0", "1", "2", "3"} else _object(text)
+
+
 def _as_object(text: str, value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise InvalidValue(f'expected a JSON object such as `{{"key": "value"}}`, got {quoted(text)}')
+    return value
+
+
+def _overrides(text: str) -> dict[str, Any]:
+    """The fields that replace those of the model's configuration; vLLM takes any other text, and then refuses it."""
+    value = _json_or_text(text)
+    if type(value) is not dict:
+        raise InvalidValue(f"{quoted(text)} is refused with `Input should be a valid dictionary`; write a JSON object")
     return value
 
 
@@ -219,6 +235,8 @@ READERS: Final[Mapping[str, Callable[[str], Any] | None]] = {
     "dashed": lambda text: text.lower().replace("-", "_"),
     "json": _json,
     "object": _object,
+    "object-or-level": _object_or_level,
     "json-or-text": _json_or_text,
+    "overrides": _overrides,
     "devices": lambda text: list(map(_device, text.split(","))),
 }

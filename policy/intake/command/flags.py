@@ -7,7 +7,7 @@ Reads `data/arguments.jsonl` and finds the flag that a word spells. Not here: co
 - `kind`: `bool` (takes no value), `boolean` (`true` or `false`), `int`, `human` (`1k`, `2M`), `human-or-auto` (also
   `auto`), `float`, `text`, `text-none-unsets` (`none` unsets it), `dashed` (text in lower case, dashes as underscores),
   `json`, `object` (a JSON object, in which `80g` is a number), `json-or-text`, `pairs` (`image=2,video=1`), `devices`
-  (`0,1`).
+  (`0,1`). Two kinds are not in the file: `object-or-level` and `overrides`, an object that no other text replaces.
 - `nargs`: `+` for one or more words, `?` for at most one (true without a word), or a number.
 - `optional`: `None` and the empty text mean null. `choices`: the legal values.
 - `members`: the legal fields of an object, each with its kind (`bool`, `int`, `float`, with `?` if null is legal), its
@@ -25,6 +25,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 from packaging.version import Version
 
 from policy.intake.model.tables import ARGUMENTS, TABLES_FOLDER, releases_with_flags
@@ -35,9 +36,13 @@ if TYPE_CHECKING:
 
 FREE_FORM: Final = frozenset({"additional_config", "model_loader_extra_config", "otlp_traces_endpoint"})
 """Options that may contain credentials: an address with a password, settings of a plugin or a loader."""
-SECRET_KINDS: Final = frozenset({"text", "json", "json-or-text", "object"})
+SECRET_KINDS: Final = frozenset({"text", "json", "json-or-text", "object", "object-or-level", "overrides"})
 LEVEL: Final = "-O"
 """Read by the parser itself: a level, and up to 0.11 also the short form of `--compilation-config`."""
+NO_LEVEL_SINCE: Final = Version("0.9.2")
+"""The first release in which `--compilation-config` takes an object only, and no level."""
+OBJECTS_SINCE: Final = Version("0.10.0")
+"""The first release whose model configuration refuses overrides by their type."""
 NEGATIVE: Final = re.compile(r"-\d+")
 UNDERSCORES_SINCE: Final = Version("0.5.1")
 """The first release that accepts underscores instead of dashes in a flag's name."""
@@ -73,6 +78,10 @@ class Flags:
         spelled: dict[str, Flag] = {}
         for dest, row in rows.items():
             flag = _flag(dest, row)
+            if dest == "compilation_config" and flag.kind == "object" and Version(release) < NO_LEVEL_SINCE:
+                flag = replace(flag, kind="object-or-level")
+            elif dest == "hf_overrides" and Version(release) >= OBJECTS_SINCE:
+                flag = replace(flag, kind="overrides")
             self.by_name[dest] = flag
             spelled.update(dict.fromkeys(_words(row), flag))
             if flag.constant is not None:
@@ -135,7 +144,7 @@ def flags(release: str) -> Flags:
     if not known:
         raise KeyError(release)
     rows = {}
-    for dest, since in _history().items():
+    for dest, since in flag_history().items():
         row = next((since[version] for version in reversed(known) if version in since), None)
         if row is not None:
             rows[dest] = row
@@ -195,7 +204,8 @@ def _members(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 @cache
-def _history() -> dict[str, dict[str, Any]]:
+def flag_history() -> dict[str, dict[str, Any]]:
+    """Option → release → the row from this release on, null if it is no longer there."""
     text = (TABLES_FOLDER / f"{ARGUMENTS}.jsonl").read_text(encoding="utf-8")
     return dict(map(json.loads, text.splitlines()))
 
@@ -209,7 +219,7 @@ def _spellings() -> dict[str, tuple[str, ...]]:
     order = releases_with_flags()
     with_underscores = [_takes_underscores(release) for release in order]
     found: dict[str, set[int]] = {}
-    for since in _history().values():
+    for since in flag_history().values():
         starts = [*sorted(order.index(release) for release in since), len(order)]
         for start, end in pairwise(starts):
             row = since[order[start]]

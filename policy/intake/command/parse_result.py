@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.command.expansion import count_messages, message_limit
-from policy.intake.command.relevant_options import RELEVANT
+from policy.intake.command.relevant_options import LIMITS, RELEVANT
 from policy.intake.command.word_places import FILE_PREFIX, word_pointer
+from policy.intake.command.words import PLACEHOLDER, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.masking import masked
 from policy.messages import quoted
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from policy.intake.command.flags import Flag
 
+UNKNOWN: Final = object()
+"""The value of an option that is set to something that is not known here."""
 INVALID: Final = object()
 """The value of an option whose text is invalid, after its fault."""
 MAX_WARNINGS: Final = 32
@@ -30,9 +33,11 @@ COMPOSE_MARK: Final = "!}"
 class ParseResult:
     """The options and messages of one command line, with the limits on messages.
 
-    ``found_at`` has the place of each option, ``members`` those of an option's dotted keys. ``omitted`` counts the
-    messages beyond the limit. ``after_secret``: whether the last flag's value may be a secret, so that an unexpected
-    word after it is masked. ``unknown_model`` is the model's name as written if its value is not known.
+    ``others`` has the values of options that no fact depends on, with their places; `UNKNOWN` if a value is not known.
+    ``found_at`` has the place of each other option, ``members`` those of an option's dotted keys. ``omitted`` counts
+    the messages beyond the limit. ``after_secret``: whether the last flag's value may be a secret, so that an
+    unexpected word after it is masked. ``late_faults`` has the faults of options that
+    a later value replaces. ``unknown_model`` is the model's name as written if its value is not known.
     """
 
     __slots__ = (
@@ -40,11 +45,13 @@ class ParseResult:
         "faults",
         "found_at",
         "ignored",
+        "late_faults",
         "launch_errors",
         "max_faults",
         "max_messages",
         "members",
         "omitted",
+        "others",
         "pointer",
         "serve",
         "unknown_model",
@@ -60,10 +67,12 @@ class ParseResult:
         self.pointer = pointer
         self.values: dict[str, Any] = {}
         self.found_at: dict[str, str] = {}
+        self.others: dict[str, tuple[Any, str]] = {}
         self.members: dict[str, dict[str, str]] = {}
         self.after_secret = False
         self.ignored: list[str] = []
         self.warnings: list[str] = list(command.warnings)
+        self.late_faults: dict[str, RequestFault] = {}
         self.launch_errors: list[str] = []
         self.omitted = 0
         self.max_faults = message_limit(MAX_FAULTS)
@@ -74,6 +83,7 @@ class ParseResult:
 
     def options(self) -> ParsedOptions:
         """The result as a value, with a last message if others were omitted; counts them all for the request."""
+        self.faults += [*self.late_faults.values()][: max(self.max_faults - len(self.faults), 0)]
         if self.omitted:
             self.warnings.append(f"{self.omitted} more messages about the arguments are left out")
         if self.max_faults < MAX_FAULTS and len(self.faults) >= self.max_faults:
@@ -90,6 +100,7 @@ class ParseResult:
             self.launch_errors,
             {dest: size for dest, size in self.unknown_sizes.items() if dest not in self.values},
             self.unknown_model if self.values.get("model") == self.unknown_model else "",
+            self.others,
         )
 
     def places(self) -> dict[str, str]:
@@ -102,7 +113,7 @@ class ParseResult:
     def set_option(self, flag: Flag, value: Any, place: str, written: Sequence[str]) -> None:
         """Set an option that facts depend on, unless its value is invalid, and ignore any other."""
         if flag.dest not in RELEVANT:
-            self.ignore(flag, written)
+            self.ignore(flag, written, value, place)
         elif value is not INVALID:
             self.store(flag, value, place, written[0])
 
@@ -132,12 +143,21 @@ class ParseResult:
         self.unknown_model = text.replace(COMPOSE_MARK, "}")
         return self.unknown_model
 
-    def ignore(self, flag: Flag, written: Sequence[str]) -> None:
+    def ignore(self, flag: Flag, written: Sequence[str], value: Any, place: str) -> None:
         """Record a flag that no fact depends on, with its value masked if it may be a secret."""
+        self.set_other(flag, value, place)
+        if flag.dest in LIMITS and value is not INVALID:
+            self.values[flag.dest] = value
         if flag.dest == "config" and written[0] != "--config":
             self.warn(f"vLLM does not read the file of {quoted(written[0])}: write `--config FILE`, with a blank")
         self.after_secret = flag.secret
         self.ignored.append(written[0].partition("=")[0] if flag.secret else masked(" ".join(written)))
+
+    def set_other(self, flag: Flag, value: Any, place: str) -> None:
+        """Set an option that no fact depends on; the last value wins, and one that may be a secret is not known."""
+        texts = value if type(value) is list else [value]
+        is_known = not any(item is INVALID or type(item) is Unknown or _has_placeholder(item) for item in texts)
+        self.others[flag.dest] = (value if is_known and not flag.secret else UNKNOWN), place
 
     def ignore_unknown(self, word: str, place: str) -> None:
         """Skip an argument whose whole text is unknown: it may be empty, a value, or any flag."""
@@ -147,6 +167,17 @@ class ParseResult:
     def warn(self, message: str) -> None:
         """Add a warning; beyond the maximum, warnings are only counted."""
         self._add(self.warnings, message)
+
+    def fault_of(self, flag: Flag, place: str, message: str, *, is_late: bool) -> None:
+        """Add a fault of a flag's value.
+
+        vLLM's parser reads the fields of a ``json`` flag only after all words, so a later value of it replaces the
+        fault.
+        """
+        if is_late and flag.kind == "json":
+            self.late_faults[flag.dest] = RequestFault(word_pointer(self.pointer, place), message)
+        else:
+            self.fault(place, message)
 
     def add_launch_error(self, message: str) -> None:
         """Add a reason why vLLM's parser aborts the start; beyond the maximum, reasons are only counted."""
@@ -162,3 +193,7 @@ class ParseResult:
         """Add a fault that points to a word's place; faults beyond the maximum are dropped."""
         if len(self.faults) < self.max_faults:
             self.faults.append(RequestFault(word_pointer(self.pointer, place), message))
+
+
+def _has_placeholder(item: Any) -> bool:
+    return type(item) is str and PLACEHOLDER.search(item) is not None

@@ -45,6 +45,21 @@ RENAMING_COMMANDS: Final = frozenset({"alias", "hash"})
 COPY_PROGRAMS: Final = frozenset({"ln", "cp", "mv", "install"})
 """Programs that may give an executable another name."""
 
+INTERPRETERS: Final = {
+    **dict.fromkeys(("perl", "ruby"), ("-e", "-E")),
+    **dict.fromkeys(("node", "nodejs", "bun"), ("-e", "--eval", "-p", "--print")),
+    **dict.fromkeys(("lua", "luajit"), ("-e",)),
+    "php": ("-r",),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "tclsh", "expect"), ("",)),
+}
+"""Other interpreters, with the options before code; an empty one means that any word may be code."""
+STARTS_PROGRAMS: Final = re.compile(
+    r"\bexec[lv]|\bexec\b|\bsystem\b|spawn|popen|subprocess|child_process|\bfork\b|\bqx\b", re.IGNORECASE
+)
+"""Matches code that starts other programs, whichever interpreter runs it."""
+OPENS: Final = re.compile(r"\bopen|getline|[`|]", re.IGNORECASE)
+"""Matches code that may start other programs in some of these interpreters, and has other uses."""
+
 OFFLINE_MODULES: Final = frozenset({"vllm.entrypoints.openai.run_batch"})
 """Modules that start an engine without a server."""
 
@@ -75,6 +90,26 @@ def is_program(word: str) -> bool:
     is_launcher = program in LAUNCHERS and program not in UNREAD_LAUNCHERS
     is_named = program in PROGRAMS or program in {"env", "eval", "xargs"} or program in SHELLS or is_launcher
     return is_named or program.endswith(".sh") or PYTHON.fullmatch(program) is not None
+
+
+def interpreted_code(program: str, arguments: Sequence[str]) -> str | None:
+    """Code in the arguments of an interpreter that may start vLLM; None if there is none.
+
+    It starts other programs, or it names vLLM and may start them.
+    """
+    options = INTERPRETERS.get(program.rstrip("0123456789."))
+    if options is None or not ("" in options or any(_is_code_option(word, options) for word in arguments)):
+        return None
+    code = " ".join(arguments)
+    is_named = "vllm" in QUOTES.sub("", code).lower()
+    return code if STARTS_PROGRAMS.search(code) or (is_named and OPENS.search(code)) else None
+
+
+def _is_code_option(word: str, options: Sequence[str]) -> bool:
+    """Whether a word is one of the options before code, also among other letters: `-we`."""
+    if word.startswith("--"):
+        return word.partition("=")[0] in options
+    return word[:1] == "-" and any(option[1:] in word for option in options if not option.startswith("--"))
 
 
 def is_package(word: str) -> bool:

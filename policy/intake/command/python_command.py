@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from policy.intake.command.dynamo_arguments import MODULES as DYNAMO_MODULES
-from policy.intake.command.programs import CLIS, PROGRAMS, SERVERS, is_unknown
+from policy.intake.command.programs import CLIS, PROGRAMS, SERVERS, STARTS_PROGRAMS, is_unknown
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
@@ -43,7 +43,9 @@ def python_command(
         if letter == "c":
             code = at + (not value)
             is_uncertain = is_unknown(word) or any(type(each) is Unknown for each in words[code : code + 1])
-            if not is_uncertain and not any("vllm" in each for each in words[at:]):
+            written = value or "".join(words[code : code + 1])
+            is_harmless = STARTS_PROGRAMS.search(written) is None and not any("vllm" in each for each in words[at:])
+            if not is_uncertain and is_harmless:
                 return None
             why = f"{quoted(words[start])} runs code that is not read"
             return UnreadableCommand(why, places[min(code, len(words) - 1)])

@@ -48,6 +48,7 @@ RELEVANT: Final = frozenset(
         "reasoning_parser",
         "return_sampling_mask",
         "runner",
+        "scheduling_policy",
         "spec_method",
         "spec_model",
         "spec_tokens",
@@ -58,6 +59,9 @@ RELEVANT: Final = frozenset(
     }
 )
 """The options that facts depend on, by their names in `EngineArgs`; all others go to `ParsedOptions.ignored`."""
+
+LIMITS: Final = frozenset({"max_logprobs", "skip_tokenizer_init"})
+"""The options that only limits of requests depend on; they are ignored too, but their values are kept."""
 
 SIZES: Final = frozenset(
     {

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from policy.intake.command.builtin_tables import INTERPRETED_COMMANDS
 
+ENDING_COMMANDS: Final = frozenset({"exit", "exec", "true", "false", ":"})
+"""The commands by which it is known that others never run; a function may have the name of one."""
 REDEFINED_DOUBT: Final = "the script has a function of that name"
 
 
@@ -28,6 +30,8 @@ class Command(Struct, frozen=True, gc=False):
 
     It runs only if the earlier commands with the same condition have run. Conditions are compared by identity.
     """
+    unreached: str = ""
+    """Why the command certainly never runs, as after `exit`; empty if it may run."""
 
 
 class ScriptCommands(Struct):
@@ -40,10 +44,16 @@ class ScriptCommands(Struct):
     function_names: set[str] = set()
 
     def add(
-        self, words: list[str], env: dict[str, str | None], *, writes: bool = False, condition: object = None
+        self,
+        words: list[str],
+        env: dict[str, str | None],
+        *,
+        writes: bool = False,
+        condition: object = None,
+        unreached: str = "",
     ) -> None:
         """Add a command."""
-        self.commands.append(Command(words, env, writes, "", condition))
+        self.commands.append(Command(words, env, writes, "", condition, unreached))
 
     def doubt_all(self, doubt: str) -> None:
         """Put the whole script in doubt."""
@@ -75,6 +85,8 @@ class ScriptCommands(Struct):
 
     def doubted(self) -> list[Command]:
         """All commands, with the doubts about the whole script."""
+        if not self.function_names.isdisjoint(ENDING_COMMANDS):
+            self.commands = [replace(command, unreached="") for command in self.commands]
         for index, command in enumerate(self.commands if self.function_names else ()):
             if not self.function_names.isdisjoint(word.rpartition("/")[2] for word in command.words):
                 self.doubt_range(index, index + 1, REDEFINED_DOUBT)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FOLDER_CHANGING: Final = frozenset({"cd", "chdir", "pushd"})
 """Shell commands that change the working folder to their last argument."""
+STARTS_NOTHING: Final = "so nothing starts it; remove what comes before"
 
 
 def server_in_script(
@@ -41,6 +42,10 @@ def server_in_script(
     folders: list[str] = []
     for command in commands:
         found = find(command.words, [place] * len(command.words), env, command.env, inner)
+        if command.unreached:
+            if isinstance(found, ServerCommand) and unread is None:
+                unread = UnreadableCommand(command.unreached, place, names_vllm=True, remedy=STARTS_NOTHING)
+            continue
         program = command.words[0].rpartition("/")[2]
         if found is None and command.writes and STARTS_VLLM.search(" ".join(command.words)) is not None:
             why = f"{quoted(program)} writes vLLM's server into a file, which may be run"
@@ -75,7 +80,7 @@ def server_in_script(
         first.warnings.append(f"the script starts vLLM {len(started)} times; the first is read")
     if any(_invocation(found) != _invocation(first) for found in started[1:]):
         first.doubts.append(f"the script starts vLLM {len(started)} times with different arguments or variables")
-    if unread is not None:
+    if unread is not None and unread.remedy != STARTS_NOTHING:
         first.doubts.append(f"{unread.why}, and the script runs it as well")
     for found in started[1:]:
         first.doubts.extend(found.doubts[:1])

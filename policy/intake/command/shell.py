@@ -238,6 +238,7 @@ class _ShellReader:
         if operator[:1] in {")", "|"} and self.flow.is_in_case and len(words) == 1 and type(words[0]) is Pattern:
             words = [str(words[0])]  # the pattern of a branch
         is_in_subshell = self.flow.end_command(operator)
+        unreached = self.flow.reach(words, is_in_subshell=is_in_subshell) if words else ""
         if words:
             self.builtins.read_effects(words, assignments, is_in_subshell=is_in_subshell)
         succeeds = self.builtins.succeeds(words) if words else None not in assignments.values()
@@ -248,7 +249,7 @@ class _ShellReader:
                 self.variables.assign(name, value)
         elif not self.builtins.read_builtin(words, is_in_subshell=is_in_subshell):
             env = self.variables.environment_with(assignments) if assignments else self.variables.share_environment()
-            self.script.add(words, env, writes=writes, condition=self.flow.condition)
+            self.script.add(words, env, writes=writes, condition=self.flow.condition, unreached=unreached)
 
     def read_arithmetic(self) -> bool:
         """Read `((…))`; false if the bracket opens a subshell or a function, or the text may start vLLM."""

@@ -18,9 +18,11 @@ from policy.intake.command.programs import (
     OTHER_SCRIPTS,
     PROGRAMS,
     PYTHON,
+    SERVE,
     STARTS_VLLM,
     SUBCOMMANDS,
     TEXT_PROGRAMS,
+    interpreted_code,
     is_unknown,
     passes_server,
 )
@@ -131,6 +133,10 @@ def other_program(words: list[str], places: list[str], at: int) -> UnreadableCom
     program = words[at].rpartition("/")[2]
     if program in TEXT_PROGRAMS:
         return None
+    code = interpreted_code(program, arguments)
+    if code is not None:
+        why = f"{quoted(program)} runs code that is not read"
+        return UnreadableCommand(why, places[at], names_vllm="vllm" in code and SERVE.search(code) is not None)
     image = started_image(words, at)
     if image is not None:
         why = f"the script starts a container of the image {quoted(image)}"

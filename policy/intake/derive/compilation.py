@@ -231,12 +231,15 @@ def _parallelise_sequences(compilation: Compilation, target: Target, options: Pa
 def _limit_graphs(
     compilation: Compilation, target: Target, options: ParsedOptions, platform: str, by_runner: str
 ) -> None:
-    """Limit CUDA graphs on some platforms, for pooling (from ``by_runner``), encoder-decoders and some connectors."""
+    """Limit CUDA graphs on some platforms, for pooling (from ``by_runner``), encoder-decoders and some connectors.
+
+    A stated pooler limits them too, even for a model that generates.
+    """
     if platform not in PLATFORMS_WITH_GRAPHS:
         compilation.set_graph("NONE", PLATFORM)
         return
-    if compilation.graph in FULL_GRAPHS and target.is_pooling:
-        compilation.set_graph("PIECEWISE", by_runner)
+    if compilation.graph in FULL_GRAPHS and (target.is_pooling or options.get("pooler_config") is not None):
+        compilation.set_graph("PIECEWISE", by_runner if target.is_pooling else options.place("pooler_config"))
     elif target.is_encoder_decoder and compilation.graph not in {"NONE", "FULL_DECODE_ONLY"}:
         compilation.set_graph("FULL_DECODE_ONLY", f"{target.origin}/is_encoder_decoder")
     if compilation.graph in FULL_GRAPHS and _is_layerwise(options.get("kv_transfer_config")):

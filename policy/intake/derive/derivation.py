@@ -44,6 +44,7 @@ FACT_OF_OPTION: Final = {
     "enable_dbo": "parallel_config.enable_dbo",
     "enable_elastic_ep": "parallel_config.enable_elastic_ep",
     "enable_batch_sharded_sampling": "parallel_config.enable_batch_sharded_sampling",
+    "scheduling_policy": "scheduler_config.policy",
     "enable_lora": "lora_config",
     "kv_sharing_fast_prefill": "cache_config.kv_sharing_fast_prefill",
 }
@@ -155,6 +156,10 @@ def environment_facts(environment: Environment) -> dict[str, tuple[Any, str]]:
         **{name: (environment.vllm_platform == platform, origin) for platform, name in PLATFORMS.items()},
         PLUGIN: (PLUGINS.get(environment.platform), origin),
         "platform.has_triton": (environment.has_triton, environment.origin("has_triton")),
+        "platform.is_pin_memory_available": (
+            environment.has_pinned_memory,
+            environment.origin("has_pinned_memory") if "has_pinned_memory" in environment.stated else DEFAULT,
+        ),
         "plugins.logits_processors": (list(environment.logits_processors), environment.origin("plugins")),
     }
 

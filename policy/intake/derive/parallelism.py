@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from policy.intake.provenance import Provenance
 
 BACKEND: Final = "parallel_config.distributed_executor_backend"
+RANKS: Final = "parallel_config.data_parallel_size"
 WORLD: Final = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "data_parallel_size")
 PLATFORM: Final = "environment.platform"
 MULTIPROCESSING: Final = "VLLM_ENABLE_V1_MULTIPROCESSING"
 
 
 def derive_parallel(derived: Provenance, options: ParsedOptions) -> None:
-    """Set the fact of the executor; the sizes are set by their options."""
+    """Set the facts of the executor and of data parallelism; the other sizes are set by their options."""
+    ranks = data_parallel_size(options)
+    if ranks > 1:
+        derived.facts[RANKS] = ranks, options.place("data_parallel_size")
     backend, origin = options.get("distributed_executor_backend"), options.place("distributed_executor_backend")
     if backend is None:
         backend, origin = _backend(options)

@@ -47,7 +47,7 @@ def refusal(
     decode = derived.facts["parallel_config.decode_context_parallel_size"][0]
     if tensor < 1:
         return None  # an invalid size, which is a separate fault
-    heads = _count(text, ("num_attention_heads",), HEADS, tables) if tensor > 1 or decode > 1 else 0
+    heads = _count(text, ("num_attention_heads", "n_head"), HEADS, tables) if tensor > 1 or decode > 1 else 0
     if heads and heads % tensor:
         return f"its {heads} attention heads cannot be divided by a tensor parallel size of {tensor}"
     if experts and not is_moe(target.configuration):

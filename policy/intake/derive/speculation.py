@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from policy.facts.vocabulary import MAX_INTEGER
 from policy.intake.model.configuration import Configuration, as_draft, evaluate_rows
-from policy.intake.model.registry import architectures_of
+from policy.intake.model.registry import BACKEND, architectures_of, is_moe
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ SPECULATORS: Final = "speculators_config"
 DRAFT: Final = "draft_model_config"
 CONFIG: Final = f"{DRAFT}.hf_config."
 DOCUMENT: Final = "config_dict."
+MTP: Final = "mtp"
+BACKEND_MTP: Final = ("TransformersForMTP", "TransformersMoEForMTP")
+"""The Transformers backend's drafts of a dense model and of one with experts; the older releases have none."""
+UNRECOGNIZED: Final = "unrecognized"
 
 
 class Speculation(Struct, frozen=True):
@@ -40,12 +45,18 @@ class Speculation(Struct, frozen=True):
 
 
 class DraftModel(Struct, frozen=True):
-    """A draft: its architectures as vLLM rewrites them, and its layer types; ``parallel`` if it drafts in parallel."""
+    """A draft: its architectures as vLLM rewrites them, and its layer types; ``parallel`` if it drafts in parallel.
+
+    ``configuration`` is its own, None if it is the target's. ``is_recognized``: whether its name or its configuration
+    determines the method.
+    """
 
     architectures: list[str]
     layer_types: Any
     origin: str
     parallel: bool = False
+    configuration: Configuration | None = None
+    is_recognized: bool = True
 
 
 def read_speculators(config: Mapping[str, Any], tables: Tables) -> tuple[str, dict[str, Any]] | None:
@@ -147,6 +158,9 @@ def derive_speculation(
     )
     for key in ("num_speculative_tokens_per_batch_size", "draft_lm_head_quantization"):
         facts[f"speculative_config.{key}"] = keys.get(key), place
+    drafts = keys.get("num_speculative_tokens")
+    if type(drafts) is int and 0 < drafts <= MAX_INTEGER:
+        facts["speculative_config.num_speculative_tokens"] = drafts, place
     for key in ("enable_adaptive_verification", "use_heterogeneous_vocab"):
         facts[f"speculative_config.{key}"] = bool(keys.get(key)), place
     facts["speculative_config.draft_model_config"] = draft is not None, place
@@ -160,10 +174,27 @@ def derive_speculation(
         )
 
 
+def read_draft(
+    speculation: Speculation,
+    target: Target,
+    draft_config: Callable[[str], Mapping[str, Any] | None],
+    tables: Tables,
+) -> tuple[str, DraftModel | None]:
+    """The method, and the draft with a configuration of its own; ``None`` without one, or if that is missing."""
+    method, name = method_before_draft(speculation, tables), draft_model(speculation, target.name)
+    config = draft_config(name) if name is not None and needs_draft(speculation, tables) else None
+    return (method, None) if name is None or config is None else _read_draft(method, name, config, target, tables)
+
+
 def _read_draft(
     method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables
 ) -> tuple[str, DraftModel]:
     """The method and the draft, from the draft's configuration."""
+    origin = f"model_configs/{name.rstrip('/')}"
+    if method == MTP and _is_of_backend(target, tables):
+        own = Configuration(config, tables)
+        names = [BACKEND_MTP[is_moe(target.configuration)]]
+        return method, DraftModel(names, own.get("layer_types"), origin, configuration=own)
     stated = Configuration(_from_speculators(config, tables) or config, tables)
     configuration, architectures = as_draft(stated, architectures_of(stated))
     known: dict[str, Any] = {
@@ -178,14 +209,29 @@ def _read_draft(
             return known[name]
         return configuration.at(name.removeprefix(CONFIG)) if name.startswith(CONFIG) else None
 
-    known["method"] = method = evaluate_rows([{"method": tables.constants["draft_method"]}], key).get("method", method)
+    known["method"] = UNRECOGNIZED
+    by_method = [{"method": tables.constants["draft_method"]}]
+    is_recognized = evaluate_rows(by_method, key).get("method") != UNRECOGNIZED
+    known["method"] = method
+    known["method"] = method = evaluate_rows(by_method, key).get("method", method)
     written = evaluate_rows(tables.constants["draft_overrides"], key)
     names = written.get(f"{DRAFT}.architectures", architectures)
     return method, DraftModel(
         names,
         configuration.get("layer_types"),
-        f"model_configs/{name.rstrip('/')}",
+        origin,
         bool(written.get("parallel_drafting")),
+        configuration,
+        is_recognized,
+    )
+
+
+def _is_of_backend(target: Target, tables: Tables) -> bool:
+    """Whether the Transformers backend runs the model and also its MTP layers."""
+    return (
+        BACKEND_MTP[False] in tables.models
+        and target.resolved.model.module == BACKEND
+        and target.configuration.text().get("num_mtp_layers") is not None
     )
 
 

@@ -259,7 +259,7 @@ class EngineDraft:
         for other in installed if own is None else (*installed, own):
             if other.version is not None:
                 version, version_cause, row, doubt = other.version, other.cause, "", ""
-        mounted = self.mounts.other_vllm(self.server, self.folder)
+        mounted = self.mounts.other_vllm(self.server, self.folder, self.env)
         is_hidden = False  # until the next flag after a secret's flag, because a shell may have split the secret
         for place, word in zip(self.places, self.words, strict=True):
             if TEMPLATE in word:

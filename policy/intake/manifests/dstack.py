@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command_line import HardwareSign, Strength
 from policy.intake.manifests import python_shlex
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.hardware import accelerator_signs
 from policy.intake.manifests.mounts import Mounts
 
 if TYPE_CHECKING:
@@ -30,6 +32,16 @@ UNKNOWN: Final = tuple(
     )
 )
 """Variables that dstack sets to values that only a run has."""
+VENDORS: Final = {
+    "nvidia": "cuda",
+    "amd": "rocm",
+    "google": "tpu",
+    "tpu": "tpu",
+    "intel": "gaudi",
+    "tenstorrent": "tenstorrent",
+}
+"""The platforms of dstack's vendors of GPUs."""
+MAX_NAMES: Final = 64
 NODES: Final = "DSTACK_NODES_NUM"
 NODE_GPUS: Final = "DSTACK_GPUS_PER_NODE"
 GPUS: Final = "DSTACK_GPUS_NUM"
@@ -70,6 +82,7 @@ def _read_group(run: ManifestNode, document: ManifestNode, cluster: dict[str, st
     _add_variables(draft, document.get("env"))
     _add_command(draft, run, document)
     draft.mounts = Mounts(filter(None, map(_mount_path, document.get("volumes").items())))
+    draft.hardware += _gpu_signs(run) or _gpu_signs(document)
     draft.folder = document.get("working_dir").text() or ""
     if draft.starts_vllm():
         draft.finish()
@@ -139,6 +152,21 @@ def _gpus(run: ManifestNode) -> int | None:
         return None
     counts = [part.strip() for part in str(spec).split(":") if COUNT.fullmatch(part.strip()) is not None]
     return int(counts[0]) if len(counts) == 1 else None
+
+
+def _gpu_signs(run: ManifestNode) -> list[HardwareSign]:
+    """The signs in the names of the GPUs, and in their vendor."""
+    spec: object = run.get("resources", "gpu").value
+    place = "resources.gpu"
+    names: list[object] = []
+    if isinstance(spec, dict):
+        vendor, name = spec.get("vendor"), spec.get("name")
+        names = [vendor, *(name if isinstance(name, list) else [name])]
+    elif isinstance(spec, str):
+        names = [part.strip() for each in spec.split(":") for part in each.split(",")]
+    found = [VENDORS[name.lower()] for name in names if isinstance(name, str) and name.lower() in VENDORS]
+    signs = [HardwareSign(platform, place, Strength.DEVICE) for platform in dict.fromkeys(found)]
+    return signs or list(accelerator_signs(names[:MAX_NAMES], place))
 
 
 def _text(count: int | None) -> str | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.flags import dashed, is_flag_of_any_release
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import pod_signs
@@ -34,6 +35,8 @@ SERVER_ENV: Final = {
 }
 TAG: Final = re.compile(r":[\w.-]*\Z", re.ASCII)
 """Matches the tag of an image, which KServe replaces with ``runtimeVersion``."""
+SERVER_MODULE: Final = re.compile(r"-m[ \t]{1,8}huggingfaceserver(?![\w.-])")
+"""Matches KServe's Hugging Face server in a script, as in KServe's runtimes with workers."""
 OWN_IMAGE: Final = re.compile(r"(?:.*/)?kserve/huggingfaceserver", re.DOTALL)
 """Matches KServe's own image of its Hugging Face server, from any registry."""
 CPU: Final = "cpu"
@@ -214,6 +217,12 @@ def _finish(own: EngineDraft, name: str | None, wanted: str, *, is_unknown: bool
         if is_unknown and name is not None:
             _doubt_runtime(own, name, wanted)
         own.finish()
+    elif own.has_command and any(SERVER_MODULE.search(word) for word in own.words):
+        own.problem = (
+            "the command starts KServe's Hugging Face server with words that are not read, and it may use vLLM; write "
+            "`vllm serve MODEL …` as the command"
+        )
+        own.finish()
     elif is_unknown and _shows_vllm(own, name):
         named = "the runtime" if name is None else f"the runtime {quoted(name)}"
         own.problem = (
@@ -341,11 +350,13 @@ def _convert_huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNo
         return True
     values: dict[str, tuple[str, str]] = {}
     words, places = [], []
-    waiting = ""
+    waiting, is_ignored = "", False
     for place, word in zip(draft.places, draft.words, strict=True):
         flag, equals, value = word.partition("=")
         if waiting:
             values[waiting], waiting = (place, word), ""
+        elif is_ignored and not word.startswith("-"):
+            continue
         elif " " in flag and flag.startswith("-"):
             draft.note(
                 f"{place}: KServe's Hugging Face server ignores {quoted(word)}, which is one argument; write the flag "
@@ -353,7 +364,12 @@ def _convert_huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNo
             )
         elif flag in OWN_FLAGS:
             values[flag], waiting = (place, value), "" if equals else flag
+            is_ignored = False
+        elif flag.startswith("--") and not is_flag_of_any_release(dashed(flag.partition(".")[0])):
+            is_ignored = not equals
+            draft.note(f"{place}: KServe's Hugging Face server ignores {quoted(flag)}, which it does not know")
         else:
+            is_ignored = False
             words.append(word)
             places.append(place)
     backend = values.get("--backend", ("", "auto"))[1]

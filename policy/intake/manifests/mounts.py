@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from posixpath import dirname, isabs, join, normpath
+from posixpath import basename, dirname, isabs, join, normpath
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.programs import PYTHON
@@ -16,7 +16,7 @@ from policy.intake.command_line import Installation
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from policy.intake.command.vllm_command import ServerCommand
 
@@ -27,6 +27,9 @@ VLLM_FOLDERS: Final = (
     *("/vllm-workspace/vllm", "/etc/ld.so.preload", "/usr/lib/python3", "/usr/local/lib/python3"),
 )
 """The folders of programs and libraries that vLLM needs. A mount at, below or above one of them hides them."""
+PATH_FOLDERS: Final = ("/usr/local/cuda/bin", "/usr/local/nvidia/bin", "/usr/sbin", "/sbin")
+"""Other folders in which a shell may look for `vllm` or Python first. A mount above one has a toolkit, or a driver."""
+PROGRAM: Final = re.compile(r"(?:vllm|python|pypy)[\w.-]{0,64}", re.ASCII)
 PACKAGE_FOLDERS: Final = re.compile(r"/(?:(?:site|dist)-packages|lib(?:64)?/python3[0-9.]*)(?:/|$)")
 """Matches a path at or below a folder of Python libraries."""
 
@@ -39,8 +42,10 @@ def absolute(path: str) -> str:
 class Mounts:
     """The mount points of a container."""
 
-    def __init__(self, paths: Iterable[str] = ()) -> None:
+    def __init__(self, paths: Iterable[str] = (), empty: Iterable[str] = ()) -> None:
         self._count = Counter(map(absolute, paths))
+        self._empty = frozenset(map(absolute, empty))
+        """The mount points whose volumes are empty at the start, and have no packages."""
         self.hidden = ""
         """What has further mounts, which the manifest does not show; empty if nothing has."""
 
@@ -48,6 +53,7 @@ class Mounts:
         """The union: a mount in both counts once."""
         union = Mounts()
         union._count = self._count | other._count  # of the same class
+        union._empty = self._empty | other._empty  # of the same class
         union.hidden = self.hidden or other.hidden
         return union
 
@@ -61,9 +67,11 @@ class Mounts:
             path is None or (len(path) > len(own) and path in self._count) for path in _ancestry(absolute(file))
         )
 
-    def other_vllm(self, server: ServerCommand | None, folder: str) -> Installation | None:
+    def other_vllm(
+        self, server: ServerCommand | None, folder: str, env: Mapping[str, str | None]
+    ) -> Installation | None:
         """The vLLM that may run from a volume, if any; ``folder`` is the working folder, empty for the image's own."""
-        replaced = next(filter(_has_programs, self._count), None)
+        replaced = next(filter(_has_programs, self._count), None) or self._user_packages(server, env)
         if replaced is not None:
             return Installation(None, f"the mount at {quoted(replaced)} may make another vLLM run")
         if self.hidden:
@@ -80,6 +88,17 @@ class Mounts:
             if "/" in program and any(map(self._may_contain, starts)):
                 return Installation(None, f"{quoted(program)} may be a different vLLM from the image's")
         return None
+
+    def _user_packages(self, server: ServerCommand | None, env: Mapping[str, str | None]) -> str | None:
+        """The mount that may have Python packages of the user, which come before the image's; None if none may."""
+        own = {} if server is None else server.env
+        home, without = (own.get(name, env.get(name)) for name in ("HOME", "PYTHONNOUSERSITE"))
+        if without or not home:
+            return None
+        folder = absolute(f"{home}/.local")
+        filled = [path for path in self._count if path not in self._empty]
+        above = set(_ancestry(folder))
+        return next((path for path in filled if path in above or path.startswith(f"{folder}/")), None)
 
     def _may_contain(self, path: str) -> bool:
         """Whether a path is at or below a mount; true for a relative or very deep path, which may be."""
@@ -111,4 +130,7 @@ def _has_programs(mount: str) -> bool:
     below = mount.rstrip("/") + "/"
     if PACKAGE_FOLDERS.search(mount) is not None or any(f"{folder}/".startswith(below) for folder in VLLM_FOLDERS):
         return True
-    return mount == "/vllm-workspace" or any(below.startswith(f"{folder}/") for folder in VLLM_FOLDERS)
+    is_first = mount in PATH_FOLDERS or (
+        dirname(mount) in PATH_FOLDERS and PROGRAM.fullmatch(basename(mount)) is not None
+    )
+    return is_first or mount == "/vllm-workspace" or any(below.startswith(f"{folder}/") for folder in VLLM_FOLDERS)

@@ -9,7 +9,7 @@ so that an earlier one with the same name keeps its value. An init container cou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.words import Unknown
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from policy.intake.manifests.reading import ManifestNode
 
+EMPTY_VOLUMES: Final = frozenset({"emptyDir", "secret", "downwardAPI", "serviceAccountToken"})
+"""The kinds of volumes that have no Python packages when the container starts."""
 GROUP_PREFIX: Final = "LWS_"
 """The prefix of the variables that LeaderWorkerSet sets, whose values are parsed as one word each."""
 
@@ -65,7 +67,8 @@ def read_container(container: ManifestNode, pod: ManifestNode | None = None) -> 
     read_env(container.get("env"), draft)
     if container.get("lifecycle", "postStart", "exec").is_object():
         draft.note("`lifecycle.postStart` runs a program beside vLLM, which is not read; it may start another engine")
-    draft.mounts = Mounts(mount_paths(container.get("volumeMounts").value, "mountPath"))
+    volume_mounts = container.get("volumeMounts").value
+    draft.mounts = Mounts(mount_paths(volume_mounts, "mountPath"), _empty_mounts(volume_mounts, pod))
     folder = container.get("workingDir").value
     draft.folder = folder if isinstance(folder, str) else ""
     draft.hardware += container_signs(container)
@@ -151,6 +154,20 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
         else:
             named = {absolute(path): files[sub_path]} if sub_path in files else {}
         draft.files.update({file: text for file, text in named.items() if not draft.mounts.hides(file, path)})
+
+
+def _empty_mounts(mounts: Any, pod: ManifestNode | None) -> list[str]:
+    """The paths at which volumes without content are mounted, or such with keys of an object of Kubernetes."""
+    if pod is None or not isinstance(pod.value, dict) or not isinstance(mounts, list):
+        return []
+    volumes = pod.value.get("volumes")
+    empty = {
+        volume.get("name") if isinstance(volume.get("name"), str) else None
+        for volume in (volumes if isinstance(volumes, list) else [])
+        if isinstance(volume, dict) and not EMPTY_VOLUMES.isdisjoint(volume)
+    }
+    named = [mount for mount in mounts if isinstance(mount, dict) and isinstance(mount.get("name"), str)]
+    return mount_paths([mount for mount in named if mount["name"] in empty], "mountPath")
 
 
 def _volumes(pod: ManifestNode) -> dict[str, ManifestNode]:

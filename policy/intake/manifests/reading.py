@@ -83,6 +83,7 @@ class ManifestReader:
         """The YAML values of texts that several objects share, or the error of each."""
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
         self._llm_configs: dict[str, dict[str | None, ManifestNode]] = {}
+        self._referenced: dict[tuple[str, str, str], dict[str | None, ManifestNode]] = {}
         self._seen: set[tuple[str, str]] = set()
         self._bounds: set[str] = set()
         self._separate_faults = 0
@@ -156,6 +157,18 @@ class ManifestReader:
         """
         same_name = self._llm_configs.get(name, {})
         for namespace in (self.namespace, None, LLM_CONFIG_NAMESPACE):
+            if namespace in same_name:
+                return same_name[namespace]
+        return next(iter(same_name.values())) if self.namespace is None and len(same_name) == 1 else None
+
+    def add_referenced(self, identity: tuple[str, str], namespace: str | None, name: str, node: ManifestNode) -> None:
+        """Add an object of the manifest to which others refer by group, kind and name; no namespace: the cluster's."""
+        self._referenced.setdefault((*identity, name), {})[namespace] = node
+
+    def referenced(self, identity: tuple[str, str], name: str) -> ManifestNode | None:
+        """The object of a group and kind to which the current object refers; None if it is not certain."""
+        same_name = self._referenced.get((*identity, name), {})
+        for namespace in (self.namespace, None):
             if namespace in same_name:
                 return same_name[namespace]
         return next(iter(same_name.values())) if self.namespace is None and len(same_name) == 1 else None

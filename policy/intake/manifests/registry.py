@@ -18,13 +18,18 @@ from policy.intake.manifests import (
     kserve,
     kthena,
     kubeai,
+    llmaz,
     llmisvc,
     modelservice,
+    nomad,
+    ome,
     openshift,
     productionstack,
     raycluster,
     rayserve,
+    shellscript,
     skypilot,
+    systemd,
     truss,
     unknown_kinds,
     values,
@@ -50,6 +55,11 @@ KTHENA: Final = "workload.serving.volcano.sh"
 CONFIG_MAP: Final = ("", "ConfigMap")
 RUNTIMES: Final = ((KSERVE, "ServingRuntime"), (KSERVE, "ClusterServingRuntime"))
 LLM_CONFIG: Final = (KSERVE, "LLMInferenceServiceConfig")
+CLUSTER_WIDE: Final = frozenset(
+    {llmaz.MODEL, llmaz.RUNTIME, (ome.GROUP, "ClusterBaseModel"), (ome.GROUP, "ClusterServingRuntime")}
+)
+REFERENCED: Final = CLUSTER_WIDE | {(ome.GROUP, "BaseModel"), (ome.GROUP, "ServingRuntime")}
+"""The kinds of llmaz and OME to which others refer by name, and those of them without a namespace."""
 
 ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     ("", "Pod"): workloads.read_one_pod,
@@ -81,6 +91,11 @@ ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     (KAITO, "MultiRoleInference"): kaito.read_multi_role_inference,
     (KTHENA, "ModelServing"): kthena.read_model_serving,
     (KTHENA, "ModelBooster"): kthena.read_model_booster,
+    (llmaz.GROUP, "Playground"): llmaz.read_playground,
+    llmaz.RUNTIME: llmaz.read_backend_runtime,
+    (ome.GROUP, "InferenceService"): ome.read_inference_service,
+    (ome.GROUP, "ServingRuntime"): ome.read_runtime,
+    (ome.GROUP, "ClusterServingRuntime"): ome.read_runtime,
     ("ray.io", "RayService"): rayserve.read_service,
     ("ray.io", "RayCluster"): raycluster.read_cluster,
     ("ray.io", "RayJob"): raycluster.read_job,
@@ -100,6 +115,9 @@ SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] =
     ("a SkyPilot task (`run` beside `resources`, `setup` or `envs`)", skypilot.is_task, skypilot.read_task),
     (truss.SHAPE, truss.is_config, truss.read_config),
     (dstack.SHAPE, dstack.is_run, dstack.read_run),
+    (shellscript.SHAPE, shellscript.is_script, shellscript.read_script),
+    (systemd.SHAPE, systemd.is_unit, systemd.read_unit),
+    (nomad.SHAPE, nomad.is_job, nomad.read_job),
 )
 IGNORED_GROUPS: Final = frozenset(
     {
@@ -125,9 +143,7 @@ IGNORED_GROUPS: Final = frozenset(
             "production-stack.vllm.ai",
             "autoscaling.aibrix.ai",
             "model.aibrix.ai",
-            KSERVE,
-            AIBRIX,
-            KAITO,
+            *(KSERVE, AIBRIX, KAITO, ome.GROUP, "llmaz.io"),
             "nvidia.com",
             "resource.nvidia.com",
         ),
@@ -260,6 +276,10 @@ def _collect_referenced(node: ManifestNode) -> None:
         name = node.get("metadata", "name").text()
         if name is not None:
             node.reader.add_llm_config(_namespace(node), name, node.get("spec"))
+    elif identity in REFERENCED:
+        name = node.get("metadata", "name").text()
+        if identity is not None and name is not None:
+            node.reader.add_referenced(identity, None if identity in CLUSTER_WIDE else _namespace(node), name, node)
     elif identity in RUNTIMES:
         name = node.get("metadata", "name").text()
         container = kserve.runtime_container(node)

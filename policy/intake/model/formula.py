@@ -228,7 +228,7 @@ BINARY: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "starts": str.startswith, "ends": str.endswith,
 }  # fmt: skip
 UNARY: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "bool": bool, "dict": dict, "int": int, "len": len, "lower": str.lower, "not": operator.not_,
+    "bool": bool, "dict": dict, "int": int, "len": len, "lower": str.lower, "not": operator.not_, "upper": str.upper,
 }  # fmt: skip
 VARIADIC: Final[Mapping[str, Callable[..., Any]]] = {"range": _range, "min": min, "max": max}
 

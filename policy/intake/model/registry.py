@@ -248,24 +248,30 @@ class _ClassSelection:
             return self._registered("Terratorch"), "Terratorch"
         if self.query.model_impl == BACKEND:
             backend = self._backend()
-            if backend is not None:
-                return self._registered(backend), backend
-            if "auto_map" not in self.configuration.stated:
+            found = self._of_backend(backend)
+            if backend is not None and found is not None:
+                return found, backend
+            if backend is None and "auto_map" not in self.configuration.stated:
                 raise Unsupported(
                     f"The Transformers implementation of {self.architectures[0][:QUOTED]!r} "
                     "is not compatible with vLLM."
                 )
         unknown = not any(architecture in self.tables.models for architecture in self.architectures)
         fallback = self._backend() if unknown and self.query.model_impl == "auto" else None
-        if fallback is not None and convert in {None, "none"}:
-            return self._registered(fallback), fallback
+        of_fallback = self._of_backend(fallback)
+        if fallback is not None and of_fallback is not None and convert in {None, "none"}:
+            return of_fallback, fallback
         for architecture in self.architectures:
             model = self.tables.model(self._normalized(architecture, runner, convert), self.query.platform)
             if model is not None:
                 return model, architecture
-        if fallback is not None:
-            return self._registered(fallback), fallback
+        if fallback is not None and of_fallback is not None:
+            return of_fallback, fallback
         raise Unsupported(self._refusal())
+
+    def _of_backend(self, architecture: str | None) -> Model | None:
+        """A class of the Transformers backend; None if the release has none of this name, and goes on without it."""
+        return None if architecture is None else self.tables.model(architecture, self.query.platform)
 
     def _registered(self, architecture: str) -> Model:
         model = self.tables.model(architecture, self.query.platform)

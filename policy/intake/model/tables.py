@@ -56,6 +56,10 @@ Decisions, as formulas:
   configuration, `cache_config.enable_prefix_caching`, `model_config.supports_mamba_prefix_caching`,
   `speculative_config`.
 
+`Tables.names` has the names that a release knows, by set, such as `kv_connectors`, and as `without_lora` the
+architectures whose class does not support LoRA. `Tables.bounds` has the bounds of options and of fields of JSON
+options, with the class that checks them.
+
 `Tables.convertors` has the class of each model type's convertor, its changes, and a formula for the `architectures` it
 sets (keys: fields of the configuration, `name_or_path`, and `file NAME`, which is whether the model has that file).
 """
@@ -78,9 +82,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TABLES_FOLDER: Final = Path(__file__).parent / "data"
-VLLM_TABLES: Final = ("architectures", "constants", "convertors", "hooks", "out_of_tree", "previously", "vllm_configs")
+VLLM_TABLES: Final = (
+    "architectures",
+    "bounds",
+    "constants",
+    "convertors",
+    "hooks",
+    "names",
+    "out_of_tree",
+    "previously",
+    "vllm_configs",
+)
 ARGUMENTS: Final = "arguments"
 """The table of the flags, which older releases have as well."""
+VARIABLES: Final = "variables"
+"""The table of the environment variables, which older releases have as well."""
 TRANSFORMERS_TABLES: Final = ("auto_models", "backend_models", "legacy_layer_types", "transformers_configs")
 NO_MODELS: Final[Mapping[str, Any]] = MappingProxyType({})
 SET_CONSTANTS: Final = frozenset(
@@ -169,6 +185,8 @@ class Tables(Struct, frozen=True, eq=False):
     auto_models: Mapping[str, Any]
     backend_models: Mapping[str, frozenset[str]]
     legacy_layer_types: Mapping[str, str]
+    names: Mapping[str, frozenset[str]] = {}
+    bounds: Mapping[str, Mapping[str, Any]] = {}
     resolutions: dict[Any, Any] = {}
     computed: dict[Any, Any] = {}
 
@@ -229,6 +247,16 @@ def tables(release: str, folder: Path = TABLES_FOLDER) -> Tables:
         auto_models=other["auto_models"],
         backend_models={architecture: frozenset(words) for architecture, words in other["backend_models"].items()},
         legacy_layer_types=other["legacy_layer_types"],
+        names={name: frozenset(found) for name, found in vllm["names"].items()},
+        bounds=vllm["bounds"],
+    )
+
+
+@cache
+def all_model_types(folder: Path = TABLES_FOLDER) -> frozenset[str]:
+    """The model types for which any known release of vLLM or Transformers has a class."""
+    return frozenset(
+        key for name in ("auto_models", "transformers_configs", "vllm_configs") for key, _ in _lines(folder, name)
     )
 
 

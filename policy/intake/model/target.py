@@ -5,7 +5,7 @@ Follows the order of ``ModelConfig.__post_init__``, the same in vLLM 0.20 to 0.3
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from policy.intake.command_line import ParsedOptions
     from policy.intake.model.tables import Tables
     from policy.intake.provenance import Provenance
+
+ROPE: Final = frozenset({"rope_scaling", "rope_parameters"})
+"""The fields of a `config.json` that stretch the rotary embedding; the second is the newer name."""
+
+
+ADOPTING: Final = frozenset({"KimiK25Config", "KimiK3Config"})
+"""The configuration classes of vLLM that adopt the quantization of their language model."""
 
 
 class Target(Struct, frozen=True):
@@ -133,6 +140,8 @@ def derive_model(
         configuration.get("canvas_length") is not None,
         origin_of(target, options, "canvas_length"),
     )
+    if overrides_rope(options.values.get("hf_overrides")):
+        facts["model_config.hf_overrides.rope_parameters"] = True, options.place("hf_overrides")
     disabled = _is_true(env.get("VLLM_MLA_DISABLE"))
     facts["model_config.use_mla"] = (
         not disabled and use_mla(target.resolved, configuration),
@@ -143,6 +152,14 @@ def derive_model(
         target.is_encoder_decoder,
         origin_of(target, options, "is_encoder_decoder"),
     )
+
+
+def overrides_rope(overrides: object) -> bool:
+    """Whether ``--hf-overrides`` changes the rotary embedding, of the model or of its language model."""
+    if not isinstance(overrides, dict):
+        return False
+    text = overrides.get("text_config")
+    return any(isinstance(part, dict) and not ROPE.isdisjoint(part) for part in (overrides, text))
 
 
 def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
@@ -165,13 +182,15 @@ def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
 def _quantized(target: Target, options: ParsedOptions, series: tuple[int, int]) -> tuple[bool, str]:
     """Whether the configuration declares quantized weights, and the origin of that.
 
-    From 0.33 on, the older field and the language model's configuration count too.
+    From 0.33 on, the older field and the language model's configuration count too. Before, the latter counts where the
+    configuration class adopts it.
     """
     configuration = target.configuration
     for name in ("quantization_config", "compression_config") if series >= (0, 33) else ("quantization_config",):
         if configuration.get(name) is not None:
             return True, origin_of(target, options, name)
-    within = series >= (0, 33) and configuration.text().get("quantization_config") is not None
+    counts = series >= (0, 33) or configuration.kind.class_name in ADOPTING
+    within = counts and configuration.text().get("quantization_config") is not None
     return within, origin_of(target, options, "quantization_config")
 
 

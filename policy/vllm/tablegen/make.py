@@ -19,7 +19,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from policy.intake.model.tables import ARGUMENTS, TABLES_FOLDER, TRANSFORMERS_TABLES, VLLM_TABLES
+from policy.intake.model.tables import ARGUMENTS, TABLES_FOLDER, TRANSFORMERS_TABLES, VARIABLES, VLLM_TABLES
 from policy.vllm.tablegen.arguments import arguments
 from policy.vllm.tablegen.backend import auto_models, backend_models, legacy_layer_types
 from policy.vllm.tablegen.configs import transformers_configs, vllm_configs
@@ -27,8 +27,10 @@ from policy.vllm.tablegen.constants import architecture_hooks, constants, conver
 from policy.vllm.tablegen.drafts import drafts
 from policy.vllm.tablegen.history import Table, read_history, write_history
 from policy.vllm.tablegen.modules import World
+from policy.vllm.tablegen.names import bounds, names
 from policy.vllm.tablegen.registry import architectures, named_table
 from policy.vllm.tablegen.switches import switches
+from policy.vllm.tablegen.variables import variables
 from policy.vllm.tablegen.wheels import FolderSource, ReleaseSource, SourceReader, WheelSource, downloaded, sha256
 
 GENERATOR = 3
@@ -69,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not _has_models(version):
             origin = _origin(DISTRIBUTIONS, version, options.source, options.cache)
             reading = SourceReader(origin.source)
-            made[version] = {ARGUMENTS: arguments_table(reading)}
+            made[version] = {ARGUMENTS: arguments_table(reading), VARIABLES: variables(SourceReader(origin.source))}
             releases["vllm"][version] = {
                 **origin.provenance,
                 **reading.record("vllm"),
@@ -90,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "generator": GENERATOR,
             }
         reading = SourceReader(vllm_origin.source, transformers_origin.source)
-        made[version] = vllm_tables(reading)
+        made[version] = vllm_tables(reading) | {VARIABLES: variables(SourceReader(vllm_origin.source))}
         releases["vllm"][version] = {
             **vllm_origin.provenance,
             **reading.record("vllm"),
@@ -100,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(
             f"{version}: {len(made[version]['architectures'])} architectures, with transformers {transformers}\n"
         )
-    _write(options.into, made, (*VLLM_TABLES, ARGUMENTS), releases["vllm"])
+    _write(options.into, made, (*VLLM_TABLES, ARGUMENTS, VARIABLES), releases["vllm"])
     _write(options.into, transformers_made, TRANSFORMERS_TABLES, releases["transformers"])
     ordered = {
         name: dict(sorted(rows.items(), key=lambda row: Version(row[0]))) for name, rows in sorted(releases.items())
@@ -116,9 +118,11 @@ def vllm_tables(reading: SourceReader) -> dict[str, Table]:
     return {
         "architectures": architectures(worlds),
         ARGUMENTS: arguments(world),
+        "bounds": bounds(world),
         "constants": {**constants(world), **drafts(world), **switches(worlds)},
         "convertors": convertors(world),
         "hooks": architecture_hooks(world),
+        "names": names(world),
         "out_of_tree": named_table(world, "_OOT_SUPPORTED_MODELS"),
         "previously": named_table(world, "_PREVIOUSLY_SUPPORTED_MODELS"),
         "vllm_configs": vllm_configs(world),
@@ -167,7 +171,11 @@ def _write(
     into.mkdir(parents=True, exist_ok=True)
     for name in names:
         path = into / f"{name}.jsonl"
-        having = [version for version in releases if name in {ARGUMENTS, *TRANSFORMERS_TABLES} or _has_models(version)]
+        having = [
+            version
+            for version in releases
+            if name in {ARGUMENTS, VARIABLES, *TRANSFORMERS_TABLES} or _has_models(version)
+        ]
         tables: dict[str, Table] = dict(read_history(path, having))
         tables.update({version: table[name] for version, table in made.items() if name in table})
         write_history(path, tables)

@@ -24,6 +24,7 @@ from policy.rules.effects import Layer, Outcome, Stage
 from policy.rules.releases import series
 from policy.rules.rule import LONG_AGO
 from policy.vllm.verify.drawing import cases, overlay, targeted_facts, values_of, with_objects
+from policy.vllm.verify.evidence import unproved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +64,7 @@ class VerificationResult:
     """The result of verifying a release.
 
     ``elsewhere`` has rules whose refusals are in other files of vLLM, ``beyond`` code that reads something that is not
-    a fact.
+    a fact. ``unproved`` has the known problems whose evidence contradicts their ranges.
     """
 
     release: str
@@ -72,6 +73,7 @@ class VerificationResult:
     mismatches: tuple[Mismatch, ...]
     elsewhere: tuple[str, ...]
     beyond: tuple[str, ...]
+    unproved: tuple[str, ...] = ()
 
 
 class ReleaseProcess:
@@ -141,9 +143,11 @@ def verify(
 
     Raises:
         NotExtracted: the decision was not found in the source.
+        InvalidSource, OSError: the source cannot be read.
     """
     with release_process(source) as vllm:
-        return _ReleaseComparison(policy, release, vllm).compare(count, seed, progress)
+        found = _ReleaseComparison(policy, release, vllm).compare(count, seed, progress)
+    return replace(found, unproved=unproved(policy.catalogue.rules, release, source))
 
 
 def _of_core(policy: Policy) -> Policy:

@@ -136,3 +136,24 @@ def test_a_volume_may_have_another_vllm(volume: object) -> None:
 def test_other_runs_have_no_engine(document: dict[str, Any], counts: bool) -> None:  # noqa: FBT001
     assert is_manifest(document) == counts
     assert not counts or read(document) == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "platforms"),
+    [
+        ("H100:80GB:4", ["cuda"]),
+        ("24GB", []),
+        (2, []),
+        ("amd:1", ["rocm"]),
+        ("MI300X:8", ["rocm"]),
+        ({"vendor": "amd", "count": 1}, ["rocm"]),
+        ({"name": ["A100", "H100"], "count": 2}, ["cuda"]),
+        ({"vendor": "google", "name": "v5litepod-4"}, ["tpu"]),
+        ({"name": 7}, []),
+        ("A100,MI300X", ["cuda", "rocm"]),
+        (None, []),
+    ],
+)
+def test_the_gpus_show_the_platform(gpu: object, platforms: list[str]) -> None:
+    (found,) = read(task(resources={"gpu": gpu}))
+    assert [(sign.platform, sign.place) for sign in found.hardware] == [(name, "resources.gpu") for name in platforms]

@@ -433,3 +433,19 @@ def test_the_hugging_face_server_ignores_a_flag_and_its_value_in_one_argument(
     found = model_of(service(HUGGINGFACE | GPU | {"args": ["--model_id=dense", *args]}))
     assert found.words[3:] == words
     assert [note.partition(":")[0] for note in found.notes if "ignores" in note] == ignored
+
+
+def test_kserves_server_ignores_flags_that_it_does_not_know() -> None:
+    args = ["--backend=vllm", "--no-such-flag", "7", "--other=8", "--max-model-len", "9", "--x"]
+    found = model_of(service({"modelFormat": {"name": "huggingface"}, "runtime": None, "args": args}))
+    assert found.words == ["vllm", "serve", "/mnt/models", "--max-model-len", "9"]
+    ignored = [note for note in found.notes if "which it does not know" in note]
+    assert [note.partition(":")[0] for note in ignored] == ["args[1]", "args[3]", "args[6]"]
+
+
+def test_a_runtime_whose_script_starts_kserves_server_is_a_problem() -> None:
+    server = runtime()
+    command = ["bash", "-c", "ray start --head\npython -m huggingfaceserver $MODEL_DIR_ARG $0 $@"]
+    server["spec"]["containers"][0]["command"] = command
+    found = model_of(server, service({"modelFormat": {"name": "huggingface"}}))
+    assert "starts KServe's Hugging Face server with words that are not read" in found.problem

@@ -124,7 +124,10 @@ def test_a_manifest_gives_these_engines(path: Path) -> None:
         ("vllm/vllm-openai:v0.24.0.dev5", "0.24.0.dev5", False),
         ("vllm/vllm-openai:v0.24.0.dev5-cu129", "0.24.0.dev5", False),
         ("vllm/vllm-openai:v0.24.0-dev1.2", "0.24.0+dev1.2", False),
-        ("vllm/vllm-openai:v0.24.0-rc1", "0.24.0+rc1", False),
+        ("vllm/vllm-openai:v0.24.0-rc1", "0.24.0rc1", False),
+        ("vllm/vllm-openai:v0.24.0-rc.2-cu129", "0.24.0rc2", False),
+        ("vllm/vllm-openai:v0.24.0-rc", "0.24.0+rc", False),
+        ("vllm/vllm-openai:v0.24.0.dev5-rc1", "0.24.0.dev5+rc1", False),
         ("vllm/vllm-openai:v0.24.0.1", "0.24.0.1", False),
         ("vllm/vllm-openai:v0.23.0-nightly", "0.23.0+nightly", False),
         ("vllm/vllm-openai:v0.23.0-mypatch", "0.23.0+mypatch", False),
@@ -215,8 +218,8 @@ KINDS = (
     "`StormService`, `RoleSet`, `InferenceService`, `ServingRuntime`, `ClusterServingRuntime`, "
     "`LLMInferenceService`, `LLMInferenceServiceConfig`, `VLLMRuntime`, "
     "`DynamoGraphDeployment`, `DynamoComponentDeployment`, `Model`, `Workspace`, `InferenceSet`, "
-    "`MultiRoleInference`, `ModelServing`, `ModelBooster`, `RayService`, `RayCluster`, `RayJob`, "
-    "`RayClusterFleet`, `RayClusterReplicaSet`, `PodSet`"
+    "`MultiRoleInference`, `ModelServing`, `ModelBooster`, `Playground`, `BackendRuntime`, `RayService`, "
+    "`RayCluster`, `RayJob`, `RayClusterFleet`, `RayClusterReplicaSet`, `PodSet`"
 )
 SHAPES = (
     "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`); production-stack values "
@@ -224,7 +227,8 @@ SHAPES = (
     "a Ray Serve config (`applications` or `llm_configs`); a Compose file (`services`); a SkyPilot task (`run` "
     "beside `resources`, `setup` or `envs`); a Truss (`docker_server`, `base_image`, or `model_metadata` and other "
     "fields of its `config.yaml`); a dstack task or service (`type` beside `commands`, `image` or `groups`); "
-    "a chart's values, with an image or a command of vLLM"
+    "a shell script (`script` alone); a systemd service (`unit`, and `environment_files`); a Nomad job (`Job` with "
+    "`TaskGroups`); a chart's values, with an image or a command of vLLM"
 )
 
 

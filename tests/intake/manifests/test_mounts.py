@@ -60,6 +60,7 @@ def mount_warning(path: str) -> list[str]:
         *("/usr/local/lib/python3.12/dist-packages", "/usr/local/lib/python3.12/dist-packages/vllm/x.py"),
         *("/opt/venv/lib/python3.12/site-packages", "/opt/venv", "/opt", "/x/lib/python3.12", "/x/site-packages/torch"),
         *("/usr/local/lib", "/vllm-workspace", "/vllm-workspace/vllm", "/root/.local/lib", "/etc/ld.so.preload"),
+        *("/usr/local/cuda/bin", "/usr/sbin", "/sbin/vllm", "/usr/local/nvidia/bin/python3"),
     ],
 )
 def test_a_mount_over_programs_or_libraries_may_make_another_vllm_run(ask: Asking, path: str) -> None:
@@ -73,6 +74,7 @@ def test_a_mount_over_programs_or_libraries_may_make_another_vllm_run(ask: Askin
     [
         *("/models", "/root/.cache/huggingface", "/dev/shm", "/usr/local/nvidia", "/usr/local/cuda", "/usr/locale"),
         *("/vllm-workspace/models", "/vllm-workspace/template.jinja", "/usr/bins", "/tmp", "/lib64", "/usr/share/x"),
+        *("/usr/local/cuda/bin/nvcc", "/usr/sbin/x.sh", "/usr/local/cuda-12/bin"),
     ],
 )
 def test_other_mounts_give_no_warning(ask: Asking, path: str) -> None:
@@ -267,3 +269,27 @@ def test_a_mount_hides_a_file_that_is_mounted_alone(other: str) -> None:
     assert read_manifest([document, data], "", [])[0].files == {}
     spec["containers"][0]["volumeMounts"][0]["mountPath"] = "/c"
     assert read_manifest([document, data], "", [])[0].files == {"/c/f.yaml": "model: dense"}
+
+
+@pytest.mark.parametrize(
+    ("env", "mount", "shown"),
+    [
+        ({"HOME": "/data"}, "/data", "/data"),
+        ({"HOME": "/data/user/"}, "/data", "/data"),
+        ({"HOME": "/data"}, "/data/.local/lib", "/data/.local/lib"),
+        ({"HOME": "/data"}, "/data/models", None),
+        ({"HOME": "/data", "PYTHONNOUSERSITE": "1"}, "/data", None),
+        ({}, "/data", None),
+    ],
+)
+def test_a_home_on_a_volume_may_have_packages_with_another_vllm(
+    ask: Asking, env: dict[str, str], mount: str, shown: str | None
+) -> None:
+    expected = [] if shown is None else mount_warning(shown)
+    variables = [{"name": name, "value": value} for name, value in env.items()]
+    assert warnings(ask, pod(mount, command=SERVE, env=variables)) == expected
+    script = "; ".join([*(f"export {name}={value}" for name, value in env.items()), "vllm serve dense"])
+    assert warnings(ask, pod(mount, command=["sh", "-c", script])) == expected
+    empty = pod(mount, command=SERVE, env=variables)
+    empty["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    assert warnings(ask, empty) == []

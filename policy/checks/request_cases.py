@@ -1,0 +1,170 @@
+"""The test cases of the rules about requests, which run through the engine.
+
+Owns the format of the ``…_test.yaml`` files in ``upstream/requests/``, the running of their cases, and the requirement
+that every rule has a hit in each range, a near miss and a case just outside its releases. A case has a ``runner``, V2
+if it names none; it *fires* if the rule's condition holds and the rule is about that runner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from packaging.version import Version
+
+from policy.checks.cases import CaseResult, read_boolean, read_files, read_known
+from policy.errors import Fault, RulesInvalid
+from policy.facts.facts import REQUEST_TREE, TREE, read_facts, read_request_facts
+from policy.messages import listed, quoted
+from policy.pointer import steps_of
+from policy.rules.effects import Runner
+from policy.rules.loader import SUFFIX, TEST_SUFFIX
+from policy.rules.releases import series
+from policy.rules.request_rule import is_request_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from policy.errors import RequestFault
+    from policy.parser.fields import FieldReader
+    from policy.parser.yamltree import YamlNode
+    from policy.rules.catalogue import Catalogue
+    from policy.rules.releases import Releases
+    from policy.rules.request_rule import RequestRule
+    from policy.sampling.check import RequestChecker
+
+REQUIRED: Final = ("name", "vllm", "given", "fires")
+EXAMPLES: Final = {
+    "vllm": "[0.23.0]",
+    "given": "{request: {allowed_token_ids: 1025}}",
+    "fires": "true",
+}
+"""Example values, for messages about missing fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCase:
+    """A claim about a rule: whether it fires for these facts of a deployment and a request, with a runner."""
+
+    rule: str
+    name: str
+    releases: tuple[str, ...]
+    given: Mapping[str, Any]
+    runner: Runner
+    fires: bool
+    message: str | None
+    path: str
+    line: int
+
+
+def read_request_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[RequestCase]:
+    """The cases in the files of ``upstream/requests/`` among these.
+
+    Raises:
+        RulesInvalid: with every fault, including missing cases of rules.
+    """
+    faults: list[Fault] = []
+    own = {path: text for path, text in texts.items() if is_request_rule(path)}
+    rules = {rule.id: rule for rule in catalogue.request_rules}
+    cases = read_files(own, lambda node, reader: _read_file(node, reader, rules, catalogue.releases), faults)
+    if not faults:
+        of_rule: dict[str, list[RequestCase]] = {rule: [] for rule in rules}
+        for case in cases:
+            of_rule[case.rule].append(case)
+        faults = [f for rule in rules.values() for f in _missing_cases(rule, of_rule[rule.id], catalogue.releases)]
+    if faults:
+        raise RulesInvalid(faults)
+    return cases
+
+
+def _read_file(
+    node: YamlNode, reader: FieldReader, rules: Mapping[str, RequestRule], releases: Releases
+) -> Iterator[RequestCase]:
+    fields = reader.fields(node, "file of cases", ("rule", "cases"))
+    name = reader.text(fields.get("rule"))
+    stem = reader.path.rpartition("/")[2].removesuffix(TEST_SUFFIX)
+    if name is not None and (name != stem or name not in rules):
+        reader.fault(fields["rule"], f"{quoted(name)} is not the rule of this file; write `rule: {stem}`")
+    for item in reader.items(fields.get("cases"), "cases"):
+        parts = reader.fields(
+            item, "case", ("name", "vllm", "given", "fires"), ("message", "runner"), examples=EXAMPLES
+        )
+        title, message, runner = (reader.text(parts.get(word)) for word in ("name", "message", "runner"))
+        if runner is not None and runner not in set(Runner):
+            reader.fault(parts["runner"], f"unknown model runner {quoted(runner)}; legal: {listed(Runner)}")
+            continue
+        known = read_known(parts.get("vllm"), releases, reader)
+        fires, given = read_boolean(parts.get("fires"), reader), _read_given(parts.get("given"), known, reader)
+        if title and known and fires is not None and given is not None and name is not None and name in rules:
+            yield RequestCase(
+                name, title, known, given, Runner(runner or Runner.V2), fires, message, reader.path, item.line
+            )
+
+
+def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldReader) -> dict[str, Any] | None:
+    given = None if node is None else node.plain()
+    if node is None or not isinstance(given, dict):
+        if node is not None:
+            reader.fault(node, "expected a map of facts, such as `{request: {allowed_token_ids: 1025}}`")
+        return None
+    faults: list[RequestFault] = []
+    for release in releases:
+        row_of(given, release, faults)
+    for fault in dict.fromkeys(faults):
+        place = node
+        for key in steps_of(fault.pointer):
+            place = place.value.get(key, place) if isinstance(place.value, dict) else place
+        reader.fault(place, fault.message, key=True)
+    return given
+
+
+def row_of(given: Mapping[str, Any], release: str, faults: list[RequestFault]) -> list[Any]:
+    """The row of a case's facts; ``request`` and ``engine`` have the facts of the request."""
+    deployment = {name: value for name, value in given.items() if name in TREE.members}
+    request = {name: value for name, value in given.items() if name not in TREE.members}
+    assert set(REQUEST_TREE.members).isdisjoint(TREE.members)  # INVARIANT: a name is in one of the two
+    return [*read_facts(deployment, series(release), "", faults).row, *read_request_facts(request, "", faults)]
+
+
+def _missing_cases(rule: RequestRule, cases: list[RequestCase], releases: Releases) -> Iterator[Fault]:
+    """One fault that names the required kinds of case that a rule lacks, if any."""
+    spans = [part.span for part in rule.ranges]
+    inside = {release for release in releases.known if any(span.holds(Version(release)) for span in spans)}
+    known = list(releases.known)
+    beside = {
+        known[n] for n in range(len(known)) if known[n] not in inside and inside & set(known[max(0, n - 1) : n + 2])
+    }
+    missing = [
+        f"one in `{span.text}` that fires"
+        for span in spans
+        if not any(case.fires and any(span.holds(Version(release)) for release in case.releases) for case in cases)
+    ]
+    if not any(not case.fires and inside & set(case.releases) for case in cases):
+        missing.append("a near miss, one in the rule's releases that does not fire")
+    if beside and not any(not case.fires and beside & set(case.releases) for case in cases):
+        missing.append(f"one just outside the rule's releases, in {' or '.join(sorted(beside))}, that does not fire")
+    if missing:
+        path = cases[0].path if cases else rule.path.removesuffix(SUFFIX) + TEST_SUFFIX
+        yield Fault(path, 1, 1, f"the cases of {quoted(rule.id)} lack {'; '.join(missing)}; add it")
+
+
+def run_request_cases(cases: Iterable[RequestCase], checker: RequestChecker) -> Iterator[CaseResult]:
+    """Run each case in each of its releases through the engine."""
+    for case in cases:
+        for release in case.releases:
+            yield CaseResult(case, release, _failure(case, release, checker))
+
+
+def _failure(case: RequestCase, release: str, checker: RequestChecker) -> str | None:
+    row = row_of(case.given, release, [])
+    fired = [
+        item
+        for item in checker.ruleset(release).fired(row)
+        if item.rule.id == case.rule and item.range.runner in {None, case.runner}
+    ]
+    if bool(fired) is not case.fires:
+        return "it fires" if fired else "it does not fire"
+    if not fired or case.message is None:
+        return None
+    text = fired[0].range.template.filled(row, {})
+    return None if text == case.message else f"expected the text {quoted(case.message)}, got {quoted(text)}"

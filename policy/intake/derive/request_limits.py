@@ -1,0 +1,62 @@
+"""What an engine compares a request with: the limits that follow from its arguments, variables and model.
+
+Follows ``ModelConfig`` and ``vllm/envs.py``, 0.22 to 0.33. None of it affects the runner; ``policy.sampling`` uses it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policy.intake.command_line import ParsedOptions
+    from policy.intake.model.target import Target
+
+MAX_LOGPROBS: Final = 20
+MAX_VARIABLE: Final = 9
+"""Digits of a variable's value that is read."""
+
+
+class EngineLimits(Struct, frozen=True):
+    """What an engine compares a request with; ``None`` where it is not known.
+
+    ``end_tokens`` are the ids in the model's ``config.json``. ``max_logprobs`` may be -1, for the whole vocabulary.
+    """
+
+    max_logprobs: int = MAX_LOGPROBS
+    vocab_size: int | None = None
+    end_tokens: frozenset[int] | None = None
+    has_tokenizer: bool = True
+    max_num_sequences: int = 16384
+    max_num_bad_words: int = 128
+
+
+def engine_limits(options: ParsedOptions, env: Mapping[str, str], target: Target) -> EngineLimits:
+    """The limits of an engine."""
+    text = target.configuration.text()
+    stated = options.get("max_logprobs", MAX_LOGPROBS)
+    return EngineLimits(
+        stated if type(stated) is int else MAX_LOGPROBS,
+        _count(text.get("vocab_size")),
+        _end_tokens(target.configuration.get("eos_token_id") or text.get("eos_token_id")),
+        not options.get("skip_tokenizer_init", False),
+        _variable(env, "VLLM_MAX_N_SEQUENCES", 16384),
+        _variable(env, "VLLM_MAX_NUM_BAD_WORDS", 128),
+    )
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value > 0 else None
+
+
+def _end_tokens(value: Any) -> frozenset[int] | None:
+    ids = value if isinstance(value, list) else [value]
+    return frozenset(ids) if all(type(each) is int for each in ids) else None
+
+
+def _variable(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name, "")
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= MAX_VARIABLE else default

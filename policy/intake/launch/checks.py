@@ -1,0 +1,111 @@
+"""The checks of each release: what vLLM refuses, when, its words, and what to do instead.
+
+Reads `data/*.yaml`, one file for each topic. A file is a list of checks, each with
+
+- `id`, and `source`: the file of vLLM that refuses;
+- `has`: a text of that file that is in all releases in which the check holds, and in no other known release;
+- `when`: the condition (`expression`), on the values of `values.LaunchValues`;
+- `says`: vLLM's own words, with values in braces; `do`: what to do instead, the same;
+- `at`: the option to which the message points; the check counts only if that option is given;
+- `is_certain`: false if something that is not known here, such as another file of the model, may change it; the message
+  is a warning then;
+- `vllm`: the releases in which it holds, such as `>=0.23,<0.31`; all with tables of models if it is left out;
+- `platforms`: where it holds; all if it is left out;
+- `ranges`: instead of some of these, a list of them that differ by release.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping  # noqa: TC003  # msgspec reads the annotations
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+from packaging.specifiers import SpecifierSet
+
+from policy.intake.launch.expression import formula_of
+from policy.parser.safe_load import safe_load
+
+FOLDER: Final = Path(__file__).parent / "data"
+HOLE: Final = re.compile(r"\{([^{}\"][^{}]*)\}")
+"""An expression in a message; a brace before a quote begins a JSON object."""
+
+
+class Check(Struct, frozen=True, forbid_unknown_fields=True):
+    """One check in one range of releases; the fields are described above."""
+
+    id: str
+    source: str
+    when: str
+    says: str
+    do: str
+    at: str = ""
+    has: str = ""
+    vllm: str = ""
+    platforms: tuple[str, ...] = ()
+    is_certain: bool = True
+
+    @property
+    def condition(self) -> Any:
+        """The formula of the condition."""
+        return _formula(self.when)
+
+    def holds_in(self, release: str) -> bool:
+        """Whether the release refuses it."""
+        return release in SpecifierSet(self.vllm)
+
+    def counts_on(self, platform: str) -> bool:
+        """Whether it holds on a platform."""
+        return not self.platforms or platform in self.platforms
+
+
+class Message(Struct, frozen=True):
+    """A text with values: the constant parts, and the formulas between them."""
+
+    parts: tuple[str, ...]
+    formulas: tuple[Any, ...]
+
+
+@cache
+def message_of(text: str) -> Message:
+    """A text whose expressions in braces are translated."""
+    found = HOLE.split(" ".join(text.split()))
+    return Message(tuple(found[::2]), tuple(map(formula_of, found[1::2])))
+
+
+class ReleaseChecks(Struct, frozen=True):
+    """The checks of a release: those about an option, by its name, and those that always count."""
+
+    always: tuple[Check, ...]
+    by_option: Mapping[str, tuple[Check, ...]]
+
+
+@cache
+def checks_of(release: str) -> ReleaseChecks:
+    """The checks of a release, in the order of the files and in each."""
+    held = [check for check in all_checks() if check.holds_in(release)]
+    options = {check.at for check in held if check.at}
+    return ReleaseChecks(
+        tuple(check for check in held if not check.at),
+        {option: tuple(check for check in held if check.at == option) for option in options},
+    )
+
+
+@cache
+def all_checks(folder: Path = FOLDER) -> tuple[Check, ...]:
+    """All checks; those that differ by release once for each range."""
+    found: list[Check] = []
+    for path in sorted(folder.glob("*.yaml")):
+        rows: list[Mapping[str, Any]] = safe_load(path.read_text(encoding="utf-8"), path.name)
+        for row in rows:
+            common = {name: item for name, item in row.items() if name != "ranges"}
+            found += [msgspec.convert(common | part, Check) for part in row.get("ranges", ({},))]
+    return tuple(found)
+
+
+@cache
+def _formula(text: str) -> Any:
+    return formula_of(text)

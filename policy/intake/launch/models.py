@@ -1,0 +1,207 @@
+"""The values of one model that checks read: sizes, lengths, the class's abilities, quantization.
+
+A value that the release computes in a way that is not followed here is not known: its method raises Incomputable.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.intake.command.parse_result import UNKNOWN
+from policy.intake.derive.speculation import DraftModel
+from policy.intake.launch.model_length import ModelLength, UnknownLength, model_length
+from policy.intake.model.formula import Incomputable
+from policy.intake.model.registry import ModelQuery, Unsupported, select_class
+from policy.intake.model.tables import all_model_types
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.intake.command_line import ParsedOptions
+    from policy.intake.model.configuration import Configuration
+    from policy.intake.model.target import Target
+
+HEADS: Final = "get_total_num_attention_heads"
+VOCABULARY: Final = "get_vocab_size"
+OTHER_NAMES: Final = {"num_attention_heads": "n_head"}
+"""What the classes of GPT-2 and its like call an attribute in `config.json`."""
+DRAFT: Final = ModelQuery(runner="draft")
+QUANTIZATION: Final = "quantization_config"
+NEWER_TYPES: Final = frozenset(
+    {"bailing_hybrid", "kolibri1", "molmo2", "molmo2_text", "pp_doclayout_v4", "ultrabert", "unlimited_ocr_text"}
+)
+"""Model types of Transformers 5.20, which vLLM 0.33 allows and the tables do not have."""
+SERVED_TYPES: Final = frozenset({"bfloat16", "float16"})
+SHORT_TYPES: Final = {"float": "float32", "half": "float16"}
+BACKEND: Final = "transformers"
+
+
+class ModelValues:
+    """The values of the served model, or of a draft: each public method except `get` is one."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        options: ParsedOptions,
+        model: Target | DraftModel,
+        files: Sequence[str] = (),
+    ) -> None:
+        """The values of a model with its known ``files``."""
+        self._configuration = configuration
+        self._text = configuration.text()
+        self._options = options
+        self._model = model
+        self._files = files
+
+    def get(self, name: str) -> Any:
+        """The value of a name. Raises Incomputable if it is not known here."""
+        return getattr(self, name)()
+
+    def architectures(self) -> list[str]:
+        """The architectures, a draft's as vLLM rewrites them."""
+        return self._model.architectures
+
+    def dtype(self) -> str:
+        """The type of the weights as served, such as `bfloat16`."""
+        stated = self._option("dtype")
+        if stated in {None, "auto"}:
+            found = [part.get(name) for part in (self._configuration, self._text) for name in ("dtype", "torch_dtype")]
+            stated = next((name for name in found if name is not None), None)
+            if stated not in SERVED_TYPES:
+                raise Incomputable("dtype")
+        return str(SHORT_TYPES.get(stated, stated))
+
+    def files(self) -> Sequence[str]:
+        """The names of the model's known files."""
+        return self._files
+
+    def has_remote_configuration(self) -> bool:
+        """Whether the repository has a class of its own for the configuration."""
+        found = self._configuration.stated.get("auto_map")
+        return isinstance(found, dict) and "AutoConfig" in found
+
+    def heads(self) -> int:
+        """The number of attention heads."""
+        return self._count("num_attention_heads", HEADS)
+
+    def is_generative(self) -> bool:
+        """Whether the class generates text."""
+        return self._served_model().resolved.model.is_text_generation_model
+
+    def is_local_type(self) -> bool:
+        """Whether vLLM or Transformers has a class for the model type; not known for one that only a newer one has."""
+        tables, model_type = self._configuration.tables, self._configuration.stated.get("model_type")
+        if not isinstance(model_type, str):
+            raise Incomputable("model_type")
+        if model_type in tables.configs or model_type in tables.auto_models:
+            return True
+        if model_type in all_model_types() or model_type in NEWER_TYPES:
+            raise Incomputable("model_type")
+        return False
+
+    def is_pooling(self) -> bool:
+        """Whether the class pools."""
+        return self._served_model().resolved.model.is_pooling_model
+
+    def is_recognized(self) -> bool:
+        """Whether a draft's name or configuration determines the method."""
+        return not isinstance(self._model, DraftModel) or self._model.is_recognized
+
+    def is_supported(self) -> bool:
+        """Whether the release has a class for a draft's architectures."""
+        if isinstance(self._model, DraftModel):
+            try:
+                select_class(self._configuration.tables, self._configuration, self._model.architectures, DRAFT)
+            except Unsupported:
+                return False
+        return True
+
+    def length(self) -> float:
+        """The largest context."""
+        return self._length().longest
+
+    def length_field(self) -> str | None:
+        """The field that determines it; None if the configuration states no length."""
+        return self._length().field
+
+    def model_max_length(self) -> Any:
+        """The field of this name, up to which `--max-model-len` may exceed the length."""
+        return self._text.get("model_max_length")
+
+    def model_type(self) -> str | None:
+        """The model type."""
+        return self._configuration.model_type
+
+    def n_predict(self) -> Any:
+        """The number of tokens that a draft predicts by default."""
+        return self._configuration.get("n_predict")
+
+    def quantization(self) -> str | None:
+        """The method that the configuration states, in lower case; None if it states no quantization."""
+        found = self._configuration.get(QUANTIZATION)
+        if found is None:
+            found = self._text.get(QUANTIZATION)
+        if found is None:
+            found = self._configuration.get("compression_config")
+        if found is None:
+            return None
+        method = found.get("quant_method") if isinstance(found, dict) else None
+        if not isinstance(method, str):
+            raise Incomputable(QUANTIZATION)
+        return method.lower()
+
+    def runner_type(self) -> str:
+        """The runner type that vLLM resolves."""
+        return self._served_model().resolved.runner_type
+
+    def served_length(self) -> int:
+        """The largest context as served."""
+        stated = self._option("max_model_len")
+        if type(stated) is int and stated > 0:
+            return stated
+        if self._text.get("sliding_window") == 0:
+            raise Incomputable("length")
+        return self._length().served
+
+    def supports_lora(self) -> bool:
+        """Whether the class supports LoRA; not known for the Transformers backend."""
+        model, tables = self._served_model().resolved.model, self._configuration.tables
+        if model.module == BACKEND or "without_lora" not in tables.names:
+            raise Incomputable("lora")
+        return model.architecture not in tables.names["without_lora"]
+
+    def supports_multimodal(self) -> bool:
+        """Whether the class has inputs other than text."""
+        return self._served_model().resolved.model.supports_multimodal
+
+    def vocabulary(self) -> int:
+        """The size of the vocabulary."""
+        return self._count("vocab_size", VOCABULARY)
+
+    def _served_model(self) -> Target:
+        if isinstance(self._model, DraftModel):
+            raise Incomputable("draft")
+        return self._model
+
+    def _count(self, name: str, method: str) -> int:
+        """A number; not known if the release computes it differently for this model type."""
+        convertor = self._configuration.tables.convertors.get(self._configuration.model_type or "", {})
+        found = self._text.get(name)
+        if found is None:
+            found = self._text.get(OTHER_NAMES.get(name, name))
+        if method in convertor.get("changes", ()) or type(found) is not int or found <= 0:
+            raise Incomputable(name)
+        return found
+
+    def _length(self) -> ModelLength:
+        window = self._text.get("sliding_window") if self._option("disable_sliding_window") else None
+        try:
+            return model_length(self._configuration, window if type(window) is int else None)
+        except UnknownLength as error:
+            raise Incomputable("length") from error
+
+    def _option(self, name: str) -> Any:
+        found = self._options.others[name][0] if name in self._options.others else self._options.get(name)
+        if found is UNKNOWN:
+            raise Incomputable(name)
+        return found

@@ -1,0 +1,63 @@
+"""Which checks a deployment fails, and the messages about them."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.intake.launch.checks import Check, Message, checks_of, message_of
+from policy.intake.model.formula import Incomputable, compute
+from policy.messages import QUOTED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policy.intake.launch.values import LaunchValues
+
+MAX_LIST: Final = 1000
+"""The most characters of a list in a message."""
+MAX_REFUSALS: Final = 8
+"""The most refusals that an answer lists; vLLM itself stops at the first."""
+
+
+def refusals(values: LaunchValues) -> tuple[list[str], list[str]]:
+    """What the release refuses about a deployment, with vLLM's words and what to do instead; and what it may refuse.
+
+    A check that needs a value which is not known here says nothing.
+    """
+    checks = checks_of(values.release)
+    of_options = [checks.by_option[option] for option in values.given() if option in checks.by_option]
+    held = [check for check in chain(checks.always, *of_options) if check.counts_on(values.platform)]
+    failed = [check for check in held if _fails(check, values.key)][:MAX_REFUSALS]
+    found = [_text(check, values) for check in failed if check.is_certain]
+    uncertain = [_text(check, values) for check in failed if not check.is_certain]
+    return (found + values.out_of_bounds())[:MAX_REFUSALS], uncertain
+
+
+def _fails(check: Check, key: Callable[[str], Any]) -> bool:
+    try:
+        return bool(compute(check.condition, key))
+    except Incomputable:
+        return False
+
+
+def _text(check: Check, values: LaunchValues) -> str:
+    place = values.place(check.at) if check.at else ""
+    return f'"{fill(check.says, values.key)}"{f" ({place})" if place else ""}; {fill(check.do, values.key)}'
+
+
+def fill(text: str, key: Callable[[str], Any]) -> str:
+    """A message with its values."""
+    message: Message = message_of(text)
+    shown = [_shown(formula, key) for formula in message.formulas]
+    return message.parts[0] + "".join(value + part for value, part in zip(shown, message.parts[1:], strict=True))
+
+
+def _shown(formula: Any, key: Callable[[str], Any]) -> str:
+    try:
+        found = compute(formula, key)
+        text = ", ".join(map(str, found)) if isinstance(found, list | tuple) else str(found)
+    except (Incomputable, ValueError):  # not known, or a number that is too long to show
+        return "…"
+    most = MAX_LIST if isinstance(found, list | tuple) else QUOTED
+    return text if len(text) <= most else f"{text[:most]}…"

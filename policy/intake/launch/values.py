@@ -1,0 +1,227 @@
+"""The values that the checks of a deployment read, by name.
+
+- `args.NAME`: an option as `EngineArgs` names it, null if it is not given; `args.NAME.FIELD`: a field of a JSON option;
+- `speculation.FIELD`: a field of `--speculative-config` with what other flags set; `speculation.given`;
+  `speculation.resolved_method`: the method that vLLM chooses;
+- `model.NAME`: the served model (`models.ModelValues`), `draft.NAME`: the draft with a configuration of its own;
+- `names.SET`: the names that the release knows (`Tables.names`, or a set of `Tables.constants`);
+- `runner`: the runner that the release itself chooses;
+- `env.NAME`: a variable's text, null if it is not set;
+- any other name is a fact of the deployment.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.intake.command.parse_result import UNKNOWN
+from policy.intake.launch.models import ModelValues
+from policy.intake.model.formula import Incomputable
+from policy.intake.provenance import DEFAULT
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from policy.intake.command_line import ParsedOptions
+    from policy.intake.derive.speculation import DraftModel, Speculation
+    from policy.intake.model.tables import Tables
+    from policy.intake.model.target import Target
+    from policy.intake.provenance import Provenance
+
+WORDS: Final = {
+    "gt": "greater than",
+    "ge": "greater than or equal to",
+    "lt": "less than",
+    "le": "less than or equal to",
+}
+LORA: Final = "LoRAConfig"
+MULTIMODAL: Final = "MultiModalConfig"
+
+
+@lru_cache(maxsize=128)
+def bounds_by_option(tables: Tables) -> Mapping[str, list[tuple[str, str, Mapping[str, Any]]]]:
+    """Option → the names with bounds that it sets, each with the option and the bounds."""
+    found: dict[str, list[tuple[str, str, Mapping[str, Any]]]] = {}
+    for name, row in tables.bounds.items():
+        option = name.partition(".")[0]
+        found.setdefault(option, []).append((option, name, row))
+    return found
+
+
+class LaunchValues:
+    """The values of one deployment in one release."""
+
+    def __init__(
+        self,
+        options: ParsedOptions,
+        target: Target,
+        speculation: Speculation | None,
+        drafted: Callable[[], tuple[str, DraftModel | None]],
+        derived: Provenance,
+        variables: Mapping[str, str | None],
+        files: Mapping[str, str],
+        platform: str,
+        tables: Tables,
+        runner: Callable[[], str | None],
+    ) -> None:
+        """The values of parsed options, models, variables and derived facts.
+
+        ``drafted`` returns the method, and the draft with a configuration of its own. In ``variables`` a value of
+        ``None`` is unknown.
+        """
+        self.release = tables.release
+        self.platform = platform
+        self._options = options
+        self._target = target
+        self._speculation = speculation
+        self._read_draft = drafted
+        self._drafted_as: tuple[str, ModelValues | None] | None = None
+        self._derived = derived
+        self._variables = variables
+        self._files = files
+        self._tables = tables
+        self._runner = runner
+        self._model: ModelValues | None = None
+        self._known: dict[str, Any] = {}
+
+    def key(self, name: str) -> Any:
+        """The value of a name. Raises Incomputable if it is not known here."""
+        if name not in self._known:
+            kind, _, rest = name.partition(".")
+            reader = READERS.get(kind)
+            self._known[name] = reader(self, rest) if reader is not None else self._fact(name)
+        return self._known[name]
+
+    def given(self) -> Iterator[str]:
+        """The options that are given, even with an unknown value."""
+        yield from self._options.values
+        yield from self._options.others
+
+    def place(self, option: str) -> str:
+        """The place of an option in the command; empty if it is not given."""
+        other = self._options.others.get(option)
+        found = other[1] if other is not None else self._options.place(option)
+        return "" if found == DEFAULT else found
+
+    def out_of_bounds(self) -> list[str]:
+        """The options whose numbers are outside the bounds of their configuration class."""
+        found = []
+        bounds = bounds_by_option(self._tables)
+        for option, name, row in chain.from_iterable(bounds.get(option, ()) for option in self.given()):
+            if row["class"] in {LORA, MULTIMODAL} and not self._is_made(row["class"]):
+                continue
+            try:
+                number = self.option(name)
+            except Incomputable:
+                continue
+            if type(number) not in {int, float}:
+                continue
+            for word, compare in COMPARISONS.items():
+                if word in row and not compare(number, row[word]):
+                    label, place = name.partition(".")[2] or name, self.place(option)
+                    where = f" ({place})" if place else ""
+                    found.append(
+                        f'"{row["class"]}: {label}: Input should be {WORDS[word]} {row[word]}"{where}; '
+                        f"got {quoted(number)}"
+                    )
+        return found
+
+    def _is_made(self, name: str) -> bool:
+        """Whether vLLM makes the configuration of LoRA, or of multimodal models."""
+        if name == LORA:
+            return bool(self._options.get("enable_lora"))
+        return self.served("supports_multimodal") is True
+
+    def option(self, name: str) -> Any:
+        """An option, or a field of a JSON option; None if it is not given."""
+        option, *fields = name.split(".")
+        if option in self._options.unknown_sizes:
+            raise Incomputable(option)
+        found = self._options.values.get(option)
+        if found is None and option in self._options.others:
+            found = self._options.others[option][0]
+        if found is UNKNOWN:
+            raise Incomputable(option)
+        for field in fields:
+            found = found.get(field) if isinstance(found, dict) else None
+        return found
+
+    def speculated(self, name: str) -> Any:
+        """A field of the speculative configuration; None without one."""
+        if name == "given":
+            return self._speculation is not None
+        if name == "resolved_method":
+            return self._draft()[0] if self._speculation is not None else None
+        return None if self._speculation is None else self._speculation.keys.get(name)
+
+    def drafted(self, name: str) -> Any:
+        """A value of the draft; not known without a draft that has a configuration of its own."""
+        draft = self._draft()[1] if self._speculation is not None else None
+        if name == "known":
+            return draft is not None
+        if draft is None:
+            raise Incomputable("draft")
+        return draft.get(name)
+
+    def _draft(self) -> tuple[str, ModelValues | None]:
+        """The method, and the values of the draft."""
+        if self._drafted_as is None:
+            method, draft = self._read_draft()
+            own = None if draft is None else draft.configuration
+            values = None if draft is None or own is None else ModelValues(own, self._options, draft)
+            self._drafted_as = method, values
+        return self._drafted_as
+
+    def served(self, name: str) -> Any:
+        """A value of the served model."""
+        if self._model is None:
+            below = f"{self._target.name}/"
+            own = [file.removeprefix(below) for file in self._files if file.startswith(below)]
+            self._model = ModelValues(self._target.configuration, self._options, self._target, own)
+        return self._model.get(name)
+
+    def chosen(self, _: str) -> str | None:
+        """The runner that the release itself chooses."""
+        return self._runner()
+
+    def names(self, name: str) -> list[str]:
+        """A set of names that the release knows."""
+        found = self._tables.names.get(name) or self._tables.constants.get(name)
+        if not isinstance(found, frozenset):
+            raise Incomputable(name)
+        return sorted(found)
+
+    def variable(self, name: str) -> str | None:
+        """A variable's text; None if it is not set."""
+        if name in self._variables and self._variables[name] is None:
+            raise Incomputable(name)
+        return self._variables.get(name)
+
+    def _fact(self, name: str) -> Any:
+        if name.startswith("parallel_config.") and name.partition(".")[2] in self._options.unknown_sizes:
+            raise Incomputable(name)
+        found = self._derived.facts.get(name)
+        if found is None:
+            raise Incomputable(name)
+        return found[0]
+
+
+COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "gt": lambda number, bound: number > bound,
+    "ge": lambda number, bound: number >= bound,
+    "lt": lambda number, bound: number < bound,
+    "le": lambda number, bound: number <= bound,
+}
+
+READERS: Final[Mapping[str, Callable[[LaunchValues, str], Any]]] = {
+    "args": LaunchValues.option,
+    "speculation": LaunchValues.speculated,
+    "model": LaunchValues.served,
+    "draft": LaunchValues.drafted,
+    "names": LaunchValues.names,
+    "env": LaunchValues.variable,
+    "runner": LaunchValues.chosen,
+}

@@ -1,0 +1,92 @@
+"""An engine from a command that starts a container: `docker run`, `podman run` or `nerdctl run` with its options.
+
+Its variables, entry point, mounts and devices are read; of an option that is not known, the engine has a doubt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.words import Unknown
+from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.hardware import device_signs, reserved_signs, runtime_signs
+from policy.intake.manifests.mounts import Mounts
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policy.intake.command.container_programs import ContainerRun
+    from policy.intake.manifests.reading import ManifestNode
+
+ENV: Final = frozenset({"-e", "--env"})
+FILES: Final = frozenset({"--env-file", "--env-host"})
+VOLUMES: Final = frozenset({"-v", "--volume"})
+FOLDERS: Final = frozenset({"-w", "--workdir"})
+UNKNOWN_IMAGE: Final = "${IMAGE}"
+"""Stands in for an image whose name only a running shell knows."""
+TARGETS: Final = ("target=", "dst=", "destination=")
+
+
+def read_container_run(
+    node: ManifestNode, run: ContainerRun, env: Mapping[str, str | None], place: str, doubts: Sequence[str] = ()
+) -> bool:
+    """Add the engine that a container runs, with ``doubts``; whether it starts vLLM.
+
+    ``env`` has the variables of the command, which `-e NAME` passes on.
+    """
+    draft = EngineDraft(node)
+    image, *words = run.words
+    draft.image = UNKNOWN_IMAGE if type(image) is Unknown else image
+    entry_points = [value for name, value in run.options if name == "--entrypoint"]
+    if entry_points:
+        add_words(draft, place, [entry_points[-1] or ""])
+        draft.has_command = True
+    add_words(draft, place, words)
+    _add_options(draft, run, env)
+    unread = [f"the options {quoted(word)} of the container are not known; they may be any" for word in run.unread]
+    draft.has_hidden_variables = draft.has_hidden_variables or bool(unread)
+    for doubt in (*unread, *doubts):
+        draft.note(doubt)
+        draft.doubts.append(doubt)
+    if not draft.starts_vllm():
+        return False
+    draft.finish()
+    return True
+
+
+def _add_options(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | None]) -> None:
+    mounts: list[str] = []
+    for name, value in run.options:
+        text = value or ""
+        if name in ENV:
+            variable, equals, setting = text.partition("=")
+            if equals:
+                draft.env[variable] = None if type(value) is Unknown else setting
+            else:
+                draft.env[variable] = env.get(variable)
+        elif name in FILES:
+            draft.has_hidden_variables = True
+            draft.note(f"`{name}` sets variables that are not shown")
+        elif name in VOLUMES:
+            mounts += text.split(":")[1:2]
+        elif name == "--mount":
+            mounts += [part.partition("=")[2] for part in text.split(",") if part.startswith(TARGETS)]
+        elif name in FOLDERS:
+            draft.folder = text
+        elif name == "--gpus":
+            draft.hardware += reserved_signs("all", "gpus")
+        elif name == "--device":
+            draft.hardware += device_signs([text.partition(":")[0]], "devices")
+        elif name == "--runtime":
+            draft.hardware += runtime_signs(text, "runtime")
+    draft.mounts = Mounts(mounts)
+
+
+def add_words(draft: EngineDraft, place: str, words: Sequence[str]) -> None:
+    """Append words, some of which may be unknown, in which Kubernetes expands nothing."""
+    for word in words:
+        if type(word) is str:
+            draft.add_final(place, word)
+        else:
+            draft.add(place, word)

@@ -1,0 +1,89 @@
+"""Nomad's jobs as JSON, as its API and `nomad job run -output FILE` give them (read at Nomad's manual, version 1.10).
+
+A task of the drivers `docker` and `podman` runs an image; one of `exec`, `raw_exec` and `exec2` a program of the node.
+A value with `${…}` is that of a variable of the node or of Nomad, which is not known. Templates may set variables.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.words import Unknown
+from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.hardware import accelerator_signs, runtime_signs
+from policy.intake.manifests.mounts import Mounts
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import ManifestNode
+
+SHAPE: Final = "a Nomad job (`Job` with `TaskGroups`)"
+IMAGE_DRIVERS: Final = frozenset({"docker", "podman"})
+PROGRAM_DRIVERS: Final = frozenset({"exec", "raw_exec", "exec2"})
+REFERENCE: Final = "${"
+
+
+def is_job(document: ManifestNode) -> bool:
+    """Whether a document has a job with groups of tasks."""
+    value = document.value
+    job = value.get("Job") if isinstance(value, dict) else None
+    return isinstance(job, dict) and isinstance(job.get("TaskGroups"), list)
+
+
+def read_job(document: ManifestNode) -> None:
+    """Read each task that starts vLLM."""
+    for group in document.get("Job", "TaskGroups").items():
+        for task in group.get("Tasks").items():
+            _read_task(task)
+
+
+def _read_task(task: ManifestNode) -> None:
+    driver, config = task.get("Driver").text(), task.get("Config")
+    draft = EngineDraft(task)
+    if driver in IMAGE_DRIVERS:
+        draft.image = config.get("image").text()
+        entry_point = config.get("entrypoint")
+        if isinstance(entry_point.value, str):
+            _add(draft, entry_point, "entrypoint")
+        else:
+            _add_list(draft, entry_point, "entrypoint")
+        draft.has_command = bool(draft.words)
+    elif driver in PROGRAM_DRIVERS:
+        draft.has_command = True
+        draft.unversioned = "a program of the node does not show vLLM's version"
+    else:
+        return
+    _add(draft, config.get("command"), "command")
+    _add_list(draft, config.get("args"), "args")
+    for name, node in task.get("Env").fields():
+        value = node.scalar()
+        draft.env[name] = None if value is None or REFERENCE in value else value
+    if any(item.get("Envvars").value is True for item in task.get("Templates").items()):
+        draft.has_hidden_variables = True
+        draft.note("`Templates` set variables that the job does not show")
+    draft.folder = config.get("work_dir").text() or ""
+    mounts = [text.split(":")[1:2] for item in config.get("volumes").items() if (text := item.text())]
+    targets = [item.get("target").text() for item in config.get("mounts").items()]
+    volumes = [item.get("Destination").text() for item in task.get("VolumeMounts").items()]
+    draft.mounts = Mounts([path for path in (*chain(*mounts), *targets, *volumes) if path])
+    devices = [item.get("Name").value for item in task.get("Resources", "Devices").items()]
+    draft.hardware += [
+        *accelerator_signs(devices, "Resources.Devices"),
+        *runtime_signs(config.get("runtime").value, "runtime"),
+    ]
+    if draft.starts_vllm():
+        draft.finish()
+
+
+def _add(draft: EngineDraft, word: ManifestNode, place: str) -> None:
+    """Append a word, unknown if Nomad replaces a part of it."""
+    text = word.text()
+    if text is not None and REFERENCE in text:
+        draft.add(place, Unknown(text))
+    elif text is not None:
+        draft.add_final(place, text)
+
+
+def _add_list(draft: EngineDraft, words: ManifestNode, name: str) -> None:
+    for place, word in enumerate(words.items()):
+        _add(draft, word, f"{name}[{place}]")

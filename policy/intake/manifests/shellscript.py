@@ -1,0 +1,74 @@
+"""A shell script as a manifest: `{"script": TEXT}`, which the command line makes of a file that ends in `.sh`.
+
+The whole script is read as bash does, with arguments and variables that are not known. Each `docker run`, `podman run`
+or `nerdctl run` in it whose image starts vLLM is an engine too, with the options of that command.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from policy.intake.command.container_programs import container_run
+from policy.intake.command.expansion import ShellSyntaxError
+from policy.intake.command.launcher import find_server
+from policy.intake.command.shell import split
+from policy.intake.command.vllm_command import AS_DEPLOYMENT, UnreadableCommand
+from policy.intake.command.words import Unknown
+from policy.intake.manifests.containerrun import read_container_run
+from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.reading import ManifestNode
+
+SHAPE: Final = "a shell script (`script` alone)"
+ARGUMENTS: Final = Unknown("$@", is_several=True)
+DEFAULTS: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]{0,100}:?-", re.ASCII)
+"""Matches a variable with a default."""
+DEFAULTED: Final = (
+    "the script's defaults are assumed (`${NAME:-default}`); the variables with which it is started may be others"
+)
+MAX_RUNS: Final = 256
+
+
+def is_script(document: ManifestNode) -> bool:
+    """Whether a document has only the text of a script."""
+    value = document.value
+    return isinstance(value, dict) and list(value) == ["script"] and isinstance(value["script"], str)
+
+
+def read_script(document: ManifestNode) -> None:
+    """Read the engine that the script starts, and those of the containers that it starts."""
+    script = document.get("script")
+    text = script.value
+    _read_containers(script, text)
+    draft = EngineDraft(script)
+    draft.add_final("script", "bash", "-c", text)
+    draft.words += ["script", ARGUMENTS]
+    draft.places += ["script"] * 2
+    draft.has_command = True
+    if draft.starts_vllm() and not _only_starts_containers(draft):
+        if DEFAULTS.search(text) is not None:
+            draft.note(DEFAULTED)
+        draft.unversioned = "a script does not show vLLM's version"
+        draft.finish()
+
+
+def _only_starts_containers(draft: EngineDraft) -> bool:
+    """Whether all that is known of a script is that it starts containers of vLLM, which are read by themselves."""
+    found = None if draft.server is not None else find_server(draft.words, draft.env)
+    return isinstance(found, UnreadableCommand) and found.remedy == AS_DEPLOYMENT
+
+
+def _read_containers(script: ManifestNode, text: str) -> None:
+    """Read the containers of vLLM that a script starts."""
+    try:
+        commands = split(text, {}, ["script", ARGUMENTS], is_bash=True)
+    except ShellSyntaxError:
+        return  # reading the whole script reports this
+    runs = [(command, run) for command in commands if (run := container_run(command.words)) is not None and run.words]
+    for place, (command, run) in enumerate(runs[:MAX_RUNS]):
+        node = ManifestNode(script.reader, None, within=True)
+        node.parent, node.key = script, place
+        doubts = [command.doubt] if command.doubt else []
+        if read_container_run(node, run, command.env, "script", doubts) and DEFAULTS.search(text) is not None:
+            notes = script.reader.containers[-1].notes
+            notes += [DEFAULTED] * (DEFAULTED not in notes)

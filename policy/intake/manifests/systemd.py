@@ -1,0 +1,188 @@
+"""A systemd service as a manifest: `{"unit": TEXT}`, which the command line makes of a file that ends in `.service`.
+
+``environment_files`` beside it has the texts of files that `EnvironmentFile=` names, by their paths or names. The
+command of `ExecStart=` is split as systemd.service(5) says (read at version 257): without a shell, with `$NAME` split
+into words, `${NAME}` within one, and specifiers such as `%i`, of which only `%%` is known.
+"""
+
+from __future__ import annotations
+
+import re
+from posixpath import basename
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.container_programs import container_run
+from policy.intake.command.words import Unknown
+from policy.intake.manifests.containerrun import add_words, read_container_run
+from policy.intake.manifests.draft import EngineDraft
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import ManifestNode
+
+SHAPE: Final = "a systemd service (`unit`, and `environment_files`)"
+MAX_LINES: Final = 100_000
+VARIABLE: Final = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*+)\}", re.ASCII)
+WHOLE_VARIABLE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*+)", re.ASCII)
+SPECIFIER: Final = re.compile(r"%([%A-Za-z])", re.ASCII)
+CODE: Final = re.compile(r"\\x([0-9A-Fa-f]{2})", re.ASCII)
+PREFIXES: Final = "@-:+!|"
+ESCAPES: Final = {"n": "\n", "t": "\t", "s": " ", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+
+
+def is_unit(document: ManifestNode) -> bool:
+    """Whether a document has the text of a unit."""
+    value = document.value
+    return (
+        isinstance(value, dict) and isinstance(value.get("unit"), str) and set(value) <= {"unit", "environment_files"}
+    )
+
+
+def read_unit(document: ManifestNode) -> None:
+    """Read the engine that `ExecStart=` of a service starts."""
+    unit = document.get("unit")
+    settings = [(key, value) for section, key, value in _settings(unit.value) if section == "Service"]
+    files = {name: node.text() or "" for name, node in document.get("environment_files").fields()}
+    commands: list[str] = []
+    for key, value in settings:
+        if key == "ExecStart":
+            commands = [*commands, value] if value else []
+    for command in commands:
+        draft = EngineDraft(unit)
+        for key, value in settings:
+            if key == "Environment":
+                _add_variables(draft, value)
+            elif key == "UnsetEnvironment":
+                for name in _words(value)[0]:
+                    draft.env.pop(name.partition("=")[0], None)
+            elif key == "PassEnvironment":
+                draft.env.update(dict.fromkeys(_words(value)[0]))
+            elif key == "WorkingDirectory":
+                draft.folder = value.lstrip("-")
+        for key, value in settings:
+            if key == "EnvironmentFile":
+                _add_file(draft, value, files)
+        draft.unversioned = "a systemd unit does not show vLLM's version"
+        draft.has_command = True
+        words, refusal = _command_words(draft, command)
+        run = container_run(words)
+        if run is not None and run.words and read_container_run(unit, run, draft.env, "ExecStart", draft.doubts):
+            continue
+        add_words(draft, "ExecStart", words)
+        draft.problem = f"`ExecStart`: {refusal}, so that systemd refuses it" if refusal else ""
+        if draft.starts_vllm():
+            draft.finish()
+
+
+def _settings(text: str) -> list[tuple[str, str, str]]:
+    """The settings of a unit with their sections; a line that ends in a backslash continues in the next one."""
+    found: list[tuple[str, str, str]] = []
+    section, held = "", ""
+    for line in text.splitlines()[:MAX_LINES]:
+        if line.lstrip().startswith(("#", ";")):
+            continue
+        whole = held + line.strip()
+        if whole.endswith("\\"):
+            held = whole[:-1] + " "
+            continue
+        held = ""
+        if whole.startswith("[") and whole.endswith("]"):
+            section = whole[1:-1]
+        elif "=" in whole:
+            key, _, value = whole.partition("=")
+            found.append((section, key.strip(), value.strip()))
+    return found
+
+
+def _words(text: str) -> tuple[list[str], str]:
+    """The words of a setting without quotes, and why systemd refuses it, empty if it does not."""
+    words: list[str] = []
+    part: list[str] = []
+    quote, is_word, at = "", False, 0
+    while at < len(text):
+        char = text[at]
+        if char == "\\" and at + 1 < len(text):
+            code = CODE.match(text, at)
+            part.append(chr(int(code[1], 16)) if code else ESCAPES.get(text[at + 1], text[at + 1]))
+            at += len(code[0]) - 1 if code else 1
+            is_word = True
+        elif quote:
+            if char == quote:
+                quote = ""
+            else:
+                part.append(char)
+        elif char in "'\"":
+            quote, is_word = char, True
+        elif char.isspace():
+            if is_word:
+                words.append("".join(part))
+                part, is_word = [], False
+        else:
+            part.append(char)
+            is_word = True
+        at += 1
+    if is_word:
+        words.append("".join(part))
+    return words, "a quote is not closed" if quote else ""
+
+
+def _add_variables(draft: EngineDraft, value: str) -> None:
+    """Add the variables of `Environment=`, which an empty value clears."""
+    if not value:
+        draft.env.clear()
+    for word in _words(value)[0]:
+        name, equals, text = word.partition("=")
+        if equals:
+            draft.env[name] = _without_specifiers(text)
+
+
+def _add_file(draft: EngineDraft, value: str, files: dict[str, str]) -> None:
+    """Add the variables of a file, which replace those of `Environment=`."""
+    path = value.lstrip("-")
+    text = files.get(path, files.get(basename(path)))
+    if text is None:
+        draft.has_hidden_variables = True
+        draft.note(f"`EnvironmentFile` takes variables from {quoted(path)}, which is not shown")
+        return
+    for line in text.splitlines()[:MAX_LINES]:
+        line = line.strip()  # noqa: PLW2901  # the line without blanks
+        name, equals, setting = line.partition("=")
+        if equals and not line.startswith(("#", ";")):
+            draft.env[name.strip()] = (
+                "".join(_words(setting.strip())[0][:1]) if setting[:1] in "'\"" else setting.strip()
+            )
+
+
+def _without_specifiers(text: str) -> str | None:
+    """A text with `%%` as `%`; None if it has another specifier, whose value is not known."""
+    if any(name != "%" for name in SPECIFIER.findall(text)):
+        return None
+    return text.replace("%%", "%")
+
+
+def _command_words(draft: EngineDraft, command: str) -> tuple[list[str], str]:
+    """The words of a command, and why systemd refuses it; the first one has no variables, nor any after `:`."""
+    words, refusal = _words(command.lstrip(PREFIXES))
+    is_literal = ":" in command[: len(command) - len(command.lstrip(PREFIXES))]
+    found: list[str] = []
+    for place, word in enumerate(words):
+        found += _expanded(draft, word, is_literal=is_literal or not place)
+    return found, refusal
+
+
+def _expanded(draft: EngineDraft, word: str, *, is_literal: bool) -> list[str]:
+    """The words that systemd makes of one word."""
+    filled = _without_specifiers(word)
+    if filled is None:
+        return [Unknown(word)]
+    if is_literal or "$" not in filled:
+        return [filled]
+    whole = WHOLE_VARIABLE.fullmatch(filled)
+    if whole is not None:
+        value = draft.env.get(whole[1], None if draft.has_hidden_variables else "")
+        return [Unknown(filled, is_several=True)] if value is None else value.split()
+    names = [name for name in VARIABLE.findall(filled) if name]
+    values = {name: draft.env.get(name, None if draft.has_hidden_variables else "") for name in names}
+    if any(value is None for value in values.values()):
+        return [Unknown(filled)]
+    return [VARIABLE.sub(lambda found: values[found[1]] or "" if found[1] else "$", filled)]

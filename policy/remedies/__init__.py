@@ -1,0 +1,1 @@
+"""The smallest changes that help a deployment, each verified by deciding again."""

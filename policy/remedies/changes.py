@@ -1,0 +1,150 @@
+"""Changes of a deployment that a user can make, and how each is applied to a request.
+
+Owns which changes are tried: an argument, a variable or a stated fact is dropped or gets
+another value. What describes the model, the platform or the image is never changed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from policy.decision.remedies import Change
+from policy.facts.facts import Facts, to_json
+from policy.facts.vocabulary import INDEX, VARIABLE, VOCABULARY, FactKind, ancestors
+from policy.intake.command.flags import flags
+from policy.intake.deployment import Edits
+from policy.intake.derive.derivation import FACT_OF_OPTION, VARIABLES
+from policy.masking import is_secret, masked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from policy.intake.intake import IntakeResult
+    from policy.request.request import Request
+
+VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
+NOT_DROPPED: Final = frozenset({"model", "hf_config_path", "hf_overrides", "tensor_parallel_size"})
+"""The options that say which model runs, or whether it fits into the devices."""
+OTHER_VALUES: Final[dict[str, Any]] = {
+    "async_scheduling": False,
+    "enable_prefix_caching": False,
+    "enforce_eager": True,
+    "mamba_cache_mode": "align",
+}
+"""Values that some rules advise, for options that may be left out."""
+GIVEN: Final = ("platform.", "plugins.", "model_config.", "speculative_config.draft_model_config", "omni")
+"""The beginnings of facts that describe the model, the platform or the image."""
+NAMING: Final = frozenset({FactKind.TEXT, FactKind.CHOICE})
+FACTS_OF_OPTIONS: Final = frozenset(FACT_OF_OPTION.values())
+DROP, SET, UNSET_VARIABLE, SET_VARIABLE = 2, 3, 1, 4
+"""How much a change takes from the user: the variable for the runner is no feature."""
+
+
+class Candidate(Struct, frozen=True):
+    """A change to try. ``key`` is what it changes, ``cost`` what it takes, and the others how it is applied."""
+
+    change: Change
+    key: str
+    cost: int
+    option: str = ""
+    value: Any = None
+    variable: str = ""
+    facts: tuple[tuple[int, Any], ...] = ()
+
+
+def candidates(request: Request, intake: IntakeResult | None, defaults: Sequence[Any]) -> list[Candidate]:
+    """The changes that a request allows, the cheapest first; ``defaults`` are those of the release's facts."""
+    found = _of_facts(request.facts, defaults) if intake is None else _of_deployment(request.release.decided_as, intake)
+    return sorted(found, key=lambda candidate: candidate.cost)
+
+
+def applied(request: Request, changes: Iterable[Candidate]) -> Request:
+    """The request with the changes."""
+    if request.deployment is None:
+        row = request.facts.row.copy()
+        for change in changes:
+            for index, value in change.facts:
+                row[index] = value
+        return replace(request, facts=Facts(row, request.facts.stated))
+    options = {change.option: change.value for change in changes if change.option}
+    variables = {change.variable: change.value for change in changes if change.variable}
+    return replace(request, deployment=replace(request.deployment, edits=Edits(options, variables)))
+
+
+def is_selection_of_v2(candidate: Candidate) -> bool:
+    """Whether a change selects V2 by the operator's variable."""
+    return candidate.key in {VARIABLE, VARIABLE_NAME} and candidate.change.to in {True, "1"}
+
+
+def _of_deployment(release: str, intake: IntakeResult) -> Iterator[Candidate]:
+    options, variables = intake.options, intake.variables
+    for option, value in options.values.items():
+        if option in NOT_DROPPED:
+            continue
+        place = options.place(option)
+        yield _dropped(option, value, place)
+        if isinstance(value, dict) and len(value) > 1:
+            for member, content in value.items():
+                yield _dropped(f"{option}.{member}", content, options.place(f"{option}.{member}"))
+    known = flags(release).by_name
+    for option, value in OTHER_VALUES.items():
+        if option in known and options.get(option) != value:
+            change = Change(argument=flag_name(option), from_=options.get(option), to=value)
+            yield Candidate(change, option, SET, option=option, value=value)
+    for name in VARIABLES:
+        if name in variables:
+            change = Change(variable=name, from_=variables[name])
+            yield Candidate(change, name, UNSET_VARIABLE, variable=name)
+    for text in ("0", "1"):
+        change = Change(variable=VARIABLE_NAME, from_=variables.get(VARIABLE_NAME), to=text)
+        yield Candidate(change, VARIABLE_NAME, SET_VARIABLE, variable=VARIABLE_NAME, value=text)
+
+
+def _dropped(option: str, value: Any, place: str) -> Candidate:
+    change = Change(argument=flag_name(option), at=place, from_=_shown(option, value))
+    return Candidate(change, option.partition(".")[0], DROP, option=option)
+
+
+def _shown(option: str, value: Any) -> Any:
+    """A value as an answer shows it: without secrets, and the objects of JSON options as their text."""
+    if is_secret(option.rpartition(".")[2]):
+        return "…"
+    if isinstance(value, dict | list):
+        return masked(json.dumps(value, ensure_ascii=False, default=str))
+    return masked(value) if isinstance(value, str) else value
+
+
+def flag_name(option: str) -> str:
+    """The flag of an option, or of a member of its JSON: ``--speculative-config.parallel_drafting``."""
+    name, dot, member = option.partition(".")
+    return f"--{name.replace('_', '-')}{dot}{member}"
+
+
+def _of_facts(facts: Facts, defaults: Sequence[Any]) -> Iterator[Candidate]:
+    row = facts.row
+    for index in facts.stated:
+        fact, value = VOCABULARY[index], row[index]
+        if fact.kind is FactKind.VARIABLE or not _is_chosen(fact.name) or value == defaults[index]:
+            continue
+        if fact.kind in NAMING and ancestors(fact.name):
+            continue  # the method of speculative decoding, say, goes with the whole of it
+        values = [(index, defaults[index])]
+        if fact.kind is FactKind.PRESENCE:
+            values += [(n, defaults[n]) for n, each in enumerate(VOCABULARY) if fact.name in ancestors(each.name)]
+        change = Change(fact=fact.name, from_=to_json(value), to=to_json(defaults[index]))
+        yield Candidate(change, fact.name, DROP, facts=tuple(values))
+    place = INDEX[VARIABLE]
+    for value in (None, False, True):
+        if value != row[place]:
+            cost = UNSET_VARIABLE if value is None else SET_VARIABLE
+            change = Change(fact=VARIABLE, from_=to_json(row[place]), to=value)
+            yield Candidate(change, VARIABLE, cost, facts=((place, value),))
+
+
+def _is_chosen(name: str) -> bool:
+    """Whether a fact says what a user chose, not what the model, the platform or the image is."""
+    return name in FACTS_OF_OPTIONS or not name.startswith(GIVEN)

@@ -1,0 +1,1 @@
+"""A request to an engine → whether its runner takes it."""

@@ -1,0 +1,62 @@
+"""``POST /v1/requests/check``, one or many: whether the runner of a deployment takes a request.
+
+A worker process checks; a stream is checked line by line, each a job of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from policy.decision.decision import encode
+from policy.errors import PolicyError
+from service.api.batch import BatchEndpoint
+from service.api.endpoint import Endpoint
+from service.documents.body import JSON_HEADERS, read_body, read_headers
+from service.jobs.messages import JobKind
+from service.problems import problem_of
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Send
+
+    from service.problems import Refused
+    from service.request_context import RequestContext
+    from service.state.answers import Answers
+
+
+class RequestCheckEndpoint(Endpoint):
+    """``POST /v1/requests/check``."""
+
+    async def answer(self, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext) -> int:
+        """Check one request, with one deployment or a manifest."""
+        limit = self.settings.max_body
+        wanted = read_headers(headers, limit)
+        with self.service.memory.hold() as held:
+            body = await read_body(receive, limit, held)
+            self.body_arrived()
+            answers = self.service.answers_for(headers)
+            return await self.send_job_result(JobKind.CHECK, answers, body, wanted, context, receive, send)
+
+
+class RequestCheckBatchEndpoint(BatchEndpoint):
+    """``POST /v1/requests/check/batch``."""
+
+    kind: ClassVar = JobKind.CHECK_BATCH
+
+    def answer_small_lines(
+        self, answers: Answers, lines: list[bytes | Refused], context: RequestContext, answered: list[bytes]
+    ) -> bool:
+        """Answer lines that could not be read; any other needs a worker process."""
+        del answers, context
+        for line in lines[len(answered) :]:
+            if isinstance(line, bytes):
+                return True
+            answered.append(encode(problem_of(line)) + b"\n")
+        return False
+
+    async def answer_line_in_worker(self, answers: Answers, line: bytes, context: RequestContext) -> bytes:
+        """The answer to one line."""
+        try:
+            async with self.run_job(JobKind.CHECK, answers, line, JSON_HEADERS, context, None) as (result, output):
+                return await self.read_line(result, output)
+        except PolicyError as error:
+            return encode(problem_of(error)) + b"\n"

@@ -1,0 +1,186 @@
+"""What an explanation says would help: the smallest changes, the first release with V2, and the path to it."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from policy.request.request import read_request
+
+if TYPE_CHECKING:
+    from policy.policy import Policy
+
+TODAY = date(2026, 1, 1)
+QWEN = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "hidden_size": 4096,
+    "num_hidden_layers": 2,
+    "vocab_size": 151936,
+    "max_position_embeddings": 40960,
+}
+SPECULATION = '{"method": "ngram", "num_speculative_tokens": 3}'
+DROPPED_LORA = {"fact": "lora_config", "from": True, "to": False}
+UNSET_VARIABLE = {"fact": "env.VLLM_USE_V2_MODEL_RUNNER", "from": True, "to": None}
+
+
+def explained(policy: Policy, version: str, **members: Any) -> dict[str, Any]:
+    request = read_request({"vllm_version": version, "explain": True, **members}, policy.releases)
+    found: dict[str, Any] = msgspec.to_builtins(policy.decide(request, TODAY))
+    return found
+
+
+def of_args(policy: Policy, version: str, *args: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+    deployment = {"args": ["serve", "Qwen/Qwen3-8B", *args], "env": env or {}, "model_configs": {"Qwen/Qwen3-8B": QWEN}}
+    return explained(policy, version, deployment=deployment)
+
+
+def remedies(answer: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]], str | None, bool]]:
+    return [(each["for"], each["change"], each["runner"], each["starts"]) for each in answer["remedies"]]
+
+
+@pytest.mark.parametrize(
+    ("version", "facts", "expected"),
+    [
+        pytest.param("0.33.0", {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}, [], id="nothing is wrong"),
+        pytest.param(
+            "0.33.0",
+            {
+                "model_config": {"architectures": ["Qwen3ForCausalLM"]},
+                "parallel_config": {"enable_dbo": True},
+                "lora_config": {},
+                "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"},
+            },
+            [
+                ("start", [UNSET_VARIABLE], "v1", True),
+                ("start", [{"fact": "parallel_config.enable_dbo", "from": True, "to": False}], "v2", True),
+                ("start", [DROPPED_LORA], "v2", True),
+            ],
+            id="a refusal has three smallest remedies",
+        ),
+        pytest.param(
+            "0.33.0",
+            {
+                "model_config": {"architectures": ["Qwen3ForCausalLM"]},
+                "parallel_config": {"enable_dbo": True},
+                "lora_config": {},
+                "speculative_config": {"method": "suffix"},
+            },
+            [
+                (
+                    "v2",
+                    [
+                        {"fact": "parallel_config.enable_dbo", "from": True, "to": False},
+                        {"fact": "speculative_config", "from": True, "to": False},
+                    ],
+                    "v2",
+                    True,
+                ),
+            ],
+            id="two changes where no single one helps",
+        ),
+        pytest.param(
+            "0.33.0",
+            {"platform": {"has_triton": False}},
+            [],
+            id="the platform is not changed",
+        ),
+        pytest.param(
+            "0.23.0",
+            {
+                "model_config": {"architectures": ["Qwen3ForCausalLM"]},
+                "kv_transfer_config": {"kv_connector": "NixlConnector"},
+            },
+            [
+                ("v2", [{"field": "vllm_version", "from": "0.23.0", "to": "0.25.0"}], "v2", True),
+                ("v2", [{"fact": "kv_transfer_config", "from": True, "to": False}], "v2", True),
+            ],
+            id="a house rule is not bypassed by the variable",
+        ),
+    ],
+)
+def test_the_smallest_changes_of_facts_are_named(
+    policy: Policy, version: str, facts: dict[str, Any], expected: list[Any]
+) -> None:
+    found = [each for each in remedies(explained(policy, version, facts=facts)) if each[0] in {"start", "v2"}]
+    assert found == expected
+
+
+def test_the_changes_of_a_deployment_name_its_flags_with_their_places(policy: Policy) -> None:
+    answer = of_args(policy, "0.26.0", "--logits-processors", "a.b:C", "--speculative-config", SPECULATION)
+    assert [each for each in remedies(answer) if each[0] == "v2"] == [
+        ("v2", [{"field": "vllm_version", "from": "0.26.0", "to": "0.32.0"}], "v2", True),
+        (
+            "v2",
+            [
+                {"argument": "--logits-processors", "at": "args[2]", "from": '["a.b:C"]', "to": None},
+                {"argument": "--speculative-config", "at": "args[4]", "from": SPECULATION, "to": None},
+            ],
+            "v2",
+            True,
+        ),
+    ]
+    assert (answer["v2_from"], answer["v2_path"]) == (
+        "0.32.0",
+        {"release": "0.33.0", "by": "upgrade", "upgrade_to": "0.32.0", "change": []},
+    )
+
+
+def test_the_deployment_without_what_a_remedy_drops_is_decided_as_it_says(policy: Policy) -> None:
+    answer = of_args(policy, "0.26.0", "--logits-processors", "a.b:C", "--enable-lora")
+    changes = [change for purpose, change, *_ in remedies(answer) if purpose == "v2" and "argument" in change[0]]
+    assert [[each["argument"] for each in change] for change in changes] == [["--logits-processors"]]
+    assert of_args(policy, "0.26.0", "--enable-lora")["runner"] == "v2"
+
+
+def test_a_variable_that_a_script_sets_can_be_unset(policy: Policy) -> None:
+    text = "VLLM_USE_V2_MODEL_RUNNER=0 vllm serve Qwen/Qwen3-8B"
+    deployment = {"args": text, "model_configs": {"Qwen/Qwen3-8B": QWEN}}
+    answer = explained(policy, "0.33.0", deployment=deployment)
+    assert (answer["runner"], remedies(answer)[0]) == (
+        "v1",
+        ("v2", [{"variable": "VLLM_USE_V2_MODEL_RUNNER", "from": "0", "to": None}], "v2", True),
+    )
+
+
+def test_a_member_of_a_json_flag_is_dropped_alone_if_that_is_enough(policy: Policy) -> None:
+    extra = (
+        '{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"password": "hunter2"}}'
+    )
+    answer = of_args(policy, "0.23.0", "--kv-transfer-config", extra)
+    assert "hunter2" not in msgspec.json.encode(answer["remedies"]).decode()
+    assert "--kv-transfer-config" in {
+        change["argument"] for _, changes, *_ in remedies(answer) for change in changes if "argument" in change
+    }
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (
+            {"speculative_config": {"method": "suffix"}},
+            ("change", None, [{"fact": "speculative_config", "from": True, "to": False}]),
+        ),
+        ({"platform": {"has_triton": False}}, ("none", None, [])),
+    ],
+)
+def test_the_path_to_v2_at_the_newest_release_is_a_change_or_none(
+    policy: Policy, facts: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
+    path = explained(policy, "0.33.0", facts={"model_config": {}, **facts})["v2_path"]
+    assert (path["by"], path["upgrade_to"], path["change"]) == expected
+
+
+def test_only_a_deployment_on_v1_has_a_path_to_v2(policy: Policy) -> None:
+    answer = explained(policy, "0.33.0", facts={"model_config": {}})
+    assert (answer["runner"], answer["v2_from"], answer["v2_path"]) == ("v2", None, None)
+
+
+def test_an_engine_with_its_own_runner_has_no_remedy(policy: Policy) -> None:
+    answer = explained(policy, "0.33.0", facts={"platform": {"is_tpu": True}})
+    assert (answer["outcome"], answer["remedies"], answer["v2_path"]) == ("not-applicable", [], None)

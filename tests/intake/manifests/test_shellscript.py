@@ -1,0 +1,89 @@
+"""Engines in shell scripts, systemd services and Nomad jobs: what is known of them, and what is said otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from shipped_images import read_manifest
+
+if TYPE_CHECKING:
+    from policy.errors import RequestFault
+    from policy.intake.command_line import Container
+
+IMAGE = "vllm/vllm-openai:v0.23.0"
+PARTLY = "a word whose value is not known"
+
+
+def engines(document: dict[str, Any]) -> list[Container]:
+    faults: list[RequestFault] = []
+    found = read_manifest(document, "", faults)
+    assert faults == []
+    return found
+
+
+def words(container: Container) -> list[str]:
+    return [word if type(word) is str else PARTLY for word in container.words]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected", "env", "doubts"),
+    [
+        (f"docker run {IMAGE} --model a/b", ["--model", "a/b"], {}, 0),
+        (f"sudo docker run -it {IMAGE} --model a/b", ["--model", "a/b"], {}, 0),
+        (
+            f"docker run -e A=1 --env=B=2 --env C {IMAGE} --model a/b",
+            ["--model", "a/b"],
+            {"A": "1", "B": "2", "C": None},
+            0,
+        ),
+        (f"export C=3; docker run -e C {IMAGE} --model a/b", ["--model", "a/b"], {"C": "3"}, 0),
+        (f"nerdctl run --entrypoint python3 {IMAGE} -m x", None, {}, 0),
+        (f"docker run $A $B {IMAGE} --model a/b", ["--model", "a/b"], {}, 2),
+        (f"docker run {IMAGE} --model $1", ["--model", PARTLY], {}, 0),
+        ("docker run nginx --model a/b", None, {}, 0),
+        (f"docker pull {IMAGE}", None, {}, 0),
+    ],
+)
+def test_a_script_that_starts_a_container(
+    command: str, expected: list[str] | None, env: dict[str, str | None], doubts: int
+) -> None:
+    found = [(words(each), each.env, len(each.doubts)) for each in engines({"script": f"set -e\n{command}\n"})]
+    assert found == ([] if expected is None else [(expected, env, doubts)])
+
+
+@pytest.mark.parametrize("script", ["echo vllm", "python train.py", "", "if", 'echo "', "curl vllm:8000/v1/models"])
+def test_a_script_without_an_engine(script: str) -> None:
+    assert engines({"script": script}) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        ("/usr/bin/vllm serve a/b", ["/usr/bin/vllm", "serve", "a/b"]),
+        ("/usr/bin/vllm serve $A", ["/usr/bin/vllm", "serve", "a/b", "-tp", "2"]),
+        ("/usr/bin/vllm serve ${A}", ["/usr/bin/vllm", "serve", "a/b -tp 2"]),
+        ("/usr/bin/vllm serve a/b ${NONE} $NONE", ["/usr/bin/vllm", "serve", "a/b", ""]),
+        (":/usr/bin/vllm serve $A", ["/usr/bin/vllm", "serve", "$$A"]),
+        ("/usr/bin/vllm serve a/%i", ["/usr/bin/vllm", "serve", PARTLY]),
+        ("/usr/bin/vllm serve a/%%i", ["/usr/bin/vllm", "serve", "a/%i"]),
+        ("/usr/bin/vllm serve 'a b' \\x41", ["/usr/bin/vllm", "serve", "a b", "A"]),
+        (f"/usr/bin/docker run --rm {IMAGE} --model a/b", ["--model", "a/b"]),
+        ("/bin/bash -c 'exec vllm serve a/b'", ["/bin/bash", "-c", "exec vllm serve a/b"]),
+        ("/usr/bin/nginx", None),
+    ],
+)
+def test_the_command_of_a_systemd_service(start: str, expected: list[str] | None) -> None:
+    unit = f"[Service]\nEnvironment='A=a/b -tp 2'\nExecStart={start}\n[Timer]\nExecStart=/usr/bin/vllm serve c/d\n"
+    assert [words(each) for each in engines({"unit": unit})] == ([] if expected is None else [expected])
+
+
+def test_what_a_service_does_not_show_is_said() -> None:
+    unit = "[Service]\nEnvironmentFile=/etc/x.env\nExecStart=/usr/bin/vllm serve ${A}"
+    (hidden,) = engines({"unit": unit})
+    assert (words(hidden)[-1], hidden.has_hidden_variables) == (PARTLY, True)
+    assert hidden.notes == ["`EnvironmentFile` takes variables from `/etc/x.env`, which is not shown"]
+    (known,) = engines({"unit": unit, "environment_files": {"/etc/x.env": "A=c/d"}})
+    assert (words(known)[-1], known.has_hidden_variables, known.notes) == ("c/d", False, [])
+    (refused,) = engines({"unit": '[Service]\nExecStart=/usr/bin/vllm serve "a'})
+    assert refused.problem == "`ExecStart`: a quote is not closed, so that systemd refuses it"

@@ -1,0 +1,98 @@
+"""Scripts that certainly end before vLLM starts, and code of other interpreters that may start it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policy.intake.command.launcher import read_command
+
+if TYPE_CHECKING:
+    from policy.errors import RequestFault
+
+CODE = "runs code that is not read"
+
+
+def read(script: str) -> tuple[list[str], list[str], list[str]]:
+    """vLLM's words in a script, its doubts, and the faults."""
+    faults: list[RequestFault] = []
+    found = read_command(["bash", "-c", script], ["a"] * 3, {}, faults, "")
+    return found.words, found.doubts, [fault.message for fault in faults]
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("exit 0; vllm serve a/b", "`exit 0` ends the script before it starts vLLM"),
+        ("exit\nvllm serve a/b", "`exit` ends the script before it starts vLLM"),
+        ("exit $X && vllm serve a/b", "`exit $X` ends the script before it starts vLLM"),
+        ("export A=1; exit 3; cd /x && vllm serve a/b", "`exit 3` ends the script before it starts vLLM"),
+        ("exec nginx -g x; vllm serve a/b", "`exec nginx` ends the script before it starts vLLM"),
+        ("false && vllm serve a/b", "the command after `false &&` never runs"),
+        ("false && x && vllm serve a/b", "the command after `false &&` never runs"),
+        ("true || vllm serve a/b", "the command after `true ||` never runs"),
+        (": || x || vllm serve a/b", "the command after `: ||` never runs"),
+    ],
+)
+def test_a_script_that_certainly_ends_before_starts_nothing(script: str, why: str) -> None:
+    assert read(script) == ([], [], [f"{why}, so nothing starts it; remove what comes before"])
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("false || vllm serve a/b", "true && vllm serve a/b", "true || x && vllm serve a/b"),
+        *("false && x || vllm serve a/b", "false; vllm serve a/b", "false & vllm serve a/b", "exit 1 & vllm serve a/b"),
+        *("exit 1 | cat; vllm serve a/b", "[ -f x ] && exit 1; vllm serve a/b", "x || exit 1; vllm serve a/b"),
+        *("if [ -f x ]; then exit 1; fi; vllm serve a/b", "false | true && vllm serve a/b"),
+        *("while true; do exit 0; done; vllm serve a/b", "exec >log; vllm serve a/b", "vllm serve a/b; exit 1"),
+        *("exec vllm serve a/b; vllm serve c/d", "false && vllm serve c/d; vllm serve a/b"),
+    ],
+)
+def test_a_script_that_may_reach_vllm_starts_it(script: str) -> None:
+    assert read(script) == (["a/b"], [], [])
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("(exit 1); vllm serve a/b", "exec {fd}>x; vllm serve a/b", "exec $X; vllm serve a/b"),
+        *("exit() { :; }; exit 0; vllm serve a/b", "f() { exit 0; }; vllm serve a/b", "! false && vllm serve a/b"),
+    ],
+)
+def test_what_may_not_end_a_script_is_in_doubt(script: str) -> None:
+    words, doubts, faults = read(script)
+    assert (words, len(doubts), faults) == (["a/b"], 1, [])
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        """perl -e 'exec("vllm","serve","a/b")'""",
+        """perl -we 'exec("v" . "llm", "serve")'""",
+        """ruby -e 'system("vllm", "serve", "a/b")'""",
+        """node --eval='require("child_process").spawn("vllm",["serve"])'""",
+        """awk 'BEGIN { system("v" "llm serve a/b") }'""",
+        """gawk 'BEGIN { "vllm serve a/b" | getline }'""",
+        """lua5.4 -e 'os.execute("vllm"); io.popen("vllm serve")'""",
+        """php -r 'exec("vllm");'""",
+        """python3 -c 'import os; os.execvp("v" + "llm", [])'""",
+    ],
+)
+def test_code_that_may_start_vllm_is_not_read(script: str) -> None:
+    words, _, (fault,) = read(script)
+    assert (words, CODE in fault) == ([], True)
+    words, (doubt,), faults = read(f"{script}; vllm serve a/b")
+    assert (words, CODE in doubt, faults) == (["a/b"], True, [])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("nvidia-smi | awk '/vllm/ {print $1}'", "perl -pi -e 's/vllm/x/' file", "ruby -e 'puts 1'", "node app.js"),
+        """python3 -c 'import json; print(json.load(open("x")))'""",
+    ],
+)
+def test_other_code_gives_no_doubt(command: str) -> None:
+    assert read(f"{command}; vllm serve a/b") == (["a/b"], [], [])

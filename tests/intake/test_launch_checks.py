@@ -1,0 +1,1327 @@
+"""What vLLM refuses before it chooses the runner, by the checks of `policy.intake.launch`: one row for each check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from deployments import DENSE, HEADS, MODELS, Asking, Config
+
+from policy.intake.launch.checks import all_checks, message_of
+from policy.intake.launch.models import ModelValues
+from policy.intake.launch.values import READERS
+from policy.intake.model.formula import formula_keys
+from policy.intake.model.tables import releases, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NEW: Final = "0.33.0"
+BEFORE: Final = "vLLM refuses this configuration: "
+SIZED: Final = {**DENSE, "max_position_embeddings": 4096, "vocab_size": 1000}
+OTHER: Final = {**MODELS["draft"], "max_position_embeddings": 2048, "vocab_size": 999, "num_attention_heads": 14}
+CODE: Final = {"architectures": ["LlamaForCausalLM"], "model_type": "private", **HEADS}
+ALLOWED: Final = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
+
+
+def quantized(method: str) -> Config:
+    return {**SIZED, "quantization_config": {"quant_method": method}}
+
+
+def yarn(factor: float) -> Config:
+    scaling = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": 2048}
+    return {**SIZED, "rope_scaling": scaling}
+
+
+def spec(**fields: Any) -> list[str]:
+    return ["--speculative-config", str(fields).replace("'", '"').replace("True", "true")]
+
+
+Row = tuple[str, str, list[str], dict[str, Any], list[str]]
+"""Check, release, arguments, other fields of the deployment, messages."""
+X: Final[dict[str, Any]] = {"models": {"x": SIZED}}
+REFUSED: list[Row] = [
+    (
+        "max-model-len",
+        "0.23.0",
+        ["--model", "x", "--max-model-len", "8192"],
+        X,
+        [
+            (
+                '"User-specified max_model_len (8192) is greater than the derived max_model_len '
+                "(max_position_embeddings=4096.0 or model_max_length=None in model's config.json).\" "
+                "(args[2]); set `--max-model-len` to at most 4096, or the variable "
+                "VLLM_ALLOW_LONG_MAX_MODEL_LEN to 1 if the model works beyond it"
+            )
+        ],
+    ),
+    (
+        "max-model-len",
+        NEW,
+        ["--model", "x", "--max-model-len", "16384"],
+        {"models": {"x": yarn(4.0)}},
+        [
+            (
+                '"User-specified max_model_len (16384) is greater than the derived max_model_len '
+                "(max_position_embeddings=4096.0 or model_max_length=None in model's config.json).\" "
+                "(args[2]); set `--max-model-len` to at most 4096, or the variable "
+                "VLLM_ALLOW_LONG_MAX_MODEL_LEN to 1 if the model works beyond it"
+            )
+        ],
+    ),
+    (
+        "max-model-len",
+        "0.23.0",
+        ["--model", "x", "--max-model-len", "16384"],
+        {"models": {"x": yarn(4.0)}},
+        [
+            (
+                '"User-specified max_model_len (16384) is greater than the derived max_model_len '
+                "(max_position_embeddings=8192.0 or model_max_length=None in model's config.json).\" "
+                "(args[2]); set `--max-model-len` to at most 8192, or the variable "
+                "VLLM_ALLOW_LONG_MAX_MODEL_LEN to 1 if the model works beyond it"
+            )
+        ],
+    ),
+    (
+        "max-model-len-zero",
+        NEW,
+        ["--model", "x", "--max-model-len", "0"],
+        X,
+        [
+            (
+                '"max_model_len must be a positive integer, got int: 0." (args[2]); set `--max-model-len` '
+                "to a positive number, or remove it"
+            )
+        ],
+    ),
+    (
+        "max-model-len-auto",
+        NEW,
+        ["--model", "mamba", "--max-model-len", "auto"],
+        {},
+        [
+            (
+                '"max_model_len must be a positive integer, got int: -1." (args[2]); set '
+                "`--max-model-len` to a number: the model's configuration states no length"
+            )
+        ],
+    ),
+    (
+        "float16",
+        "0.23.0",
+        ["--model", "x", "--dtype", "half"],
+        {"models": {"x": {"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", **HEADS}}},
+        [("\"The model type 'gemma2' does not support float16.\" (args[2]); set `--dtype bfloat16`, or remove it")],
+    ),
+    (
+        "embedding-runner",
+        "0.22.0",
+        ["--model", "pooling", "--runner", "generate"],
+        {},
+        [
+            (
+                '"Embedding models do not support `--runner generate`. Use `--runner pooling` or '
+                '`--runner auto` for embedding models." (args[2]); remove `--runner`'
+            )
+        ],
+    ),
+    (
+        "generate-runner",
+        NEW,
+        ["--model", "x", "--runner", "generate"],
+        {"models": {"x": {"architectures": ["NomicBertModel"], "model_type": "nomic_bert", **HEADS}}},
+        ['"This model does not support `--runner generate`." (args[2]); remove `--runner`'],
+    ),
+    (
+        "pooling-without-conversion",
+        NEW,
+        ["--model", "dense", "--runner", "pooling", "--convert", "none"],
+        {},
+        [
+            (
+                '"This model does not support `--runner pooling`. You can pass `--convert '
+                '<embed|classify>` to adapt it into a pooling model." (args[4]); set `--convert embed` or '
+                "`--convert classify`"
+            )
+        ],
+    ),
+    (
+        "prompt-embeds-encoder-decoder",
+        "0.29.0",
+        ["--model", "encoder-decoder", "--enable-prompt-embeds"],
+        {},
+        [
+            (
+                '"--enable-prompt-embeds is not supported with encoder-decoder models." (args[2]); remove '
+                "`--enable-prompt-embeds`"
+            )
+        ],
+    ),
+    (
+        "multimodal-loras",
+        NEW,
+        ["--model", "dense", "--default-mm-loras", '{"audio": "a"}'],
+        {},
+        [
+            (
+                '"Default modality-specific LoRA(s) were provided for a non multimodal model" (args[2]); '
+                "remove `--default-mm-loras`"
+            )
+        ],
+    ),
+    (
+        "model-type-unknown",
+        NEW,
+        ["--model", "x"],
+        {"models": {"x": CODE}},
+        [
+            (
+                '"The checkpoint you are trying to load has model type `private` but Transformers does '
+                'not recognize this architecture."; serve it with a release of vLLM that knows the model '
+                "type, or an image with a newer Transformers, if that has it"
+            )
+        ],
+    ),
+    (
+        "remote-code",
+        "0.23.0",
+        ["--model", "x"],
+        {"models": {"x": {**CODE, "auto_map": {"AutoConfig": "configuration.Own"}}}},
+        [
+            (
+                '"The repository contains custom code which must be executed to correctly load the model. '
+                'Please pass the argument `trust_remote_code=True` to allow custom code to be run."; add '
+                "`--trust-remote-code` if you trust the model's repository"
+            )
+        ],
+    ),
+    (
+        "pooler-field",
+        NEW,
+        ["--model", "pooling", "--pooler-config", '{"logit_bias": 1.0}'],
+        {},
+        [
+            (
+                '"1 validation error for PoolerConfig logit_bias: Unexpected keyword argument" (args[2]); '
+                "its fields are dimensions, enable_chunked_processing, enable_flash_late_interaction, "
+                "logit_mean, logit_sigma, max_embed_len, pooling_type, returned_token_ids, "
+                "seq_pooling_type, step_tag_id, task, tok_pooling_type, use_activation"
+            )
+        ],
+    ),
+    (
+        "pooler-normalize",
+        "0.28.0",
+        ["--model", "pooling", "--pooler-config", '{"normalize": true}'],
+        {},
+        [('"Parameter `normalize` was removed; use `use_activation` instead." (args[2]); write `use_activation`')],
+    ),
+    (
+        "pooler-sequence-type",
+        "0.23.0",
+        ["--model", "pooling", "--pooler-config", '{"pooling_type": "MEAN", "seq_pooling_type": "CLS"}'],
+        {},
+        ['"Cannot set both `pooling_type` and `seq_pooling_type`" (args[2]); remove `pooling_type`'],
+    ),
+    (
+        "pooler-token-type",
+        "0.23.0",
+        ["--model", "pooling", "--pooler-config", '{"pooling_type": "ALL", "tok_pooling_type": "ALL"}'],
+        {},
+        ['"Cannot set both `pooling_type` and `tok_pooling_type`" (args[2]); remove `pooling_type`'],
+    ),
+    (
+        "pooler-sigma",
+        NEW,
+        ["--model", "pooling", "--pooler-config", '{"logit_sigma": 0}'],
+        {},
+        ['"logit_sigma cannot be 0 (division by zero)" (args[2]); set another `logit_sigma`'],
+    ),
+    (
+        "multimodal-limit-text",
+        "0.31.0",
+        ["--model", "vision", "--limit-mm-per-prompt", "image=2"],
+        {},
+        [('"Value image=2 cannot be converted" (args[2]); write a JSON object such as `{"image": 2}`')],
+    ),
+    (
+        "encoder-attention-unknown",
+        NEW,
+        ["--model", "vision", "--mm-encoder-attn-backend", "OWN"],
+        {},
+        ["\"Unknown attention backend: 'OWN'.\" (args[2]); remove `--mm-encoder-attn-backend`"],
+    ),
+    (
+        "quantization-unknown",
+        NEW,
+        ["--model", "x", "--quantization", "bitsandbytes"],
+        X,
+        [
+            (
+                '"Unknown quantization method: bitsandbytes." (args[2]); set one of auto_awq, auto_gptq, '
+                "awq, awq_marlin, compressed-tensors, deepseek_v4_fp8, experts_int8, fbgemm_fp8, fp8, "
+                "fp8_per_block, fp8_per_channel, fp8_per_tensor, fp_quant, gpt_oss_mxfp4, gptq, "
+                "gptq_marlin, humming, inc, int8_per_channel_weight_only, modelopt, modelopt_fp4, "
+                "modelopt_mixed, modelopt_mxfp8, moe_wna16, mxfp4, mxfp8, nvfp4_per_token, online, quark, "
+                "torchao, or remove `--quantization`"
+            )
+        ],
+    ),
+    (
+        "quantization-of-model-unknown",
+        NEW,
+        ["--model", "x"],
+        {"models": {"x": quantized("bitsandbytes")}},
+        [
+            (
+                '"Unknown quantization method: bitsandbytes."; serve another checkpoint of the model, or '
+                "another release; this one has auto_awq, auto_gptq, awq, awq_marlin, compressed-tensors, "
+                "deepseek_v4_fp8, experts_int8, fbgemm_fp8, fp8, fp8_per_block, fp8_per_channel, "
+                "fp8_per_tensor, fp_quant, gpt_oss_mxfp4, gptq, gptq_marlin, humming, inc, "
+                "int8_per_channel_weight_only, modelopt, modelopt_fp4, modelopt_mixed, modelopt_mxfp8, "
+                "moe_wna16, mxfp4, mxfp8, nvfp4_per_token, online, quark, torchao"
+            )
+        ],
+    ),
+    (
+        "quantization-mismatch",
+        "0.23.0",
+        ["--model", "x", "--quantization", "awq"],
+        {"models": {"x": quantized("fp8")}},
+        [
+            (
+                '"Quantization method specified in the model config (fp8) does not match the quantization '
+                'method specified in the `quantization` argument (awq)." (args[2]); remove '
+                "`--quantization`: the checkpoint decides"
+            )
+        ],
+    ),
+    (
+        "quantization-deprecated",
+        NEW,
+        ["--model", "x", "--quantization", "fbgemm_fp8"],
+        X,
+        [
+            (
+                '"The quantization method fbgemm_fp8 is deprecated and will be removed in future versions '
+                'of vLLM." (args[2]); use another method, or add `--allow-deprecated-quantization`'
+            )
+        ],
+    ),
+    (
+        "quantization-without-configuration",
+        NEW,
+        ["--model", "x", "--quantization", "compressed-tensors"],
+        X,
+        [
+            (
+                '"…Config.__init__() missing required positional arguments" (args[2]); the model\'s '
+                "`config.json` has no `quantization_config`: remove `--quantization`"
+            )
+        ],
+    ),
+    (
+        "quantization-float32",
+        NEW,
+        ["--model", "x", "--dtype", "float32"],
+        {"models": {"x": quantized("fp8")}},
+        [
+            (
+                '"torch.float32 is not supported for quantization method fp8." (args[2]); set `--dtype '
+                "bfloat16`, or remove it"
+            )
+        ],
+    ),
+    (
+        "kv-cache-dtype",
+        NEW,
+        ["--model", "x", "--kv-cache-dtype", "int8"],
+        X,
+        [
+            (
+                "\"Invalid kv_cache_dtype: 'int8'.\" (args[2]); set one of auto, bfloat16, float16, fp8, "
+                "fp8_ds_mla, fp8_e4m3, fp8_e5m2, fp8_inc, fp8_per_token_head, int4_per_token_head, "
+                "int8_per_token_head, nvfp4, nvfp4_4over6, nvfp4_ds_mla, octave_k3v3, "
+                "octave_k3v3_compact, octave_k3v4, turboquant_3bit_nc, turboquant_4bit_nc, "
+                "turboquant_k3v4_nc, turboquant_k8v4, ultraquant_4bit"
+            )
+        ],
+    ),
+    (
+        "kv-cache-dtype-model",
+        NEW,
+        ["--model", "x", "--kv-cache-dtype", "float16", "--dtype", "bfloat16"],
+        X,
+        [
+            (
+                '"kv_cache_dtype="float16" is incompatible with dtype="bfloat16"." (args[2]); set '
+                "`--kv-cache-dtype` to `auto` or `bfloat16`"
+            )
+        ],
+    ),
+    (
+        "offload-group",
+        NEW,
+        ["--model", "x", "--offload-group-size", "1", "--offload-num-in-group", "2"],
+        X,
+        [
+            (
+                '"offload_num_in_group (2) must be <= offload_group_size (1)" (args[2]); set a larger '
+                "`--offload-group-size`"
+            )
+        ],
+    ),
+    (
+        "mamba-block-size",
+        "0.23.0",
+        ["--model", "mamba", "--mamba-block-size", "8", "--no-enable-prefix-caching"],
+        {},
+        [
+            (
+                '"--mamba-block-size can only be set with --enable-prefix-caching" (args[2]); add '
+                "`--enable-prefix-caching`, or remove `--mamba-block-size`"
+            )
+        ],
+    ),
+    (
+        "batched-tokens-below-sequences",
+        NEW,
+        ["--model", "x", "--max-num-seqs", "256", "--max-num-batched-tokens", "128"],
+        X,
+        [
+            (
+                '"max_num_batched_tokens (128) must be greater than or equal to max_num_seqs (256)." '
+                "(args[2]); raise `--max-num-batched-tokens` or lower `--max-num-seqs`"
+            )
+        ],
+    ),
+    (
+        "long-prefill-threshold",
+        NEW,
+        ["--model", "x", "--long-prefill-token-threshold", "5000"],
+        X,
+        [
+            (
+                '"long_prefill_token_threshold (5000) cannot be greater than the max_model_len (4096)." '
+                "(args[2]); lower `--long-prefill-token-threshold`"
+            )
+        ],
+    ),
+    (
+        "chunked-prefill-off",
+        "0.23.0",
+        ["--model", "x", "--no-enable-chunked-prefill", "--max-num-batched-tokens", "2048"],
+        X,
+        [
+            (
+                '"max_num_batched_tokens (2048) is smaller than max_model_len (4096). This effectively '
+                "limits the maximum sequence length to max_num_batched_tokens and makes vLLM reject "
+                'longer sequences." (args[2]); raise `--max-num-batched-tokens`, lower `--max-model-len`, '
+                "or remove `--no-enable-chunked-prefill`"
+            )
+        ],
+    ),
+    (
+        "concurrent-partial-prefills",
+        "0.26.0",
+        ["--model", "x", "--max-num-partial-prefills", "2"],
+        X,
+        [('"Concurrent Partial Prefill is not supported." (args[2]); remove `--max-num-partial-prefills`')],
+    ),
+    (
+        "concurrent-long-prefills",
+        "0.26.0",
+        ["--model", "x", "--max-long-partial-prefills", "2"],
+        X,
+        [('"Concurrent Partial Prefill is not supported." (args[2]); remove `--max-long-partial-prefills`')],
+    ),
+    (
+        "no-sequences",
+        NEW,
+        ["--model", "x", "--max-num-seqs", "0"],
+        X,
+        [
+            (
+                '"SchedulerConfig: max_num_seqs: Input should be greater than or equal to 1" (args[2]); '
+                "set `--max-num-seqs` to 1 or more"
+            )
+        ],
+    ),
+    (
+        "no-batched-tokens",
+        NEW,
+        ["--model", "x", "--max-num-batched-tokens", "0"],
+        X,
+        [
+            (
+                '"SchedulerConfig: max_num_batched_tokens: Input should be greater than or equal to 1" '
+                "(args[2]); set `--max-num-batched-tokens` to 1 or more"
+            )
+        ],
+    ),
+    (
+        "async-speculation",
+        "0.31.0",
+        ["--model", "x", "--async-scheduling", *spec(method="ngram", num_speculative_tokens=2)],
+        X,
+        [
+            (
+                '"Currently, async scheduling is only supported with EAGLE/MTP/Draft Model/NGram GPU kind '
+                'of speculative decoding" (args[2]); remove `--async-scheduling`'
+            )
+        ],
+    ),
+    (
+        "async-unpadded",
+        "0.31.0",
+        [
+            "--model",
+            "dense",
+            "--async-scheduling",
+            *spec(model="eagle3-draft", num_speculative_tokens=2, disable_padded_drafter_batch=True),
+        ],
+        {},
+        [
+            (
+                '"Async scheduling is not compatible with disable_padded_drafter_batch=True." (args[2]); '
+                "remove `--async-scheduling` or `disable_padded_drafter_batch`"
+            )
+        ],
+    ),
+    (
+        "async-speculation-on-v1",
+        NEW,
+        ["--model", "x", "--async-scheduling", *spec(method="ngram", num_speculative_tokens=2)],
+        {**X, "env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}},
+        [
+            (
+                '"Async scheduling is not supported by the V1 model runner with ngram-based speculative '
+                'decoding." (args[2]); remove `--async-scheduling`, or choose V2'
+            )
+        ],
+    ),
+    (
+        "async-unpadded-on-v1",
+        NEW,
+        [
+            "--model",
+            "dense",
+            "--async-scheduling",
+            *spec(model="eagle3-draft", num_speculative_tokens=2, disable_padded_drafter_batch=True),
+        ],
+        {"env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}},
+        [
+            (
+                '"Async scheduling is not supported by the V1 model runner with '
+                'disable_padded_drafter_batch=True." (args[2]); remove `--async-scheduling` or '
+                "`disable_padded_drafter_batch`, or choose V2"
+            )
+        ],
+    ),
+    (
+        "async-pipeline-on-v1",
+        NEW,
+        ["--model", "x", "--async-scheduling", "-pp", "2"],
+        {**X, "env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}},
+        [
+            (
+                '"Async scheduling is not supported by the V1 model runner with pipeline parallelism." '
+                "(args[2]); remove `--async-scheduling`, use one pipeline stage, or choose V2"
+            )
+        ],
+    ),
+    (
+        "tool-choice-without-parser",
+        "0.23.0",
+        ["--model", "x", "--enable-auto-tool-choice"],
+        X,
+        [('"Error: --enable-auto-tool-choice requires --tool-call-parser" (args[2]); add `--tool-call-parser`')],
+    ),
+    (
+        "tool-parser-unknown",
+        "0.23.0",
+        ["--model", "x", "--enable-auto-tool-choice", "--tool-call-parser", "own"],
+        X,
+        [
+            (
+                '"invalid tool call parser: own" (args[3]); set one of apertus, cohere_command3, '
+                "cohere_command4, deepseek_v3, deepseek_v31, deepseek_v32, deepseek_v4, ernie45, "
+                "functiongemma, gemma4, gigachat3, glm45, glm47, granite, granite-20b-fc, granite4, "
+                "hermes, hunyuan_a13b, hy_v3, internlm, jamba, kimi_k2, lfm2, llama3_json, llama4_json, "
+                "llama4_pythonic, longcat, mimo, minicpm5, minimax, minimax_m2, mistral, olmo3, openai, "
+                "phi4_mini_json, poolside_v1, pythonic, qwen3_coder, qwen3_xml, seed_oss, step3, step3p5, "
+                "xlam"
+            )
+        ],
+    ),
+    (
+        "reasoning-parser-unknown",
+        NEW,
+        ["--model", "x", "--reasoning-parser", "own"],
+        X,
+        [
+            (
+                '"invalid reasoning parser: own" (args[2]); set one of beam, cohere_command3, '
+                "cohere_command4, deepseek_r1, deepseek_v3, deepseek_v4, deepseek_v41, ernie45, gemma4, "
+                "glm45, glm47, granite, granite_thinking_parser, hf, holo2, hunyuan_a13b, hy_v3, hy_v4, "
+                "inkling, k2_horizon, kimi_k2, kimi_k3, ling3, mimo, minicpmv, minimax_m2, "
+                "minimax_m2_append_think, minimax_m3, mistral, muse, muse_glimmer, musespark1x, "
+                "nemotron_v3, olmo3, openai_gptoss, plamo3, poolside_v1, qwen3, seed_oss, step3, step3p5, "
+                "step5"
+            )
+        ],
+    ),
+    (
+        "log-outputs",
+        NEW,
+        ["--model", "x", "--enable-log-outputs"],
+        X,
+        [('"Error: --enable-log-outputs requires --enable-log-requests" (args[2]); add `--enable-log-requests`')],
+    ),
+    (
+        "detailed-traces",
+        NEW,
+        ["--model", "x", "--collect-detailed-traces", "all"],
+        X,
+        [
+            (
+                '"collect_detailed_traces requires `--otlp-traces-endpoint` to be set." (args[2]); add '
+                "`--otlp-traces-endpoint`, or remove `--collect-detailed-traces`"
+            )
+        ],
+    ),
+    (
+        "whitespace-backend",
+        NEW,
+        ["--model", "x", "--structured-outputs-config", '{"backend": "outlines", "disable_any_whitespace": true}'],
+        X,
+        [
+            (
+                '"disable_any_whitespace is only supported for xgrammar and guidance backends." '
+                '(args[2]); add `"backend": "xgrammar"`'
+            )
+        ],
+    ),
+    (
+        "kv-connector-unknown",
+        NEW,
+        ["--model", "x", "--kv-transfer-config", '{"kv_connector": "SharedStorageConnector", "kv_role": "kv_both"}'],
+        X,
+        [
+            (
+                '"Unsupported connector type: SharedStorageConnector" (args[2]); set one of '
+                "DecodeBenchConnector, ExampleConnector, ExampleHiddenStatesConnector, FlexKVConnectorV1, "
+                "HF3FSKVConnector, HiSparseConnector, LMCacheConnectorV1, LMCacheMPConnector, "
+                "MoRIIOConnector, MooncakeConnector, MooncakeStoreConnector, MultiConnector, "
+                "NixlConnector, NixlPullConnector, NixlPushConnector, OffloadingConnector, "
+                "SimpleCPUOffloadConnector, or `kv_connector_module_path`"
+            )
+        ],
+    ),
+    (
+        "kv-role-missing",
+        NEW,
+        ["--model", "x", "--kv-transfer-config", '{"kv_connector": "NixlConnector"}'],
+        X,
+        [
+            (
+                '"Please specify kv_role when kv_connector is set, supported roles are kv_producer, '
+                'kv_both, kv_consumer" (args[2]); add `"kv_role": "kv_both"`'
+            )
+        ],
+    ),
+    (
+        "method-unsupported",
+        NEW,
+        ["--model", "x", *spec(method="mtp", num_speculative_tokens=1)],
+        X,
+        [
+            (
+                "\"Unsupported speculative method: 'mtp'\" (args[2]); name a draft model for this method, "
+                "or remove `--speculative-config`: the model has no such draft of its own"
+            )
+        ],
+    ),
+    (
+        "tokens-missing",
+        NEW,
+        ["--model", "x", *spec(model="draft")],
+        X,
+        [
+            (
+                '"A speculative model was provided, but `num_speculative_tokens` was not provided" '
+                "(args[2]); add `num_speculative_tokens`"
+            )
+        ],
+    ),
+    (
+        "draft-tensor-parallel",
+        "0.23.0",
+        ["--model", "x", "-tp", "4", *spec(model="draft", num_speculative_tokens=1, draft_tensor_parallel_size=2)],
+        {"models": {"x": {**SIZED, "vocab_size": 1000}, "draft": {**MODELS["draft"], "vocab_size": 1000}}},
+        [
+            (
+                '"speculative_draft_tensor_parallel_size=2 cannot be other value than 1 or target model '
+                'tensor_parallel_size" (args[4]); set it to 1 or 4'
+            )
+        ],
+    ),
+    (
+        "prompt-lookup",
+        "0.23.0",
+        ["--model", "x", *spec(method="ngram", num_speculative_tokens=2, prompt_lookup_min=5, prompt_lookup_max=2)],
+        X,
+        [
+            (
+                '"prompt_lookup_min=5 must be <= prompt_lookup_max=2" (args[2]); raise '
+                "`prompt_lookup_max` or lower `prompt_lookup_min`"
+            )
+        ],
+    ),
+    (
+        "draft-vocabulary",
+        NEW,
+        ["--model", "x", *spec(model="draft", num_speculative_tokens=1)],
+        {"models": {"x": SIZED, "draft": {**OTHER, "num_attention_heads": 32}}},
+        [
+            (
+                '"Target and draft model should have the same vocabulary size. Target model '
+                'vocab_size=1000. Draft model vocab_size=999." (args[2]); use a draft of the same family '
+                "as the model"
+            )
+        ],
+    ),
+    (
+        "draft-heads",
+        NEW,
+        ["--model", "x", "-tp", "4", *spec(model="draft", num_speculative_tokens=1)],
+        {"models": {"x": SIZED, "draft": {**OTHER, "vocab_size": 1000}}},
+        [
+            (
+                '"Total number of attention heads (14) must be divisible by tensor parallel size (4)." '
+                '(args[4]); set `"draft_tensor_parallel_size": 1`, or a tensor parallel size that divides '
+                "the heads of the draft"
+            )
+        ],
+    ),
+    (
+        "draft-length",
+        NEW,
+        ["--model", "x", *spec(model="draft", num_speculative_tokens=1, max_model_len=4096)],
+        {"models": {"x": SIZED, "draft": {**OTHER, "vocab_size": 1000}}},
+        [
+            (
+                '"User-specified max_model_len (4096) is greater than the derived max_model_len '
+                "(max_position_embeddings=2048.0 or model_max_length=None in model's config.json).\" "
+                '(args[2]); set `"max_model_len"` of the draft to at most 2048'
+            )
+        ],
+    ),
+    (
+        "draft-architecture",
+        "0.23.0",
+        ["--model", "x", *spec(model="dflash-draft", method="eagle3", num_speculative_tokens=1)],
+        {
+            "models": {
+                "x": SIZED,
+                "dflash-draft": {**MODELS["draft"], "architectures": ["DFlashDraftModel"], "model_type": "qwen3"},
+            }
+        },
+        [
+            (
+                '"Model architectures [Eagle3DFlashDraftModel] are not supported for now." (args[2]); '
+                "check `method`: it does not fit this draft, or the release does not know the draft"
+            )
+        ],
+    ),
+    (
+        "adaptive-lora",
+        NEW,
+        [
+            "--model",
+            "dense",
+            "--enable-lora",
+            *spec(model="eagle3-draft", num_speculative_tokens=1, enable_adaptive_verification=True),
+        ],
+        {},
+        [
+            (
+                '"Adaptive verification is not currently compatible with LoRA" (args[2]); remove '
+                "`--enable-lora` or `enable_adaptive_verification`"
+            )
+        ],
+    ),
+    (
+        "adaptive-graphs",
+        NEW,
+        [
+            "--model",
+            "dense",
+            "--enforce-eager",
+            *spec(model="eagle3-draft", num_speculative_tokens=1, enable_adaptive_verification=True),
+        ],
+        {},
+        [
+            (
+                '"Adaptive verification requires full CUDA graphs. Use cudagraph mode FULL, '
+                'FULL_DECODE_ONLY, or FULL_AND_PIECEWISE, or disable adaptive verification." (args[2]); '
+                "remove `--enforce-eager`"
+            )
+        ],
+    ),
+    (
+        "adaptive-pipeline",
+        NEW,
+        [
+            "--model",
+            "dense",
+            "-pp",
+            "2",
+            *spec(model="eagle3-draft", num_speculative_tokens=1, enable_adaptive_verification=True),
+        ],
+        {},
+        [
+            (
+                '"Adaptive verification is not currently compatible with pipeline parallelism" (args[4]); '
+                "use one pipeline stage, or remove `enable_adaptive_verification`"
+            )
+        ],
+    ),
+    (
+        "watermark-draft-samples",
+        NEW,
+        ["--model", "dense", "--watermark-config", '{"key": 1}', *spec(method="ngram", num_speculative_tokens=2)],
+        {},
+        [
+            (
+                "\"Speculative decoding with watermarking requires draft_sample_method='probabilistic'.\" "
+                '(args[2]); add `"draft_sample_method": "probabilistic"` to `--speculative-config`'
+            )
+        ],
+    ),
+    (
+        "capture-sizes-twice",
+        NEW,
+        ["--model", "x", "--cudagraph-capture-sizes", "1", "--compilation-config", '{"cudagraph_capture_sizes": [1]}'],
+        X,
+        [
+            (
+                '"cudagraph_capture_sizes and compilation_config.cudagraph_capture_sizes are mutually '
+                'exclusive" (args[2]); remove one of them'
+            )
+        ],
+    ),
+    (
+        "capture-maximum-twice",
+        NEW,
+        [
+            "--model",
+            "x",
+            "--max-cudagraph-capture-size",
+            "8",
+            "--compilation-config",
+            '{"max_cudagraph_capture_size": 8}',
+        ],
+        X,
+        [
+            (
+                '"max_cudagraph_capture_size and compilation_config.max_cudagraph_capture_size are '
+                'mutually exclusive" (args[2]); remove one of them'
+            )
+        ],
+    ),
+    (
+        "capture-maximum",
+        "0.23.0",
+        ["--model", "x", "--max-cudagraph-capture-size", "4", "--cudagraph-capture-sizes", "1", "8"],
+        X,
+        [
+            (
+                '"customized max_cudagraph_capture_size(=4) should be consistent with the max value of '
+                'cudagraph_capture_sizes" (args[4]); remove `--max-cudagraph-capture-size`'
+            )
+        ],
+    ),
+    (
+        "attention-backend-twice",
+        NEW,
+        ["--model", "x", "--attention-backend", "FLASHINFER", "--attention-config", '{"backend": "FLASH_ATTN"}'],
+        X,
+        [('"attention_backend and attention_config.backend are mutually exclusive" (args[2]); remove one of them')],
+    ),
+    (
+        "attention-backend-unknown",
+        NEW,
+        ["--model", "x", "--attention-backend", "own"],
+        X,
+        [
+            (
+                "\"Unknown attention backend: 'own'.\" (args[2]); set one of AMX_MLA, B12X, CPU_ATTN, "
+                "CPU_MLA, CUSTOM, CUTLASS_MLA, CUTLASS_MSA, FLASHINFER, FLASHINFER_MLA, "
+                "FLASHINFER_MLA_SPARSE, FLASHINFER_MLA_SPARSE_DSV4, FLASHINFER_MLA_SPARSE_DSV41, "
+                "FLASHINFER_MLA_SPARSE_SM120, FLASHINFER_MLA_SPARSE_SM90, FLASHMLA, "
+                "FLASHMLA_MEGA_ATTN_DSV41, FLASHMLA_SPARSE, FLASHMLA_SPARSE_DSV4, FLASHMLA_SPARSE_DSV41, "
+                "FLASH_ATTN, FLASH_ATTN_DIFFKV, FLASH_ATTN_MLA, FLASH_ATTN_MLA_SPARSE, "
+                "FLASH_ATTN_MLA_SPARSE_FA4, FLEX_ATTENTION, HPC_ATTN, MINIMAX_M3_SPARSE, NO_ATTENTION, "
+                "ROCM_AITER_FA, ROCM_AITER_MLA, ROCM_AITER_MLA_SPARSE, ROCM_AITER_TRITON_MLA, "
+                "ROCM_AITER_UNIFIED_ATTN, ROCM_ATTN, ROCM_FLASHMLA_SPARSE_DSV4, "
+                "ROCM_FLASHMLA_SPARSE_DSV41, ROCM_OCTAVE, ROCM_SEGMENTED_ATTN, STEP5_DSA, TOKENSPEED_MLA, "
+                "TORCH_SDPA, TRITON_ATTN, TRITON_ATTN_DIFFKV, TRITON_FLASHINFER, TRITON_FLASH_ATTN, "
+                "TRITON_MLA, TRITON_MSA, TURBOQUANT, ULTRAQUANT, XPU_MLA_SPARSE"
+            )
+        ],
+    ),
+    (
+        "attention-config-backend-unknown",
+        NEW,
+        ["--model", "x", "--attention-config", '{"backend": "OWN"}'],
+        X,
+        [
+            (
+                "\"Unknown attention backend: 'OWN'.\" (args[2]); set one of AMX_MLA, B12X, CPU_ATTN, "
+                "CPU_MLA, CUSTOM, CUTLASS_MLA, CUTLASS_MSA, FLASHINFER, FLASHINFER_MLA, "
+                "FLASHINFER_MLA_SPARSE, FLASHINFER_MLA_SPARSE_DSV4, FLASHINFER_MLA_SPARSE_DSV41, "
+                "FLASHINFER_MLA_SPARSE_SM120, FLASHINFER_MLA_SPARSE_SM90, FLASHMLA, "
+                "FLASHMLA_MEGA_ATTN_DSV41, FLASHMLA_SPARSE, FLASHMLA_SPARSE_DSV4, FLASHMLA_SPARSE_DSV41, "
+                "FLASH_ATTN, FLASH_ATTN_DIFFKV, FLASH_ATTN_MLA, FLASH_ATTN_MLA_SPARSE, "
+                "FLASH_ATTN_MLA_SPARSE_FA4, FLEX_ATTENTION, HPC_ATTN, MINIMAX_M3_SPARSE, NO_ATTENTION, "
+                "ROCM_AITER_FA, ROCM_AITER_MLA, ROCM_AITER_MLA_SPARSE, ROCM_AITER_TRITON_MLA, "
+                "ROCM_AITER_UNIFIED_ATTN, ROCM_ATTN, ROCM_FLASHMLA_SPARSE_DSV4, "
+                "ROCM_FLASHMLA_SPARSE_DSV41, ROCM_OCTAVE, ROCM_SEGMENTED_ATTN, STEP5_DSA, TOKENSPEED_MLA, "
+                "TORCH_SDPA, TRITON_ATTN, TRITON_ATTN_DIFFKV, TRITON_FLASHINFER, TRITON_FLASH_ATTN, "
+                "TRITON_MLA, TRITON_MSA, TURBOQUANT, ULTRAQUANT, XPU_MLA_SPARSE"
+            )
+        ],
+    ),
+    (
+        "flash-attention-version",
+        NEW,
+        ["--model", "x", "--attention-config", '{"flash_attn_version": 5}'],
+        X,
+        [
+            (
+                '"1 validation error for AttentionConfig flash_attn_version Input should be 2, 3 or 4" '
+                "(args[2]); set 2, 3 or 4"
+            )
+        ],
+    ),
+    (
+        "custom-ops-both",
+        "0.23.0",
+        ["--model", "x", "--compilation-config", '{"custom_ops": ["none", "all"]}'],
+        X,
+        ["\"Can only specify 'none' or 'all'\" (args[2]); remove one of them"],
+    ),
+    (
+        "custom-op-syntax",
+        NEW,
+        ["--model", "x", "--compilation-config", '{"custom_ops": ["rms_norm"]}'],
+        X,
+        [
+            (
+                "\"Invalid syntax for custom op, must be 'all', 'none', '+op' or '-op' (where 'op' is the "
+                'registered op name)" (args[2]); write `+op` or `-op`'
+            )
+        ],
+    ),
+    (
+        "lora-cpu",
+        NEW,
+        ["--model", "x", "--enable-lora", "--max-loras", "4", "--max-cpu-loras", "2"],
+        X,
+        [('"max_cpu_loras (2) must be >= max_loras (4)." (args[5]); raise `--max-cpu-loras` or lower `--max-loras`')],
+    ),
+    (
+        "lora-unsupported",
+        NEW,
+        ["--model", "x", "--enable-lora"],
+        {"models": {"x": {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_head": 12}}},
+        [
+            (
+                '"LoRA is not supported for GPT2LMHeadModel. Supported models implement the '
+                '`SupportsLoRA` interface. Run this model without `enable_lora`." (args[2]); remove '
+                "`--enable-lora`"
+            )
+        ],
+    ),
+    (
+        "data-parallel-size-local",
+        NEW,
+        ["--model", "x", "-dp", "2", "--data-parallel-size-local", "4"],
+        X,
+        [
+            (
+                '"data_parallel_size_local (4) must be <= data_parallel_size (2)" (args[4]); set '
+                "`--data-parallel-size` to the number of replicas on all nodes together"
+            )
+        ],
+    ),
+    (
+        "data-parallel-rank-single",
+        NEW,
+        ["--model", "x", "--data-parallel-rank", "0"],
+        X,
+        [
+            (
+                '"data_parallel_external_lb can only be set when data_parallel_size > 1" (args[2]); set '
+                "`--data-parallel-size` above 1, or remove `--data-parallel-rank`"
+            )
+        ],
+    ),
+    (
+        "data-parallel-rank-range",
+        NEW,
+        ["--model", "moe", "-dp", "2", "--data-parallel-rank", "2"],
+        {},
+        ['"data_parallel_rank (2) must be in the range [0, 2)" (args[4]); set a rank from 0 to 1'],
+    ),
+    (
+        "data-parallel-rank-dense",
+        "0.21.0",
+        ["--model", "x", "-dp", "2", "--data-parallel-rank", "0"],
+        X,
+        [
+            (
+                '"Non-MoE models do not support external data parallel mode. For external load balancing, '
+                'launch independent vLLM instances without --data-parallel-* arguments." (args[4]); '
+                "remove the `--data-parallel-…` flags"
+            )
+        ],
+    ),
+    (
+        "data-parallel-external-dense",
+        NEW,
+        ["--model", "x", "-dp", "2", "--data-parallel-external-lb", "--nnodes", "2", "--node-rank", "0"],
+        X,
+        [
+            (
+                '"Non-MoE models do not support external data parallel mode. For external load balancing, '
+                'launch independent vLLM instances without --data-parallel-* arguments." (args[4]); '
+                "remove the `--data-parallel-…` flags"
+            )
+        ],
+    ),
+    (
+        "data-parallel-rank-local",
+        "0.26.0",
+        ["--model", "moe", "-dp", "2", "--data-parallel-rank", "0", "--data-parallel-size-local", "2"],
+        {},
+        [
+            (
+                '"data_parallel_size_local must be 1 or None when data_parallel_rank is set" (args[4]); '
+                "set `--data-parallel-size-local` to 1, or remove it"
+            )
+        ],
+    ),
+    (
+        "data-parallel-rank-local",
+        NEW,
+        ["--model", "moe", "-dp", "2", "--data-parallel-rank", "0", "--data-parallel-size-local", "2"],
+        {},
+        [
+            (
+                '"an external data-parallel rank requires `--data-parallel-size-local 1`; got 2." '
+                "(args[4]); set `--data-parallel-size-local` to 1, or remove it"
+            )
+        ],
+    ),
+    (
+        "data-parallel-external-rank",
+        "0.26.0",
+        ["--model", "moe", "--data-parallel-external-lb"],
+        {},
+        [
+            (
+                '"data_parallel_rank or node_rank must be specified if data_parallel_external_lb is '
+                'enable." (args[2]); set `--data-parallel-rank`'
+            )
+        ],
+    ),
+    (
+        "data-parallel-external-rank",
+        NEW,
+        ["--model", "moe", "--data-parallel-external-lb"],
+        {},
+        [('"`--data-parallel-external-lb` requires a data-parallel rank." (args[2]); set `--data-parallel-rank`')],
+    ),
+    (
+        "data-parallel-hybrid-local",
+        "0.26.0",
+        ["--model", "moe", "--data-parallel-hybrid-lb"],
+        {},
+        [
+            (
+                '"data_parallel_size_local must be set to use data_parallel_hybrid_lb." (args[2]); set '
+                "`--data-parallel-size-local`"
+            )
+        ],
+    ),
+    (
+        "data-parallel-hybrid-local",
+        NEW,
+        ["--model", "moe", "--data-parallel-hybrid-lb"],
+        {},
+        [
+            (
+                '"`--data-parallel-hybrid-lb` requires `--data-parallel-size-local`." (args[2]); set '
+                "`--data-parallel-size-local`"
+            )
+        ],
+    ),
+    (
+        "eplb-without-ep",
+        NEW,
+        ["--model", "moe", "--enable-eplb"],
+        {},
+        [
+            (
+                '"enable_expert_parallel must be True to use EPLB." (args[2]); add '
+                "`--enable-expert-parallel`, or remove `--enable-eplb`"
+            )
+        ],
+    ),
+    (
+        "eplb-one-device",
+        "0.25.1",
+        ["--model", "moe", "--enable-eplb", "--enable-expert-parallel"],
+        {},
+        [
+            (
+                '"EPLB requires tensor_parallel_size or data_parallel_size to be greater than 1, but got '
+                'TP=1, DP=1." (args[2]); set `--tensor-parallel-size` or `--data-parallel-size` above 1, '
+                "or remove `--enable-eplb`"
+            )
+        ],
+    ),
+    (
+        "eplb-one-device",
+        NEW,
+        ["--model", "moe", "--enable-eplb", "--enable-expert-parallel"],
+        {},
+        [
+            (
+                '"EPLB requires tensor, prefill-context, or data parallelism, but got TP=1, PCP=1, DP=1." '
+                "(args[2]); set `--tensor-parallel-size` or `--data-parallel-size` above 1, or remove "
+                "`--enable-eplb`"
+            )
+        ],
+    ),
+    (
+        "redundant-experts-without-eplb",
+        NEW,
+        ["--model", "moe", "--eplb-config", '{"num_redundant_experts": 4}'],
+        {},
+        [
+            (
+                '"num_redundant_experts is set to 4 but EPLB is not enabled. Either enable EPLB or unset '
+                'num_redundant_experts." (args[2]); add `--enable-eplb`, or remove '
+                "`num_redundant_experts`"
+            )
+        ],
+    ),
+    (
+        "elastic-without-eplb",
+        NEW,
+        ["--model", "moe", "--enable-elastic-ep"],
+        {},
+        [
+            (
+                '"Elastic EP is only supported with enable_eplb=True." (args[2]); add `--enable-eplb`, or '
+                "remove `--enable-elastic-ep`"
+            )
+        ],
+    ),
+    (
+        "elastic-pipeline",
+        NEW,
+        ["--model", "moe", "--enable-elastic-ep", "--enable-eplb", "--enable-expert-parallel", "-tp", "2", "-pp", "2"],
+        {},
+        [
+            (
+                '"Elastic EP is not supported with pipeline parallelism (pipeline_parallel_size=2)." '
+                "(args[2]); remove `--pipeline-parallel-size` or `--enable-elastic-ep`"
+            )
+        ],
+    ),
+    (
+        "decode-context-divides-tensor",
+        "0.23.0",
+        ["--model", "mla", "-tp", "3", "-dcp", "2"],
+        {"models": {"mla": {**MODELS["mla"], "num_attention_heads": 33}}},
+        [
+            (
+                '"tp_size=3 must be divisible by dcp_size=2." (args[4]); set '
+                "`--decode-context-parallel-size` to a divisor of the tensor parallel size"
+            )
+        ],
+    ),
+    (
+        "nodes-divide-world",
+        NEW,
+        ["--model", "x", "-tp", "1", "--nnodes", "2"],
+        X,
+        [
+            (
+                '"`--nnodes 2` must evenly divide the total world size" (args[4]); set parallel sizes '
+                "whose product is a multiple of the nodes"
+            )
+        ],
+    ),
+    (
+        "executor-unknown",
+        NEW,
+        ["--model", "x", "--distributed-executor-backend", "own"],
+        X,
+        [
+            (
+                '"not enough values to unpack (expected 2, got 1)" (args[2]); set '
+                "`--distributed-executor-backend` to `mp`, `ray`, `uni` or `external_launcher`, or to a "
+                "class's path with dots"
+            )
+        ],
+    ),
+    (
+        "numa-nodes-without-binding",
+        NEW,
+        ["--model", "x", "--numa-bind-nodes", "0"],
+        X,
+        [('"numa_bind_nodes and numa_bind_cpus require numa_bind=True." (args[2]); add `--numa-bind`')],
+    ),
+]
+ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
+    (
+        "0.22.0",
+        ["--model", "x"],
+        {"models": {"x": {**CODE, "model_type": "molmo2", "auto_map": {"AutoConfig": "a.B"}}}},
+    ),
+    ("0.22.0", ["--model", "x"], {"models": {"x": {**CODE, "model_type": "muse_spark"}}}),
+    (NEW, ["--model", "x", "--max-model-len", "4096"], X),
+    (NEW, ["--model", "x", "--max-model-len", "8192"], {**X, "env": ALLOWED}),
+    ("0.23.0", ["--model", "x", "--max-model-len", "8192"], {"models": {"x": yarn(4.0)}}),
+    (NEW, ["--model", "dense", "--max-model-len", "1m"], {}),
+    (NEW, ["--model", "x", "--quantization", "gptq"], {**X, "files": {"x/quantize_config.json": "{}"}}),
+    ("0.23.0", ["--model", "x", "--quantization", "gptq_marlin"], {"models": {"x": quantized("gptq")}}),
+    (NEW, ["--model", "x", "--quantization", "fp8"], X),
+    ("0.32.0", ["--model", "x", "--enable-lora"], {"models": {"x": {"architectures": ["GPT2LMHeadModel"]}}}),
+    (NEW, ["--model", "x", "--trust-remote-code"], {"models": {"x": {**CODE, "auto_map": {"AutoConfig": "a.B"}}}}),
+    (
+        NEW,
+        ["--model", "x", "--enable-auto-tool-choice", "--tool-call-parser", "own", "--tool-parser-plugin", "a.py"],
+        X,
+    ),
+    (NEW, ["--model", "x", "--collect-detailed-traces", "all", "--otlp-traces-endpoint", "http://a:4317"], X),
+    ("0.23.0", ["--model", "x", "--long-prefill-token-threshold", "5000"], X),
+    (NEW, ["--model", "x", "--attention-backend", "flash_attn"], X),
+    (NEW, ["--model", "x", "--async-scheduling", *spec(method="ngram", num_speculative_tokens=2)], X),
+    (NEW, ["--model", "x", "--async-scheduling", "-pp", "2"], X),
+    (NEW, ["--model", "x", "--distributed-executor-backend", "own.Executor"], X),
+    (
+        NEW,
+        [
+            "--model",
+            "x",
+            "--kv-transfer-config",
+            '{"kv_connector": "A", "kv_role": "kv_both", "kv_connector_module_path": "a"}',
+        ],
+        X,
+    ),
+    (NEW, ["--model", "x", "--max-model-len", "${LENGTH}"], X),
+]
+
+BOUNDS: list[tuple[str, list[str], list[str]]] = [
+    (
+        NEW,
+        ["--model", "dense", "--gpu-memory-utilization", "90"],
+        ['"CacheConfig: gpu_memory_utilization: Input should be less than or equal to 1" (args[2]); got `90.0`'],
+    ),
+    (
+        "0.23.0",
+        ["--model", "dense", *spec(method="ngram", num_speculative_tokens=0)],
+        ['"SpeculativeConfig: num_speculative_tokens: Input should be greater than 0" (args[2]); got `0`'],
+    ),
+    (NEW, ["--model", "dense", "--max-loras", "0"], []),
+    (
+        NEW,
+        ["--model", "dense", "--enable-lora", "--max-loras", "0"],
+        ['"LoRAConfig: max_loras: Input should be greater than or equal to 1" (args[3]); got `0`'],
+    ),
+    ("0.22.0", ["--model", "dense", "--max-logprobs", "-5"], []),
+]
+
+
+def ids(rows: list[Any]) -> list[str]:
+    return [" ".join(str(part) if type(part) is str else " ".join(part) for part in row[:3]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("check", "release", "args", "fields", "expected"), REFUSED, ids=[f"{r[0]} {r[1]}" for r in REFUSED]
+)
+def test_a_refused_configuration_is_named_in_the_words_of_vllm(
+    ask: Asking, check: str, release: str, args: list[str], fields: dict[str, Any], expected: list[str]
+) -> None:
+    decision = ask(args, release, upstream=False, **dict(fields))
+    assert decision.launch_errors == [f"{BEFORE}{message}" for message in expected], check
+    assert not decision.starts
+
+
+@pytest.mark.parametrize(("release", "args", "fields"), ACCEPTED, ids=[f"{r[0]} {' '.join(r[1])}" for r in ACCEPTED])
+def test_what_vllm_accepts_is_not_refused(ask: Asking, release: str, args: list[str], fields: dict[str, Any]) -> None:
+    decision = ask(args, release, upstream=False, **dict(fields))
+    assert (decision.launch_errors, decision.starts) == ([], True)
+
+
+@pytest.mark.parametrize(("release", "args", "expected"), BOUNDS, ids=[f"{r[0]} {' '.join(r[1])}" for r in BOUNDS])
+def test_numbers_are_within_the_bounds_of_their_class(
+    ask: Asking, release: str, args: list[str], expected: list[str]
+) -> None:
+    decision = ask(args, release, upstream=False)
+    assert decision.launch_errors == [f"{BEFORE}{message}" for message in expected]
+
+
+def test_an_uncertain_refusal_is_a_warning(ask: Asking) -> None:
+    decision = ask("vllm serve x --max-model-len 0 $MORE", NEW, upstream=False, **X)
+    assert (decision.launch_errors, decision.starts) == ([], True)
+    assert any(warning.startswith(BEFORE) for warning in decision.warnings)
+
+
+def test_what_another_file_of_the_model_may_change_is_a_warning(ask: Asking) -> None:
+    decision = ask(["--model", "x", "--quantization", "gptq"], NEW, upstream=False, **X)
+    assert (decision.launch_errors, decision.starts) == ([], True)
+    assert (
+        'vLLM may refuse this configuration: "Cannot find the config file for gptq" (args[2]); the model\'s '
+        "`config.json` has no `quantization_config`: unless the model has a file for it, remove `--quantization`"
+    ) in decision.warnings
+
+
+def test_every_check_has_a_row() -> None:
+    assert {check.id for check in all_checks() if check.is_certain} == {row[0] for row in REFUSED}
+
+
+def keys() -> Iterator[str]:
+    for check in all_checks():
+        yield from formula_keys(check.condition)
+        for text in (check.says, check.do):
+            for formula in message_of(text).formulas:
+                yield from formula_keys(formula)
+
+
+def test_checks_read_values_that_exist() -> None:
+    named = {name.partition(".")[::2] for name in keys()}
+    of_models = {rest for kind, rest in named if kind in {"model", "draft"}} - {"known"}
+    assert all(callable(getattr(ModelValues, name, None)) for name in of_models)
+    sets = {*tables(NEW).names, *tables(NEW).constants}
+    assert {rest for kind, rest in named if kind == "names"} <= sets
+    assert {kind for kind, _ in named} <= {*READERS, "model_config", "parallel_config", "compilation_config"}
+
+
+def test_no_release_has_two_ranges_of_a_check() -> None:
+    for release in releases():
+        held = [check.id for check in all_checks() if check.holds_in(release)]
+        assert len(held) == len(set(held)), release
+
+
+def test_every_release_has_the_names_that_checks_compare() -> None:
+    assert {name for release in releases() for name in tables(release).names} == set(tables(NEW).names)
+    assert all("MultiConnector" in tables(release).names["kv_connectors"] for release in releases())
+    assert all(tables(release).bounds["gpu_memory_utilization"]["le"] == 1 for release in releases())
