@@ -248,7 +248,19 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         ("generate", "pooling", "draft"),
         "generate",
     ),
+    _choice(
+        "model_config.convert_type",
+        "how vLLM makes a model pool that was not made for it (`--convert`)",
+        ("none", "embed", "classify"),
+        "none",
+    ),
     _texts("model_config.architectures", "`architectures` of the model's config.json after `--hf-overrides`"),
+    _choice(
+        "model_config.attn_type",
+        "which tokens the model attends to: `encoder_only` for pooling models like BERT, which see all tokens at once",
+        ("decoder", "encoder", "encoder_only", "encoder_decoder", "attention_free", "hybrid"),
+        "decoder",
+    ),
     _presence(
         "model_config.hf_overrides.rope_parameters",
         "`--hf-overrides` changes the rotary embedding (`rope_scaling` or `rope_parameters`), as for YaRN",

@@ -32,7 +32,9 @@ def test_the_vocabulary_has_these_facts_with_these_types_and_defaults() -> None:
         ("plugins.logits_processors", "list of text", []),
         ("model_config", "presence", False),
         ("model_config.runner_type", "choice", "generate"),
+        ("model_config.convert_type", "choice", "none"),
         ("model_config.architectures", "list of text", []),
+        ("model_config.attn_type", "choice", "decoder"),
         ("model_config.hf_overrides.rope_parameters", "presence", False),
         ("model_config.is_moe", "boolean", False),
         ("model_config.is_quantized", "boolean", False),
@@ -238,7 +240,9 @@ def test_every_fact_can_be_stated() -> None:
         "plugins": {"logits_processors": ["a"]},
         "model_config": {
             "runner_type": "pooling",
+            "convert_type": "classify",
             "architectures": ["A", ""],
+            "attn_type": "hybrid",
             **dict.fromkeys(
                 [
                     "is_moe",

@@ -37,8 +37,7 @@ def test_every_fact_is_published_in_the_order_of_the_vocabulary(catalogue: Catal
             "nullable": False,
             "default": "generate",
             "meaning": "what the engine is for (`--runner`); not the model runner V1 or V2",
-            "read_by": KNOWN[KNOWN.index("0.18.0") : KNOWN.index("0.20.0")]
-            + KNOWN[KNOWN.index("0.22.0") : KNOWN.index("0.28.0") + 1],
+            "read_by": KNOWN[KNOWN.index("0.18.0") :],
         },
         {
             "name": "env.VLLM_USE_V2_MODEL_RUNNER",
@@ -76,8 +75,10 @@ def test_a_fact_is_published_with_these_fields(catalogue: Catalogue, fact: dict[
         ("platform.has_triton", "0.22.0", "0.33.0"),
         ("platform.is_rocm", "0.27.0", "0.31.0"),
         ("platform.is_unspecified", "0.33.0", "0.33.0"),
-        ("model_config.has_inner_state", "0.20.0", "0.24.0"),
-        ("model_config.is_attention_free", "0.25.0", "0.28.0"),
+        ("model_config.has_inner_state", "0.20.0", "0.25.1"),
+        ("model_config.is_attention_free", "0.23.0", "0.28.0"),
+        ("model_config.convert_type", "0.20.0", "0.26.0"),
+        ("model_config.attn_type", "0.20.0", "0.27.1"),
         ("model_config.use_mla", "0.26.0", "0.28.0"),
         ("model_config.enable_return_routed_experts", "0.20.0", "0.27.1"),
         ("model_config.return_sampling_mask", "0.28.0", "0.33.0"),
@@ -185,6 +186,8 @@ def test_the_rules_of_one_release_are_those_that_its_decisions_use(catalogue: Ca
         "kv-sharing-fast-prefill",
         "ec-transfer",
         "refuse-v2-unsupported",
+        "refuse-v2-no-kv-cache",
+        "refuse-v2-pooling-task",
         "advise-own-runner-variable",
     ]
 

@@ -33,7 +33,9 @@ def test_a_dense_model_has_these_facts_and_no_others(ask: Asking) -> None:
         "logits_processors": (None, default),
         "logprobs_mode": ("raw_logprobs", default),
         "runner_type": ("generate", by_class),
+        "convert_type": ("none", by_class),
         "architectures": (["Qwen3ForCausalLM"], by_class),
+        "attn_type": ("decoder", by_class),
         "is_moe": (False, default),
         "is_quantized": (False, default),
         "is_hybrid": (False, by_class),
@@ -49,6 +51,8 @@ def test_a_dense_model_has_these_facts_and_no_others(ask: Asking) -> None:
     }
 
 
+CLASS = "model_configs/x/architectures"
+GEMMA: Config = {"architectures": ["Gemma3TextModel"], "model_type": "gemma3_text"}
 FACTS: list[tuple[str, Config, str, tuple[Any, str]]] = [
     ("mamba", {}, "model_config.is_attention_free", (True, "model_configs/mamba/architectures")),
     ("mamba", {}, "model_config.has_inner_state", (True, "model_configs/mamba/architectures")),
@@ -68,6 +72,11 @@ FACTS: list[tuple[str, Config, str, tuple[Any, str]]] = [
     ("x", within(num_experts=4), MOE, (True, "model_configs/x/text_config/num_experts")),
     ("mla", {}, MLA, (True, "model_configs/mla/kv_lora_rank")),
     ("pooling", {}, RUNNER, ("pooling", "model_configs/pooling/architectures")),
+    ("pooling", {}, "model_config.convert_type", ("none", "model_configs/pooling/architectures")),
+    ("pooling", {}, "model_config.attn_type", ("encoder_only", "model_configs/pooling/architectures")),
+    ("mamba", {}, "model_config.attn_type", ("attention_free", "model_configs/mamba/architectures")),
+    ("hybrid", {}, "model_config.attn_type", ("hybrid", "model_configs/hybrid/architectures")),
+    ("encoder-decoder", {}, "model_config.attn_type", ("encoder_decoder", "default")),
     ("x", {"model_type": "llama", **HEADS}, ARCHITECTURES, (["LlamaModel"], "model_configs/x")),
     ("x", {"model_type": "llama", **HEADS}, RUNNER, ("generate", "model_configs/x")),
 ]
@@ -80,6 +89,33 @@ def test_a_fact_comes_from_the_configuration(
     ask: Asking, name: str, config: Config, fact: str, expected: tuple[Any, str]
 ) -> None:
     assert ask.fact(fact, ["--model", name], models={name: config} if config else {}) == expected
+
+
+POOLS: list[tuple[Config, list[str], tuple[Any, str], tuple[Any, str]]] = [
+    (DENSE, [], ("embed", CLASS), ("decoder", CLASS)),
+    (DENSE, ["--convert", "classify"], ("classify", "args[4]"), ("decoder", CLASS)),
+    ({**DENSE, "is_causal": False}, [], ("embed", CLASS), ("encoder_only", "model_configs/x/is_causal")),
+    ({**DENSE, "is_causal": True}, [], ("embed", CLASS), ("decoder", CLASS)),
+    ({**DENSE, "architectures": ["Qwen3ForSequenceClassification"]}, [], ("classify", CLASS), ("decoder", CLASS)),
+    ({**DENSE, "architectures": ["VoyageQwen3BidirectionalEmbedModel"]}, [], ("embed", CLASS), ("encoder_only", CLASS)),
+    (
+        {**GEMMA, "use_bidirectional_attention": True},
+        [],
+        ("embed", CLASS),
+        ("encoder_only", "model_configs/x/use_bidirectional_attention"),
+    ),
+    ({**GEMMA, "is_causal": False}, [], ("embed", CLASS), ("decoder", CLASS)),
+]
+
+
+@pytest.mark.parametrize(("config", "args", "convert", "attention"), POOLS)
+def test_how_a_model_pools_and_attends(
+    ask: Asking, config: Config, args: list[str], convert: tuple[Any, str], attention: tuple[Any, str]
+) -> None:
+    """vLLM sets ``is_causal`` of some models itself, from another field or always, whatever is stated."""
+    args, models = ["--model", "x", "--runner", "pooling", *args], {"x": config}
+    assert ask.fact("model_config.convert_type", args, models=models) == convert
+    assert ask.fact("model_config.attn_type", args, models=models) == attention
 
 
 QUANTIZATION: list[tuple[Config, tuple[bool, str], tuple[bool, str]]] = [

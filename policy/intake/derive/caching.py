@@ -54,23 +54,10 @@ def _prefix_caching(derived: Provenance, target: Target, options: ParsedOptions,
     if stated is not None:
         return stated, options.place("enable_prefix_caching")
     known = {
-        "attn_type": _attention(target),
+        "attn_type": derived.facts["model_config.attn_type"][0],
         "model_config.is_hybrid": target.is_hybrid,
         "pooler_config": target.is_pooling or None,
         "pooler_config.seq_pooling_type": target.seq_pooling_type,
         "pooler_config.tok_pooling_type": target.tok_pooling_type,
     }
     return bool(evaluate_rows([{CACHING: tables.constants["prefix_caching"]}], known.get).get(CACHING)), DEFAULT
-
-
-def _attention(target: Target) -> str:
-    """``ModelConfig.attn_type``, the same in every release."""
-    model = target.resolved.model
-    if target.is_pooling:
-        bidirectional = model.seq_pooling_type == "CLS" or target.configuration.get("is_causal") is False
-        return "encoder_only" if bidirectional else model.attn_type
-    if target.is_hybrid:
-        return "hybrid"
-    if model.is_attention_free:
-        return "attention_free"
-    return "encoder_decoder" if target.is_encoder_decoder else "decoder"

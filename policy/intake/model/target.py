@@ -37,6 +37,18 @@ ROPE: Final = frozenset({"rope_scaling", "rope_parameters"})
 
 ADOPTING: Final = frozenset({"KimiK25Config", "KimiK3Config"})
 """The configuration classes of vLLM that adopt the quantization of their language model."""
+BIDIRECTIONAL: Final = frozenset(
+    {
+        "LlamaBidirectionalForSequenceClassification",
+        "LlamaBidirectionalModel",
+        "LlamaNemotronVLForSequenceClassification",
+        "LlamaNemotronVLModel",
+        "VoyageQwen3BidirectionalEmbedModel",
+    }
+)
+"""The architectures for which vLLM sets ``is_causal`` to false, whatever is stated (``MODELS_CONFIG_MAP``)."""
+ASKED: Final = {"Gemma3TextModel": ("use_bidirectional_attention", True)}
+"""As ``BIDIRECTIONAL``, if a field has this value."""
 
 
 class Target(Struct, frozen=True):
@@ -129,7 +141,9 @@ def derive_model(
     by_class = origin_of(target, options, "architectures")
     facts["model_config"] = True, options.places.get("model", DEFAULT)
     facts["model_config.runner_type"] = target.resolved.runner_type, _runner_origin(options, by_class)
+    facts["model_config.convert_type"] = target.resolved.convert_type, options.places.get("convert", by_class)
     facts["model_config.architectures"] = target.architectures, by_class
+    facts["model_config.attn_type"] = _attention(target, options, by_class)
     has_experts, counted = experts(configuration)
     facts["model_config.is_moe"] = has_experts, DEFAULT if counted is None else origin_of(target, options, counted)
     facts["model_config.is_quantized"] = _quantized(target, options, series)
@@ -152,6 +166,24 @@ def derive_model(
         target.is_encoder_decoder,
         origin_of(target, options, "is_encoder_decoder"),
     )
+
+
+def _attention(target: Target, options: ParsedOptions, by_class: str) -> tuple[str, str]:
+    """``ModelConfig.attn_type``, the same in every release, and its origin."""
+    configuration, model = target.configuration, target.resolved.model
+    if target.is_pooling:
+        if model.seq_pooling_type == "CLS" or model.architecture in BIDIRECTIONAL:
+            return "encoder_only", by_class
+        stated, expected = ASKED.get(model.architecture, ("is_causal", False))
+        bidirectional = configuration.get(stated) is expected
+        return ("encoder_only", origin_of(target, options, stated)) if bidirectional else (model.attn_type, by_class)
+    if target.is_hybrid:
+        return "hybrid", by_class
+    if model.is_attention_free:
+        return "attention_free", by_class
+    if target.is_encoder_decoder:
+        return "encoder_decoder", origin_of(target, options, "is_encoder_decoder")
+    return "decoder", by_class
 
 
 def overrides_rope(overrides: object) -> bool:
