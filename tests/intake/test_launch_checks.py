@@ -20,6 +20,13 @@ NEW: Final = "0.33.0"
 BEFORE: Final = "vLLM refuses this configuration: "
 SIZED: Final = {**DENSE, "max_position_embeddings": 4096, "vocab_size": 1000}
 OTHER: Final = {**MODELS["draft"], "max_position_embeddings": 2048, "vocab_size": 999, "num_attention_heads": 14}
+EAGLE: Final = {
+    "architectures": ["LlamaForCausalLMEagle3"],
+    "model_type": "llama",
+    "vocab_size": 1000,
+    "draft_vocab_size": 1000,
+    **HEADS,
+}
 CODE: Final = {"architectures": ["LlamaForCausalLM"], "model_type": "private", **HEADS}
 ALLOWED: Final = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
 
@@ -702,6 +709,19 @@ REFUSED: list[Row] = [
                 '"Total number of attention heads (14) must be divisible by tensor parallel size (4)." '
                 '(args[4]); set `"draft_tensor_parallel_size": 1`, or a tensor parallel size that divides '
                 "the heads of the draft"
+            )
+        ],
+    ),
+    (
+        "draft-pipeline",
+        "0.26.0",
+        ["--model", "x", "-pp", "2", *spec(model="eagle", method="eagle3", num_speculative_tokens=1)],
+        {"models": {"x": SIZED, "eagle": EAGLE}},
+        [
+            (
+                '"Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP` '
+                'interface." (args[4]); use one pipeline stage, a draft whose class supports them, or 0.30, in which a '
+                "draft has one stage"
             )
         ],
     ),

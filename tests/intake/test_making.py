@@ -68,6 +68,7 @@ VLLM = {
             def forward(self, input_ids, positions): ...
         class DenseForCausalLM(Base, SupportsPP):
             def compute_logits(self, hidden_states): ...
+            def forward(self, input_ids, positions, intermediate_tensors=None): ...
         @default_pooling_type(seq_pooling_type="CLS")
         @attn_type("encoder_only")
         class DenseEmbedding(as_embedding_model(Base)): ...
@@ -405,6 +406,13 @@ def test_a_class_has_the_flags_of_its_bases_its_decorators_and_later_assignments
             "on": {"rocm": ["is_text_generation_model", "supports_pp"]},
         },
     }
+
+
+def test_a_class_that_takes_no_tensors_of_another_stage_supports_no_pipelines(sources: Path) -> None:
+    """vLLM only warns that a class such as one for drafts says so."""
+    text = VLLM["vllm/model_executor/models/dense.py"].replace(", intermediate_tensors=None", "")
+    written(sources / "vllm", {"vllm/model_executor/models/dense.py": text})
+    assert rows(made(sources), "architectures")["DenseForCausalLM"]["flags"] == ["is_text_generation_model"]
 
 
 def test_lists_are_read_from_where_each_release_has_them(sources: Path) -> None:

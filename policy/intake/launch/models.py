@@ -12,7 +12,7 @@ from policy.intake.derive.speculation import DraftModel
 from policy.intake.launch.model_length import ModelLength, UnknownLength, model_length
 from policy.intake.model.formula import Incomputable
 from policy.intake.model.registry import ModelQuery, Unsupported, select_class
-from policy.intake.model.tables import all_model_types
+from policy.intake.model.tables import Model, all_model_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +111,7 @@ class ModelValues:
         """Whether the release has a class for a draft's architectures."""
         if isinstance(self._model, DraftModel):
             try:
-                select_class(self._configuration.tables, self._configuration, self._model.architectures, DRAFT)
+                self._class()
             except Unsupported:
                 return False
         return True
@@ -174,9 +174,22 @@ class ModelValues:
         """Whether the class has inputs other than text."""
         return self._served_model().resolved.model.supports_multimodal
 
+    def supports_pp(self) -> bool:
+        """Whether the class supports pipeline parallelism; not known for the Transformers backend."""
+        model = self._class()
+        if model.module == BACKEND:
+            raise Incomputable("pipeline")
+        return model.supports_pp
+
     def vocabulary(self) -> int:
         """The size of the vocabulary."""
         return self._count("vocab_size", VOCABULARY)
+
+    def _class(self) -> Model:
+        """The registry's entry. Raises Unsupported for a draft without one."""
+        if not isinstance(self._model, DraftModel):
+            return self._model.resolved.model
+        return select_class(self._configuration.tables, self._configuration, self._model.architectures, DRAFT).model
 
     def _served_model(self) -> Target:
         if isinstance(self._model, DraftModel):

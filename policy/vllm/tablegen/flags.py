@@ -37,6 +37,8 @@ TEXT_ATTRIBUTES: Mapping[str, tuple[str, str]] = {
 def flags_of(klass: Klass) -> dict[str, object]:
     """The flags that are set, sorted, and the texts that differ from their defaults."""
     flags = [flag for attribute, flag in FLAG_ATTRIBUTES.items() if constant(klass, attribute)]
+    if "supports_pp" in flags and not _accepts(klass, "forward", ("intermediate_tensors",)):
+        flags.remove("supports_pp")  # vLLM only warns that the class says so
     if _is_vllm_model(klass):
         if klass.attribute("compute_logits") is not None:
             flags.append("is_text_generation_model")
