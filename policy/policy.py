@@ -36,7 +36,7 @@ from policy.errors import RequestFault, RequestInvalid
 from policy.facts.facts import defaults
 from policy.facts.vocabulary import VARIABLE, VARIABLE_INDEX
 from policy.fastpath.response_encoder import ResponseEncoder
-from policy.intake.assumptions import find_assumptions
+from policy.intake.assumptions import find_assumptions, transformers_to_try
 from policy.intake.command.expansion import EXHAUSTED, current_expansion
 from policy.intake.container_variable import why_without_effect
 from policy.intake.deployment import NO_EDITS
@@ -486,7 +486,13 @@ class Policy:
 
             assert result.intake is not None  # INVARIANT: a deployment's facts were derived
             known = replace(request.deployment, environment=result.intake.environment)
-            assumed = find_assumptions(known, result.intake.without_modules, actual, decide)
+            assumed = find_assumptions(
+                known,
+                result.intake.without_modules,
+                actual,
+                decide,
+                transformers_to_try(request.release.decided_as, known, result.intake),
+            )
         lifted = self._lifted_in(result)
         return replace(
             decision,

@@ -15,11 +15,14 @@ from policy.intake.deployment import PLATFORMS, PLUGINS, on_platform
 from policy.intake.derive.derivation import VARIABLES
 from policy.intake.derive.target_device import CPU, TARGET_DEVICE
 from policy.intake.model.pooling import MODULES, POOLING_MODULES
+from policy.intake.model.tables import tables_of_transformers
+from policy.intake.model.transformers_releases import other_transformers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from policy.intake.deployment import Deployment, Environment
+    from policy.intake.intake import IntakeResult
 
 NOT_STATED: Final = "not stated"
 UNKNOWN: Final = "unknown"
@@ -33,11 +36,13 @@ def find_assumptions(
     without_modules: str,
     answer: tuple[str | None, bool],
     decide: Callable[[Deployment], tuple[str | None, bool]],
+    transformers: tuple[str, Sequence[str]] = ("", ()),
 ) -> list[Assumption]:
     """The assumptions about a deployment. ``answer`` is its decision, ``decide`` decides variants: (runner, starts).
 
     ``without_modules`` is the model that is assumed to have no ``modules.json``, empty if that is known. It is listed
-    only if a pooling module would change the decision.
+    only if a pooling module would change the decision. ``transformers`` is the assumed release of Transformers, and
+    those that may read a model differently; it is listed only if one of them would change the decision.
     """
     found = []
     for fact, assumed, why, others in _assumed_values(deployment):
@@ -52,7 +57,23 @@ def find_assumptions(
         other = decide(replace(deployment, files={**deployment.files, file: POOLING_MODULES}))
         if other != answer:
             found.append(Assumption(f"files/{file}", None, NOT_STATED, {POOLING: Alternative(*other)}))
+    assumed, versions = transformers
+    answers = {
+        version: decide(_with_environment(deployment, replace(deployment.environment, transformers=version)))
+        for version in versions
+    }
+    changing = {version: Alternative(*other) for version, other in answers.items() if other != answer}
+    if changing:
+        found.append(Assumption("environment.transformers", assumed, NOT_STATED, changing))
     return found
+
+
+def transformers_to_try(release: str, deployment: Deployment, result: IntakeResult) -> tuple[str, list[str]]:
+    """The assumed release of Transformers, and those that may read a model differently; none if one is stated."""
+    if "transformers" in deployment.environment.stated or not result.has_models:
+        return "", []
+    models = [*deployment.model_configs.values(), *(config for config, _ in result.found.values())]
+    return tables_of_transformers(release), other_transformers(release, models)
 
 
 def _assumed_values(deployment: Deployment) -> Iterator[tuple[str, Any, str, dict[str, Deployment]]]:

@@ -18,12 +18,14 @@ from policy.intake.provenance import ASSUMED, IMAGE
 from policy.masking import is_secret
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
+from policy.rules.releases import is_final
 
 FIELDS: Final = ("args", "env", "model_configs", "files", "environment")
 MAX_MODELS: Final = 64
 MAX_FILES: Final = 64
 MAX_VARIABLES: Final = 4096
 MAX_PLUGINS: Final = 256
+MAX_VERSION: Final = 64
 
 
 class Platform(StrEnum):
@@ -62,11 +64,13 @@ WITHOUT_TRITON: Final = frozenset({Platform.CPU, Platform.TPU, *PLUGINS} - {Plat
 """The platforms on which Triton usually does not work."""
 
 BOOLEANS: Final = ("has_triton", "has_pinned_memory")
+ENVIRONMENT_FIELDS: Final = ("platform", *BOOLEANS, "plugins", "transformers")
 
 
 class Environment(Struct, frozen=True):
     """The engine's environment, which no manifest states. ``stated`` names the given values; the rest is assumed.
 
+    ``transformers`` is the release of Transformers, empty for the one that the tables of the vLLM release have.
     ``platform_origin`` is where the platform is from, if not from the request: the container's image, or a variable.
     """
 
@@ -74,6 +78,7 @@ class Environment(Struct, frozen=True):
     has_triton: bool = True
     has_pinned_memory: bool = True
     logits_processors: tuple[str, ...] = ()
+    transformers: str = ""
     stated: frozenset[str] = frozenset()
     platform_origin: str = ""
 
@@ -252,7 +257,7 @@ def read_environment(document: object, pointer: str, faults: list[RequestFault])
             RequestFault(pointer, f'expected an object such as `{{"platform": "cuda"}}`, got {quoted(document)}')
         )
         return Environment()
-    faults.extend(unknown_fields(document, ("platform", "has_triton", "has_pinned_memory", "plugins"), pointer))
+    faults.extend(unknown_fields(document, ENVIRONMENT_FIELDS, pointer))
     platform = document.get("platform")
     if platform is not None and platform not in PLATFORMS:
         near = nearest(platform, PLATFORMS) if type(platform) is str else ""
@@ -264,13 +269,15 @@ def read_environment(document: object, pointer: str, faults: list[RequestFault])
         platform = None
     triton, pinned = (_read_boolean(document.get(name), f"{pointer}/{name}", faults) for name in BOOLEANS)
     plugins = _read_plugins(document.get("plugins"), f"{pointer}/plugins", faults)
-    stated = {"platform": platform, "has_triton": triton, "has_pinned_memory": pinned, "plugins": plugins}
+    transformers = _read_version(document.get("transformers"), f"{pointer}/transformers", faults)
+    stated = dict(zip(ENVIRONMENT_FIELDS, (platform, triton, pinned, plugins, transformers), strict=True))
     platform = platform or "cuda"
     return Environment(
         platform,
         platform not in WITHOUT_TRITON if triton is None else triton,
         pinned is not False,
         plugins or (),
+        transformers or "",
         frozenset(name for name, value in stated.items() if value is not None),
     )
 
@@ -279,6 +286,13 @@ def _read_boolean(value: object, pointer: str, faults: list[RequestFault]) -> bo
     if value is None or type(value) is bool:
         return value
     faults.append(RequestFault(pointer, f"expected `true` or `false`, got {quoted(value)}"))
+    return None
+
+
+def _read_version(value: object, pointer: str, faults: list[RequestFault]) -> str | None:
+    if value is None or (type(value) is str and len(value) <= MAX_VERSION and is_final(value)):
+        return value
+    faults.append(RequestFault(pointer, f'expected a release of Transformers such as `"5.14.1"`, got {quoted(value)}'))
     return None
 
 

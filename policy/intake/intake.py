@@ -56,6 +56,7 @@ from policy.intake.model.redirection import redirections
 from policy.intake.model.registry import Unsupported
 from policy.intake.model.tables import tables
 from policy.intake.model.target import read_target
+from policy.intake.model.transformers_releases import transformers_warnings
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelLookup, no_models, pointer_of_model
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
 from policy.intake.unknown_sizes import check_sizes
@@ -204,7 +205,7 @@ def _derive(
     faults: list[RequestFault],
 ) -> IntakeResult:
     """Derive the facts for a parsed command line and its ``faults``; messages may contain values of variables."""
-    known = tables(release)
+    known = tables(release, transformers=deployment.environment.transformers)
     is_omni, command = omni_of(command)
     options = _own_options(read_options(release, command, deployment.files, faults, f"{pointer}/args"), is_omni)
     if faults:
@@ -232,6 +233,7 @@ def _derive(
             [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
     warnings = [*deployment.notes, *options.warnings, *of_platform, *derived.warnings, *redirections(variables)]
+    warnings += transformers_warnings(release, environment.transformers)
     warnings += variable_warnings(variables, release, environment.platform)
     doubts = [*deployment.doubts, *command.doubts]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]

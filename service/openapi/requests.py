@@ -168,6 +168,12 @@ def _deployment() -> dict[str, Schema]:
             "description": "whether memory of the host can be pinned, as everywhere but on WSL; default: `true`",
         },
         "plugins": nullable(plugins, "plugins of the serving image; none by default"),
+        "transformers": {
+            "type": ["string", "null"],
+            "maxLength": 64,
+            "description": "the release of Transformers in the image, such as `5.14.1`; default: the newest that vLLM "
+            "allowed when it was published",
+        },
     }
     texts: Schema = {"type": ["object", "null"], "additionalProperties": nullable(TEXT)}
     deployment = {
@@ -178,7 +184,7 @@ def _deployment() -> dict[str, Schema]:
         "env": {**texts, "description": "environment variables; `null` for a value that is not known"},
         "model_configs": nullable(ref("ModelConfigs"), "the configuration of each model"),
         "files": {**texts, "description": "files that arguments refer to, by the name that they use"},
-        "environment": nullable(ref("Environment"), "the engine's platform, Triton, pinned memory and plugins"),
+        "environment": nullable(ref("Environment"), "the engine's platform, Triton, memory, plugins and Transformers"),
     }
     return {
         "Deployment": {

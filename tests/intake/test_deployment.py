@@ -134,8 +134,8 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
             (
                 "/environment/platforms",
                 (
-                    "unknown field `platforms`; legal: `platform`, `has_triton`, `has_pinned_memory`, `plugins`; did "
-                    "you mean `platform`?"
+                    "unknown field `platforms`; legal: `platform`, `has_triton`, `has_pinned_memory`, `plugins`, "
+                    "`transformers`; did you mean `platform`?"
                 ),
             )
         ],

@@ -54,6 +54,9 @@ FOLDER = Path(__file__).resolve().parent.parent / "recordings" / "deployments"
 TODAY = date(2026, 1, 1)
 ARGUMENT = re.compile(r"args\[(\d+)\]")
 
+TRANSFORMERS = (((0, 31), "5.19.0"), ((0, 27), "5.12.0"), ((0, 0), "5.8.0"))
+"""vLLM series → the release of Transformers with which it was recorded from then on."""
+
 Line = dict[str, Any]
 
 
@@ -63,7 +66,12 @@ def recorded(name: str) -> list[Line]:
 
 
 def decided(policy: Policy, line: Line) -> Decision:
-    return policy.decide(read_request({**line["request"], "layers": ["upstream"]}, policy.releases), TODAY)
+    request = {**line["request"], "layers": ["upstream"]}
+    installed = next(found for since, found in TRANSFORMERS if series(request["vllm_version"]) >= since)
+    deployment = request["deployment"]
+    environment = {"transformers": installed, **(deployment.get("environment") or {})}
+    request["deployment"] = {**deployment, "environment": environment}
+    return policy.decide(read_request(request, policy.releases), TODAY)
 
 
 @pytest.fixture(scope="module", params=FILES)

@@ -903,7 +903,7 @@ def test_wheels_are_downloaded_once_and_read_without_unpacking(sources: Path, mo
         for package in ("vllm", "transformers")
     }
     found = wheel(sources / "index", "vllm", "0.33.0", packed["vllm"])
-    wheel(sources / "index", "transformers", "5.19.0", packed["transformers"])
+    wheel(sources / "index", "transformers", "5.20.2", packed["transformers"])
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(sources / "index"))
     assert maketables.main(["0.33.0", "--cache", str(sources / "cache"), "--into", str(sources / "again")]) == 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.vllm.tablegen.backend import backend_models, legacy_layer_types
+from policy.vllm.tablegen.backend import backend_models, legacy_layer_types, renamed_layer_types
 from policy.vllm.tablegen.configs import transformers_configs
 from policy.vllm.tablegen.modules import World
 from policy.vllm.tablegen.wheels import FolderSource, SourceReader
@@ -209,6 +209,10 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
         {"parts": {"text_config": "inner"}},
     ),
     ("", "sub_configs = {'text_config': NamelessConfig}", {"parts": {"text_config": None}}),
+    ("", "sub_configs_defaults = {'text_config': Spec(config_class=TextConfig)}", {"parts": {"text_config": "inner"}}),
+    ("", "sub_configs_defaults = {'text_config': Spec(TextConfig)}", {"parts": {"text_config": "inner"}}),
+    ("", "sub_configs_defaults = {'text_config': Spec(Auto, model_type='t')}", {"parts": {"text_config": "t"}}),
+    ("", "sub_configs_defaults = {'text_config': Spec()}", {"parts": {"text_config": None}}),
     ("", post("self.text_config = TextConfig(**self.text_config)"), {"parts": {"text_config": "inner"}}),
     ("", post("self.decoder = CONFIG_MAPPING['llama']()"), {"parts": {"decoder": "llama"}}),
     ("", post("self.decoder = outside()"), {"parts": {"decoder": None}, "formulas": {}}),
@@ -294,4 +298,9 @@ def test_old_layer_types_are_renamed_where_every_configuration_does_so(
         f"_LEGACY_LAYER_TYPE_REMAP = {{'mamba': 'linear_attention'}}\nclass PreTrainedConfig:\n"
         f"    def __post_init__(self, **kwargs):\n        {body}\n"
     )
-    assert legacy_layer_types(world_of(tmp_path, {"transformers/configuration_utils.py": text})) == expected
+    world = world_of(tmp_path, {"transformers/configuration_utils.py": text})
+    assert (legacy_layer_types(world), renamed_layer_types(world)) == (expected, {"mamba": "linear_attention"})
+
+
+def test_no_layer_types_are_renamed_by_a_release_without_new_names(tmp_path: Path) -> None:
+    assert renamed_layer_types(world_of(tmp_path, {"transformers/configuration_utils.py": ""})) == {}

@@ -27,10 +27,6 @@ OTHER_NAMES: Final = {"num_attention_heads": "n_head"}
 """What the classes of GPT-2 and its like call an attribute in `config.json`."""
 DRAFT: Final = ModelQuery(runner="draft")
 QUANTIZATION: Final = "quantization_config"
-NEWER_TYPES: Final = frozenset(
-    {"bailing_hybrid", "kolibri1", "molmo2", "molmo2_text", "pp_doclayout_v4", "ultrabert", "unlimited_ocr_text"}
-)
-"""Model types of Transformers 5.20, which vLLM 0.33 allows and the tables do not have."""
 SERVED_TYPES: Final = frozenset({"bfloat16", "float16"})
 SHORT_TYPES: Final = {"float": "float32", "half": "float16"}
 BACKEND: Final = "transformers"
@@ -95,7 +91,7 @@ class ModelValues:
             raise Incomputable("model_type")
         if model_type in tables.configs or model_type in tables.auto_models:
             return True
-        if model_type in all_model_types() or model_type in NEWER_TYPES:
+        if model_type in all_model_types():
             raise Incomputable("model_type")
         return False
 

@@ -143,7 +143,7 @@ class Configuration:
         """The result of a formula, computed once per document, because some are slow and several facts need them."""
         if stored not in self._found:
             try:
-                self._found[stored] = compute(formula, self._stored, self.stated, self.tables.legacy_layer_types)
+                self._found[stored] = compute(formula, self._stored, self.stated, self.tables.renamed_layer_types)
             except Incomputable:
                 self._found[stored] = self._stored(stored)
         return self._found[stored]

@@ -66,7 +66,7 @@ sets (keys: fields of the configuration, `name_or_path`, and `file NAME`, which 
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -97,7 +97,15 @@ ARGUMENTS: Final = "arguments"
 """The table of the flags, which older releases have as well."""
 VARIABLES: Final = "variables"
 """The table of the environment variables, which older releases have as well."""
-TRANSFORMERS_TABLES: Final = ("auto_models", "backend_models", "legacy_layer_types", "transformers_configs")
+TRANSFORMERS_TABLES: Final = (
+    "auto_models",
+    "backend_models",
+    "legacy_layer_types",
+    "renamed_layer_types",
+    "transformers_configs",
+)
+MAX_TABLES: Final = 64
+"""How many pairs of releases, of vLLM and Transformers, are kept."""
 NO_MODELS: Final[Mapping[str, Any]] = MappingProxyType({})
 SET_CONSTANTS: Final = frozenset(
     {
@@ -185,6 +193,7 @@ class Tables(Struct, frozen=True, eq=False):
     auto_models: Mapping[str, Any]
     backend_models: Mapping[str, frozenset[str]]
     legacy_layer_types: Mapping[str, str]
+    renamed_layer_types: Mapping[str, str]
     names: Mapping[str, frozenset[str]] = {}
     bounds: Mapping[str, Mapping[str, Any]] = {}
     resolutions: dict[Any, Any] = {}
@@ -219,37 +228,84 @@ def releases_with_flags(folder: Path = TABLES_FOLDER) -> tuple[str, ...]:
     return tuple(sorted(provenance(folder)["vllm"], key=Version))
 
 
-@cache
-def tables(release: str, folder: Path = TABLES_FOLDER) -> Tables:
-    """The tables of a release, read on first use. Raises KeyError for a release without tables of models."""
+def tables_of_transformers(release: str, stated: str = "", folder: Path = TABLES_FOLDER) -> str:
+    """The Transformers release whose tables apply: the newest that is not newer than ``stated``, else the oldest.
+
+    Without ``stated`` it is the newest that the vLLM release allowed when it was published.
+    """
+    if not stated:
+        return str(provenance(folder)["vllm"][release]["transformers"])
+    known = tuple(_positions(folder, "transformers"))
+    asked = Version(stated)
+    return next((version for version in reversed(known) if Version(version) <= asked), known[0])
+
+
+def tables(release: str, folder: Path = TABLES_FOLDER, transformers: str = "") -> Tables:
+    """The tables of a release, read on first use, with those for a stated Transformers release, if it is not empty.
+
+    Raises KeyError for a release without tables of models.
+    """
     if release not in releases(folder):
         raise KeyError(release)
-    transformers = str(provenance(folder)["vllm"][release]["transformers"])
-    vllm = {name: _table_at(folder, name, "vllm", release) for name in VLLM_TABLES}
-    other = {name: _table_at(folder, name, "transformers", transformers) for name in TRANSFORMERS_TABLES}
+    return _tables(release, tables_of_transformers(release, transformers, folder), folder)
+
+
+@lru_cache(maxsize=MAX_TABLES)
+def _tables(release: str, transformers: str, folder: Path) -> Tables:
+    vllm = _vllm_tables(folder, release)
+    other = _transformers_tables(folder, transformers)
     return Tables(
         release=release,
         series=series(release),
         transformers=transformers,
-        models={
-            architecture: _model(architecture, row, row["flags"]) for architecture, row in vllm["architectures"].items()
-        },
-        other_platforms=_other_platforms(vllm["architectures"]),
+        models=vllm["models"],
+        other_platforms=vllm["other_platforms"],
         previously=vllm["previously"],
         out_of_tree=vllm["out_of_tree"],
         hooks=vllm["hooks"],
         convertors=vllm["convertors"],
-        constants={name: _constant(name, found) for name, found in vllm["constants"].items()},
-        configs={
-            model_type: _config(row)
-            for model_type, row in (other["transformers_configs"] | vllm["vllm_configs"]).items()
-        },
+        constants=vllm["constants"],
+        configs=other["transformers_configs"] | vllm["vllm_configs"],
         auto_models=other["auto_models"],
-        backend_models={architecture: frozenset(words) for architecture, words in other["backend_models"].items()},
+        backend_models=other["backend_models"],
         legacy_layer_types=other["legacy_layer_types"],
-        names={name: frozenset(found) for name, found in vllm["names"].items()},
+        renamed_layer_types=other["renamed_layer_types"],
+        names=vllm["names"],
         bounds=vllm["bounds"],
     )
+
+
+@cache
+def _vllm_tables(folder: Path, release: str) -> dict[str, Any]:
+    found = {name: _table_at(folder, name, "vllm", release) for name in VLLM_TABLES}
+    rows = found["architectures"]
+    return found | {
+        "models": {architecture: _model(architecture, row, row["flags"]) for architecture, row in rows.items()},
+        "other_platforms": _other_platforms(rows),
+        "constants": {name: _constant(name, value) for name, value in found["constants"].items()},
+        "vllm_configs": {model_type: _config(row) for model_type, row in found["vllm_configs"].items()},
+        "names": {name: frozenset(values) for name, values in found["names"].items()},
+    }
+
+
+@cache
+def _transformers_tables(folder: Path, version: str) -> dict[str, Any]:
+    found = {name: _table_at(folder, name, "transformers", version) for name in TRANSFORMERS_TABLES}
+    return found | {
+        "transformers_configs": {model_type: _config(row) for model_type, row in found["transformers_configs"].items()},
+        "backend_models": {architecture: frozenset(words) for architecture, words in found["backend_models"].items()},
+    }
+
+
+def transformers_releases(folder: Path = TABLES_FOLDER) -> tuple[str, ...]:
+    """The Transformers releases with tables, oldest first."""
+    return tuple(_positions(folder, "transformers"))
+
+
+@cache
+def history(name: str, folder: Path = TABLES_FOLDER) -> Mapping[str, Mapping[str, Any]]:
+    """A table with its history: key → the releases that changed its value."""
+    return dict(_lines(folder, name))
 
 
 @cache

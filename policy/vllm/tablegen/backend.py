@@ -60,6 +60,12 @@ def legacy_layer_types(world: World) -> Table:
     return {str(key): name for key, name in found.items()} if isinstance(found, dict) else {}
 
 
+def renamed_layer_types(world: World) -> Table:
+    """Old layer type → new one, as a configuration renames them that calls the function; empty without the function."""
+    found = named_value(world, "transformers.configuration_utils", "_LEGACY_LAYER_TYPE_REMAP")
+    return {str(key): name for key, name in found.items()} if isinstance(found, dict) else {}
+
+
 def _compatible(klass: Klass) -> bool:
     try:
         return bool(constant(klass, "_supports_attention_backend"))

