@@ -138,6 +138,7 @@ FLAGS: Final = {
     "async_scheduling": "scheduler_config.async_scheduling",
     "scheduling_policy": "scheduler_config.policy",
     "runner": "model_config.runner_type",
+    "convert": "model_config.convert_type",
     "logits_processors": "model_config.logits_processors",
     "logprobs_mode": "model_config.logprobs_mode",
     "enable_prompt_embeds": "model_config.enable_prompt_embeds",
