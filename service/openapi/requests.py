@@ -170,7 +170,6 @@ def _deployment() -> dict[str, Schema]:
         "plugins": nullable(plugins, "plugins of the serving image; none by default"),
         "transformers": {
             "type": ["string", "null"],
-            "maxLength": 64,
             "description": "the release of Transformers in the image, such as `5.14.1`; default: the newest that vLLM "
             "allowed when it was published",
         },
