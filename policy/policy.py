@@ -338,8 +338,7 @@ class Policy:
 
         rules = result.ruleset.rules
         by_house_rule = any(rules[n].rule.layer is Layer.HOUSE for n in result.evaluation.ruling.decisive)
-        known = self.releases.known
-        return advice(request, result.intake, _state(result), known, decide, by_house_rule=by_house_rule)
+        return advice(request, result.intake, _state(result), self.releases, decide, by_house_rule=by_house_rule)
 
     def assemble(self, result: RequestEvaluation) -> Decision:
         """The decision that follows from an evaluation."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from policy.decision.remedies import Change
     from policy.problems import Problem
     from policy.rules.catalogue import Catalogue
+    from policy.rules.releases import Removal
     from policy.rules.rule import Rule
 
 WIDTH: Final = 120
@@ -241,7 +242,14 @@ def _advice(answer: Decision) -> list[Text]:
             V2By.NONE: f"no change that was tried gives V2 in {path.release}, the newest release",
         }
         lines.append(Text.assemble(("path to V2: ", STRONG), escape_line(ways[V2By(path.by)])))
+        if path.removal is not None:
+            lines.append(Text(f"the end of V1: {_removal(path.removal, path.release)}", QUIET))
     return lines
+
+
+def _removal(removal: Removal, newest: str) -> str:
+    said = f"deprecated in {removal.deprecated_in}, its removal announced for {removal.announced_for}"
+    return f"{said}; {newest} still has it"
 
 
 def _name(runner: str | None) -> str:

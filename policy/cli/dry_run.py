@@ -46,7 +46,10 @@ from policy.parser.yamltree import MAX_BYTES as MAX_RULE_FILE
 from policy.request.request import Manifest
 from policy.rules.loader import default_folder
 
-CANDIDATE_SECONDS = 10.0
+CANDIDATE_SECONDS = 10
+"""The processor time that candidate rules may take."""
+CANDIDATE_WAIT = 60
+"""Seconds after which their process is ended even if it waits for a processor."""
 
 app = command_app()
 
@@ -98,7 +101,7 @@ def dry_run(
         {**document, "explain": True},
         policy.releases.default,
         day,
-        int(CANDIDATE_SECONDS),
+        CANDIDATE_SECONDS,
     )
     try:
         with err.working("evaluating the candidate rules"):
@@ -107,11 +110,11 @@ def dry_run(
                 input=candidate.encode(job),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                timeout=CANDIDATE_SECONDS,
+                timeout=CANDIDATE_WAIT,
                 check=True,
             )
     except subprocess.TimeoutExpired:
-        fail(INVALID, candidate.timeout_message(CANDIDATE_SECONDS))
+        fail(INVALID, candidate.timeout_message(CANDIDATE_WAIT))
     except subprocess.CalledProcessError as error:
         fail(INVALID, candidate.exit_reason(error.returncode, CANDIDATE_SECONDS))
     try:

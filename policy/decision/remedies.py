@@ -10,6 +10,8 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
+from policy.rules.releases import Removal  # noqa: TC001  # msgspec reads the annotations
+
 
 class V2By(StrEnum):
     """How a deployment on V1 gets V2 at the newest release."""
@@ -50,9 +52,11 @@ class V2Path(Struct, frozen=True, gc=False):
     """How the deployment gets V2 at the newest release.
 
     ``upgrade_to`` is the first release in which it gets V2 as it is, and ``change`` what it needs at ``release``.
+    ``removal`` is what vLLM said of the end of V1.
     """
 
     release: str
     by: str
     upgrade_to: str | None
     change: list[Change]
+    removal: Removal | None

@@ -1,13 +1,14 @@
 """Read the fields of a rule file's tree, and report every fault at once.
 
-Owns the collection of faults with their positions, and the simple values of rule files (texts, lists of texts, ranges
-of releases). The meaning of a field is defined by the module that reads it.
+Owns the collection of faults with their positions, and the simple values of rule files (texts, lists of texts, links,
+days, ranges of releases). The meaning of a field is defined by the module that reads it.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from datetime import date
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -27,6 +28,7 @@ RELEASE: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,3}"
 RANGE_PATTERN: Final = rf">= *{RELEASE}( *, *< *{RELEASE})?|< *{RELEASE} *, *>= *{RELEASE}"
 """A range of releases, for Python and for JSON Schema."""
 RANGE: Final = re.compile(RANGE_PATTERN)
+DATE: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 SINGLE: Final = re.compile(rf"(?:==|~=)? *v?({RELEASE})(?:\.[x*])?")
 EXAMPLE_START: Final = "0.22"
 NO_START: Final = re.compile(rf"< *({RELEASE})")
@@ -190,6 +192,28 @@ class FieldReader:
             elif text is not None:
                 texts.append(text)
         return tuple(texts)
+
+    def links(self, node: YamlNode | None) -> tuple[str, ...]:
+        """The links of a list, or a single one; each begins with ``https://``."""
+        found = self.texts(node, "links")
+        for link in found:
+            if node is not None and not link.startswith("https://"):
+                advice = "write a space after the dash" if link.startswith("-") else "write the whole address"
+                self.fault(node, f"expected an `https://` link, got {quoted(link)}; {advice}")
+        return found
+
+    def day(self, node: YamlNode | None) -> date | None:
+        """A day such as ``2027-01-31``; ``None`` for an absent node or after a fault."""
+        if node is None:
+            return None
+        why = "write it as `2027-01-31`"
+        try:
+            if isinstance(node.value, str) and DATE.fullmatch(node.value):
+                return date.fromisoformat(node.value)
+        except ValueError as error:
+            why = f"{error}; {why}"
+        self.fault(node, f"invalid date {quoted(node.plain())}; {why}")
+        return None
 
     def span(self, node: YamlNode | None) -> ReleaseRange | None:
         """A range of releases such as ``>=0.22,<0.24``; ``None`` after a fault."""

@@ -18,11 +18,12 @@ from policy.rules.effects import Runner
 from policy.rules.releases import Resolution, series
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from policy.intake.intake import IntakeResult
     from policy.remedies.changes import Candidate
     from policy.request.request import Request
+    from policy.rules.releases import Releases
 
 
 class Advice(Struct, frozen=True):
@@ -40,19 +41,20 @@ def advice(
     request: Request,
     intake: IntakeResult | None,
     state: State,
-    known: Sequence[str],
+    releases: Releases,
     decide: Callable[[Request], State | None],
     *,
     by_house_rule: bool,
 ) -> Advice:
     """What would help a decided deployment, in the ``state`` of its decision; each change is decided again.
 
-    ``known`` are the known releases in ascending order. ``decide`` decides a request; it returns ``None`` if vLLM
+    ``decide`` decides a request; it returns ``None`` if vLLM
     refuses it before it chooses a runner. Where a house rule decided (``by_house_rule``), it is not bypassed by the
     operator's variable.
     """
     if state.runner is None and state.starts:
         return Advice([], None, None)  # a runner of its own
+    known = releases.known
     release = request.release.decided_as
     later = known[known.index(release) + 1 :]
     by_release: dict[str, State | None] = {}
@@ -85,14 +87,16 @@ def advice(
     if state.runner != Runner.V1:
         return Advice(found, v2_from, None)
     newest = known[-1]
+    removal = releases.removal_of(Runner.V1)
     at_newest = in_release(request, newest)
     newest_state = state if release == newest else state_in(newest)
     if newest_state is not None and _is_on_v2(newest_state):
-        return Advice(found, v2_from, V2Path(newest, V2By.UPGRADE, v2_from, []))
+        return Advice(found, v2_from, V2Path(newest, V2By.UPGRADE, v2_from, [], removal))
     search = search if release == newest else search_in(at_newest)
     changes = search.smallest(tried(at_newest, intake), _is_on_v2)
-    path = V2Path(newest, V2By.CHANGE, v2_from, [each.change for each in changes[0][0]]) if changes else None
-    return Advice(found, v2_from, path or V2Path(newest, V2By.NONE, v2_from, []))
+    by = V2By.CHANGE if changes else V2By.NONE
+    changed = [each.change for each in changes[0][0]] if changes else []
+    return Advice(found, v2_from, V2Path(newest, by, v2_from, changed, removal))
 
 
 def in_release(request: Request, release: str) -> Request:

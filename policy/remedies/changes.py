@@ -36,7 +36,7 @@ OTHER_VALUES: Final[dict[str, Any]] = {
     "mamba_cache_mode": "align",
 }
 """Values that some rules advise, for options that may be left out."""
-GIVEN: Final = ("platform.", "plugins.", "model_config.", "speculative_config.draft_model_config", "omni")
+GIVEN: Final = ("platform.", "plugins.", "model_config", "speculative_config.draft_model_config", "omni")
 """The beginnings of facts that describe the model, the platform or the image."""
 NAMING: Final = frozenset({FactKind.TEXT, FactKind.CHOICE})
 FACTS_OF_OPTIONS: Final = frozenset(FACT_OF_OPTION.values())

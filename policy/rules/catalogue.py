@@ -24,9 +24,10 @@ from policy.rules.conditions import MAX_WAYS, Condition, leaves, resolve, uses, 
 from policy.rules.effects import TABLE, Layer
 from policy.rules.images import FOLDER, ImageRow, ImageTable, duplicate_names, read_images
 from policy.rules.operators import Comparison
+from policy.rules.release_list import read_releases
 from policy.rules.releases import Releases, series
 from policy.rules.request_rule import ReleaseRequestRule, RequestRule, is_request_rule, read_request_rule
-from policy.rules.rule import NamedCondition, Range, Rule, read_named, read_releases, read_rule
+from policy.rules.rule import NamedCondition, Range, Rule, read_named, read_rule
 from policy.rules.suggestions import similar
 
 if TYPE_CHECKING:
@@ -186,7 +187,9 @@ class _CatalogueReader:
             raise RulesInvalid(self.faults)
         images = ImageTable(self.images.values())
         self.add_faults(duplicate_names(images.rows))
-        releases = Releases(self.releases.known, self.releases.default, images, self.releases.published)
+        releases = Releases(
+            self.releases.known, self.releases.default, images, self.releases.published, self.releases.removals
+        )
         catalogue = Catalogue(releases, tuple(self.rules.values()), self.conditions, revision)
         catalogue.request_rules = tuple(self.request_rules.values())
         for rule in catalogue.rules:

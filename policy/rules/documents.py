@@ -75,11 +75,11 @@ def rules_document(catalogue: Catalogue, release: str | None = None) -> dict[str
 
 
 def releases_document(catalogue: Catalogue, default: str) -> dict[str, Any]:
-    """The known releases, whose decisions were checked against vLLM itself, and the default release."""
+    """The known releases, whose decisions were checked against vLLM itself, the default, and the ends of runners."""
     known = [
         {"version": release, "verified": True, "default": release == default} for release in catalogue.releases.known
     ]
-    return {"releases": known, "default": default}
+    return {"releases": known, "default": default, "removals": list(catalogue.releases.removals)}
 
 
 def images_document(catalogue: Catalogue) -> dict[str, Any]:

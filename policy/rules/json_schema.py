@@ -331,6 +331,17 @@ def cases_schema() -> dict[str, Any]:
 
 def releases_schema() -> dict[str, Any]:
     """The schema of the file with the known releases."""
+    removal = {
+        "type": "object",
+        "required": ["deprecated_in", "announced_for", "why", "references"],
+        "additionalProperties": False,
+        "properties": {
+            "deprecated_in": {**RELEASE, "description": "the release whose notes deprecate the runner"},
+            "announced_for": {**RELEASE, "description": "the release that they name for its removal"},
+            "why": {**TEXT, "description": "what was said, and what became of it"},
+            "references": {"oneOf": [LINK, {"type": "array", "items": LINK, "minItems": 1}]},
+        },
+    }
     return {
         "$schema": DIALECT,
         "title": "The known vLLM releases",
@@ -345,6 +356,12 @@ def releases_schema() -> dict[str, Any]:
                 "description": "the day on which each release was published",
                 "propertyNames": RELEASE,
                 "additionalProperties": DATE,
+            },
+            "removals": {
+                "type": "object",
+                "description": "what vLLM said of the end of a runner",
+                "additionalProperties": False,
+                "properties": dict.fromkeys(Runner, removal),
             },
         },
     }

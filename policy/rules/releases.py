@@ -16,6 +16,7 @@ from packaging.version import Version
 
 from policy.errors import PolicyError
 from policy.messages import listed, quoted
+from policy.rules.effects import Runner  # noqa: TC001  # msgspec reads the annotations
 from policy.rules.images import NO_IMAGES
 from policy.rules.versions import is_variant
 
@@ -24,11 +25,22 @@ if TYPE_CHECKING:
 
     from policy.rules.images import ImageTable
 
+MAX_RELEASES: Final = 256
 MAX_VERSION: Final = 64
 UNTAGGED: Final = frozenset({(0, 1), (0, 0), (0, 0, 0)})
 BUILD_DAY: Final = re.compile(r"(?:^|\.)d([0-9]{4})([0-9]{2})([0-9]{2})(?:\.|$)")
 """The day that setuptools-scm adds to the local version of a build with changed files."""
 EMPTY_MAP: Final[Mapping[str, date]] = {}
+
+
+class Removal(Struct, frozen=True):
+    """What vLLM said of the end of a runner: the release that deprecated it and the one named for its removal."""
+
+    runner: Runner
+    deprecated_in: str
+    announced_for: str
+    why: str
+    references: tuple[str, ...]
 
 
 class UnknownRelease(PolicyError):
@@ -105,7 +117,8 @@ def why_presumed(version: str) -> str:
 class Releases:
     """The known releases in ascending order, the default one, and the releases in container images.
 
-    ``published`` has the days on which releases were published, as far as they are known.
+    ``published`` has the days on which releases were published, as far as they are known, and ``removals`` what was
+    said of the end of runners.
     """
 
     def __init__(
@@ -114,11 +127,13 @@ class Releases:
         default: str,
         images: ImageTable = NO_IMAGES,
         published: Mapping[str, date] = EMPTY_MAP,
+        removals: tuple[Removal, ...] = (),
     ) -> None:
         self.known = known
         self.default = default
         self.images = images
         self.published = published
+        self.removals = removals
         self._versions = tuple(Version(release) for release in known)
         self.resolve = lru_cache(maxsize=256)(self._resolve)
 
@@ -128,7 +143,11 @@ class Releases:
         Raises:
             InvalidVersion, UnknownRelease: ``version`` does not resolve to one of them.
         """
-        return Releases(self.known, self.resolve(version).decided_as, self.images, self.published)
+        return Releases(self.known, self.resolve(version).decided_as, self.images, self.published, self.removals)
+
+    def removal_of(self, runner: Runner) -> Removal | None:
+        """What was said of the end of a runner."""
+        return next((removal for removal in self.removals if removal.runner is runner), None)
 
     def _resolve(self, version: str | None, *, nearest: bool = False) -> Resolution:
         """The release that decides for ``version`` (PEP 440, with or without ``v``), or the default for ``None``.

@@ -16,7 +16,8 @@ from policy.parser.fields import NAME, FieldReader, ReleaseRange
 from policy.rules.condition_parser import read_condition
 from policy.rules.conditions import Condition, uses
 from policy.rules.effects import Layer, Runner
-from policy.rules.rule import EXAMPLES, MAX_RELEASES, RULE_ONLY_FIELDS
+from policy.rules.releases import MAX_RELEASES
+from policy.rules.rule import EXAMPLES, RULE_ONLY_FIELDS
 from policy.rules.template import Template, read_template
 
 if TYPE_CHECKING:

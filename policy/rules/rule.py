@@ -1,4 +1,4 @@
-"""Read a rule file, a condition file or ``releases.yaml``.
+"""Read a rule file or a condition file.
 
 Owns the content of single files and its checks. ``catalogue`` checks files against each other; ``effects`` defines the
 meaning of effects.
@@ -6,7 +6,6 @@ meaning of effects.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
@@ -23,17 +22,16 @@ from policy.rules.conditions import And, Condition, uses
 from policy.rules.effects import EFFECTS, Effect, Layer, Runner, Stage, TextField, effects_of
 from policy.rules.known_problems import FIELDS as PROBLEM_FIELDS
 from policy.rules.known_problems import Certainty, Evidence, Problem, read_evidence, read_problem
-from policy.rules.releases import Releases, is_final
+from policy.rules.releases import MAX_RELEASES
 from policy.rules.suggestions import suggest_effect
 from policy.rules.template import Template, read_template
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from policy.parser.yamltree import YamlNode
 
 MAX_ORDER: Final = 10_000
-MAX_RELEASES: Final = 256
 TEXT_FIELDS: Final = tuple(str(says) for says in TextField)
 SCOPE_EFFECTS: Final[dict[str, tuple[str, ...]]] = {
     "requires_any": ("refuse-v1", "refuse-v2", "advise"),
@@ -65,7 +63,6 @@ LONG_AGO: Final = date.min
 """A day on which every rule is in force and none is overdue."""
 NOTICE: Final = 30
 """How many days before its last day a rule's end is announced."""
-DATE: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 HOUSE_ONLY: Final = "it is for house rules only; remove it, or move the file to `house/`"
 CONDITION_FIELDS: Final = dict.fromkeys(
     (*FACTS, "all", "any", "not", "uses"), "it belongs to the condition; write it below `when:`, indented"
@@ -190,46 +187,6 @@ def _version(release: str) -> Version:
     return Version(release)
 
 
-def read_releases(node: YamlNode, reader: FieldReader) -> Releases | None:
-    """The known releases, the default one and the days of publication; ``None`` after a fault."""
-    fields = reader.fields(node, "list of releases", ("known", "default"), ("published",))
-    known: list[str] = []
-    for item in reader.items(fields.get("known"), "releases", MAX_RELEASES):
-        if not isinstance(item.value, str) or not is_final(item.value):
-            reader.fault(item, f'expected a final release, got {quoted(item.plain())}; write it as `"0.23.0"`')
-        elif known and Version(known[-1]) >= Version(item.value):
-            reader.fault(
-                item,
-                f"{quoted(item.plain())} is not newer than {quoted(known[-1])}; list releases in ascending order",
-            )
-        else:
-            known.append(item.value)
-    default = fields.get("default")
-    if default is not None and default.value not in known:
-        reader.fault(default, f"the default {quoted(default.plain())} is not a known release")
-    published = _read_published(fields.get("published"), known, reader)
-    if not known or default is None or reader.faults:
-        return None
-    return Releases(tuple(known), str(default.value), published=published)
-
-
-def _read_published(node: YamlNode | None, known: Sequence[str], reader: FieldReader) -> dict[str, date]:
-    if node is None:
-        return {}
-    if not isinstance(node.value, dict):
-        advice = 'write it as `"0.23.0": 2026-06-13` for each'
-        reader.fault(node, f"expected a map of releases to days, got {quoted(node.plain())}; {advice}")
-        return {}
-    found = {}
-    for release, item in node.value.items():
-        day = _read_date(item, reader)
-        if release not in known:
-            reader.fault(item, f"{quoted(release)} is not a known release; add it to `known`, or remove it", key=True)
-        elif day is not None:
-            found[release] = day
-    return found
-
-
 def _read_id(fields: Mapping[str, YamlNode], reader: FieldReader) -> str | None:
     node = fields.get("id")
     name = reader.text(node)
@@ -291,12 +248,8 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
     problem = _read_problem(fields, reader, effect, node)
     name = _read_id(fields, reader)
     texts = {key: reader.text(fields.get(key)) for key in ("title", "why", "remedy", "owner", "blocked_by")}
-    references = reader.texts(fields.get("references"), "links")
-    for link in references:
-        if not link.startswith("https://"):
-            advice = "write a space after the dash" if link.startswith("-") else "write the whole address"
-            reader.fault(fields["references"], f"expected an `https://` link, got {quoted(link)}; {advice}")
-    review_by, until = (_read_date(fields.get(name), reader) for name in DATE_FIELDS)
+    references = reader.links(fields.get("references"))
+    review_by, until = (reader.day(fields.get(name)) for name in DATE_FIELDS)
     if review_by and until and until < review_by:
         reader.fault(
             fields["until"],
@@ -410,19 +363,6 @@ def _read_stage(fields: Mapping[str, YamlNode], reader: FieldReader, effect: Eff
         legal = [name for (_, name), other in EFFECTS.items() if other.refuses]
         reader.fault(node, f"`stage` is legal only with the effects {listed(legal)}; remove it", key=True)
     return Stage(node.value)
-
-
-def _read_date(node: YamlNode | None, reader: FieldReader) -> date | None:
-    if node is None:
-        return None
-    why = "write it as `2027-01-31`"
-    try:
-        if isinstance(node.value, str) and DATE.fullmatch(node.value):
-            return date.fromisoformat(node.value)
-    except ValueError as error:
-        why = f"{error}; {why}"
-    reader.fault(node, f"invalid date {quoted(node.plain())}; {why}")
-    return None
 
 
 def _read_gap(node: YamlNode, reader: FieldReader) -> tuple[ReleaseRange, str] | None:

@@ -130,6 +130,14 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "by": "`upgrade` if the deployment gets V2 there as it is, `change` if changes are needed, `none` if none help",
         "upgrade_to": "the first later release in which it gets V2 as it is",
         "change": "the smallest changes that give V2 at `release`",
+        "removal": "what vLLM said of the end of V1",
+    },
+    "Removal": {
+        "runner": "the runner that ends",
+        "deprecated_in": "the release whose notes deprecate it",
+        "announced_for": "the release that they name for its removal",
+        "why": "what was said, and what became of it",
+        "references": "where it was said",
     },
     "OtherRunner": {
         "runner": "the runner that was not decided",

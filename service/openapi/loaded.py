@@ -76,6 +76,7 @@ def _catalogue() -> dict[str, Schema]:
             "The known releases.",
             releases=list_of(ref("KnownRelease"), "the releases, the oldest first"),
             default={**TEXT, "description": "the release that decides a request without a version"},
+            removals=list_of(ref("Removal"), "what vLLM said of the end of runners"),
         ),
         "KnownRelease": release,
         "ImageList": object_of("The container images that contain vLLM.", images=list_of(ref("Image"), "the rows")),
@@ -236,6 +237,7 @@ def _health() -> dict[str, Schema]:
             first={**TEXT, "description": "the oldest"},
             last={**TEXT, "description": "the newest"},
             default={**TEXT, "description": "the release that decides a request without a version"},
+            removals=list_of(ref("Removal"), "what vLLM said of the end of runners"),
         ),
         "LandingExample": object_of(
             "A request and its answer.",

@@ -226,8 +226,8 @@ def test_the_openapi_examples_follow_the_rules_and_the_date(
         return [*found, await examples(client)]
 
     before = ("v1", [SET, SOON], True)
-    after = ("v2", [ENDED], False)
-    assert served(app, ask) == [before, before, after, after, ("v2", [], False)]
+    after = ("v2", [ENDED, NIXL_ON_V2], False)
+    assert served(app, ask) == [before, before, after, after, ("v2", [NIXL_ON_V2], False)]
 
 
 def test_every_endpoint_decides_without_a_rule_that_has_ended(

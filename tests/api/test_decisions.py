@@ -345,8 +345,10 @@ def test_explain_adds_only_what_is_documented(
     )
     trace, assumptions = explained.pop("trace"), explained.pop("assumptions")
     other, remedies = explained.pop("alternative"), explained.pop("remedies")
-    v2_path = {"release": "0.33.0", "by": "upgrade", "upgrade_to": "0.25.0", "change": []}
-    assert (explained.pop("v2_from"), explained.pop("v2_path")) == ("0.25.0", v2_path)
+    path = explained.pop("v2_path")
+    assert path.pop("removal")["announced_for"] == "0.32.0"
+    assert path == {"release": "0.33.0", "by": "upgrade", "upgrade_to": "0.25.0", "change": []}
+    assert explained.pop("v2_from") == "0.25.0"
     assert [reason.pop("lifted_in") for reason in explained["reasons"]] == ["0.25.0"]
     assert explained == plain
     assert (other["runner"], other["starts"]) == ("v2", True)

@@ -578,7 +578,7 @@ def test_an_invalid_candidate_exits_with_3_and_its_faults_on_standard_error(
 def test_a_hostile_candidate_is_aborted_and_exits_with_3(
     call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("policy.cli.dry_run.CANDIDATE_SECONDS", 1.0)
+    monkeypatch.setattr("policy.cli.dry_run.CANDIDATE_SECONDS", 1)
     many = ", ".join(f"Connector{number}" for number in range(16_000))
     hostile = CANDIDATE.replace("{in: [LMCacheConnectorV1]}", f"{{not_in: [{many}]}}")
     arguments = []

@@ -145,8 +145,7 @@ Deployments that no longer start
     {"has_triton": false, "is_unspecified": true}}
 Deployments with another runner
   parallel-drafting: V1 → V2, 11 releases: 0.25.0–0.33.0
-    e.g. in 0.25.0–0.28.0: {"model_config": {}, "speculative_config": {"method": "mtp",
-    "parallel_drafting": true}}
+    e.g. in 0.29.0–0.33.0: {"speculative_config": {"method": "mtp", "parallel_drafting": true}}
   parallel-drafting: V1 (fails to start) → V2, 6 releases: 0.28.0–0.33.0
     e.g. in 0.31.0–0.33.0: {"speculative_config": {"method": "mtp", "parallel_drafting": true},
     "aux_output_config": {"enabled": true}}
@@ -157,9 +156,9 @@ Deployments that now start
   parallel-drafting: V2 (fails to start) → V2, 11 releases: 0.25.0–0.33.0
     e.g. in 0.25.0–0.28.0: {"speculative_config": {"method": "mtp", "parallel_drafting": true},
     "env": {"VLLM_USE_V2_MODEL_RUNNER": true}}
-Same runner and start, other reasons or texts: 15 classes, by parallel-drafting; `--full` lists them
+Same runner and start, other reasons or texts: 16 classes, by parallel-drafting; `--full` lists them
 
-25 classes of deployments are affected, by parallel-drafting, in 11 of 83 releases
+27 classes of deployments are affected, by parallel-drafting, in 11 of 83 releases
 """,
     "extend a list": """\
 architecture-allowlist (upstream, not-default)

@@ -82,10 +82,13 @@ def test_narrowing_a_rule_shows_its_class(call: Callable[..., Done], folder: Pat
 
 
 @pytest.mark.slow
-def test_revisions_and_folders_give_the_same_comparison(call: Callable[..., Done], folder: Path, root: Path) -> None:
+def test_revisions_and_folders_give_the_same_comparison(
+    call: Callable[..., Done], folder: Path, tmp_path: Path
+) -> None:
+    before = str(shutil.copytree(folder, tmp_path / "before"))
     narrow(folder)
     commit(folder.parent.parent)
-    ways = [["HEAD~1", "HEAD"], ["HEAD~1"], [str(root / "rules"), "HEAD"], [str(root / "rules"), str(folder)]]
+    ways = [["HEAD~1", "HEAD"], ["HEAD~1"], [before, "HEAD"], [before, str(folder)]]
     found = [changes(call("rules", "diff", *way, "--rules", str(folder), "--format", "json")) for way in ways]
     assert found[0]
     assert found == [found[0]] * len(ways)

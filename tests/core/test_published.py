@@ -196,7 +196,10 @@ def test_the_rules_of_one_release_are_those_that_its_decisions_use(catalogue: Ca
 
 def test_the_releases_are_published_with_the_default_one(catalogue: Catalogue) -> None:
     known = [{"version": version, "verified": True, "default": version == "0.23.0"} for version in KNOWN]
-    assert releases_document(catalogue, "0.23.0") == {"releases": known, "default": "0.23.0"}
+    document = releases_document(catalogue, "0.23.0")
+    (removal,) = document.pop("removals")
+    assert document == {"releases": known, "default": "0.23.0"}
+    assert (removal.runner, removal.deprecated_in, removal.announced_for) == ("v1", "0.29.0", "0.32.0")
 
 
 def test_the_policy_document_describes_what_is_loaded(catalogue: Catalogue) -> None:

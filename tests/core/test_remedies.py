@@ -26,6 +26,19 @@ QWEN = {
 }
 SPECULATION = '{"method": "ngram", "num_speculative_tokens": 3}'
 DROPPED_LORA = {"fact": "lora_config", "from": True, "to": False}
+REMOVAL = {
+    "runner": "v1",
+    "deprecated_in": "0.29.0",
+    "announced_for": "0.32.0",
+    "why": "The notes of 0.29 deprecate V1 and name 0.32 as the release without it. 0.32 and 0.33 still have it, and "
+    "no later date is stated; maintainers fix bugs in V2 only.",
+    "references": (
+        "https://github.com/vllm-project/vllm/releases/tag/v0.29.0",
+        "https://github.com/vllm-project/vllm/issues/57684",
+        "https://github.com/vllm-project/vllm/issues/52487",
+        "https://github.com/vllm-project/vllm/issues/50591",
+    ),
+}
 UNSET_VARIABLE = {"fact": "env.VLLM_USE_V2_MODEL_RUNNER", "from": True, "to": None}
 
 
@@ -127,7 +140,7 @@ def test_the_changes_of_a_deployment_name_its_flags_with_their_places(policy: Po
     ]
     assert (answer["v2_from"], answer["v2_path"]) == (
         "0.32.0",
-        {"release": "0.33.0", "by": "upgrade", "upgrade_to": "0.32.0", "change": []},
+        {"release": "0.33.0", "by": "upgrade", "upgrade_to": "0.32.0", "change": [], "removal": REMOVAL},
     )
 
 
@@ -174,6 +187,15 @@ def test_the_path_to_v2_at_the_newest_release_is_a_change_or_none(
 ) -> None:
     path = explained(policy, "0.33.0", facts={"model_config": {}, **facts})["v2_path"]
     assert (path["by"], path["upgrade_to"], path["change"]) == expected
+
+
+def test_a_stated_model_is_never_dropped(policy: Policy) -> None:
+    facts = {"model_config": {"enable_prompt_embeds": True}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}
+    answer = explained(policy, "0.23.0", facts=facts)
+    assert {change["fact"] for _, changes, *_ in remedies(answer) for change in changes if "fact" in change} == {
+        "env.VLLM_USE_V2_MODEL_RUNNER",
+        "model_config.enable_prompt_embeds",
+    }
 
 
 def test_only_a_deployment_on_v1_has_a_path_to_v2(policy: Policy) -> None:

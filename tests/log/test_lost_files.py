@@ -86,6 +86,15 @@ def empty(target: LogTarget) -> None:
     os.truncate(database(target), 0)
 
 
+def was_there(lose: Callable[[LogTarget], None], target: LogTarget) -> bool:
+    """Lose a file; false if a process has yet to create it."""
+    try:
+        lose(target)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 LOSSES = [delete, delete_database_alone, move_away, restore, remove_folder, empty]
 
 
@@ -381,8 +390,7 @@ def test_every_acknowledged_decision_is_in_the_log_or_counted(
         for lose in (delete, delete_database_alone, remove_folder, empty, delete):
             number = len(acknowledged)
             wait_for(lambda number=number: len(acknowledged) >= number + 50)  # type: ignore[misc]  # bound now
-            with suppress(FileNotFoundError):  # a file that a process is about to create
-                lose(sqlite)
+            wait_for(lambda lose=lose: was_there(lose, sqlite))  # type: ignore[misc]  # as above
         number = len(acknowledged)
         wait_for(lambda: len(acknowledged) >= number + 50)
         stop.set()
