@@ -11,27 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.decision.decision import NO_RUNNER, OWN_RUNNER
 from policy.errors import PolicyError
+from policy.observation.explanations import ERRORS, RELEASE, RUNNER, STARTS, Alternatives, Explanation, explanations
 from policy.observation.observed import ObservedEngine  # noqa: TC001  # msgspec reads the annotations
 from policy.problems import Problem  # noqa: TC001  # as above
-from policy.rules.template import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policy.decision.decision import Alternative, Decision
+    from policy.decision.decision import Decision
     from policy.rules.releases import Releases
 
-RUNNER, STARTS, RELEASE, ERRORS = "runner", "starts", "vllm_version", "startup_errors"
-NO_EXPLANATION: Final = "no assumption of the decision explains it"
-NOT_DECIDED: Final = (
-    "the exception names no model runner; `starts` says whether the runner or an argument stops vLLM, and nothing "
-    "about memory, drivers, packages and files"
-)
-STOPPING: Final = frozenset({"no-start", "crash", "out-of-memory"})
-"""The symptoms of known problems with which an engine may end at its start."""
-EARLIER: Final = "another exception stopped vLLM before it refused the runner"
 FAILED_LATER: Final = "it was ready, and ended later: "
 NOT_SHOWN: Final = "the log does not show the runner; vLLM logs it with the level INFO, when its workers start"
 CUT_OFF: Final = "the log ends before the engine is ready or has failed"
@@ -58,21 +48,6 @@ class Prediction(Struct, frozen=True):
     set_env: dict[str, str]
 
 
-class Explanation(Struct, frozen=True):
-    """What may explain a difference.
-
-    ``cause`` is `assumption` (with its ``fact``, the value ``assumed``, and the one with which the decision is what the
-    log shows), `set_env`, `release`, `arguments`, `model`, `known-problem`, `log` (what vLLM itself says), or
-    `not-decided`.
-    """
-
-    cause: str
-    message: str
-    fact: str | UnsetType = UNSET
-    assumed: Any | UnsetType = UNSET
-    value: str | UnsetType = UNSET
-
-
 class Difference(Struct, frozen=True):
     """A field of the decision that the log contradicts, and what may explain it."""
 
@@ -97,16 +72,6 @@ class Comparison(Struct, frozen=True):
     problem: Problem | UnsetType = UNSET
 
 
-class Alternatives(Struct, frozen=True):
-    """The decisions for the same engine under what the log shows, as far as they were made.
-
-    ``at_release`` is the one for the log's release, ``with_arguments`` the one with the log's arguments.
-    """
-
-    at_release: Decision | None = None
-    with_arguments: Decision | None = None
-
-
 def compare(
     observed: ObservedEngine,
     decision: Decision,
@@ -120,7 +85,7 @@ def compare(
     if differing:
         explained, alternatives = explain()
         found = [
-            Difference(member, predicted, actual, list(_explanations(member, observed, explained, alternatives)))
+            Difference(member, predicted, actual, list(explanations(member, observed, explained, alternatives)))
             for member, predicted, actual in differing
         ]
     return Comparison(_verdict(observed, found), engine, observed, _prediction(decision), found, _notes(observed))
@@ -196,71 +161,3 @@ def decided_as(version: str, releases: Releases) -> str | None:
         return releases.resolve(version).decided_as
     except PolicyError:
         return None
-
-
-def _explanations(
-    member: str, observed: ObservedEngine, decision: Decision, alternatives: Alternatives
-) -> Iterator[Explanation]:
-    if member == RELEASE:
-        other = alternatives.at_release
-        if other is not None:
-            yield Explanation("release", f"for vLLM {other.vllm_version} the decision is {_answer(other)}")
-        return
-    found = list(_of_member(member, observed, decision, alternatives))
-    yield from found or [Explanation("unknown", NO_EXPLANATION)]
-
-
-def _of_member(
-    member: str, observed: ObservedEngine, decision: Decision, alternatives: Alternatives
-) -> Iterator[Explanation]:
-    """What makes the decision the same as the log, the most certain first."""
-    failure = observed.failure
-    if member in {STARTS, ERRORS} and failure is not None and failure.runner is None:
-        found = decision.known_problems if decision.starts else []
-        yield from (
-            Explanation("known-problem", f"{each.rule}: {each.message}") for each in found if each.symptom in STOPPING
-        )
-        yield Explanation("not-decided", NOT_DECIDED if decision.starts else EARLIER)
-        return
-    if member == RUNNER:
-        yield from (Explanation("log", f"vLLM logs: {text}") for text in observed.fallbacks)
-    for cause, other, words in (
-        ("release", alternatives.at_release, "for the release of the log"),
-        ("arguments", alternatives.with_arguments, "with the arguments that the log shows"),
-    ):
-        if other is not None and _is_as_observed(member, observed, other):
-            yield Explanation(cause, f"{words} the decision is {_answer(other)}")
-    if decision.set_env and _is_as_observed(member, observed, decision.upstream):
-        assignments = " ".join(f"{name}={value}" for name, value in decision.set_env.items())
-        yield Explanation(
-            "set_env", f"vLLM alone does this; it follows the decision only if {assignments} is set", value=assignments
-        )
-    for assumption in decision.assumptions or []:
-        for value, alternative in assumption.would_change.items():
-            if _is_as_observed(member, observed, alternative):
-                shown = format_value(assumption.assumed)
-                message = f"{assumption.fact} was assumed to be {shown} ({assumption.why}); with {value} it agrees"
-                yield Explanation("assumption", message, assumption.fact, assumption.assumed, value)
-    yield from _of_model(observed, decision)
-
-
-def _of_model(observed: ObservedEngine, decision: Decision) -> Iterator[Explanation]:
-    """That the engine resolved an architecture which the decision's model does not have."""
-    fact = decision.facts.get("model_config.architectures") if decision.facts else None
-    decided = fact.value if fact is not None else None
-    if isinstance(decided, list) and observed.architectures and observed.architectures[0] not in decided:
-        shown = observed.architectures[0]
-        yield Explanation("model", f"the log resolved the architecture {shown}, and the decision has {decided}")
-
-
-def _is_as_observed(member: str, observed: ObservedEngine, other: Decision | Alternative | Any) -> bool:
-    """Whether another decision is what the log shows, in this field and, as far as it is shown, in the runner."""
-    if member == RUNNER:
-        return bool(other.runner == observed.runner)
-    is_runner = observed.runner is None or other.runner == observed.runner
-    return bool(is_runner and other.starts == observed.starts)
-
-
-def _answer(decision: Decision) -> str:
-    runner = decision.runner.upper() if decision.runner else OWN_RUNNER if decision.starts else NO_RUNNER
-    return f"{runner}, {'starts' if decision.starts else 'does not start'}"

@@ -123,6 +123,17 @@ def _by_place() -> tuple[tuple[Format, ...], tuple[Format, ...]]:
     return tuple(each for each in formats() if each.shows not in OF_EXCEPTIONS), of_exceptions
 
 
+@cache
+def logs_fallbacks(release: str) -> bool:
+    """Whether a release logs why it falls back to V1."""
+    return any(source.has(release) for each in formats() if each.shows is Shows.FALLBACK for source in each.sources)
+
+
+def is_server(format_id: str) -> bool:
+    """Whether a format is one of the first record of a server."""
+    return any(each.id == format_id and each.shows is Shows.SERVER for each in formats())
+
+
 def match_record(text: str, file: str | None) -> tuple[Format, Mapping[str, str]] | None:
     """The format of a record's text and its values; ``file`` is the file that the record names, if it names one."""
     for each in _by_place()[0]:

@@ -33,8 +33,8 @@ class ObservedEngine(Struct, frozen=True):
     ``last_line`` are those of the log. ``release`` is null if the log does not show it; ``releases`` are then those
     that its line numbers leave possible. ``runner`` is null if the log shows none or both. ``starts`` is null if the
     log ends before the engine is ready or has failed; a ``failure`` of an engine that was ready ended it later.
-    ``fallbacks`` are vLLM's own warnings about the choice of the runner, ``signals`` the first line of each kind that
-    shows the runner or the end of the start.
+    ``device`` is the one that vLLM chose, such as `cuda`. ``fallbacks`` are vLLM's own warnings about the choice of the
+    runner, ``signals`` the first line of each kind that shows the runner, or the begin or the end of the start.
     """
 
     source: str
@@ -49,6 +49,7 @@ class ObservedEngine(Struct, frozen=True):
     signals: list[Signal]
     model: str | None
     architectures: list[str]
+    device: str | None
     warnings: list[str]
 
 

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from policy.errors import RequestInvalid
 from policy.intake.model.tables import releases_with_flags
 from policy.observation.arguments import read_arguments
-from policy.observation.comparison import Alternatives, Comparison, compare, decided_as, without_decision
+from policy.observation.comparison import Comparison, compare, decided_as, without_decision
+from policy.observation.explanations import Alternatives
 from policy.observation.matching import NoMatch, match_engine
 from policy.observation.python_value import NotAValue
 from policy.request.request import read_request, with_explanation

@@ -6,6 +6,7 @@ start ended. Not here: the texts (``formats``), what is around a line (``records
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from policy.observation.lines import common_releases, releases_of_record
 from policy.observation.observed import Failure, LoggedEngine, ObservedEngine, Signal
 from policy.observation.records import has_services, read_line
 from policy.observation.tracebacks import V1_FILE, V2_FILE, Raised, Tracebacks
+from policy.rules.effects import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,6 +41,7 @@ SERIOUS: Final = frozenset({None, "ERROR", "CRITICAL"})
 """The levels of exceptions that may end an engine; those of warnings were handled. None is a line without a level."""
 SHOWN: Final = frozenset(
     {
+        Shows.SERVER,
         Shows.RUNNER,
         Shows.FALLBACK,
         Shows.OVERRIDE,
@@ -50,7 +53,8 @@ SHOWN: Final = frozenset(
         Shows.SHUTDOWN,
     }
 )
-V1, V2 = "v1", "v2"
+DEVICE: Final = re.compile(r"\bdevice_config=([a-z]{1,32}+)")
+"""The device in the text of a configuration."""
 BOTH_RUNNERS: Final = "the log shows both runners, so it may be that of two engines whose lines cannot be told apart"
 MIXED_RELEASES: Final = "the log names several releases, so it may be that of several engines"
 
@@ -73,6 +77,7 @@ class _Run:
     signals: list[Signal] = field(default_factory=list)
     model: str | None = None
     architectures: list[str] = field(default_factory=list)
+    device: str | None = None
     arguments: str | None = None
     shown: set[Shows] = field(default_factory=set)
     raised: list[Raised] = field(default_factory=list)
@@ -150,8 +155,10 @@ def _read(run: _Run, record: Record, number: int, found: tuple[Format, Mapping[s
         run.architectures.append(values["architecture"])
     if form.shows is Shows.ARGUMENTS and run.arguments is None:
         run.arguments = values["arguments"]
-    if form.shows is Shows.CONFIGURATION and run.model is None:
-        run.model = _model_of(values["configuration"])
+    if form.shows is Shows.CONFIGURATION:
+        run.model = run.model or _model_of(values["configuration"])
+        found_device = DEVICE.search(values["configuration"])
+        run.device = run.device or (found_device.group(1) if found_device is not None else None)
     shown = masked(record.text[:MAX_SHOWN])
     if form.shows is Shows.FALLBACK and shown not in run.fallbacks:
         run.fallbacks.append(shown)
@@ -198,6 +205,7 @@ def _engine(run: _Run) -> LoggedEngine:
         run.signals,
         None if run.model is None else masked(run.model[:MAX_SHOWN]),
         [name[:MAX_SHOWN] for name in run.architectures],
+        run.device,
         warnings,
     )
     return LoggedEngine(observed, run.arguments)
@@ -219,7 +227,7 @@ def _runner(run: _Run, failure: Failure | None) -> str | None:
     if failure is not None and failure.runner is not None:
         return failure.runner
     files = run.tracebacks.runners
-    return V2 if V2_FILE in files else V1 if V1_FILE in files else None
+    return Runner.V2 if V2_FILE in files else Runner.V1 if V1_FILE in files else None
 
 
 def _starts(run: _Run, failure: Failure | None) -> bool | None:
