@@ -72,6 +72,8 @@ def _words(flag: Flag, value: Any, spellings: dict[str, Flag]) -> list[str]:
     if isinstance(value, dict):
         return [flag.name, json.dumps(value)]
     if isinstance(value, list):
+        if flag.nargs == "+" and value:
+            return [flag.name, *(json.dumps(each) if isinstance(each, dict | list) else _word(each) for each in value)]
         if flag.kind in OBJECTS or any(isinstance(each, dict | list) for each in value):
             return [flag.name, json.dumps(value)]
         return [flag.name, *map(_word, value)] if value else []

@@ -92,7 +92,7 @@ class _Run:
     def has_ended(self) -> bool:
         """Whether the engine failed or stopped, so that what follows is another start."""
         is_over = not self.shown.isdisjoint({Shows.ENGINE_FAILED, Shows.ENGINE_DIED, Shows.SHUTDOWN})
-        return is_over or self.tracebacks.has_uncaught or any(each.level is None for each in self.raised)
+        return is_over or self.tracebacks.has_uncaught
 
 
 def read_log(text: str) -> list[LoggedEngine]:

@@ -24,7 +24,10 @@ MAX_PREFIX: Final = 512
 COLOURS: Final = re.compile(r"\x1b\[[0-9;?]*+[A-Za-z]?")
 POD: Final = re.compile(r"\[(pod/[^\]\s/]{1,253}+/[^\]\s/]{1,253}+)\] ?")
 COMPOSE: Final = re.compile(r"([a-z0-9][\w.-]{0,127}+) {1,64}+\| ?")
-TIMESTAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9}+)?(?:Z|[+-]\d\d:\d\d) ?")
+TIMESTAMP: Final = re.compile(
+    r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9}+)?(?:Z|[+-]\d\d:\d\d) ?| \d\d:\d\d:\d\d(?:[.,]\d{1,9}+)? \| ?)"
+)
+"""That of `kubectl logs --timestamps` and of containers' files, or that of Docker Desktop."""
 CRI: Final = re.compile(r"(?:stdout|stderr) [FP] ")
 PROCESS: Final = re.compile(r"\(([A-Za-z][\w.-]{0,63}+) pid=(\d{1,10}+)\)(?: |$)")
 RECORD: Final = re.compile(

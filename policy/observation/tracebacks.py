@@ -29,6 +29,7 @@ PARSER_ERROR: Final = re.compile(r"(?:[\w./-]{1,128}+)(?: [a-z-]{1,32}+)?: error
 DETAIL_END: Final = " [type="
 """Where the repetition of the input begins in an error of pydantic."""
 FURTHER: Final = "For further information visit"
+MAX_STEPS: Final = 64
 MAX_DETAILS: Final = 8
 MAX_TEXT: Final = 2000
 V1_FILE, V2_FILE = "vllm/v1/worker/gpu_model_runner.py", "vllm/v1/worker/gpu/model_runner.py"
@@ -73,11 +74,13 @@ class Tracebacks:
     """Reads tracebacks line by line, those of several processes at once.
 
     ``steps`` has the releases that known steps show, ``runners`` the files of runners among the steps.
+    ``has_uncaught`` is whether an exception was printed that no logger wrote, so that its process ended.
     """
 
     def __init__(self) -> None:
         self.steps: list[frozenset[str]] = []
         self.runners: set[str] = set()
+        self.has_uncaught = False
         self._open: dict[str, _Open] = {}
 
     def read(self, record: Record, number: int) -> Iterator[Raised]:
@@ -92,6 +95,7 @@ class Tracebacks:
             return
         if current is None:
             if record.level is None and (found := PARSER_ERROR.match(text)) is not None:
+                self.has_uncaught = True
                 yield Raised(f"error: {text[found.end() :]}"[:MAX_TEXT], number, None)
             return
         if (record.level, record.file) != (current.level, current.file):
@@ -105,11 +109,6 @@ class Tracebacks:
             current.is_chained = True
         elif text and FURTHER not in text:
             yield from self._end(record.process)
-
-    @property
-    def has_uncaught(self) -> bool:
-        """Whether an exception that no logger wrote is at the end of what was read."""
-        return any(each.level is None and each.exception for each in self._open.values())
 
     def end(self) -> Iterator[Raised]:
         """The exceptions of all tracebacks that are not ended yet."""
@@ -126,7 +125,7 @@ class Tracebacks:
             elif current.step is not None:
                 releases = releases_of_step(*current.step, text.strip())
                 current.step = None
-                if releases is not None:
+                if releases is not None and len(self.steps) < MAX_STEPS:
                     self.steps.append(releases)
             return
         found = EXCEPTION.match(text)
@@ -135,6 +134,7 @@ class Tracebacks:
         name = found.group(1).rpartition(".")[2]
         current.exception = f"{name}{text[found.end(1) :]}".partition(DETAIL_END)[0]
         current.is_in_steps = False
+        self.has_uncaught = self.has_uncaught or current.level is None
 
     @staticmethod
     def _chained(current: _Open | None, record: Record) -> list[str] | None:

@@ -23,6 +23,10 @@ TRANSFER = "KVTransferConfig(kv_connector='NixlConnector', kv_role='kv_both', kv
         ("{'quantization': None}", []),
         ("{'dtype': torch.bfloat16}", ["--dtype=bfloat16"]),
         ("{'logits_processors': ['a:B', 'c:D']}", ["--logits-processors", "a:B", "c:D"]),
+        (
+            "{'lora_modules': [LoRAModulePath(name='a', path='/a', base_model_name=None)]}",
+            ["--lora-modules", json.dumps({"name": "a", "path": "/a"})],
+        ),
         ("{'served_model_name': ['a', 'b']}", ["--served-model-name", "a", "b"]),
         (
             "{'speculative_config': {'method': 'mtp', 'num_speculative_tokens': 1}}",

@@ -185,6 +185,7 @@ WRAPPED = {
     "by kubectl": lambda line: f"[pod/qwen3-6d4-x2/vllm] {line}",
     "by kubectl, with times": lambda line: f"[pod/qwen3-6d4-x2/vllm] 2026-11-22T01:02:03.123456789Z {line}",
     "with times": lambda line: f"2026-11-22T01:02:03+01:00 {line}",
+    "by Docker Desktop": lambda line: f"2026-11-22 01:02:03.268 | {line}",
     "in a container's file": lambda line: f"2026-11-22T01:02:03.1Z stdout F {line}",
     "by docker compose": lambda line: f"qwen3-1  | {line}",
     "by docker compose, coloured": lambda line: f"\x1b[36mqwen3-1  | \x1b[0m{line}",
