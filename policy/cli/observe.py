@@ -77,7 +77,7 @@ def observe(
     hub: HubOption = False,  # noqa: FBT002  # a typer flag
     as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:
-    """Compare what engines did, as their log shows it, with what is decided for them.
+    """Compare what engines did, as their log shows it, with the decision.
 
     Shows for each start of an engine which release ran, which runner it had, whether it started, and if that is not
     what is decided, what explains it. Exits with 1 if something differs or cannot be compared.

@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from policy.errors import PolicyError
 from policy.observation.explanations import ERRORS, RELEASE, RUNNER, STARTS, Alternatives, Explanation, explanations
+from policy.observation.lines import checked_releases
 from policy.observation.observed import ObservedEngine  # noqa: TC001  # msgspec reads the annotations
 from policy.problems import Problem  # noqa: TC001  # as above
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 FAILED_LATER: Final = "it was ready, and ended later: "
 NOT_SHOWN: Final = "the log does not show the runner; vLLM logs it with the level INFO, when its workers start"
+UNCHECKED: Final = "the texts of this log were read as those of other releases; those of vLLM {} were not compared"
 CUT_OFF: Final = "the log ends before the engine is ready or has failed"
 
 
@@ -46,6 +48,7 @@ class Prediction(Struct, frozen=True):
     launch_errors: list[str]
     summary: str
     set_env: dict[str, str]
+    warnings: list[str]
 
 
 class Difference(Struct, frozen=True):
@@ -88,7 +91,11 @@ def compare(
             Difference(member, predicted, actual, list(explanations(member, observed, explained, alternatives)))
             for member, predicted, actual in differing
         ]
-    return Comparison(_verdict(observed, found), engine, observed, _prediction(decision), found, _notes(observed))
+    notes = _notes(observed)
+    shown = observed.release and decided_as(observed.release, releases)
+    if shown and shown not in checked_releases():
+        notes.append(UNCHECKED.format(shown))
+    return Comparison(_verdict(observed, found), engine, observed, _prediction(decision), found, notes)
 
 
 def without_decision(

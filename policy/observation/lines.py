@@ -69,6 +69,12 @@ def place_lines() -> tuple[PlaceLines, ...]:
 
 
 @cache
+def checked_releases() -> frozenset[str]:
+    """The releases whose sources the texts and the lines were compared with."""
+    return frozenset(release for row in place_lines() for releases in row.lines.values() for release in releases)
+
+
+@cache
 def _by_file() -> dict[str, tuple[tuple[str, dict[int, Releases]], ...]]:
     found: dict[str, tuple[tuple[str, dict[int, Releases]], ...]] = {}
     for row in place_lines():

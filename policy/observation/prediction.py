@@ -37,6 +37,10 @@ UNKNOWN_RELEASE: Final = "the log does not show vLLM's release; decided for {}, 
 SERIES: Final = "the log's line numbers are those of {}; decided for {}"
 
 
+PLATFORMS: Final = frozenset({"cpu", "xpu"})
+"""The devices that are those of one platform."""
+
+
 class Logged(NamedTuple):
     """The request that a log's own arguments make, and what could not be read of them."""
 
@@ -162,5 +166,8 @@ class Predictor:
             notes.append(SERIES.format(" or ".join(observed.releases), version))
         release = decided_as(version, self._policy.releases) or releases_with_flags()[-1]
         read = read_arguments(arguments, release)
-        document = {"vllm_version": version, "deployment": {"args": read.words, "environment": self._environment}}
+        environment = self._environment
+        if observed.device in PLATFORMS and not environment:
+            environment = {"platform": observed.device}
+        document = {"vllm_version": version, "deployment": {"args": read.words, "environment": environment}}
         return Logged(read_request(document, self._policy.releases), [*notes, *read.warnings])

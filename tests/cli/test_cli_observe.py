@@ -239,6 +239,7 @@ CLUSTER = {
     },
     "model_configs": {"a/a": QWEN, "a/b": QWEN},
 }
+MODELS = {"model_configs": CLUSTER["model_configs"]}
 
 
 def prefixed(pod: str, name: str, lines: list[str]) -> list[str]:
@@ -263,6 +264,25 @@ def test_a_log_is_that_of_the_engine_with_its_pod_or_model(
 ) -> None:
     _, (found,) = observe(lines, CLUSTER)
     assert (found["verdict"], found["engine"]) == expected
+
+
+def test_a_manifest_without_a_version_is_decided_for_the_log_s_release(observe: Callable[..., Any]) -> None:
+    unversioned = {"manifest": workload("qwen", container("vllm", "a/a", image="registry/vllm:main")), **MODELS}
+    code, (found,) = observe(prefixed("qwen-1", "vllm", v2_start("0.27.0")), unversioned)
+    assert (code, found["verdict"], found["predicted"]["vllm_version"]) == (0, "agreed", "0.27.0")
+
+
+def test_a_release_whose_texts_were_not_compared_is_noted(observe: Callable[..., Any]) -> None:
+    _, (found,) = observe(v1_start("0.18.0"), deployment("0.18.0"))
+    assert (found["verdict"], len(found["notes"])) == ("agreed", 1)
+    assert observe(v1_start("0.19.0"), deployment("0.19.0"))[1][0]["notes"] == []
+
+
+def test_the_device_of_the_log_is_the_platform_of_its_arguments(observe: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "q.json").write_text(json.dumps(QWEN))
+    lines = [arguments(), configuration("0.26.0").replace("=cuda", "=cpu"), record(V1_LOADS, "cpu_model_runner.py")]
+    code, (found,) = observe(lines, None, "--model-config", f"{MODEL}={tmp_path / 'q.json'}")
+    assert (code, found["verdict"], found["predicted"]["outcome"]) == (0, "agreed", "fallback")
 
 
 def test_each_engine_of_a_log_has_a_line(observe: Callable[..., Any]) -> None:
