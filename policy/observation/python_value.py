@@ -181,6 +181,8 @@ def _literal(read: Any, text: str) -> Any:
         value = read(text)
     except (ValueError, SyntaxError, MemoryError) as error:
         raise NotAValue(f"a literal of {len(text):,} characters that Python does not read") from error
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()  # half of a surrogate pair has no UTF-8
     return UNREADABLE if isinstance(value, bytes) else value
 
 

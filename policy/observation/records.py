@@ -1,7 +1,7 @@
 """One line of a log: what wraps it, and the record of vLLM in it.
 
-Removes what containers and tools put around a line: colours, the prefixes of `kubectl logs --prefix` and of
-`docker compose logs`, timestamps, the JSON of a container's log file. Then reads the prefixes of vLLM itself: the
+Removes what containers and tools put around a line: colours, the prefixes of `kubectl logs --prefix`, `docker compose
+logs` and `journalctl`, timestamps, the JSON of a container's log file. Then reads the prefixes of vLLM itself: the
 process, and the level, time, file and line. Not here: what a record says (``formats``).
 """
 
@@ -28,8 +28,11 @@ TIMESTAMP: Final = re.compile(
     r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9}+)?(?:Z|[+-]\d\d:\d\d) ?| \d\d:\d\d:\d\d(?:[.,]\d{1,9}+)? \| ?)"
 )
 """That of `kubectl logs --timestamps` and of containers' files, or that of Docker Desktop."""
+JOURNAL: Final = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,253}+ [\w.@-]{1,128}+\[\d{1,10}+\]: ?")
+"""What `journalctl` puts before a line of a service of systemd."""
 CRI: Final = re.compile(r"(?:stdout|stderr) [FP] ")
-PROCESS: Final = re.compile(r"\(([A-Za-z][\w.-]{0,63}+) pid=(\d{1,10}+)\)(?: |$)")
+PROCESS: Final = re.compile(r"\(([A-Za-z][\w.-]{0,63}+) pid=(\d{1,10}+)(?:, ip=[\d.:a-f]{1,45}+)?\)(?: |$)")
+"""The process of a line, that of a worker of Ray with its address."""
 RECORD: Final = re.compile(
     r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6}+)?) "
     r"\[?([\w./-]{1,255}+):(\d{1,7}+)\](?: |$)"
@@ -101,7 +104,7 @@ def _unwrapped(text: str, prefixes: tuple[re.Pattern[str], ...] = ()) -> tuple[s
     for pattern in prefixes:
         if (found := pattern.match(text)) is not None:
             return found.group(1), None, text[found.end() :]
-    for pattern in (TIMESTAMP, CRI):
+    for pattern in (TIMESTAMP, CRI, JOURNAL):
         if (found := pattern.match(text)) is not None:
             return "", None, text[found.end() :]
     return None

@@ -328,6 +328,25 @@ def test_a_log_without_a_start_is_a_fault(call: Callable[..., Done], lines: list
     assert done.err.startswith("-: no start of vLLM found; expected its log from the start of the container")
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        ", 'served_model_name': ['\\ud800', '\\x00']",
+        ", 'max_model_len': -1, 'tensor_parallel_size': 99999999999999999999",
+        ", 'dtype': inf, 'hf_overrides': {'a': nan}",
+        ", 'speculative_config': 'x', 'compilation_config': [1], 'kv_transfer_config': {1: {None: 2}}",
+        ", 'enforce_eager': 'maybe', 'tensor_parallel_size': [2], 'pipeline_parallel_size': {}",
+    ],
+)
+def test_arguments_that_no_vllm_would_log_are_no_error_of_the_command(
+    observe: Callable[..., Any], tmp_path: Path, rest: str
+) -> None:
+    (tmp_path / "q.json").write_text(json.dumps(QWEN))
+    lines = [version("0.26.0"), arguments(rest), *v2_start()[1:]]
+    code, (found,) = observe(lines, None, "--model-config", f"{MODEL}={tmp_path / 'q.json'}")
+    assert (code in {0, 1}, found["observed"]["runner"]) == (True, "v2")
+
+
 def test_inputs_that_cannot_be_read_are_faults(call: Callable[..., Done], tmp_path: Path) -> None:
     assert call("observe", str(tmp_path / "absent")).code == 2
     assert call("observe", "-", "--deployment", "-").code == 2

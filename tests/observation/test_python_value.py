@@ -18,6 +18,7 @@ from policy.observation.python_value import MAX_DEPTH, MAX_TEXT, MAX_VALUES, UNR
             {"a": 1, "b": [True, False, None], "c": [1, 2.5, -3e5]},
         ),
         ("""{'a': "it's", 'b': 'x\\n\\'y\\'', "c": u'z'}""", {"a": "it's", "b": "x\n'y'", "c": "z"}),
+        ("'a\\ud800b'", "a?b"),
         ("{'a', 'b'}", ["a", "b"]),
         ("[1,]  and what follows", [1]),
         ("<Mode.FULL: 2>", "FULL"),

@@ -178,6 +178,8 @@ def test_vllm_s_own_words_about_the_choice_are_kept() -> None:
 WRAPPED = {
     "as vLLM prints it": lambda line: line,
     "with a process": lambda line: f"(EngineCore_DP0 pid=140) {line}",
+    "by a worker of Ray": lambda line: f"(RayWorkerWrapper pid=140, ip=10.0.0.7) {line}",
+    "by journalctl": lambda line: f"Nov  2 01:02:03 host-7 vllm[140]: {line}",
     "with the prefix of a variable": lambda line: f"node-7 {line}",
     "in colours": lambda line: line.replace(
         "INFO 11-22 01:02:03", "\x1b[32mINFO\x1b[0m \x1b[90m11-22 01:02:03\x1b[0m", 1
