@@ -1,7 +1,8 @@
 """`python -m policy.vllm.log_places FOLDER`: compare the log formats with vLLM's sources, and make the table of lines.
 
 FOLDER has a folder for each release, such as `0.23.0/`, which contains `vllm/`. Every format must be in the files that
-it names, in these releases and in no other of the folder. The sources are read as text and never run.
+it names, in these releases and in no other of the folder. The lines of releases that the folder does not have stay. The
+sources are read as text and never run.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 from packaging.version import Version
 
 from policy.observation.formats import HOLE, Format, formats
-from policy.observation.lines import LINES, Place, places
+from policy.observation.lines import LINES, Place, place_lines, places
 from policy.vllm.verify.evidence import SourceFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 HEAD: Final = "# Made by `python -m policy.vllm.log_places`; the places are in `places.yaml`.\n"
 
@@ -75,17 +76,24 @@ def _joined(node: ast.JoinedStr) -> str:
 
 
 def line_table(sources: dict[str, SourceFiles]) -> str:
-    """The text of ``lines.yaml`` for these sources."""
+    """The text of ``lines.yaml`` with the lines of these sources; those of other releases stay."""
     rows = [HEAD]
     for place in places():
-        lines: dict[int, list[str]] = {}
+        lines = _kept_lines(place, sources.keys())
         for release, files in sources.items():
             for line in lines_of(place, files.text(place.file) or ""):
                 lines.setdefault(line, []).append(release)
         parts = [f"{name}: {_quoted(getattr(place, name))}" for name in Place.__struct_fields__ if getattr(place, name)]
         rows.append(f"- place: {{{', '.join(parts)}}}\n  lines:\n")
-        rows += [f"    {line}: [{', '.join(lines[line])}]\n" for line in sorted(lines)]
+        rows += [f"    {line}: [{', '.join(sorted(lines[line], key=Version))}]\n" for line in sorted(lines)]
     return "".join(rows)
+
+
+def _kept_lines(place: Place, made: Collection[str]) -> dict[int, list[str]]:
+    """The lines of a place that the table has for releases that are not made again."""
+    known = next((row.lines for row in (place_lines() if LINES.exists() else ()) if row.place == place), {})
+    kept = {line: [release for release in releases if release not in made] for line, releases in known.items()}
+    return {line: releases for line, releases in kept.items() if releases}
 
 
 def _quoted(text: str) -> str:

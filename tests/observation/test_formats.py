@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from policy.observation.formats import HOLE, OF_EXCEPTIONS, Format, Shows, formats, match_exception, match_record
-from policy.observation.lines import place_lines, places
-from policy.vllm.log_places import contradictions, lines_of, texts_of
+from policy.observation.lines import LINES, place_lines, places
+from policy.vllm.log_places import contradictions, line_table, lines_of, main, texts_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SOURCE = """
 def f(self):
@@ -66,6 +71,21 @@ def test_the_tool_reads_texts_and_lines_from_sources() -> None:
     assert lines_of(make("a.py", function="create", code="config = VllmConfig("), SOURCE) == [10]
     assert lines_of(make("a.py", function="f", code="config = VllmConfig("), SOURCE) == []
     assert lines_of(place, "") == []
+
+
+def test_the_table_of_lines_is_made_again_release_by_release(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "0.99.0" / "vllm" / "config").mkdir(parents=True)
+    (tmp_path / "0.99.0" / "vllm" / "config" / "model.py").write_text(
+        '\n\nlogger.info("Resolved architecture: %s", a)\n'
+    )
+    assert main([str(tmp_path), "--check"]) == 1
+    printed = capsys.readouterr().out
+    assert "lines.yaml: the sources have other lines\n" in printed
+    assert "architecture: the text is not in" not in printed
+    assert "arguments: the text is not in vllm/entrypoints/common/startup.py of 0.99.0" in printed
+    assert line_table({}) == LINES.read_text()
 
 
 def test_a_source_that_lacks_a_text_is_reported() -> None:
