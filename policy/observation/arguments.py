@@ -17,6 +17,8 @@ from policy.messages import enumerated
 from policy.observation.python_value import UNREADABLE, NotAValue, read_value
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from policy.intake.command.flags import Flag
 
 MODEL, POSITIONAL_MODEL = "model", "model_tag"
@@ -54,7 +56,7 @@ def read_arguments(text: str, release: str) -> LoggedArguments:
             continue
         cleaned = _cleaned(value, str(dest), unreadable)
         if cleaned is not UNREADABLE:
-            words += _words(flag, cleaned, table.exact)
+            words += _words(flag, _settable(cleaned, flag.members), table.exact)
     named = next((found[name] for name in (MODEL, POSITIONAL_MODEL) if type(found.get(name)) is str), None)
     warnings = []
     if unreadable:
@@ -78,6 +80,19 @@ def _words(flag: Flag, value: Any, spellings: dict[str, Flag]) -> list[str]:
             return [flag.name, json.dumps(value)]
         return [flag.name, *map(_word, value)] if value else []
     return [f"{flag.name}={_word(value)}"]
+
+
+def _settable(value: Any, members: Mapping[str, Any] | None) -> Any:
+    """The fields of an object that a user may set: vLLM also logs those that it computes itself."""
+    if not isinstance(value, dict) or members is None:
+        return value
+    fields = {key: each for key, each in value.items() if key in members}
+    return {key: _settable(each, _inner(members[key])) for key, each in fields.items()}
+
+
+def _inner(member: Any) -> Mapping[str, Any] | None:
+    """The fields of a member, None if any is legal."""
+    return member if isinstance(member, dict) else None
 
 
 def _word(value: Any) -> str:

@@ -36,6 +36,11 @@ TRANSFER = "KVTransferConfig(kv_connector='NixlConnector', kv_role='kv_both', kv
             "{'compilation_config': {'mode': None, 'cudagraph_mode': <CUDAGraphMode.FULL: 2>}}",
             ["--compilation-config", json.dumps({"cudagraph_mode": "FULL"})],
         ),
+        # fields that vLLM computes itself
+        (
+            "{'compilation_config': {'mode': 3, 'static_all_moe_layers': [], 'pass_config': {'enable_sp': True, 'x': 1}}}",
+            ["--compilation-config", json.dumps({"mode": 3, "pass_config": {"enable_sp": True}})],
+        ),
         ("{'config': 'serve.yaml', 'subparser': 'serve', 'made_up': 1}", []),
         ("{'api_key': ['sk-abcdefgh'], 'hf_token': 'hf_abcdefgh', 'max_model_len': 512}", ["--max-model-len=512"]),
         ("{'api_key': '***', 'hf_token': '***'}", []),
