@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MODEL, POSITIONAL_MODEL = "model", "model_tag"
 NAMES_SHOWN: Final = 10
 OBJECTS: Final = frozenset({"json", "object", "json-or-text", "object-or-level", "overrides"})
+EMPTY: Final = "{}"
 REDACTED: Final = "***"
 """What vLLM logs from 0.29 on instead of a secret."""
 NOT_FOR_ENGINES: Final = frozenset({"config"})
@@ -55,7 +56,9 @@ def read_arguments(text: str, release: str) -> LoggedArguments:
         if flag is None or flag.secret or is_secret(str(dest)) or dest == MODEL or dest in NOT_FOR_ENGINES:
             continue
         cleaned = _cleaned(value, str(dest), unreadable)
-        if cleaned is not UNREADABLE:
+        if cleaned is UNREADABLE and flag.members is not None:
+            words += [flag.name, EMPTY]  # that it is there may decide
+        elif cleaned is not UNREADABLE:
             words += _words(flag, _settable(cleaned, flag.members), table.exact)
     named = next((found[name] for name in (MODEL, POSITIONAL_MODEL) if type(found.get(name)) is str), None)
     warnings = []

@@ -38,7 +38,7 @@ TRANSFER = "KVTransferConfig(kv_connector='NixlConnector', kv_role='kv_both', kv
         ),
         # fields that vLLM computes itself
         (
-            "{'compilation_config': {'mode': 3, 'static_all_moe_layers': [], 'pass_config': {'enable_sp': True, 'x': 1}}}",
+            "{'compilation_config': {'mode': 3, 'traced_files': [], 'pass_config': {'enable_sp': True, 'x': 1}}}",
             ["--compilation-config", json.dumps({"mode": 3, "pass_config": {"enable_sp": True}})],
         ),
         ("{'config': 'serve.yaml', 'subparser': 'serve', 'made_up': 1}", []),
@@ -49,6 +49,14 @@ TRANSFER = "KVTransferConfig(kv_connector='NixlConnector', kv_role='kv_both', kv
 def test_arguments_become_words(text: str, words: list[str]) -> None:
     read = read_arguments(text, "0.26.0")
     assert (read.words, read.warnings) == (["serve", *words], [])
+
+
+def test_an_object_that_vllm_hides_is_there() -> None:
+    read = read_arguments("{'watermark_config': '***'}", "0.30.0")
+    assert (read.words, read.warnings) == (
+        ["serve", "--watermark-config", "{}"],
+        ["the log does not show the values of `watermark_config`"],
+    )
 
 
 def test_what_the_log_does_not_show_is_a_warning() -> None:
