@@ -117,7 +117,7 @@ def decide(
     folder = source if isinstance(source, FolderContents) else None
     document = source if folder is None else {"manifest": folder.documents}
     document, warnings = with_version(policy, with_nearest(policy, document, nearest=nearest), vllm_version)
-    document = _with_platform(policy, document, platform)
+    document = with_platform(policy, document, platform)
     request = read_request(policy, document, explain=explain, overrides=vllm_version is not None)
     if isinstance(request, Request):
         answer = with_warnings(decide_request(policy, request, today(), models.use), warnings)
@@ -153,7 +153,7 @@ def _name(manifest: Manifest, path: str, folder: FolderContents | None) -> str:
     return name_of(manifest.document, path) if folder is None else folder.name_of(path)
 
 
-def _with_platform(policy: Policy, document: Any, platform: Platform | None) -> Any:
+def with_platform(policy: Policy, document: Any, platform: Platform | None) -> Any:
     """The document with the platform of the flag, unless it states one; a bare manifest becomes a request."""
     if platform is None:
         return document

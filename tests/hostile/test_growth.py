@@ -17,7 +17,12 @@ INTAKE = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("module", "names"), [("hostile.documents", ()), *(("hostile.intake", names) for names in INTAKE)]
+    ("module", "names"),
+    [
+        ("hostile.documents", ()),
+        ("hostile.observations", ()),
+        *(("hostile.intake", names) for names in INTAKE),
+    ],
 )
 def test_instructions_grow_no_faster_than_the_text(module: str, names: tuple[str, ...]) -> None:
     found = {key: counts for key, counts in count(module, names=names).items() if growth(counts) is not None}
