@@ -9,7 +9,8 @@ VALUES = ("json-or-text", "object", "devices", "human-or-auto")
 INTAKE = (
     ("shell", "environment", "configurations of models"),
     ("arguments",),
-    ("option files", "manifests"),
+    ("option files",),
+    ("manifests",),
     tuple(f"values of {kind}" for kind in VALUES),
 )
 """The readers of ``hostile.intake``, counted in several processes, as all together take ten minutes."""
