@@ -12,8 +12,7 @@ from policy.decision.decision import NO_RUNNER, OWN_RUNNER
 from policy.escaping import escape_line
 from policy.observation.comparison import Verdict
 from policy.problems import fault_lines
-from policy.render import BAD, GOOD, STRONG, table_of
-from policy.rules.template import format_value
+from policy.render import BAD, GOOD, STRONG, compact, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,11 +71,11 @@ def _lines(row: Comparison) -> list[Text]:
         found.append(Text(escape_line(f"line {failure.line}: {failure.text}")))
     found += [Text(escape_line(note)) for note in row.notes]
     if row.problem is not UNSET:
-        found += [Text(escape_line(line)) for line in (row.problem.detail, *fault_lines(row.problem))]
+        found += map(Text, fault_lines(row.problem))
     return found
 
 
 def _difference(difference: Difference) -> list[Text]:
-    values = f"decided {format_value(difference.predicted)}, log {format_value(difference.observed)}"
+    values = f"decided {compact(difference.predicted)}, log {compact(difference.observed)}"
     head = Text.assemble((f"{difference.member}: ", BAD), escape_line(values))
     return [head, *(Text(escape_line(f"  {each.cause}: {each.message}")) for each in difference.explanations)]

@@ -8,7 +8,7 @@ import typer
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, out, show
-from policy.cli.decide import PlatformOption, with_platform
+from policy.cli.decide import PlatformOption, with_options
 from policy.cli.folder import FolderContents, read_source
 from policy.cli.requests import (
     MAX_FILE,
@@ -26,8 +26,6 @@ from policy.cli.requests import (
     read_request,
     read_text,
     today,
-    with_nearest,
-    with_version,
 )
 from policy.decision.decision import encode
 from policy.errors import RequestInvalid
@@ -90,19 +88,15 @@ def observe(
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     _, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
     engines = _read(file)
-    if vllm_version is not None:
-        with_version(policy, {"facts": {}}, vllm_version)  # fails if it is unknown
+    # without a deployment this fails too if the version is unknown
+    source = {"facts": {}} if deployment is None else read_source(deployment, recursive=False, render=False)
+    document, folder, warnings = with_options(policy, source, vllm_version, platform, nearest=nearest)
+    print_warnings(warnings)
     candidates = None
     if deployment is not None:
-        source = read_source(deployment, recursive=False, render=False)
-        folder = source if isinstance(source, FolderContents) else None
-        document = source if folder is None else {"manifest": folder.documents}
-        document, warnings = with_version(policy, with_nearest(policy, document, nearest=nearest), vllm_version)
-        print_warnings(warnings)
-        document = with_platform(policy, document, platform)
         candidates = _candidates(policy, document, folder, overrides=vllm_version is not None)
     environment: dict[str, Any] = {} if platform is None else {"platform": platform.value}
-    predictor = Predictor(policy, today(), _problem, candidates, vllm_version, environment)
+    predictor = Predictor(policy, today(), _problem, candidates, vllm_version, environment, nearest=nearest)
     with err.working("comparing"):
         rows = [predictor.compare(engine) for engine in engines]
     if as_json or not out.is_terminal:

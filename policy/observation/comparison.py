@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FAILED_LATER: Final = "it was ready, and ended later: "
 NOT_SHOWN: Final = "the log does not show the runner; vLLM logs it with the level INFO, when its workers start"
 UNCHECKED: Final = "the texts of this log were read as those of other releases; those of vLLM {} were not compared"
+UNKNOWN: Final = "the log is of vLLM {}, which is no known release; decided for {}"
 CUT_OFF: Final = "the log ends before the engine is ready or has failed"
 
 
@@ -93,7 +94,9 @@ def compare(
         ]
     notes = _notes(observed)
     shown = observed.release and decided_as(observed.release, releases)
-    if shown and shown not in checked_releases():
+    if observed.release and shown is None:
+        notes.append(UNKNOWN.format(observed.release, decision.release.decided_as))
+    elif shown and shown not in checked_releases():
         notes.append(UNCHECKED.format(shown))
     return Comparison(_verdict(observed, found), engine, observed, _prediction(decision), found, notes)
 
@@ -162,9 +165,9 @@ def _is_release(observed: ObservedEngine, decision: Decision, releases: Releases
     return shown is None or shown == decided
 
 
-def decided_as(version: str, releases: Releases) -> str | None:
-    """The known release that decides for a version of a log; None if there is none."""
+def decided_as(version: str, releases: Releases, *, nearest: bool = False) -> str | None:
+    """The known release that decides for a version of a log, with ``nearest`` the closest; None if there is none."""
     try:
-        return releases.resolve(version).decided_as
+        return releases.resolve(version, nearest=nearest).decided_as
     except PolicyError:
         return None

@@ -5,14 +5,15 @@ Owns the causes, and which of them a log rules out. Not here: what differs (``co
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
 from policy.decision.decision import NO_RUNNER, OWN_RUNNER, Decision
+from policy.messages import quoted
 from policy.observation.formats import is_server, logs_fallbacks
 from policy.rules.effects import Runner
-from policy.rules.template import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,15 +38,28 @@ PLATFORM, RUNNER_VARIABLE = "environment.platform", "env.VLLM_USE_V2_MODEL_RUNNE
 EARLIER: Final = "another exception stopped vLLM before it refused the runner"
 
 
-class Explanation(Struct, frozen=True):
-    """What may explain a difference.
+class Cause(StrEnum):
+    """What makes a difference.
 
-    ``cause`` is `assumption` (with its ``fact``, the value ``assumed``, and the one with which the decision is what the
-    log shows), `set_env`, `release`, `arguments`, `model`, `known-problem`, `log` (what vLLM itself says), or
-    `not-decided`.
+    ``LOG`` is what vLLM itself says; ``RELEASE`` and ``ARGUMENTS`` are those of the log, ``SET_ENV`` is the variable of
+    the decision that was not set, ``MODEL`` another architecture; ``NOT_DECIDED`` is what no decision is about.
     """
 
-    cause: str
+    ASSUMPTION = "assumption"
+    SET_ENV = "set_env"
+    RELEASE = "release"
+    ARGUMENTS = "arguments"
+    MODEL = "model"
+    KNOWN_PROBLEM = "known-problem"
+    LOG = "log"
+    NOT_DECIDED = "not-decided"
+    UNKNOWN = "unknown"
+
+
+class Explanation(Struct, frozen=True):
+    """What may explain a difference; an assumption with its ``fact`` and the values ``assumed`` and needed."""
+
+    cause: Cause
     message: str
     fact: str | UnsetType = UNSET
     assumed: Any | UnsetType = UNSET
@@ -69,10 +83,10 @@ def explanations(
     if member == RELEASE:
         other = alternatives.at_release
         if other is not None:
-            yield Explanation("release", f"for vLLM {other.vllm_version} the decision is {_answer(other)}")
+            yield Explanation(Cause.RELEASE, f"for vLLM {other.vllm_version} the decision is {_answer(other)}")
         return
     found = list(_of_member(member, observed, decision, alternatives))
-    yield from found or [Explanation("unknown", NO_EXPLANATION)]
+    yield from found or [Explanation(Cause.UNKNOWN, NO_EXPLANATION)]
 
 
 def _of_member(
@@ -83,17 +97,17 @@ def _of_member(
     if member in {STARTS, ERRORS} and failure is not None and failure.runner is None:
         found = decision.known_problems if decision.starts else []
         yield from (
-            Explanation("known-problem", f"{each.rule}: {each.message}")
+            Explanation(Cause.KNOWN_PROBLEM, f"{each.rule}: {each.message}")
             for each in found
             if each.symptom in STOPPING or (each.symptom == OUT_OF_MEMORY and MEMORY in failure.text.lower())
         )
-        yield Explanation("not-decided", NOT_DECIDED if decision.starts else EARLIER)
+        yield Explanation(Cause.NOT_DECIDED, NOT_DECIDED if decision.starts else EARLIER)
         return
     if member == RUNNER:
-        yield from (Explanation("log", f"vLLM logs: {text}") for text in observed.fallbacks)
+        yield from (Explanation(Cause.LOG, f"vLLM logs: {text}") for text in observed.fallbacks)
     for cause, other, words in (
-        ("release", alternatives.at_release, "for the release of the log"),
-        ("arguments", alternatives.with_arguments, "with the arguments that the log shows"),
+        (Cause.RELEASE, alternatives.at_release, "for the release of the log"),
+        (Cause.ARGUMENTS, alternatives.with_arguments, "with the arguments that the log shows"),
     ):
         if other is not None and _is_as_observed(member, observed, other):
             yield Explanation(cause, f"{words} the decision is {_answer(other)}")
@@ -101,7 +115,9 @@ def _of_member(
     if decision.set_env and _is_as_observed(member, observed, decision.upstream):
         assignments = " ".join(f"{name}={value}" for name, value in decision.set_env.items())
         yield Explanation(
-            "set_env", f"vLLM alone does this; it follows the decision only if {assignments} is set", value=assignments
+            Cause.SET_ENV,
+            f"vLLM alone does this; it follows the decision only if {assignments} is set",
+            value=assignments,
         )
         return
     yield from _of_assumptions(member, observed, decision)
@@ -112,11 +128,11 @@ def _of_assumptions(member: str, observed: ObservedEngine, decision: Decision) -
     """The assumptions with another value of which the decision is what the log shows."""
     for assumption in decision.assumptions or []:
         fact, assumed = assumption.fact, assumption.assumed
-        state = "is" if assumed is None else f"was taken as {format_value(assumed)}, being"
+        state = "is" if assumed is None else f"was taken as {quoted(assumed)}, being"
         for value, other in assumption.would_change.items():
             if _is_as_observed(member, observed, other) and _may_explain(fact, value, member, observed, decision):
                 message = f"{fact} {state} {assumption.why}; with {value} the decision is {_answer(other)}"
-                yield Explanation("assumption", message, fact, assumed, value)
+                yield Explanation(Cause.ASSUMPTION, message, fact, assumed, value)
 
 
 def _may_explain(fact: str, value: str, member: str, observed: ObservedEngine, decision: Decision) -> bool:
@@ -145,7 +161,7 @@ def _of_model(observed: ObservedEngine, decision: Decision) -> Iterator[Explanat
     decided = fact.value if fact is not None else None
     if isinstance(decided, list) and observed.architectures and observed.architectures[0] not in decided:
         shown = observed.architectures[0]
-        yield Explanation("model", f"the log resolved the architecture {shown}, and the decision has {decided}")
+        yield Explanation(Cause.MODEL, f"the log resolved the architecture {shown}, and the decision has {decided}")
 
 
 def _is_as_observed(member: str, observed: ObservedEngine, other: Decision | Alternative | Any) -> bool:

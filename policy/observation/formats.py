@@ -118,7 +118,7 @@ def formats() -> tuple[Format, ...]:
 
 
 @cache
-def _by_place() -> tuple[tuple[Format, ...], tuple[Format, ...]]:
+def _by_kind() -> tuple[tuple[Format, ...], tuple[Format, ...]]:
     of_exceptions = tuple(each for each in formats() if each.shows in OF_EXCEPTIONS)
     return tuple(each for each in formats() if each.shows not in OF_EXCEPTIONS), of_exceptions
 
@@ -136,7 +136,7 @@ def is_server(format_id: str) -> bool:
 
 def match_record(text: str, file: str | None) -> tuple[Format, Mapping[str, str]] | None:
     """The format of a record's text and its values; ``file`` is the file that the record names, if it names one."""
-    for each in _by_place()[0]:
+    for each in _by_kind()[0]:
         if (file is None or file in each.files) and (values := each.match(text)) is not None:
             return each, values
     return None
@@ -144,7 +144,7 @@ def match_record(text: str, file: str | None) -> tuple[Format, Mapping[str, str]
 
 def match_exception(text: str) -> tuple[Format, Mapping[str, str]] | None:
     """The format of an exception's text and its values."""
-    for each in _by_place()[1]:
+    for each in _by_kind()[1]:
         if (values := each.match(text)) is not None:
             return each, values
     return None

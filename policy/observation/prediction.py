@@ -16,7 +16,7 @@ from policy.observation.comparison import Comparison, compare, decided_as, witho
 from policy.observation.explanations import Alternatives
 from policy.observation.matching import NoMatch, match_engine
 from policy.observation.python_value import NotAValue
-from policy.request.request import read_request, with_explanation
+from policy.request.request import NEAREST, read_request, with_explanation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,8 +35,6 @@ NO_ARGUMENTS: Final = (
 )
 UNKNOWN_RELEASE: Final = "the log does not show vLLM's release; decided for {}, the default release"
 SERIES: Final = "the log's line numbers are those of {}; decided for {}"
-
-
 PLATFORMS: Final = frozenset({"cpu", "xpu"})
 """The devices that are those of one platform."""
 
@@ -52,7 +50,8 @@ class Predictor:
     """Decides for the engines of a log, and compares.
 
     ``candidates`` are the engines of the deployment, None without one. ``version`` is the release that a flag states.
-    ``environment`` is that of a request for the log's own arguments.
+    ``environment`` is that of a request for the log's own arguments; with ``nearest`` the closest known release decides
+    for one that is not known.
     """
 
     def __init__(
@@ -63,6 +62,8 @@ class Predictor:
         candidates: Sequence[Candidate] | None = None,
         version: str | None = None,
         environment: dict[str, Any] | None = None,
+        *,
+        nearest: bool = False,
     ) -> None:
         self._policy = policy
         self._day = day
@@ -70,6 +71,7 @@ class Predictor:
         self._candidates = candidates
         self._version = version
         self._environment = environment or {}
+        self._nearest = nearest
 
     def compare(self, logged: LoggedEngine) -> Comparison:
         """What the engine did, beside its decision."""
@@ -121,22 +123,27 @@ class Predictor:
         return request if shown is None or not request.release.defaulted else self._at(request, shown)
 
     def _at(self, request: Request, version: str) -> Request:
-        return replace(request, vllm_version=version, release=self._policy.releases.resolve(version))
+        resolution = self._policy.releases.resolve(version, nearest=self._nearest)
+        return replace(request, vllm_version=version, release=resolution)
+
+    def _decided_as(self, version: str | None) -> str | None:
+        """The known release that decides for a version, if there is one."""
+        return version and decided_as(version, self._policy.releases, nearest=self._nearest)
 
     def _shown_release(self, observed: ObservedEngine) -> str | None:
-        """The release of the log that decides; None if it shows none that is known."""
+        """The release of the log that decides; None if it shows none for which one decides."""
         shown = observed.release or (observed.releases[-1] if observed.releases else None)
-        return shown if shown is not None and decided_as(shown, self._policy.releases) is not None else None
+        return shown if self._decided_as(shown) else None
 
     def _alternatives(self, request: Request, logged: LoggedEngine) -> Alternatives:
         """The decisions for the log's release and with the log's arguments, where they are not those of the request."""
         shown = self._shown_release(logged.observed)
         other = None
-        if shown is not None and decided_as(shown, self._policy.releases) != request.release.decided_as:
+        if shown is not None and self._decided_as(shown) != request.release.decided_as:
             other = self._decided(self._at(request, shown))
         if logged.arguments is None or request.deployment is None:
             return Alternatives(other)
-        release = decided_as(shown or request.vllm_version, self._policy.releases) or request.release.decided_as
+        release = self._decided_as(shown or request.vllm_version) or request.release.decided_as
         try:
             words = read_arguments(logged.arguments, release).words
         except (NotAValue, KeyError):
@@ -164,10 +171,15 @@ class Predictor:
             notes.append(UNKNOWN_RELEASE.format(version))
         elif self._version is None and observed.release is None:
             notes.append(SERIES.format(" or ".join(observed.releases), version))
-        release = decided_as(version, self._policy.releases) or releases_with_flags()[-1]
+        release = self._decided_as(version) or releases_with_flags()[-1]
         read = read_arguments(arguments, release)
         environment = self._environment
         if observed.device in PLATFORMS and not environment:
             environment = {"platform": observed.device}
-        document = {"vllm_version": version, "deployment": {"args": read.words, "environment": environment}}
+        deployment = {"args": read.words, "environment": environment}
+        document = {
+            "vllm_version": version,
+            "beyond_verified": NEAREST if self._nearest else None,
+            "deployment": deployment,
+        }
         return Logged(read_request(document, self._policy.releases), [*notes, *read.warnings])

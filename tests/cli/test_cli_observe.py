@@ -321,6 +321,30 @@ def test_a_service_of_docker_compose_is_found_by_its_name(observe: Callable[...,
     )
 
 
+@pytest.mark.parametrize(
+    ("flags", "verdict", "decided_for"),
+    [((), "undecided", None), (("--nearest",), "agreed", "0.33.0"), (("--vllm-version", "0.26.0"), "agreed", "0.26.0")],
+)
+def test_an_unknown_release_of_the_log_is_decided_only_if_that_is_asked_for(
+    observe: Callable[..., Any], tmp_path: Path, flags: tuple[str, ...], verdict: str, decided_for: str | None
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(QWEN))
+    first, *rest = v2_start("0.99.0")
+    _, (found,) = observe(
+        [first, arguments(), *rest], None, *flags, "--model-config", f"{MODEL}={tmp_path / 'config.json'}"
+    )
+    said = f"the log is of vLLM 0.99.0, which is no known release; decided for {decided_for}"
+    assert (found["verdict"], said in found["notes"]) == (verdict, decided_for is not None)
+
+
+@pytest.mark.parametrize(("flags", "decided_for"), [((), "0.23.0"), (("--nearest",), "0.33.0")])
+def test_an_unknown_release_of_the_log_is_said_beside_a_deployment_without_one(
+    observe: Callable[..., Any], flags: tuple[str, ...], decided_for: str
+) -> None:
+    _, (found,) = observe(v2_start("0.99.0"), deployment(None), *flags)
+    assert found["notes"] == [f"the log is of vLLM 0.99.0, which is no known release; decided for {decided_for}"]
+
+
 @pytest.mark.parametrize("lines", [[], ["hello"], ["\x00" * 100]])
 def test_a_log_without_a_start_is_a_fault(call: Callable[..., Done], lines: list[str]) -> None:
     done = call("observe", "-", stdin=text_of(lines))

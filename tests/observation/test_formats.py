@@ -8,7 +8,8 @@ import pytest
 
 from policy.observation.formats import HOLE, OF_EXCEPTIONS, Format, Shows, formats, match_exception, match_record
 from policy.observation.lines import LINES, place_lines, places
-from policy.vllm.log_places import contradictions, line_table, lines_of, main, texts_of
+from policy.vllm.tablegen.log_lines import contradictions, line_table, lines_of, main, texts_of
+from policy.vllm.tablegen.wheels import SourceReader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,9 +90,5 @@ def test_the_table_of_lines_is_made_again_release_by_release(
 
 
 def test_a_source_that_lacks_a_text_is_reported() -> None:
-    class NoFiles:
-        def text(self, path: str) -> str | None:
-            return None if path else ""
-
-    found = list(contradictions("0.26.0", NoFiles()))  # type: ignore[arg-type]  # only `text` is read
+    found = list(contradictions("0.26.0", SourceReader()))
     assert "configuration: the text is not in vllm/v1/engine/core.py of 0.26.0" in found

@@ -1,4 +1,4 @@
-"""`python -m policy.vllm.log_places FOLDER`: compare the log formats with vLLM's sources, and make the table of lines.
+"""`python -m policy.vllm.tablegen.log_lines FOLDER`: compare the log formats with vLLM's sources, and make their lines.
 
 FOLDER has a folder for each release, such as `0.23.0/`, which contains `vllm/`. Every format must be in the files that
 it names, in these releases and in no other of the folder. The lines of releases that the folder does not have stay. The
@@ -17,12 +17,12 @@ from packaging.version import Version
 
 from policy.observation.formats import HOLE, Format, formats
 from policy.observation.lines import LINES, Place, place_lines, places
-from policy.vllm.verify.evidence import SourceFiles
+from policy.vllm.tablegen.wheels import FolderSource, SourceReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-HEAD: Final = "# Made by `python -m policy.vllm.log_places`; the places are in `places.yaml`.\n"
+HEAD: Final = "# Made by `python -m policy.vllm.tablegen.log_lines`; the places are in `places.yaml`.\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--check", action="store_true", help="do not write, but compare the lines too")
     options = parser.parse_args(arguments)
-    sources = {path.name: SourceFiles(path) for path in _releases(options.folder)}
+    sources = {path.name: SourceReader(FolderSource(path)) for path in _releases(options.folder)}
     faults = [fault for release, files in sources.items() for fault in contradictions(release, files)]
     text = line_table(sources)
     if not options.check:
@@ -44,12 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if faults else 0
 
 
-def contradictions(release: str, files: SourceFiles) -> Iterator[str]:
+def contradictions(release: str, files: SourceReader) -> Iterator[str]:
     """Where a release's sources have a text that no format's range has, or lack one that a range has."""
     for form in formats():
         for file in dict.fromkeys(source.file for source in form.sources):
             expected = any(source.file == file and source.has(release) for source in form.sources)
-            if (written_text(form) in texts_of(files.text(file) or "")) != expected:
+            if (written_text(form) in texts_of(_text(files, file))) != expected:
                 state = "is not" if expected else "is, but should not be,"
                 yield f"{form.id}: the text {state} in {file} of {release}"
 
@@ -75,13 +75,13 @@ def _joined(node: ast.JoinedStr) -> str:
     return "".join(str(part.value) if isinstance(part, ast.Constant) else HOLE for part in node.values)
 
 
-def line_table(sources: dict[str, SourceFiles]) -> str:
+def line_table(sources: dict[str, SourceReader]) -> str:
     """The text of ``lines.yaml`` with the lines of these sources; those of other releases stay."""
     rows = [HEAD]
     for place in places():
         lines = _kept_lines(place, sources.keys())
         for release, files in sources.items():
-            for line in lines_of(place, files.text(place.file) or ""):
+            for line in lines_of(place, _text(files, place.file)):
                 lines.setdefault(line, []).append(release)
         parts = [f"{name}: {_quoted(getattr(place, name))}" for name in Place.__struct_fields__ if getattr(place, name)]
         rows.append(f"- place: {{{', '.join(parts)}}}\n  lines:\n")
@@ -131,6 +131,11 @@ def _logs(call: ast.Call, text: str) -> bool:
     begin = text.partition("%")[0]
     values = [node.value for node in ast.walk(call.args[0]) if isinstance(node, ast.Constant)]
     return any(isinstance(value, str) and value.startswith(begin) for value in values)
+
+
+def _text(files: SourceReader, file: str) -> str:
+    """The text of a file; empty if the release does not have it."""
+    return files.text(file) if file in files else ""
 
 
 def _releases(folder: Path) -> list[Path]:
