@@ -396,13 +396,22 @@ def flags(target):
     from vllm.entrypoints.cli.serve import ServeSubcommand
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
+    def sets(word, dest):
+        with contextlib.suppress(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            return vars(parser.parse_args(["model", word]))[dest] is False
+        return False
+
     subparsers = FlexibleArgumentParser(prog="vllm").add_subparsers()
+    parser = ServeSubcommand().subparser_init(subparsers)
     found = {}
-    for action in ServeSubcommand().subparser_init(subparsers)._actions:
+    for action in parser._actions:
         if not action.option_strings or action.dest == "help":
             continue
         row = found.setdefault(action.dest, {"flags": [], "nargs": action.nargs, "choices": None})
         row["flags"] += action.option_strings
+        if action.nargs == 0:  # from 0.33 on the parser rewrites `--no-enable-x`, which no action has
+            words = {f"--no-{word[2:]}" for word in action.option_strings if word.startswith("--")}
+            row["flags"] += [word for word in sorted(words.difference(row["flags"])) if sets(word, action.dest)]
         if action.choices is not None:
             row["choices"] = [str(choice) for choice in action.choices]
     target.write_text(json.dumps(found))

@@ -772,8 +772,6 @@ def _encoded(text: Callable[[int], str], size: int) -> bytes:
 
 COUNTED_SIZE: Final = 16_384
 """The largest size that is counted; larger texts take too long."""
-COUNTED_YAML: Final = 8192
-"""The same for option files in YAML, which take ten times longer."""
 
 READERS: Final[Mapping[str, Reader]] = {
     "shell": Reader(
@@ -790,7 +788,7 @@ READERS: Final[Mapping[str, Reader]] = {
     },
     "arguments": Reader(decide, 1 << 20, ARGS, COUNTED_SIZE),
     "environment": Reader(decide, 1 << 20, ENVIRONMENT, COUNTED_SIZE),
-    "option files": Reader(decide, 1 << 18, OPTION_FILES, COUNTED_YAML),
+    "option files": Reader(decide, 1 << 18, OPTION_FILES, COUNTED_SIZE),
     "configurations of models": Reader(decide, 1 << 20, MODELS, COUNTED_SIZE),
     "manifests": Reader(decide, 1 << 20, MANIFESTS, COUNTED_SIZE),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from hostile.families import numbered, repeated
 from hostile.reader import Reader
 
 from policy.observation.arguments import read_arguments
@@ -21,53 +22,44 @@ RECORD: Final = b"INFO 11-22 01:02:03 [core.py:1] "
 BEGIN: Final = b"Traceback (most recent call last):\n"
 
 
-def _repeated(unit: bytes, before: bytes = b"", after: bytes = b"") -> Family:
-    return lambda size: before + unit * ((size - len(before) - len(after)) // len(unit)) + after
-
-
-def _numbered(unit: bytes) -> Family:
-    """Copies of ``unit``, each with another number."""
-    return lambda size: b"".join(unit % number for number in range(size // (len(unit) + 3)))
-
-
 LOGS: Final[Mapping[str, Family]] = {
-    "records": _repeated(RECORD + b"Using V2 Model Runner\n"),
-    "begins of records": _repeated(b"INFO 11-22 01:02:03 [a"),
-    "servers": _repeated(RECORD + b"vLLM server version 0.26.0, serving model m\n"),
-    "logos": _repeated("█  version ".encode()),
-    "values without an end": _repeated(RECORD + b"Initializing a V1 LLM engine (v" + b"(v" * 50 + b"\n"),
-    "configurations": _repeated(b"device_config=", RECORD + b"Initializing a V1 LLM engine (v1) with config: model='"),
-    "pods": _numbered(b"[pod/a%d/c] " + RECORD + b"x\n"),
-    "services": _numbered(b"a%d | " + RECORD + b"x\n"),
-    "prefixes": _repeated(b"2026-11-22T01:02:03Z "),
-    "colours": _repeated(b"\x1b[1;"),
-    "tracebacks": _repeated(BEGIN + b'  File "/a/vllm/b.py", line 1, in c\n    d\nValueError: e\n'),
-    "tracebacks of processes": _numbered(b"(P%d pid=1) " + BEGIN + RECORD + b"Resolved architecture: X\n"),
-    "a chain": _repeated(
+    "records": repeated(RECORD + b"Using V2 Model Runner\n"),
+    "begins of records": repeated(b"INFO 11-22 01:02:03 [a"),
+    "servers": repeated(RECORD + b"vLLM server version 0.26.0, serving model m\n"),
+    "logos": repeated("█  version ".encode()),
+    "values without an end": repeated(RECORD + b"Initializing a V1 LLM engine (v" + b"(v" * 50 + b"\n"),
+    "configurations": repeated(b"device_config=", RECORD + b"Initializing a V1 LLM engine (v1) with config: model='"),
+    "pods": numbered(b"[pod/a%d/c] " + RECORD + b"x\n"),
+    "services": numbered(b"a%d | " + RECORD + b"x\n"),
+    "prefixes": repeated(b"2026-11-22T01:02:03Z "),
+    "colours": repeated(b"\x1b[1;"),
+    "tracebacks": repeated(BEGIN + b'  File "/a/vllm/b.py", line 1, in c\n    d\nValueError: e\n'),
+    "tracebacks of processes": numbered(b"(P%d pid=1) " + BEGIN + RECORD + b"Resolved architecture: X\n"),
+    "a chain": repeated(
         BEGIN + b"ValueError: e\n\nThe above exception was the direct cause of the following exception:\n\n"
     ),
-    "details": _repeated(b"  detail\n", BEGIN + b"ValueError: e\n"),
-    "steps": _repeated(b'  File "/a/vllm/engine/arg_utils.py", line 1, in create_engine_config\n    config\n', BEGIN),
-    "names of exceptions": _repeated(b"a.", BEGIN),
-    "exceptions that announce others": _repeated(BEGIN + b"Exception: Call to x method failed: \n"),
-    "secrets": _repeated(b"token=", BEGIN + b"ValueError: "),
-    "JSON": _repeated(json.dumps({"log": "x\n"}).encode() + b"\n"),
-    "brackets": _repeated(b"["),
+    "details": repeated(b"  detail\n", BEGIN + b"ValueError: e\n"),
+    "steps": repeated(b'  File "/a/vllm/engine/arg_utils.py", line 1, in create_engine_config\n    config\n', BEGIN),
+    "names of exceptions": repeated(b"a.", BEGIN),
+    "exceptions that announce others": repeated(BEGIN + b"Exception: Call to x method failed: \n"),
+    "secrets": repeated(b"token=", BEGIN + b"ValueError: "),
+    "JSON": repeated(json.dumps({"log": "x\n"}).encode() + b"\n"),
+    "brackets": repeated(b"["),
     "lines of a message": lambda size: json.dumps({"log": "x\n" * (size // 3)}).encode(),
-    "usages": _repeated(b"a a: error: "),
+    "usages": repeated(b"a a: error: "),
 }
 VALUES: Final[Mapping[str, Family]] = {
-    "maps": _repeated(b"'a': 1, ", b"{"),
-    "members": _repeated(b"<A.B: 1>, ", b"["),
-    "unclosed members": _repeated(b"<A.B: "),
-    "other brackets": _repeated(b"<a "),
-    "instances": _repeated(b"A(b="),
-    "brackets": _repeated(b"["),
-    "quotes": _repeated(b"'\\"),
-    "texts": _repeated(b"'a' ", b"["),
-    "digits": _repeated(b"9"),
-    "blanks": _repeated(b" "),
-    "a map of an argument": _repeated(b"'a': {'b': [1]}, ", b"{'kv_transfer_config': {", b"}}"),
+    "maps": repeated(b"'a': 1, ", b"{"),
+    "members": repeated(b"<A.B: 1>, ", b"["),
+    "unclosed members": repeated(b"<A.B: "),
+    "other brackets": repeated(b"<a "),
+    "instances": repeated(b"A(b="),
+    "brackets": repeated(b"["),
+    "quotes": repeated(b"'\\"),
+    "texts": repeated(b"'a' ", b"["),
+    "digits": repeated(b"9"),
+    "blanks": repeated(b" "),
+    "a map of an argument": repeated(b"'a': {'b': [1]}, ", b"{'kv_transfer_config': {", b"}}"),
 }
 
 
