@@ -45,7 +45,7 @@ def engine_checks(rows: Iterable[tuple[str, RequestCheck | Problem]]) -> Rendera
         shown = Text(escape_line(name), STRONG)
         if isinstance(found, Problem):
             table.add_row("-", Text("problem", BAD), "-", shown)
-            details += [Text(), shown, *map(Text, map(escape_line, [found.detail, *fault_lines(found)]))]
+            details += [Text(), shown, *map(Text, fault_lines(found))]
             continue
         table.add_row(_runner(found), _verdict(found.verdict), found.vllm_version, shown)
         if found.findings or found.warnings:

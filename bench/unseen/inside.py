@@ -7,6 +7,7 @@ the values of an H100.
 
     python inside.py models FOLDER                           writes models.json and classes.pickle
     python inside.py ask PLATFORM FOLDER IN OUT PART PARTS   evaluates the lines of IN that belong to PART
+    python inside.py flags OUT                               writes the flags of the release's own parser
 """
 
 import contextlib
@@ -386,11 +387,43 @@ def _in_child_process(release, line):
     return json.loads(output) if output else {"id": line["id"], "starts": False, "stage": "died", "error": "no answer"}
 
 
+def flags(target):
+    """Write the flags of `vllm serve`: for each attribute its spellings, choices, and how many words it takes.
+
+    `nargs` is argparse's, or 0 for a flag without a value.
+    """
+    stand_in("cpu")
+    from vllm.entrypoints.cli.serve import ServeSubcommand
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    def sets(word, dest):
+        with contextlib.suppress(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            return vars(parser.parse_args(["model", word]))[dest] is False
+        return False
+
+    subparsers = FlexibleArgumentParser(prog="vllm").add_subparsers()
+    parser = ServeSubcommand().subparser_init(subparsers)
+    found = {}
+    for action in parser._actions:
+        if not action.option_strings or action.dest == "help":
+            continue
+        row = found.setdefault(action.dest, {"flags": [], "nargs": action.nargs, "choices": None})
+        row["flags"] += action.option_strings
+        if action.nargs == 0:  # from 0.33 on the parser rewrites `--no-enable-x`, which no action has
+            words = {f"--no-{word[2:]}" for word in action.option_strings if word.startswith("--")}
+            row["flags"] += [word for word in sorted(words.difference(row["flags"])) if sets(word, action.dest)]
+        if action.choices is not None:
+            row["choices"] = [str(choice) for choice in action.choices]
+    target.write_text(json.dumps(found))
+
+
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["models", folder]:
             models(Path(folder))
         case ["ask", platform, folder, source, target, part, parts]:
             ask(platform, Path(folder), Path(source), Path(target), int(part), int(parts))
+        case ["flags", target]:
+            flags(Path(target))
         case _:
             sys.exit(__doc__)

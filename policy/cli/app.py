@@ -38,6 +38,7 @@ def runner_policy(
 add_command("decide", "policy.cli.decide", "Decide one deployment, or each vLLM container of a manifest.")
 add_command("dry-run", "policy.cli.dry_run", "Explain a decision, or show what candidate rules would change.")
 add_command("check-request", "policy.cli.check_request", "Show whether a deployment's runner takes a request.")
+add_command("observe", "policy.cli.observe", "Compare what engines did, as their log shows it, with the decision.")
 add_command("rules", "policy.cli.rules", "Check, test, show, prove and compare the rules.")
 add_command("args", "policy.cli.args", "vLLM's flags and environment variables, by release.")
 add_command("verify", "policy.cli.verify", "Compare the upstream layer with what vLLM itself decides.")

@@ -114,10 +114,7 @@ def decide(
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     _, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
     source = read_source(file, recursive=recursive, render=runs_renderer)
-    folder = source if isinstance(source, FolderContents) else None
-    document = source if folder is None else {"manifest": folder.documents}
-    document, warnings = with_version(policy, with_nearest(policy, document, nearest=nearest), vllm_version)
-    document = _with_platform(policy, document, platform)
+    document, folder, warnings = with_options(policy, source, vllm_version, platform, nearest=nearest)
     request = read_request(policy, document, explain=explain, overrides=vllm_version is not None)
     if isinstance(request, Request):
         answer = with_warnings(decide_request(policy, request, today(), models.use), warnings)
@@ -151,6 +148,19 @@ def decide(
 def _name(manifest: Manifest, path: str, folder: FolderContents | None) -> str:
     """An engine's name for a table; in a folder, with its file."""
     return name_of(manifest.document, path) if folder is None else folder.name_of(path)
+
+
+def with_options(
+    policy: Policy, source: Any, version: str | None, platform: Platform | None, *, nearest: bool
+) -> tuple[Any, FolderContents | None, list[str]]:
+    """The document of a source with what the options state, the folder if it is one, and warnings.
+
+    The command fails if the version is invalid or unknown.
+    """
+    folder = source if isinstance(source, FolderContents) else None
+    document = source if folder is None else {"manifest": folder.documents}
+    document, warnings = with_version(policy, with_nearest(policy, document, nearest=nearest), version)
+    return _with_platform(policy, document, platform), folder, warnings
 
 
 def _with_platform(policy: Policy, document: Any, platform: Platform | None) -> Any:

@@ -134,18 +134,19 @@ class Unreadable(PolicyError):
         super().__init__("\n".join(lines))
 
 
-def read_text(path: Path | str, limit: int = MAX_FILE, *, pipes: bool = True) -> str:
+def read_text(path: Path | str, limit: int = MAX_FILE, *, pipes: bool = True, errors: str = "strict") -> str:
     """Read a file, standard input for ``-``, or with ``pipes`` also a pipe.
 
-    The command fails if it cannot be read or has more than ``limit`` bytes.
+    ``errors`` says what becomes of bytes that are not UTF-8, as for ``bytes.decode``. The command fails if the file
+    cannot be read or has more than ``limit`` bytes.
     """
     try:
-        return load_text(path, limit, pipes=pipes)
+        return load_text(path, limit, pipes=pipes, errors=errors)
     except Unreadable as error:
         fail(USAGE, *error.lines)
 
 
-def load_text(path: Path | str, limit: int = MAX_FILE, *, pipes: bool = False) -> str:
+def load_text(path: Path | str, limit: int = MAX_FILE, *, pipes: bool = False, errors: str = "strict") -> str:
     """Read a file as ``read_text`` does.
 
     Raises:
@@ -158,7 +159,7 @@ def load_text(path: Path | str, limit: int = MAX_FILE, *, pipes: bool = False) -
         )
         if len(data) > limit:
             raise Unreadable(f"{name}: cannot be read: more than {limit:,} bytes")
-        return data.decode()
+        return data.decode(errors=errors)
     except (OSError, UnicodeDecodeError) as error:
         raise Unreadable(f"{name}: cannot be read: {error}") from error
 

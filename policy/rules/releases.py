@@ -16,13 +16,13 @@ from packaging.version import Version
 
 from policy.errors import PolicyError
 from policy.messages import listed, quoted
-from policy.rules.effects import Runner  # noqa: TC001  # msgspec reads the annotations
 from policy.rules.images import NO_IMAGES
 from policy.rules.versions import is_variant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from policy.rules.effects import Runner
     from policy.rules.images import ImageTable
 
 MAX_RELEASES: Final = 256
@@ -36,7 +36,7 @@ EMPTY_MAP: Final[Mapping[str, date]] = {}
 class Removal(Struct, frozen=True):
     """What vLLM said of the end of a runner: the release that deprecated it and the one named for its removal."""
 
-    runner: Runner
+    runner: str
     deprecated_in: str
     announced_for: str
     why: str
@@ -147,7 +147,7 @@ class Releases:
 
     def removal_of(self, runner: Runner) -> Removal | None:
         """What was said of the end of a runner."""
-        return next((removal for removal in self.removals if removal.runner is runner), None)
+        return next((removal for removal in self.removals if removal.runner == runner), None)
 
     def _resolve(self, version: str | None, *, nearest: bool = False) -> Resolution:
         """The release that decides for ``version`` (PEP 440, with or without ``v``), or the default for ``None``.

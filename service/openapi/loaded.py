@@ -237,7 +237,6 @@ def _health() -> dict[str, Schema]:
             first={**TEXT, "description": "the oldest"},
             last={**TEXT, "description": "the newest"},
             default={**TEXT, "description": "the release that decides a request without a version"},
-            removals=list_of(ref("Removal"), "what vLLM said of the end of runners"),
         ),
         "LandingExample": object_of(
             "A request and its answer.",

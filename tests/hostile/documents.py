@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
+from hostile.families import numbered, repeated
 from hostile.reader import Reader
 
 from policy.checks.cases import read_cases
@@ -70,15 +71,6 @@ CATALOGUE: Final = load(Sources(SOURCES))
 BOUNDARY: Final = b"b" * 32
 
 
-def _repeated(unit: bytes, before: bytes = b"", after: bytes = b"") -> Family:
-    return lambda size: before + unit * ((size - len(before) - len(after)) // len(unit)) + after
-
-
-def _numbered(unit: bytes, before: bytes = b"", after: bytes = b"") -> Family:
-    """Copies of ``unit``, each with another number."""
-    return lambda size: before + b"".join(unit % number for number in range(size // (len(unit) + 3))) + after
-
-
 def _halves(first: bytes, unit: bytes, between: bytes, other: bytes, after: bytes) -> Family:
     """Two parts of half the size, for readers that scan one part for each item of the other."""
     return lambda size: first + unit * (size // 2 // len(unit)) + between + other * (size // 2 // len(other)) + after
@@ -94,112 +86,112 @@ def _nested(opening: bytes, closing: bytes = b"", depth: int | None = None) -> F
 
 
 JSON: Final[dict[str, Family]] = {
-    "quotes": _repeated(b'"'),
-    "escaped quotes": _repeated(b'\\"'),
-    "quotes and escaped quotes": _repeated(b'"\\"'),
-    "an unclosed text": _repeated(b"a", b'"'),
-    "an unclosed text of escaped quotes": _repeated(b'\\"', b'"'),
-    "backslashes": _repeated(b"\\", b'"'),
-    "halves of surrogate pairs": _repeated(b"\\ud800", b'"', b'"'),
-    "surrogate pairs and a half": _repeated(b"\\ud83d\\ude00", b'"', b'\\ud800"'),
-    "numbers of an unclosed list": _repeated(b"1,", b"["),
-    "numbers of a list": _repeated(b"1,", b"[", b"1]"),
-    "a long number": _repeated(b"9"),
-    "long numbers": _repeated(b"9" * 4000 + b",", b"["),
-    "a long fraction": _repeated(b"9", b"0."),
-    "a long exponent": _repeated(b"9", b"1e"),
-    "points": _repeated(b"1."),
-    "exponents": _repeated(b"1e+"),
-    "signs": _repeated(b"-"),
+    "quotes": repeated(b'"'),
+    "escaped quotes": repeated(b'\\"'),
+    "quotes and escaped quotes": repeated(b'"\\"'),
+    "an unclosed text": repeated(b"a", b'"'),
+    "an unclosed text of escaped quotes": repeated(b'\\"', b'"'),
+    "backslashes": repeated(b"\\", b'"'),
+    "halves of surrogate pairs": repeated(b"\\ud800", b'"', b'"'),
+    "surrogate pairs and a half": repeated(b"\\ud83d\\ude00", b'"', b'\\ud800"'),
+    "numbers of an unclosed list": repeated(b"1,", b"["),
+    "numbers of a list": repeated(b"1,", b"[", b"1]"),
+    "a long number": repeated(b"9"),
+    "long numbers": repeated(b"9" * 4000 + b",", b"["),
+    "a long fraction": repeated(b"9", b"0."),
+    "a long exponent": repeated(b"9", b"1e"),
+    "points": repeated(b"1."),
+    "exponents": repeated(b"1e+"),
+    "signs": repeated(b"-"),
     "opened lists": _nested(b"["),
     "nested lists": _nested(b"[", b"]"),
     "nested objects": _nested(b'{"a":', b"}"),
     **{f"lists nested {depth} deep": _nested(b"[", b"]", depth) for depth in (2, 16, 63, 64)},
-    "one key many times": _repeated(b'"a":1,', b"{", b'"a":1}'),
-    "many keys": _numbered(b'"a%d":1,', b"{", b'"a":1}'),
-    "blanks": _repeated(b" "),
-    "lines": _repeated(b"\n", b"[", b"1"),
-    "bytes that are not UTF-8": _repeated(b"\xff"),
-    "text and a byte that is not UTF-8": _repeated("é".encode(), b'"', b'\xff"'),
-    "not JSON": _repeated(b"a"),
+    "one key many times": repeated(b'"a":1,', b"{", b'"a":1}'),
+    "many keys": numbered(b'"a%d":1,', b"{", b'"a":1}'),
+    "blanks": repeated(b" "),
+    "lines": repeated(b"\n", b"[", b"1"),
+    "bytes that are not UTF-8": repeated(b"\xff"),
+    "text and a byte that is not UTF-8": repeated("é".encode(), b'"', b'\xff"'),
+    "not JSON": repeated(b"a"),
 }
 
 REQUESTS: Final[dict[str, Family]] = {
-    "unknown fields": _numbered(b'"a%d":1,', b"{", b'"facts":{}}'),
-    "unknown fields with long names": _numbered(b'"' + b"a" * 200 + b'%d":1,', b"{", b'"facts":{}}'),
-    "one long name": _repeated(b"a", b'{"', b'":1,"facts":{}}'),
-    "unknown facts": _numbered(b'"a%d":1,', b'{"facts":{"env":{', b'"a":1}}}'),
-    "unknown objects among the facts": _numbered(b'"a%d":{},', b'{"facts":{', b'"a":1}}'),
-    "unknown fields of an open object": _numbered(b'"a%d":1,', b'{"facts":{"model_config":{', b'"a":1}}}'),
-    "architectures": _numbered(b'"A%d",', b'{"facts":{"model_config":{"architectures":[', b'"A"]}}}'),
-    "architectures that are numbers": _repeated(b"1,", b'{"facts":{"model_config":{"architectures":[', b"1]}}}"),
-    "a long architecture": _repeated(b"A", b'{"facts":{"model_config":{"architectures":["', b'"]}}}'),
-    "digits of the variable": _repeated(b"1", b'{"facts":{"env":{"VLLM_USE_V2_MODEL_RUNNER":"', b'"}}}'),
-    "layers": _repeated(b'"upstream",', b'{"facts":{},"layers":[', b'"house"]}'),
-    "a long version": _repeated(b"1.", b'{"facts":{},"vllm_version":"', b'"}'),
-    "a long request id": _repeated(b"1", b'{"facts":{},"request_id":"', b'"}'),
+    "unknown fields": numbered(b'"a%d":1,', b"{", b'"facts":{}}'),
+    "unknown fields with long names": numbered(b'"' + b"a" * 200 + b'%d":1,', b"{", b'"facts":{}}'),
+    "one long name": repeated(b"a", b'{"', b'":1,"facts":{}}'),
+    "unknown facts": numbered(b'"a%d":1,', b'{"facts":{"env":{', b'"a":1}}}'),
+    "unknown objects among the facts": numbered(b'"a%d":{},', b'{"facts":{', b'"a":1}}'),
+    "unknown fields of an open object": numbered(b'"a%d":1,', b'{"facts":{"model_config":{', b'"a":1}}}'),
+    "architectures": numbered(b'"A%d",', b'{"facts":{"model_config":{"architectures":[', b'"A"]}}}'),
+    "architectures that are numbers": repeated(b"1,", b'{"facts":{"model_config":{"architectures":[', b"1]}}}"),
+    "a long architecture": repeated(b"A", b'{"facts":{"model_config":{"architectures":["', b'"]}}}'),
+    "digits of the variable": repeated(b"1", b'{"facts":{"env":{"VLLM_USE_V2_MODEL_RUNNER":"', b'"}}}'),
+    "layers": repeated(b'"upstream",', b'{"facts":{},"layers":[', b'"house"]}'),
+    "a long version": repeated(b"1.", b'{"facts":{},"vllm_version":"', b'"}'),
+    "a long request id": repeated(b"1", b'{"facts":{},"request_id":"', b'"}'),
     "lists as a request id": _nested(b"[", b"]", 3),
     "nested objects as a fact": lambda size: (
         b'{"facts":{"model_config":' + b'{"a":' * 60 + b"1," * (size // 2) + b"}" * 62
     ),
-    "a fact many times": _repeated(b'"is_moe":1,', b'{"facts":{"model_config":{', b'"is_moe":1}}}'),
-    "deployments' members": _numbered(b'"a%d":1,', b'{"deployment":{', b'"a":1}}'),
-    "configurations": _numbered(b'"a%d":1,', b'{"deployment":{"model_configs":{', b'"a":1}}}'),
-    "variables": _numbered(b'"a%d":1,', b'{"deployment":{"env":{', b'"a":1}}}'),
-    "arguments that are numbers": _repeated(b"1,", b'{"deployment":{"args":[', b"1]}}"),
+    "a fact many times": repeated(b'"is_moe":1,', b'{"facts":{"model_config":{', b'"is_moe":1}}}'),
+    "deployments' members": numbered(b'"a%d":1,', b'{"deployment":{', b'"a":1}}'),
+    "configurations": numbered(b'"a%d":1,', b'{"deployment":{"model_configs":{', b'"a":1}}}'),
+    "variables": numbered(b'"a%d":1,', b'{"deployment":{"env":{', b'"a":1}}}'),
+    "arguments that are numbers": repeated(b"1,", b'{"deployment":{"args":[', b"1]}}"),
 }
 
 STREAM: Final[dict[str, Family]] = {
-    "a plain text": _repeated(b"a"),
-    "a text of digits": _repeated(b"1"),
-    "a text of digits and colons": _repeated(b"1:", b"", b"x"),
-    "a text of digits and underscores": _repeated(b"1_", b"", b"x"),
-    "a date and blanks": _repeated(b"\t", b"a: 2001-01-01", b"x"),
-    "an unclosed text": _repeated(b"a ", b'"'),
-    "an unclosed text of lines": _repeated(b"\n", b'"'),
-    "escapes": _repeated(b"\\n", b'"', b'"'),
-    "a folded text": _repeated(b" a\n\n", b"a: >\n"),
-    "a literal text": _repeated(b" a\n", b"a: |\n"),
+    "a plain text": repeated(b"a"),
+    "a text of digits": repeated(b"1"),
+    "a text of digits and colons": repeated(b"1:", b"", b"x"),
+    "a text of digits and underscores": repeated(b"1_", b"", b"x"),
+    "a date and blanks": repeated(b"\t", b"a: 2001-01-01", b"x"),
+    "an unclosed text": repeated(b"a ", b'"'),
+    "an unclosed text of lines": repeated(b"\n", b'"'),
+    "escapes": repeated(b"\\n", b'"', b'"'),
+    "a folded text": repeated(b" a\n\n", b"a: >\n"),
+    "a literal text": repeated(b" a\n", b"a: |\n"),
     "opened lists": _nested(b"["),
     "opened maps": _nested(b"{"),
     "nested items": _nested(b"- "),
     "questions": _nested(b"? "),
     "opened lists on lines": _nested(b"[\n"),
-    "numbers of a list": _repeated(b"1,", b"["),
-    "maps of a list": _repeated(b"{a: 1},", b"["),
-    "colons": _repeated(b":"),
-    "keys": _repeated(b"a: "),
-    "tabs": _repeated(b"\t", b"a:", b"1"),
-    "blank lines": _repeated(b"\n", b"", b"a"),
-    "comments": _repeated(b"# a\n", b"", b"a"),
-    "one comment": _repeated(b"a", b"#"),
-    "documents": _repeated(b"---\n", b"", b"a"),
-    "ended documents": _repeated(b"a\n...\n"),
-    "documents with a value": _repeated(b"--- 1\n"),
-    "directives": _numbered(b"%%TAG !a%d! b\n", b"", b"--- a"),
-    "unknown directives": _numbered(b"%%A%d b\n", b"", b"--- a"),
-    "keys of a map": _numbered(b"a%d: 1\n"),
-    "one key many times": _repeated(b"a: 1\n"),
-    "long keys": _numbered(b"a" * 900 + b"%d: 1\n"),
-    "a long key": _repeated(b"a", b"? ", b"\n: 1"),
-    "a list as a key": _repeated(b"1,", b"{[", b"1]: 1}"),
-    "anchors": _numbered(b"- &a%d 1\n"),
-    "one anchor many times": _repeated(b"- &a 1\n"),
-    "aliases": _repeated(b"- *a\n", b"- &a 1\n"),
+    "numbers of a list": repeated(b"1,", b"["),
+    "maps of a list": repeated(b"{a: 1},", b"["),
+    "colons": repeated(b":"),
+    "keys": repeated(b"a: "),
+    "tabs": repeated(b"\t", b"a:", b"1"),
+    "blank lines": repeated(b"\n", b"", b"a"),
+    "comments": repeated(b"# a\n", b"", b"a"),
+    "one comment": repeated(b"a", b"#"),
+    "documents": repeated(b"---\n", b"", b"a"),
+    "ended documents": repeated(b"a\n...\n"),
+    "documents with a value": repeated(b"--- 1\n"),
+    "directives": numbered(b"%%TAG !a%d! b\n", b"", b"--- a"),
+    "unknown directives": numbered(b"%%A%d b\n", b"", b"--- a"),
+    "keys of a map": numbered(b"a%d: 1\n"),
+    "one key many times": repeated(b"a: 1\n"),
+    "long keys": numbered(b"a" * 900 + b"%d: 1\n"),
+    "a long key": repeated(b"a", b"? ", b"\n: 1"),
+    "a list as a key": repeated(b"1,", b"{[", b"1]: 1}"),
+    "anchors": numbered(b"- &a%d 1\n"),
+    "one anchor many times": repeated(b"- &a 1\n"),
+    "aliases": repeated(b"- *a\n", b"- &a 1\n"),
     "aliases of a list": _halves(b"- &a [", b"1,", b"1]\n", b"- *a\n", b""),
-    "aliases of aliases": _numbered(b"- &a%d [*a, *a]\n", b"- &a [1]\n"),
-    "merged maps": _numbered(b"- &a%d\n  <<: *a\n  b: 1\n", b"- &a {a: 1}\n"),
-    "one map merged many times": _repeated(b"*a,", b"- &a {b: 1}\n- <<: [", b"*a]"),
+    "aliases of aliases": numbered(b"- &a%d [*a, *a]\n", b"- &a [1]\n"),
+    "merged maps": numbered(b"- &a%d\n  <<: *a\n  b: 1\n", b"- &a {a: 1}\n"),
+    "one map merged many times": repeated(b"*a,", b"- &a {b: 1}\n- <<: [", b"*a]"),
     "a large map merged many times": lambda size: (
         b"- &a {" + b"".join(b"a%d: 1," % n for n in range(size // 20)) + b"}\n- <<: [" + b"*a," * (size // 6) + b"*a]"
     ),
     "maps each merged with the one before": lambda size: (
         b"- &a0 {b: 1}\n" + b"".join(b"- &a%d {<<: *a%d, b%d: 1}\n" % (n + 1, n, n) for n in range(size // 30))
     ),
-    "tags": _repeated(b"- !!str a\n"),
-    "a long tag": _repeated(b"a", b"!"),
-    "percents of a tag": _repeated(b"%41", b"!"),
-    "a control character at the end": _repeated("é\n".encode(), b"", b"\x00"),
+    "tags": repeated(b"- !!str a\n"),
+    "a long tag": repeated(b"a", b"!"),
+    "percents of a tag": repeated(b"%41", b"!"),
+    "a control character at the end": repeated("é\n".encode(), b"", b"\x00"),
 }
 
 
@@ -303,59 +295,59 @@ FOLDERS: Final[dict[str, Family]] = {
 }
 
 TOKENS: Final[dict[str, Family]] = {
-    "entries": _numbered(b"  - {name: a%d, sha256: " + b"a" * 64 + b", scopes: [read]}\n", b"tokens:\n"),
+    "entries": numbered(b"  - {name: a%d, sha256: " + b"a" * 64 + b", scopes: [read]}\n", b"tokens:\n"),
     "tokens": lambda size: (
         b"tokens:\n"
         + b"".join(b"  - {name: a%d, sha256: %064x, scopes: [read]}\n" % (n, n) for n in range(size // 105))
     ),
-    "entries that are not maps": _repeated(b"  - 1\n", b"tokens:\n"),
-    "unknown fields": _numbered(b"    a%d: 1\n", b"tokens:\n  - name: a\n"),
-    "unknown scopes": _numbered(b"a%d,", b"tokens:\n  - name: a\n    scopes: [", b"a]"),
-    "scopes": _repeated(b"read,", b"tokens:\n  - name: a\n    scopes: [", b"read]"),
-    "a long name": _repeated(b"a", b"tokens:\n  - name: ", b"!"),
-    "a name of dashes": _repeated(b"a-", b"tokens:\n  - name: "),
-    "tokens instead of digests": _numbered(b"  - {name: rp_%d, sha256: rp_a-, scopes: rp_rp_}\n", b"tokens:\n"),
-    "a long day": _repeated(b"1-", b"tokens:\n  - name: a\n    until: "),
+    "entries that are not maps": repeated(b"  - 1\n", b"tokens:\n"),
+    "unknown fields": numbered(b"    a%d: 1\n", b"tokens:\n  - name: a\n"),
+    "unknown scopes": numbered(b"a%d,", b"tokens:\n  - name: a\n    scopes: [", b"a]"),
+    "scopes": repeated(b"read,", b"tokens:\n  - name: a\n    scopes: [", b"read]"),
+    "a long name": repeated(b"a", b"tokens:\n  - name: ", b"!"),
+    "a name of dashes": repeated(b"a-", b"tokens:\n  - name: "),
+    "tokens instead of digests": numbered(b"  - {name: rp_%d, sha256: rp_a-, scopes: rp_rp_}\n", b"tokens:\n"),
+    "a long day": repeated(b"1-", b"tokens:\n  - name: a\n    until: "),
 }
 
 QUERIES: Final[dict[str, Family]] = {
-    "names": _numbered(b"a%d=1&"),
-    "one name many times": _repeated(b"a=1&"),
-    "separators": _repeated(b"&"),
-    "equals": _repeated(b"="),
-    "percents": _repeated(b"%"),
-    "escapes": _repeated(b"%41"),
-    "escapes that are not UTF-8": _repeated(b"%ff"),
-    "blanks": _repeated(b"+"),
-    "one filter with many values": _numbered(b"limit=a%d&"),
-    "a filter many times": _repeated(b"limit=1&"),
-    "a long rule": _repeated(b"a-", b"rule=", b"!"),
-    "a long rule without dashes": _repeated(b"a", b"rule=", b"!"),
-    "a long time": _repeated(b"1", b"since="),
-    "a long timestamp": _repeated(b"0", b"since=2026-01-01T00:00:00.", b"x"),
-    "a long limit": _repeated(b"9", b"limit="),
+    "names": numbered(b"a%d=1&"),
+    "one name many times": repeated(b"a=1&"),
+    "separators": repeated(b"&"),
+    "equals": repeated(b"="),
+    "percents": repeated(b"%"),
+    "escapes": repeated(b"%41"),
+    "escapes that are not UTF-8": repeated(b"%ff"),
+    "blanks": repeated(b"+"),
+    "one filter with many values": numbered(b"limit=a%d&"),
+    "a filter many times": repeated(b"limit=1&"),
+    "a long rule": repeated(b"a-", b"rule=", b"!"),
+    "a long rule without dashes": repeated(b"a", b"rule=", b"!"),
+    "a long time": repeated(b"1", b"since="),
+    "a long timestamp": repeated(b"0", b"since=2026-01-01T00:00:00.", b"x"),
+    "a long limit": repeated(b"9", b"limit="),
 }
 
 HEADERS: Final[dict[str, Family]] = {
-    "a length of digits": _repeated(b"9", b"content-length: "),
-    "a length of letters": _repeated(b"a", b"content-length: "),
-    "media types": _repeated(b"text/plain,", b"accept: "),
-    "commas": _repeated(b",", b"accept: "),
-    "semicolons": _repeated(b";", b"accept: "),
-    "weights": _repeated(b";q=1", b"accept: text/plain"),
-    "a long weight": _repeated(b"9", b"accept: text/plain;q="),
-    "a long fraction": _repeated(b"9", b"accept: text/plain;q=0."),
-    "weighted types": _repeated(b"text/plain;q=0.1 , application/json;q=.2,", b"accept: "),
-    "blanks": _repeated(b" ", b"accept: ", b"a"),
-    "a long type": _repeated(b";", b"content-type: "),
-    "a long encoding": _repeated(b"a", b"content-encoding: "),
+    "a length of digits": repeated(b"9", b"content-length: "),
+    "a length of letters": repeated(b"a", b"content-length: "),
+    "media types": repeated(b"text/plain,", b"accept: "),
+    "commas": repeated(b",", b"accept: "),
+    "semicolons": repeated(b";", b"accept: "),
+    "weights": repeated(b";q=1", b"accept: text/plain"),
+    "a long weight": repeated(b"9", b"accept: text/plain;q="),
+    "a long fraction": repeated(b"9", b"accept: text/plain;q=0."),
+    "weighted types": repeated(b"text/plain;q=0.1 , application/json;q=.2,", b"accept: "),
+    "blanks": repeated(b" ", b"accept: ", b"a"),
+    "a long type": repeated(b";", b"content-type: "),
+    "a long encoding": repeated(b"a", b"content-encoding: "),
 }
 
 CHUNKS: Final[dict[str, Family]] = {
-    "one line": _repeated(b"a"),
-    "lines": _repeated(b"a\n"),
-    "empty lines": _repeated(b"\n"),
-    "a line beyond the limit": _repeated(b"a"),
+    "one line": repeated(b"a"),
+    "lines": repeated(b"a\n"),
+    "empty lines": repeated(b"\n"),
+    "a line beyond the limit": repeated(b"a"),
 }
 
 
@@ -398,38 +390,38 @@ FORMS: Final[dict[str, Family]] = {
     "not a form": lambda size: b"a" * size + END,
 }
 FORM_TYPES: Final[dict[str, Family]] = {
-    "semicolons": _repeated(b";"),
-    "semicolons in a quote": _repeated(b";", b'; a="'),
-    "quotes and semicolons": _repeated(b'";'),
-    "escaped quotes": _repeated(b'\\"', b'; a="'),
-    "parameters": _repeated(b"; a=b"),
-    "numbered parameters": _numbered(b"; a*%d=b"),
-    "a long boundary": _repeated(b"b", b"; boundary="),
-    "comments": _repeated(b"(", b"; boundary="),
+    "semicolons": repeated(b";"),
+    "semicolons in a quote": repeated(b";", b'; a="'),
+    "quotes and semicolons": repeated(b'";'),
+    "escaped quotes": repeated(b'\\"', b'; a="'),
+    "parameters": repeated(b"; a=b"),
+    "numbered parameters": numbered(b"; a*%d=b"),
+    "a long boundary": repeated(b"b", b"; boundary="),
+    "comments": repeated(b"(", b"; boundary="),
 }
 
 REVIEWS: Final[dict[str, Family]] = {
-    "members": _numbered(b'"a%d":1,', b'{"request":{', b'"a":1}}'),
-    "groups that are numbers": _repeated(b"1,", b'{"request":{"userInfo":{"groups":[', b"1]}}}"),
-    "groups": _repeated(b'"a",', b'{"request":{"userInfo":{"groups":[', b'"a"]}}}'),
-    "a long group name": _repeated(b"a", b'{"request":{"userInfo":{"groups":["', b'"]}}}'),
-    "extras": _numbered(b'"a%d":["b"],', b'{"request":{"userInfo":{"extra":{', b'"a":["b"]}}}}'),
-    "extras that are numbers": _numbered(b'"a%d":1,', b'{"request":{"userInfo":{"extra":{', b'"a":1}}}}'),
+    "members": numbered(b'"a%d":1,', b'{"request":{', b'"a":1}}'),
+    "groups that are numbers": repeated(b"1,", b'{"request":{"userInfo":{"groups":[', b"1]}}}"),
+    "groups": repeated(b'"a",', b'{"request":{"userInfo":{"groups":[', b'"a"]}}}'),
+    "a long group name": repeated(b"a", b'{"request":{"userInfo":{"groups":["', b'"]}}}'),
+    "extras": numbered(b'"a%d":["b"],', b'{"request":{"userInfo":{"extra":{', b'"a":["b"]}}}}'),
+    "extras that are numbers": numbered(b'"a%d":1,', b'{"request":{"userInfo":{"extra":{', b'"a":1}}}}'),
     "an extra with a long name and many values": _halves(
         b'{"request":{"userInfo":{"extra":{"', b"a", b'":[', b'"a",', b'"a"]}}}}'
     ),
     "an extra with a long name and many numbers": _halves(
         b'{"request":{"userInfo":{"extra":{"', b"a", b'":[', b"1,", b"1]}}}}"
     ),
-    "members of the object": _numbered(b'"a%d":1,', b'{"request":{"object":{', b'"a":1}}}'),
-    "a long uid": _repeated(b"a", b'{"request":{"uid":"', b'"}}'),
+    "members of the object": numbered(b'"a%d":1,', b'{"request":{"object":{', b'"a":1}}}'),
+    "a long uid": repeated(b"a", b'{"request":{"uid":"', b'"}}'),
 }
 
 CANDIDATES: Final[dict[str, Family]] = {
-    "unknown fields": _numbered(b'"a%d":1,', b"{", b'"request":{}}'),
-    "rules": _numbered(b'"a%d",', b'{"request":{},"rules":[', b'"a"]}'),
-    "rules that are numbers": _repeated(b"1,", b'{"request":{},"rules":[', b"1]}"),
-    "removals": _numbered(b'"a%d",', b'{"request":{},"remove":[', b'"a"]}'),
+    "unknown fields": numbered(b'"a%d":1,', b"{", b'"request":{}}'),
+    "rules": numbered(b'"a%d",', b'{"request":{},"rules":[', b'"a"]}'),
+    "rules that are numbers": repeated(b"1,", b'{"request":{},"rules":[', b"1]}"),
+    "removals": numbered(b'"a%d",', b'{"request":{},"remove":[', b'"a"]}'),
 }
 
 

@@ -9,7 +9,8 @@ VALUES = ("json-or-text", "object", "devices", "human-or-auto")
 INTAKE = (
     ("shell", "environment", "configurations of models"),
     ("arguments",),
-    ("option files", "manifests"),
+    ("option files",),
+    ("manifests",),
     tuple(f"values of {kind}" for kind in VALUES),
 )
 """The readers of ``hostile.intake``, counted in several processes, as all together take ten minutes."""
@@ -17,7 +18,12 @@ INTAKE = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("module", "names"), [("hostile.documents", ()), *(("hostile.intake", names) for names in INTAKE)]
+    ("module", "names"),
+    [
+        ("hostile.documents", ()),
+        ("hostile.observations", ()),
+        *(("hostile.intake", names) for names in INTAKE),
+    ],
 )
 def test_instructions_grow_no_faster_than_the_text(module: str, names: tuple[str, ...]) -> None:
     found = {key: counts for key, counts in count(module, names=names).items() if growth(counts) is not None}

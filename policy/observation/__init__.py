@@ -1,0 +1,1 @@
+"""What an engine did, read from its startup log, beside what was decided for it."""

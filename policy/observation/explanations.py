@@ -1,0 +1,177 @@
+"""What may explain that a log differs from a decision.
+
+Owns the causes, and which of them a log rules out. Not here: what differs (``comparison``).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import UNSET, Struct, UnsetType
+
+from policy.decision.decision import NO_RUNNER, OWN_RUNNER, Decision
+from policy.messages import quoted
+from policy.observation.formats import is_server, logs_fallbacks
+from policy.rules.effects import Runner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.decision.decision import Alternative
+    from policy.observation.observed import ObservedEngine
+
+RUNNER, STARTS, RELEASE, ERRORS = "runner", "starts", "vllm_version", "startup_errors"
+NO_EXPLANATION: Final = "no assumption of the decision explains it"
+NOT_DECIDED: Final = (
+    "the exception names no model runner; `starts` says whether the runner or an argument stops vLLM, and nothing "
+    "about memory, drivers, packages and files"
+)
+WORDS: Final = {"platform.has_triton": "Triton", "plugins.logits_processors": "logits processors"}
+"""Facts that are assumed, with the words of vLLM when it falls back or refuses because of them."""
+STOPPING: Final = frozenset({"no-start", "crash"})
+"""The symptoms of known problems with which an engine may end at its start."""
+OUT_OF_MEMORY, MEMORY = "out-of-memory", "memory"
+DEVICES: Final = {"rocm": "cuda"}
+"""Platforms with the device that vLLM names for them, if it has another name."""
+PLATFORM, RUNNER_VARIABLE = "environment.platform", "env.VLLM_USE_V2_MODEL_RUNNER"
+EARLIER: Final = "another exception stopped vLLM before it refused the runner"
+
+
+class Cause(StrEnum):
+    """What makes a difference.
+
+    ``LOG`` is what vLLM itself says; ``RELEASE`` and ``ARGUMENTS`` are those of the log, ``SET_ENV`` is the variable of
+    the decision that was not set, ``MODEL`` another architecture; ``NOT_DECIDED`` is what no decision is about.
+    """
+
+    ASSUMPTION = "assumption"
+    SET_ENV = "set_env"
+    RELEASE = "release"
+    ARGUMENTS = "arguments"
+    MODEL = "model"
+    KNOWN_PROBLEM = "known-problem"
+    LOG = "log"
+    NOT_DECIDED = "not-decided"
+    UNKNOWN = "unknown"
+
+
+class Explanation(Struct, frozen=True):
+    """What may explain a difference; an assumption with its ``fact`` and the values ``assumed`` and needed."""
+
+    cause: Cause
+    message: str
+    fact: str | UnsetType = UNSET
+    assumed: Any | UnsetType = UNSET
+    value: str | UnsetType = UNSET
+
+
+class Alternatives(Struct, frozen=True):
+    """The decisions for the same engine under what the log shows, as far as they were made.
+
+    ``at_release`` is the one for the log's release, ``with_arguments`` the one with the log's arguments.
+    """
+
+    at_release: Decision | None = None
+    with_arguments: Decision | None = None
+
+
+def explanations(
+    member: str, observed: ObservedEngine, decision: Decision, alternatives: Alternatives
+) -> Iterator[Explanation]:
+    """What may explain that a field of the decision differs from the log; ``unknown`` if nothing does."""
+    if member == RELEASE:
+        other = alternatives.at_release
+        if other is not None:
+            yield Explanation(Cause.RELEASE, f"for vLLM {other.vllm_version} the decision is {_answer(other)}")
+        return
+    found = list(_of_member(member, observed, decision, alternatives))
+    yield from found or [Explanation(Cause.UNKNOWN, NO_EXPLANATION)]
+
+
+def _of_member(
+    member: str, observed: ObservedEngine, decision: Decision, alternatives: Alternatives
+) -> Iterator[Explanation]:
+    """What makes the decision the same as the log, the most certain first."""
+    failure = observed.failure
+    if member in {STARTS, ERRORS} and failure is not None and failure.runner is None:
+        found = decision.known_problems if decision.starts else []
+        yield from (
+            Explanation(Cause.KNOWN_PROBLEM, f"{each.rule}: {each.message}")
+            for each in found
+            if each.symptom in STOPPING or (each.symptom == OUT_OF_MEMORY and MEMORY in failure.text.lower())
+        )
+        yield Explanation(Cause.NOT_DECIDED, NOT_DECIDED if decision.starts else EARLIER)
+        return
+    if member == RUNNER:
+        yield from (Explanation(Cause.LOG, f"vLLM logs: {text}") for text in observed.fallbacks)
+    for cause, other, words in (
+        (Cause.RELEASE, alternatives.at_release, "for the release of the log"),
+        (Cause.ARGUMENTS, alternatives.with_arguments, "with the arguments that the log shows"),
+    ):
+        if other is not None and _is_as_observed(member, observed, other):
+            yield Explanation(cause, f"{words} the decision is {_answer(other)}")
+            return
+    if decision.set_env and _is_as_observed(member, observed, decision.upstream):
+        assignments = " ".join(f"{name}={value}" for name, value in decision.set_env.items())
+        yield Explanation(
+            Cause.SET_ENV,
+            f"vLLM alone does this; it follows the decision only if {assignments} is set",
+            value=assignments,
+        )
+        return
+    yield from _of_assumptions(member, observed, decision)
+    yield from _of_model(observed, decision)
+
+
+def _of_assumptions(member: str, observed: ObservedEngine, decision: Decision) -> Iterator[Explanation]:
+    """The assumptions with another value of which the decision is what the log shows."""
+    for assumption in decision.assumptions or []:
+        fact, assumed = assumption.fact, assumption.assumed
+        state = "is" if assumed is None else f"was taken as {quoted(assumed)}, being"
+        for value, other in assumption.would_change.items():
+            if _is_as_observed(member, observed, other) and _may_explain(fact, value, member, observed, decision):
+                message = f"{fact} {state} {assumption.why}; with {value} the decision is {_answer(other)}"
+                yield Explanation(Cause.ASSUMPTION, message, fact, assumed, value)
+
+
+def _may_explain(fact: str, value: str, member: str, observed: ObservedEngine, decision: Decision) -> bool:
+    """Whether another value of an assumed fact may explain a difference, by what vLLM says.
+
+    A platform has its device. The variable precedes a fallback, of which vLLM warns. A release that logs why it falls
+    back to V1 would have named the fact, if its log is there from its first record.
+    """
+    if fact == PLATFORM and observed.device is not None and observed.device != DEVICES.get(value, value):
+        return False
+    if fact == RUNNER_VARIABLE and member == RUNNER and observed.fallbacks:
+        return False
+    word = WORDS.get(fact)
+    if word is None:
+        return True
+    if member != RUNNER:
+        return observed.failure is None or word in observed.failure.text
+    is_whole = any(is_server(each.id) for each in observed.signals)
+    says_why = bool(observed.fallbacks) or (is_whole and logs_fallbacks(decision.release.decided_as))
+    return observed.runner != Runner.V1 or not says_why or any(word in text for text in observed.fallbacks)
+
+
+def _of_model(observed: ObservedEngine, decision: Decision) -> Iterator[Explanation]:
+    """That the engine resolved an architecture which the decision's model does not have."""
+    fact = decision.facts.get("model_config.architectures") if decision.facts else None
+    decided = fact.value if fact is not None else None
+    if isinstance(decided, list) and observed.architectures and observed.architectures[0] not in decided:
+        shown = observed.architectures[0]
+        yield Explanation(Cause.MODEL, f"the log resolved the architecture {shown}, and the decision has {decided}")
+
+
+def _is_as_observed(member: str, observed: ObservedEngine, other: Decision | Alternative | Any) -> bool:
+    """Whether another decision is what the log shows, in this field and, as far as it is shown, in the runner."""
+    if member == RUNNER:
+        return bool(other.runner == observed.runner)
+    is_runner = observed.runner is None or other.runner == observed.runner
+    return bool(is_runner and other.starts == observed.starts)
+
+
+def _answer(decision: Decision | Alternative) -> str:
+    runner = decision.runner.upper() if decision.runner else OWN_RUNNER if decision.starts else NO_RUNNER
+    return f"{runner}, {'starts' if decision.starts else 'does not start'}"
