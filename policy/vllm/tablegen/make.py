@@ -48,6 +48,7 @@ TRANSFORMERS = (
     ("0.28", "5.15.1", ">=5.5.3"),
     ("0.27", "5.15.0", ">=5.5.3"),
     ("0.26", "5.14.1", ">=5.5.3"),
+    ("0.25.1", "5.14.0", ">=5.5.3"),
     ("0.25", "5.13.1", ">=5.5.3"),
     ("0.24", "5.12.1", ">=5.5.3"),
     ("0.23", "5.12.1", AT_LEAST_4),
@@ -60,7 +61,8 @@ TRANSFORMERS = (
 )
 """vLLM release → from it on, a Transformers release and those that vLLM allows (``Requires-Dist`` of its wheel).
 
-The release is the newest of them that was on PyPI on the last day on which wheels of the vLLM release were uploaded.
+The release is the newest of them that was on PyPI on the last day on which wheels of the vLLM release were uploaded;
+for 0.25.1 it is the one in its image.
 """
 MODELS_SINCE = Version("0.20")
 """The first release with tables of models. The decisions of older ones do not depend on the model."""
