@@ -3,7 +3,8 @@
 FOLDER has files ``VERSION-engine.jsonl.gz``. A line of them is ``{"id", "request", "real"}``: ``request`` is that of
 ``POST /v1/decisions``, ``real`` has ``runner``, the class that the worker made, and ``starts``, unless the start failed
 for a reason that has nothing to do with the runner. Owns what is compared: the runner, where the worker made one or the
-configuration was read, and ``starts``, where it was recorded, both by the upstream layer alone.
+configuration was read, and ``starts``, where it was recorded, both by the upstream layer alone. A failure is *named*
+where the decision says ``starts: true`` with a known problem of its runner that is in vLLM's code and ends the engine.
 """
 
 from __future__ import annotations
@@ -20,15 +21,20 @@ from policy.errors import PolicyError
 from policy.policy import Policy
 from policy.request.request import read_request
 from policy.rules.catalogue import load
+from policy.rules.known_problems import Certainty, Symptom
 from policy.rules.loader import default_folder, read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policy.decision.decision import Decision
+
 SUFFIX: Final = "-engine.jsonl.gz"
 COMPARED: Final = ("runner", "starts")
+ENDS: Final = (Symptom.NO_START, Symptom.CRASH)
 HEADER: Final = (
-    "| release | recorded | same runner | same `starts` | too hopeful | too pessimistic |\n" + "|---" * 6 + "|"
+    "| release | recorded | same runner | same `starts` | same `starts`, or named | too hopeful | too pessimistic "
+    "| named, but started |\n" + "|---" * 8 + "|"
 )
 
 
@@ -53,15 +59,28 @@ def compare(line: dict[str, Any], policy: Policy) -> tuple[Counter[str], list[st
         count[f"{name} equal"] += ours == real[name]
         if ours != real[name]:
             differences.append(f"{line['id']}: {name} {ours}, really {real[name]}: {real.get('refused', '')[:160]}")
-    if "starts" in real and decision.starts != real["starts"]:
-        count["too hopeful" if decision.starts else "too pessimistic"] += 1
+    if "starts" in real:
+        named = names_the_end(decision)
+        count["same or named"] += decision.starts == real["starts"] or (named and not real["starts"])
+        count["named, but started"] += named and real["starts"]
+        if decision.starts != real["starts"]:
+            count["too hopeful" if decision.starts else "too pessimistic"] += 1
     return count, differences
+
+
+def names_the_end(decision: Decision) -> bool:
+    """Whether a decision to start names a known problem that is in vLLM's code and ends the engine."""
+    return decision.starts and any(
+        problem.certainty == Certainty.CODE and problem.symptom in ENDS for problem in decision.known_problems
+    )
 
 
 def row(name: str, count: Counter[str]) -> str:
     """The counts as a row of the table."""
     equal = (f"{count[f'{member} equal']} of {count[f'{member} compared']}" for member in COMPARED)
-    cells = (name, count["started"], *equal, count["too hopeful"], count["too pessimistic"])
+    either = f"{count['same or named']} of {count['starts compared']}"
+    wrong = (count[each] for each in ("too hopeful", "too pessimistic", "named, but started"))
+    cells = (name, count["started"], *equal, either, *wrong)
     return f"| {' | '.join(map(str, cells))} |"
 
 
