@@ -94,9 +94,10 @@ kv-connector-fallback (house, fallback-v1)
   0.22.0–0.24.0: only if kv_transfer_config.kv_connector is NixlConnector; before: any or none
 
 Deployments that no longer start
-  kv-connector-fallback: V1 → V2 (fails to start), 0.24.0, stopped by refuse-v2-unsupported
-    e.g. {"model_config": {"is_diffusion": true}, "kv_transfer_config": {}, "ec_transfer_config":
-    {}}
+  kv-connector-fallback: V1 → V2 (fails to start), 2 releases: 0.23.0–0.24.0, stopped by
+  refuse-v2-mamba
+    e.g. in 0.23.0: {"model_config": {"architectures": ["FalconMambaForCausalLM",
+    "LlamaForCausalLM"]}, "kv_transfer_config": {}}
 Deployments with another runner
   kv-connector-fallback: V1 → V2, 4 releases: 0.22.0–0.24.0
     e.g. in 0.22.0–0.22.1: {"model_config": {"architectures": ["Qwen3ForCausalLM"]},
@@ -104,7 +105,7 @@ Deployments with another runner
 Same runner and start, other reasons or texts: 4 classes, by kv-connector-fallback; `--full` lists
 them
 
-8 classes of deployments are affected, by kv-connector-fallback, in 4 of 83 releases
+9 classes of deployments are affected, by kv-connector-fallback, in 4 of 83 releases
 """,
     "add a release": """\
 heterogeneous-vocab (upstream, exclude-v2)
@@ -122,8 +123,8 @@ Deployments with another runner
     e.g. {"speculative_config": {"use_heterogeneous_vocab": true}, "aux_output_config": {"enabled":
     true}}
   heterogeneous-vocab: V1 (fails to start) → V2 (fails to start), 0.34.0
-    e.g. {"speculative_config": {"use_heterogeneous_vocab": true}, "platform": {"has_triton": false,
-    "is_unspecified": true}, "aux_output_config": {"enabled": true}}
+    e.g. {"model_config": {"runner_type": "pooling", "architectures": ["Step5ForCausalLM",
+    "PrithviGeoSpatialMAE"]}, "speculative_config": {"use_heterogeneous_vocab": true}}
 Deployments that now start
   heterogeneous-vocab: V2 (fails to start) → V2, 0.34.0
     e.g. {"speculative_config": {"use_heterogeneous_vocab": true}, "attention_config":
@@ -140,47 +141,61 @@ parallel-drafting (upstream, exclude-v2)
   it is none of dflash, dspark
 
 Deployments that no longer start
-  parallel-drafting: V1 → V2 (fails to start), 0.33.0, stopped by refuse-v2-no-triton-worker
-    e.g. {"speculative_config": {"method": "mtp", "parallel_drafting": true}, "platform":
-    {"has_triton": false, "is_unspecified": true}}
+  parallel-drafting: V1 → V2 (fails to start), 7 releases: 0.25.0–0.25.1, 0.29.0–0.33.0, stopped by
+  refuse-v2-mamba, refuse-v2-plugin-task, refuse-v2-no-triton-worker
+    e.g. in 0.29.0–0.32.0: {"model_config": {"runner_type": "pooling", "architectures":
+    ["PrithviGeoSpatialMAE"]}, "speculative_config": {"method": "mtp", "parallel_drafting": true}}
 Deployments with another runner
   parallel-drafting: V1 → V2, 11 releases: 0.25.0–0.33.0
     e.g. in 0.29.0–0.33.0: {"speculative_config": {"method": "mtp", "parallel_drafting": true}}
   parallel-drafting: V1 (fails to start) → V2, 6 releases: 0.28.0–0.33.0
     e.g. in 0.31.0–0.33.0: {"speculative_config": {"method": "mtp", "parallel_drafting": true},
     "aux_output_config": {"enabled": true}}
-  parallel-drafting: V1 (fails to start) → V2 (fails to start), 0.33.0
-    e.g. {"speculative_config": {"method": "mtp", "parallel_drafting": true}, "platform":
-    {"has_triton": false, "is_unspecified": true}, "aux_output_config": {"enabled": true}}
+  parallel-drafting: V1 (fails to start) → V2 (fails to start), 5 releases: 0.29.0–0.33.0
+    e.g. in 0.29.0–0.30.0: {"model_config": {"runner_type": "pooling", "architectures":
+    ["PrithviGeoSpatialMAE"]}, "speculative_config": {"method": "mtp", "parallel_drafting": true,
+    "enable_adaptive_verification": true}}
 Deployments that now start
   parallel-drafting: V2 (fails to start) → V2, 11 releases: 0.25.0–0.33.0
     e.g. in 0.25.0–0.28.0: {"speculative_config": {"method": "mtp", "parallel_drafting": true},
     "env": {"VLLM_USE_V2_MODEL_RUNNER": true}}
 Same runner and start, other reasons or texts: 16 classes, by parallel-drafting; `--full` lists them
 
-27 classes of deployments are affected, by parallel-drafting, in 11 of 83 releases
+31 classes of deployments are affected, by parallel-drafting, in 11 of 83 releases
 """,
     "extend a list": """\
 architecture-allowlist (upstream, not-default)
   0.24.0: only if model_config.architectures has none of 7 values (before 6): added Qwen2ForCausalLM
 
+Deployments that no longer start
+  architecture-allowlist: V1 → V2 (fails to start), 0.24.0, stopped by refuse-v2-mamba
+    e.g. {"model_config": {"architectures": ["FalconMambaForCausalLM", "Qwen2ForCausalLM"]}}
 Deployments with another runner
   architecture-allowlist: V1 → V2, 0.24.0
     e.g. {"model_config": {"architectures": ["Qwen2ForCausalLM"]}}
 Same runner and start, other reasons or texts: 4 classes, by architecture-allowlist; `--full` lists
 them
 
-5 classes of deployments are affected, by architecture-allowlist, in 1 of 83 releases
+6 classes of deployments are affected, by architecture-allowlist, in 1 of 83 releases
 """,
     "remove a rule": """\
 elastic-ep (upstream, exclude-v2): removed, 0.24.0–0.31.0: if parallel_config.enable_elastic_ep is
 true
 
+Deployments that no longer start
+  elastic-ep: V1 → V2 (fails to start), 6 releases: 0.24.0–0.25.1, 0.29.0–0.31.0, stopped by
+  refuse-v2-mamba, refuse-v2-plugin-task
+    e.g. in 0.29.0–0.31.0: {"model_config": {"runner_type": "pooling", "architectures":
+    ["PrithviGeoSpatialMAE"]}, "parallel_config": {"enable_elastic_ep": true}}
 Deployments with another runner
   elastic-ep: V1 → V2, 10 releases: 0.24.0–0.31.0
     e.g. in 0.25.0–0.28.0: {"model_config": {}, "parallel_config": {"enable_elastic_ep": true}}
   elastic-ep: V1 (fails to start) → V2, 4 releases: 0.28.0–0.31.0
     e.g. in 0.29.0–0.30.0: {"parallel_config": {"enable_elastic_ep": true,
+    "enable_batch_sharded_sampling": true}}
+  elastic-ep: V1 (fails to start) → V2 (fails to start), 3 releases: 0.29.0–0.31.0
+    e.g. in 0.29.0–0.30.0: {"model_config": {"runner_type": "pooling", "architectures":
+    ["PrithviGeoSpatialMAE"]}, "parallel_config": {"enable_elastic_ep": true,
     "enable_batch_sharded_sampling": true}}
 Deployments that now start
   elastic-ep: V2 (fails to start) → V2, 10 releases: 0.24.0–0.31.0
@@ -188,7 +203,7 @@ Deployments that now start
     {"enable_elastic_ep": true}}
 Same runner and start, other reasons or texts: 14 classes, by elastic-ep; `--full` lists them
 
-23 classes of deployments are affected, by elastic-ep, in 10 of 83 releases
+28 classes of deployments are affected, by elastic-ep, in 10 of 83 releases
 """,
     "change texts": """\
 kv-connector-fallback (house, fallback-v1)

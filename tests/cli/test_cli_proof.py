@@ -128,7 +128,7 @@ def test_the_full_report_has_each_class_with_releases_rule_runner_reasons_and_de
     done = call("rules", "diff", "HEAD", "--rules", str(folder), "--exit-code", "--full")
     lines = done.out.splitlines()
     assert done.code == 1
-    assert lines[7:11] == [
+    assert lines[11:15] == [
         "0.22.0–0.22.1",
         "  kv-connector-fallback: V1 → V2",
         "    - kv-connector-fallback (fallback-v1), + v2-by-default (default-v2)",
@@ -245,9 +245,9 @@ def test_only_the_worst_of_many_groups_are_shown_and_the_others_are_counted() ->
 def test_json_has_every_class_the_groups_and_the_edits_in_words(call: Callable[..., Done], folder: Path) -> None:
     narrow(folder)
     found = json.loads(call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "json").out)
-    assert [set(change) for change in found["changes"]] == [{"releases", "rule", "rules", "facts", "from", "to"}] * 8
+    assert [set(change) for change in found["changes"]] == [{"releases", "rule", "rules", "facts", "from", "to"}] * 9
     assert [(each["consequence"], each["classes"]) for each in found["groups"]] == [
-        ("breaks-start", 1),
+        ("breaks-start", 2),
         ("other-runner", 3),
         ("other-reasons", 1),
         ("other-reasons", 1),

@@ -185,8 +185,6 @@ def test_the_rules_of_one_release_are_those_that_its_decisions_use(catalogue: Ca
         "logits-processors",
         "kv-sharing-fast-prefill",
         "ec-transfer",
-        "refuse-v1-spec-pp",
-        "refuse-v1-spec-logits-processors",
         "refuse-v2-unsupported",
         "refuse-v2-no-kv-cache",
         "refuse-v2-pooling-task",

@@ -125,14 +125,14 @@ def test_the_smallest_changes_of_facts_are_named(
 
 
 def test_the_changes_of_a_deployment_name_its_flags_with_their_places(policy: Policy) -> None:
-    answer = of_args(policy, "0.26.0", "--enable-prompt-embeds", "--speculative-config", SPECULATION)
+    answer = of_args(policy, "0.26.0", "--logits-processors", "a.b:C", "--speculative-config", SPECULATION)
     assert [each for each in remedies(answer) if each[0] == "v2"] == [
         ("v2", [{"field": "vllm_version", "from": "0.26.0", "to": "0.32.0"}], "v2", True),
         (
             "v2",
             [
-                {"argument": "--enable-prompt-embeds", "at": "args[2]", "from": True, "to": None},
-                {"argument": "--speculative-config", "at": "args[3]", "from": SPECULATION, "to": None},
+                {"argument": "--logits-processors", "at": "args[2]", "from": '["a.b:C"]', "to": None},
+                {"argument": "--speculative-config", "at": "args[4]", "from": SPECULATION, "to": None},
             ],
             "v2",
             True,
