@@ -71,6 +71,8 @@ def test_a_release_of_transformers_reads_the_model(
 @pytest.mark.parametrize(
     ("release", "stated", "config", "expected"),
     [
+        ("0.25.0", None, GRANITE, [("5.13.1", {"5.12.1": ("v2", True)})]),
+        ("0.25.1", None, GRANITE, [("5.14.0", {"5.12.1": ("v2", True)})]),
         ("0.26.0", None, GRANITE, [("5.14.1", {"5.12.1": ("v2", True)})]),
         ("0.26.0", "5.14.1", GRANITE, []),
         ("0.26.0", None, DENSE, []),
