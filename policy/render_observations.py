@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
     from policy.observation.comparison import Comparison, Difference
 
-STYLES: Final[dict[str, str]] = {Verdict.AGREED: GOOD, Verdict.DIFFERED: BAD, Verdict.UNDECIDED: STRONG}
+STYLES: Final[dict[str, str]] = {
+    Verdict.AGREED: GOOD,
+    Verdict.DIFFERED: BAD,
+    Verdict.UNRELATED: STRONG,
+    Verdict.UNDECIDED: STRONG,
+}
 UNKNOWN: Final = "-"
 
 

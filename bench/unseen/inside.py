@@ -8,6 +8,7 @@ the values of an H100.
     python inside.py models FOLDER                           writes models.json and classes.pickle
     python inside.py ask PLATFORM FOLDER IN OUT PART PARTS   evaluates the lines of IN that belong to PART
     python inside.py flags OUT                               writes the flags of the release's own parser
+    python inside.py commands IN OUT                         writes what the parser says of each command in IN
 """
 
 import contextlib
@@ -417,12 +418,67 @@ def flags(target):
     target.write_text(json.dumps(found))
 
 
+def commands(source, target):
+    """Write what the release's own parser says of each command line: null, or what it refuses.
+
+    `unknown` has the flags that the release does not have, `invalid` a flag with a value that it does not take; `other`
+    is anything else, such as an ambiguous abbreviation.
+    """
+    stand_in("cpu")
+    from vllm.entrypoints.cli.serve import ServeSubcommand
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    main = FlexibleArgumentParser(prog="vllm")
+    ServeSubcommand().subparser_init(main.add_subparsers(required=True, dest="subparser"))
+    module = _first(PARSERS).make_arg_parser(FlexibleArgumentParser(prog="api_server"))
+    found = []
+    for text in json.loads(source.read_text()):
+        words = shlex.split(text)
+        parser, words = (main, words[1:]) if words[0] == "vllm" else (module, words[3:])
+        sys.argv = ["vllm", *words]
+        said = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(said):
+                parsed = parser.parse_args(words)
+            found.append(_speculative_refusal(parsed.speculative_config))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  any error is a result
+            refused = said.getvalue() if isinstance(error, SystemExit) else f"error: {type(error).__name__}: {error}"
+            found.append(_refusal(refused.partition("error: ")[2]))
+    target.write_text(json.dumps(found))
+
+
+def _speculative_refusal(given):
+    """What the configuration's class refuses of a JSON that the parser only reads: a field's name or its type."""
+    from pydantic import ValidationError
+    from vllm.config import SpeculativeConfig
+
+    try:
+        SpeculativeConfig(**(given or {}))
+    except ValidationError as error:
+        if any(each["type"] != "value_error" for each in error.errors()):
+            return {"invalid": "--speculative-config"}
+    except Exception:  # noqa: BLE001  what needs the target's model is not asked
+        return None
+    return None
+
+
+def _refusal(text):
+    if text.startswith("unrecognized arguments:"):
+        words = text.partition("\n")[0].split()
+        return {"unknown": sorted({word.partition("=")[0] for word in words if word.startswith("-")} or {"words"})}
+    if text.startswith("argument "):
+        return {"invalid": text.removeprefix("argument ").partition(":")[0].split("/")[0]}
+    return {"other": text.partition("\n")[0][:80]}
+
+
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["models", folder]:
             models(Path(folder))
         case ["ask", platform, folder, source, target, part, parts]:
             ask(platform, Path(folder), Path(source), Path(target), int(part), int(parts))
+        case ["commands", source, target]:
+            commands(Path(source), Path(target))
         case ["flags", target]:
             flags(Path(target))
         case _:

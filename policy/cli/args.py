@@ -82,20 +82,27 @@ def _changes(items: Sequence[Mapping[str, Any]]) -> RenderableType:
             table.add_row(
                 item["name"], change["since"], change["until"] or "", Text(change.get("type", "")), Text(_more(change))
             )
+        for each in item["deprecations"]:
+            name = item["name"] + (f".{each['member']}" if each["member"] else "")
+            said = f"deprecated: {each['text']}" if each["text"] else "deprecated"
+            table.add_row(name, each["since"], each["until"] or "", "", Text(said))
     return table
 
 
 def _names(items: Sequence[Mapping[str, Any]]) -> RenderableType:
-    table = table_of("name", "kind", "releases", "type")
+    table = table_of("name", "kind", "releases", "type", "deprecated")
     for item in items:
         spans = ", ".join(f"{each['since']}–{each['until'] or ''}" for each in item["releases"])
-        table.add_row(item["name"], item["kind"], spans, Text(item["changes"][-1].get("type", "")))
+        deprecated = ", ".join(
+            f"{each['since']}–{each['until'] or ''}" for each in item["deprecations"] if not each["member"]
+        )
+        table.add_row(item["name"], item["kind"], spans, Text(item["changes"][-1].get("type", "")), deprecated)
     return table
 
 
 def _differences(found: Mapping[str, Any]) -> RenderableType:
     table = table_of("name", "change", "before", "after")
-    for change in ("added", "removed"):
+    for change in ("added", "removed", "deprecated"):
         for name in found[change]:
             table.add_row(name, change, "", "")
     for each in found["changed"]:

@@ -106,7 +106,7 @@ def observe(
         from policy import render_observations  # noqa: PLC0415  # JSON in a pipe needs no rich
 
         show(render_observations.comparisons(rows))
-    raise typer.Exit(0 if all(row.verdict is Verdict.AGREED for row in rows) else FOUND)
+    raise typer.Exit(0 if all(row.verdict in {Verdict.AGREED, Verdict.UNRELATED} for row in rows) else FOUND)
 
 
 def _read(file: str) -> list[LoggedEngine]:

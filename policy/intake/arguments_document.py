@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.intake.command.deprecated_flags import deprecations_of
 from policy.intake.command.flags import dashed, flag_history
 from policy.intake.model.tables import releases_with_flags
 from policy.intake.variables import listed_names, spans, variable_history
@@ -47,7 +48,8 @@ def arguments_in(release: str) -> dict[str, list[dict[str, Any]]]:
     for item in arguments_document()["items"]:
         part = next((each for each in item["changes"] if _is_within(order, at, each)), None)
         if part is not None:
-            found.append(item | {"changes": [part]})
+            deprecations = [each for each in item["deprecations"] if _is_within(order, at, each)]
+            found.append(item | {"changes": [part], "deprecations": deprecations})
     return {"items": found}
 
 
@@ -67,8 +69,10 @@ def suggestion(name: str) -> str | None:
 
 
 def differences(before: str, after: str) -> dict[str, Any]:
-    """The names that only one of two releases has, and those whose values differ."""
-    old, new = ({(i["kind"], i["name"]): i["changes"][0] for i in arguments_in(r)["items"]} for r in (before, after))
+    """The names that only one of two releases has, that differ, and that only the second one deprecates."""
+    items = [arguments_in(release)["items"] for release in (before, after)]
+    old, new = ({(i["kind"], i["name"]): i["changes"][0] for i in each} for each in items)
+    deprecated = [{word for item in each for word in _deprecated_names(item)} for each in items]
 
     def values(change: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in change.items() if key not in {"since", "until"}}
@@ -81,6 +85,7 @@ def differences(before: str, after: str) -> dict[str, Any]:
             for key in sorted(old.keys() & new.keys())
             if values(old[key]) != values(new[key])
         ],
+        "deprecated": sorted(deprecated[1] - deprecated[0]),
     }
 
 
@@ -102,7 +107,13 @@ def _item(kind: str, name: str, since: Mapping[str, Any], fields: Mapping[str, s
         "field": dest if kind == ARGUMENT else None,
         "releases": [{"since": first, "until": None if last == order[-1] else last} for first, last in spans(having)],
         "changes": changes,
+        "deprecations": [*deprecations_of(dest)] if kind == ARGUMENT else [],
     }
+
+
+def _deprecated_names(item: Mapping[str, Any]) -> list[str]:
+    """The flag, or `--flag.field`, that an item's release deprecates."""
+    return [item["name"] + (f".{each['member']}" if each["member"] else "") for each in item["deprecations"]]
 
 
 def _flag_name(since: Mapping[str, Any]) -> str:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET, Struct, UnsetType
 
 from policy.errors import PolicyError
-from policy.observation.explanations import ERRORS, RELEASE, RUNNER, STARTS, Alternatives, Explanation, explanations
+from policy.observation.explanations import (
+    ERRORS,
+    RELEASE,
+    RUNNER,
+    STARTS,
+    Alternatives,
+    Explanation,
+    explanations,
+    is_unrelated,
+)
 from policy.observation.lines import checked_releases
 from policy.observation.observed import ObservedEngine  # noqa: TC001  # msgspec reads the annotations
 from policy.problems import Problem  # noqa: TC001  # as above
@@ -31,10 +40,14 @@ CUT_OFF: Final = "the log ends before the engine is ready or has failed"
 
 
 class Verdict(StrEnum):
-    """What came of a comparison."""
+    """What came of a comparison.
+
+    ``UNRELATED``: nothing but an exception differs, and it has nothing to do with the runner or the configuration.
+    """
 
     AGREED = "agreed"
     DIFFERED = "differed"
+    UNRELATED = "unrelated"
     UNDECIDED = "undecided"
 
 
@@ -122,7 +135,8 @@ def _prediction(decision: Decision) -> Prediction:
 
 def _verdict(observed: ObservedEngine, differences: list[Difference]) -> Verdict:
     if differences:
-        return Verdict.DIFFERED
+        causes = {each.cause for difference in differences for each in difference.explanations}
+        return Verdict.UNRELATED if is_unrelated(causes, observed.failure) else Verdict.DIFFERED
     is_shown = observed.runner is not None or observed.starts is False
     return Verdict.AGREED if is_shown else Verdict.UNDECIDED
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policy.decision.decision import Alternative
-    from policy.observation.observed import ObservedEngine
+    from policy.observation.observed import Failure, ObservedEngine
 
 RUNNER, STARTS, RELEASE, ERRORS = "runner", "starts", "vllm_version", "startup_errors"
 NO_EXPLANATION: Final = "no assumption of the decision explains it"
@@ -29,6 +29,18 @@ NOT_DECIDED: Final = (
 )
 WORDS: Final = {"platform.has_triton": "Triton", "plugins.logits_processors": "logits processors"}
 """Facts that are assumed, with the words of vLLM when it falls back or refuses because of them."""
+REFUSING: Final = frozenset(
+    {"error", "ArgumentError", "AssertionError", "KeyError", "NotImplementedError", "TypeError"}
+    | {"ValidationError", "ValueError"}
+)
+"""The exceptions with which vLLM's parser and its configuration classes refuse values; `error` is the parser's own."""
+MEMORY_TEXTS: Final = (
+    "No available memory for the cache blocks",
+    "Free memory on device",
+    "KV cache is needed, which is larger than the available KV cache memory",
+    "larger than the maximum number of tokens that can be stored in KV cache",
+)
+"""What a `ValueError` says if the device's memory is too small, which only the device shows."""
 STOPPING: Final = frozenset({"no-start", "crash"})
 """The symptoms of known problems with which an engine may end at its start."""
 OUT_OF_MEMORY, MEMORY = "out-of-memory", "memory"
@@ -54,6 +66,22 @@ class Cause(StrEnum):
     LOG = "log"
     NOT_DECIDED = "not-decided"
     UNKNOWN = "unknown"
+
+
+def is_unrelated(causes: set[Cause], failure: Failure | None) -> bool:
+    """Whether differences with these causes are but an exception that is not about the runner or the configuration.
+
+    Memory, drivers, packages, files and networks have exceptions of their own. One with which the parser or the
+    configuration refuses values may be a refusal that the decision missed. A known problem explains another exception
+    than that of too little memory, of which it may only be one cause.
+    """
+    if failure is None or failure.runner is not None or Cause.NOT_DECIDED not in causes:
+        return False
+    is_memory = MEMORY in failure.text.lower()
+    name = failure.text.partition(":")[0]
+    if name in REFUSING and not (name == "ValueError" and any(text in failure.text for text in MEMORY_TEXTS)):
+        return False
+    return causes <= {Cause.NOT_DECIDED, *([Cause.KNOWN_PROBLEM] if is_memory else [])}
 
 
 class Explanation(Struct, frozen=True):

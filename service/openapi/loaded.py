@@ -115,6 +115,18 @@ def _arguments() -> dict[str, Schema]:
             field=nullable(TEXT, "the name of a flag's field in `EngineArgs`; `null` for a variable"),
             releases=list_of(ref("ArgumentSpan"), "the releases that have it, the oldest first"),
             changes=list_of(ref("ArgumentChange"), "its values, the oldest first"),
+            deprecations=list_of(
+                ref("ArgumentDeprecation"), "what the releases that deprecate it say, the oldest first"
+            ),
+        ),
+        "ArgumentDeprecation": object_of(
+            "What vLLM says of a flag, or of a field of its object, that it takes but calls deprecated.",
+            member=nullable(TEXT, "the field, as a path with dots; `null` for the flag itself"),
+            since=since,
+            until=until,
+            text=nullable(TEXT, "what vLLM says; `null` if its parser only marks the flag"),
+            removed_in=nullable(TEXT, "the release that vLLM names for its end"),
+            replaced_by=list_of(TEXT, "what vLLM names instead"),
         ),
         "ArgumentSpan": object_of("An unbroken range of releases.", since=since, until=until),
         "ArgumentChange": change,

@@ -242,7 +242,12 @@ def test_a_variable_with_an_unknown_value_is_assumed_to_be_unset(policy: Policy)
         (
             "0.10.1",
             ["--enable-reasoning"],
-            ["vLLM 0.10.1 has no flag `--enable-reasoning` (args[2]) and would not start; 0.7.1 to 0.9.2 have it"],
+            [
+                (
+                    "vLLM 0.10.1 has no flag `--enable-reasoning` (args[2]) and would not start; 0.7.1 to 0.9.2 "
+                    "have it; use `--reasoning-parser` instead"
+                )
+            ],
         ),
         (
             "0.9.0",

@@ -168,7 +168,7 @@ def test_an_unknown_name_gets_a_suggestion(name: str, expected: str | None) -> N
 def test_two_releases_are_compared() -> None:
     found = differences("0.23.0", "0.24.0")
     assert (FP8 in found["removed"], FP8 in differences("0.24.0", "0.23.0")["added"]) == (True, True)
-    assert differences("0.24.0", "0.24.0") == {"added": [], "removed": [], "changed": []}
+    assert differences("0.24.0", "0.24.0") == {"added": [], "removed": [], "changed": [], "deprecated": []}
 
 
 def test_a_release_has_the_names_whose_ranges_contain_it() -> None:

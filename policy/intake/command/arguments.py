@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import RequestFault
 from policy.intake.command.config_file import insert_file
+from policy.intake.command.deprecated_flags import warn_of_deprecated
 from policy.intake.command.dotted_options import DottedOptions, read_dotted, set_dotted
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
 from policy.intake.command.flag_arguments import read_value, read_values, report_missing
@@ -87,6 +88,7 @@ def read_options(
         check_serve(table.release, command, parser.positional, result)
     if "speculative_config" in result.values or not SPECULATIVE_FLAGS.keys().isdisjoint(result.values):
         set_speculative(table, result)
+    warn_of_deprecated(table, result)
     return result.options()
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from packaging.version import Version
+
+from policy.intake.command.deprecated_flags import use_instead
 from policy.intake.command.flag_arguments import may_be_secret
 from policy.intake.command.flags import dashed, in_other_release
 from policy.masking import is_secret, masked
@@ -60,7 +63,11 @@ def report_unknown(key: str, shown: str, place: str, table: Flags, result: Parse
     if other is not None:
         flag, first, last = other
         span = f"only {first} has it" if first == last else f"{first} to {last} have it"
-        result.add_launch_error(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}")
+        # what a flag of a later release replaces is no advice for an earlier one
+        instead = use_instead(flag.dest, release) if Version(last) < Version(release) else ""
+        result.add_launch_error(
+            f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}{instead}"
+        )
         return flag
     near = nearest(key, table.spellings, MIN_SIMILARITY)
     result.add_launch_error(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")

@@ -97,6 +97,8 @@ ARGUMENTS: Final = "arguments"
 """The table of the flags, which older releases have as well."""
 VARIABLES: Final = "variables"
 """The table of the environment variables, which older releases have as well."""
+DEPRECATIONS: Final = "deprecations"
+"""The table of the flags that a release takes but calls deprecated, of all releases too."""
 TRANSFORMERS_TABLES: Final = (
     "auto_models",
     "backend_models",

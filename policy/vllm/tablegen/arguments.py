@@ -6,8 +6,10 @@ Makes one row per flag from `make_arg_parser` and the dataclasses behind it. It 
 """
 
 import ast
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from policy.vllm.tablegen.modules import Module, SourceDefinition, World
@@ -57,14 +59,38 @@ class Hint:
     definition: SourceDefinition | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FlagTexts:
+    """What the sources say of a flag: its help, and whether argparse marks it as deprecated.
+
+    ``field`` is the field behind it and ``field_of`` the class of that field; ``klass`` is the class of its object.
+    """
+
+    flags: tuple[str, ...]
+    help: str = ""
+    deprecated: bool = False
+    field: str = ""
+    field_of: SourceDefinition | None = None
+    klass: SourceDefinition | None = None
+
+
 def arguments(world: World) -> dict[str, object]:
     """The flags of a release, by the attribute in which each is stored."""
+    return _read(world).rows
+
+
+def flag_texts(world: World) -> dict[str, FlagTexts]:
+    """What the sources of a release say of each flag, by the attribute in which it is stored."""
+    return _read(world).texts
+
+
+def _read(world: World) -> "_OptionReader":
     reader = _OptionReader(world)
     parser, function = next(
         ((module, function) for name, function in PARSERS if (module := world.module(name)) is not None), (None, "")
     )
     if parser is None:
-        return {}
+        return reader
     reader.function(parser, function, None)
     frontend = world.find(parser, "FrontendArgs")
     if isinstance(frontend, SourceDefinition):
@@ -79,15 +105,16 @@ def arguments(world: World) -> dict[str, object]:
         reader.function(serve, "subparser_init", "ServeSubcommand")
     elif (scripts := world.module(SCRIPTS)) is not None:
         reader.function(scripts, "main", None, "serve_parser")
-    return reader.rows
+    return reader
 
 
 class _OptionReader:
-    """Interprets the functions that add flags; `rows` has the flags added so far."""
+    """Interprets the functions that add flags; `rows` has the flags added so far, `texts` what is said of them."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.rows: dict[str, object] = {}
+        self.texts: dict[str, FlagTexts] = {}
         self.fields: dict[tuple[str, str], dict[str, Kwargs]] = {}
         engine, parser = world.module(ENGINE), world.module(PARSER_CLASS)
         compute = engine.bound.get("_compute_kwargs") if engine else None
@@ -144,6 +171,9 @@ class _OptionReader:
             match statement:
                 case ast.If(body=inner):
                     self.run(module, inner, local)
+                case ast.For(target=target, iter=ast.List(elts=items) | ast.Tuple(elts=items), body=inner):
+                    for item in items:
+                        self.run(module, _with_item(inner, target, item), local)
                 case ast.Assign(
                     targets=[ast.Name(id=name)],
                     value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=class_name)]),
@@ -181,9 +211,13 @@ class _OptionReader:
                 found.update(self.keyword(module, keyword.arg, keyword.value))
                 continue
             spread = keyword.value
+            given: Kwargs = {}
             if isinstance(spread, ast.Dict):
+                for key, inner in zip(spread.keys, spread.values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value == "help":
+                        given = self.keyword(module, "help", inner)
                 spread = next(inner for key, inner in zip(spread.keys, spread.values, strict=True) if key is None)
-            found.update(self.pick(module, spread, local))
+            found.update(self.pick(module, spread, local) | given)
         return found
 
     def pick(self, module: Module, node: ast.expr, local: Mapping[str, Any]) -> Kwargs:
@@ -221,8 +255,10 @@ class _OptionReader:
                 return {"action": "pair"}
             case "action", ast.Name(id="StoreBoolean"):
                 return {"type": "boolean"}
-            case "nargs" | "dest", ast.Constant(value=found):
+            case "nargs" | "dest" | "deprecated", ast.Constant(value=found):
                 return {key: found}
+            case "help", _:
+                return {"help": text_of(self.world, module, node)}
             case "choices", ast.ListComp(
                 elt=ast.Attribute(attr="value"), generators=[ast.comprehension(iter=ast.Name(id=name))]
             ):
@@ -275,6 +311,14 @@ class _OptionReader:
                     row["repeats"] = True
         assert dest not in self.rows, dest  # INVARIANT: a second flag with this name would hide the first
         self.rows[dest] = row
+        self.texts[dest] = FlagTexts(
+            tuple(flags),
+            kwargs.get("help", ""),
+            kwargs.get("deprecated", False),
+            kwargs.get("field", ""),
+            kwargs.get("field_of"),
+            kwargs.get("klass"),
+        )
 
     # types
 
@@ -311,9 +355,18 @@ class _OptionReader:
 
     def kwargs(self, klass: SourceDefinition) -> dict[str, Kwargs]:
         """The row properties of each field's flag."""
-        return {
-            name: self.field(name, self.hints(klass.module, node.annotation)) for name, node in self.own_fields(klass)
-        }
+        documented = docstrings(klass)
+        found = {}
+        for name, node in self.own_fields(klass):
+            hints = self.hints(klass.module, node.annotation)
+            inner = next((hint.definition for hint in hints if hint.name == "dataclass"), None)
+            found[name] = self.field(name, hints) | {
+                "help": documented.get(name, ""),
+                "field": name,
+                "field_of": klass,
+                "klass": inner,
+            }
+        return found
 
     def field(self, name: str, hints: list[Hint]) -> Kwargs:
         """The row properties of the flag of a field with this name and type, in the order of `_compute_kwargs`."""
@@ -459,6 +512,55 @@ class _OptionReader:
             members = [node.value for node in definition.node.body if isinstance(node, ast.Assign)]
             return Hint("IntEnum", tuple(member.value for member in members if isinstance(member, ast.Constant)))
         return Hint("other", (definition.module.name, definition.name))
+
+
+def docstrings(klass: SourceDefinition) -> dict[str, str]:
+    """The text below each field of a class."""
+    assert isinstance(klass.node, ast.ClassDef)
+    body = klass.node.body
+    return {
+        name: text
+        for field, below in pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and (name := field.target.id)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(text := below.value.value, str)
+    }
+
+
+class _Substitution(ast.NodeTransformer):
+    """Replaces names by expressions."""
+
+    def __init__(self, by_name: Mapping[str, ast.expr]) -> None:
+        self.by_name = by_name
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.by_name.get(node.id, node)
+
+
+def _with_item(body: list[ast.stmt], target: ast.expr, item: ast.expr) -> list[ast.stmt]:
+    """A loop's body for one item."""
+    match target, item:
+        case ast.Tuple(elts=names), ast.Tuple(elts=values):
+            pairs = zip(names, values, strict=True)
+        case _:
+            pairs = zip([target], [item], strict=True)
+    by_name = {name.id: given for name, given in pairs if isinstance(name, ast.Name)}
+    return [_Substitution(by_name).visit(copy.deepcopy(each)) for each in body]
+
+
+def text_of(world: World, module: Module, node: ast.expr) -> str:
+    """A text that is written out, or that a name of the module has; empty if it is computed."""
+    if isinstance(node, ast.JoinedStr):
+        parts = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "" for part in parts)
+    try:
+        found = value(world, module, node)
+    except SourceUnreadable:
+        return ""
+    return found if isinstance(found, str) and not isinstance(found, Name) else ""
 
 
 def dict_of(local: object) -> Kwargs:

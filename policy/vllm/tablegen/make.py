@@ -19,11 +19,19 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from policy.intake.model.tables import ARGUMENTS, TABLES_FOLDER, TRANSFORMERS_TABLES, VARIABLES, VLLM_TABLES
+from policy.intake.model.tables import (
+    ARGUMENTS,
+    DEPRECATIONS,
+    TABLES_FOLDER,
+    TRANSFORMERS_TABLES,
+    VARIABLES,
+    VLLM_TABLES,
+)
 from policy.vllm.tablegen.arguments import arguments
 from policy.vllm.tablegen.backend import auto_models, backend_models, legacy_layer_types, renamed_layer_types
 from policy.vllm.tablegen.configs import transformers_configs, vllm_configs
 from policy.vllm.tablegen.constants import architecture_hooks, constants, convertors
+from policy.vllm.tablegen.deprecations import deprecations
 from policy.vllm.tablegen.drafts import drafts
 from policy.vllm.tablegen.history import Table, read_history, write_history
 from policy.vllm.tablegen.modules import World
@@ -95,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not _has_models(version):
             origin = _origin(DISTRIBUTIONS, version, options.source, options.cache)
             reading = SourceReader(origin.source)
-            made[version] = {ARGUMENTS: arguments_table(reading), VARIABLES: variables(SourceReader(origin.source))}
+            made[version] = {ARGUMENTS: arguments_table(reading), **_unrecorded(origin.source)}
             releases["vllm"][version] = {
                 **origin.provenance,
                 **reading.record("vllm"),
@@ -116,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "generator": GENERATOR,
             }
         reading = SourceReader(vllm_origin.source, transformers_origin.source)
-        made[version] = vllm_tables(reading) | {VARIABLES: variables(SourceReader(vllm_origin.source))}
+        made[version] = vllm_tables(reading) | _unrecorded(vllm_origin.source)
         releases["vllm"][version] = {
             **vllm_origin.provenance,
             **reading.record("vllm"),
@@ -127,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(
             f"{version}: {len(made[version]['architectures'])} architectures, with transformers {transformers}\n"
         )
-    _write(options.into, made, (*VLLM_TABLES, ARGUMENTS, VARIABLES), releases["vllm"])
+    _write(options.into, made, (*VLLM_TABLES, ARGUMENTS, DEPRECATIONS, VARIABLES), releases["vllm"])
     _write(options.into, transformers_made, TRANSFORMERS_TABLES, releases["transformers"])
     ordered = {
         name: dict(sorted(rows.items(), key=lambda row: Version(row[0]))) for name, rows in sorted(releases.items())
@@ -157,6 +165,14 @@ def vllm_tables(reading: SourceReader) -> dict[str, Table]:
 def arguments_table(reading: SourceReader) -> Table:
     """The flags of one vLLM release."""
     return arguments(World(reading, PLATFORMS[0]))
+
+
+def _unrecorded(source: ReleaseSource) -> dict[str, Table]:
+    """The tables that search whole folders, whose files are not recorded as read."""
+    return {
+        DEPRECATIONS: deprecations(World(SourceReader(source), PLATFORMS[0])),
+        VARIABLES: variables(SourceReader(source)),
+    }
 
 
 def transformers_tables(reading: SourceReader) -> dict[str, Table]:
@@ -202,7 +218,7 @@ def _write(
         having = [
             version
             for version in releases
-            if name in {ARGUMENTS, VARIABLES, *TRANSFORMERS_TABLES} or _has_models(version)
+            if name in {ARGUMENTS, DEPRECATIONS, VARIABLES, *TRANSFORMERS_TABLES} or _has_models(version)
         ]
         tables: dict[str, Table] = dict(read_history(path, having))
         tables.update({version: table[name] for version, table in made.items() if name in table})
