@@ -1,0 +1,172 @@
+"""What the command ``fix`` prints: engines with their remedies, as JSON or a table, and unified diffs."""
+
+from __future__ import annotations
+
+import json
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Any
+
+import typer
+from msgspec import UNSET, Struct, UnsetType
+
+from policy.cli.console import err, out, show
+from policy.decision.decision import encode
+from policy.escaping import escape_line
+from policy.problems import Problem, fault_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+
+class FixChange(Struct, frozen=True, rename={"from_": "from"}):
+    """A change with its place in the file; ``written`` is the text there, absent if it is to be added."""
+
+    argument: str | UnsetType = UNSET
+    variable: str | UnsetType = UNSET
+    fact: str | UnsetType = UNSET
+    field: str | UnsetType = UNSET
+    from_: Any = None
+    to: Any = None
+    line: int | UnsetType = UNSET
+    column: int | UnsetType = UNSET
+    written: str | UnsetType = UNSET
+
+    def in_words(self) -> str:
+        """The change as a sentence says it."""
+        name = next(str(each) for each in (self.argument, self.variable, self.fact, self.field) if each is not UNSET)
+        if self.field is not UNSET:
+            return f"vLLM {self.to} instead of {self.from_}"
+        shown = f"`{name if self.written is UNSET else str(self.written).partition(chr(10))[0].strip()}`"
+        if self.to is None:
+            return f"drop {shown}"
+        value = self.to if isinstance(self.to, str) else json.dumps(self.to)
+        return f"set `{name}` to {value}" + ("" if self.written is UNSET else f" instead of {shown}")
+
+
+class FixRemedy(Struct, frozen=True, rename={"purpose": "for"}):
+    """Changes that together reach a purpose, and what is decided with them."""
+
+    purpose: str
+    change: list[FixChange]
+    runner: str | None
+    starts: bool
+
+
+class Unwritten(Struct, frozen=True):
+    """Why nothing is written, and where the change is."""
+
+    reason: str
+    line: int | None = None
+    column: int | None = None
+
+
+class EngineFix(Struct):
+    """An engine with something to fix: ``fixes`` says what, ``remedies`` how, the cheapest first.
+
+    ``written`` has the remedies that were written, ``unwritten`` why something is left.
+    """
+
+    file: str
+    path: str
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    runner: str | None = None
+    starts: bool | UnsetType = UNSET
+    summary: str | UnsetType = UNSET
+    fixes: list[str] = []
+    remedies: list[FixRemedy] = []
+    problem: Problem | UnsetType = UNSET
+    written: list[FixRemedy] | UnsetType = UNSET
+    unwritten: Unwritten | UnsetType = UNSET
+    shown: str | UnsetType = UNSET
+    key: str | UnsetType = UNSET
+    is_done: bool | UnsetType = UNSET
+
+    def refuse(self, reason: str, line: int | None = None, column: int | None = None) -> None:
+        """Say why something is not written."""
+        self.unwritten = Unwritten(reason, line, column)
+
+    def wrote(self, remedy: FixRemedy) -> None:
+        """Add a remedy that was written."""
+        self.written = [*(self.written or []), remedy]
+
+    def public(self) -> EngineFix:
+        """The engine without what only the command needs."""
+        return EngineFix(
+            self.file,
+            self.path,
+            self.kind,
+            self.namespace,
+            self.name,
+            self.runner,
+            self.starts,
+            self.summary,
+            self.fixes,
+            self.remedies,
+            self.problem,
+            self.written,
+            self.unwritten,
+        )
+
+
+def show_fixes(found: Sequence[EngineFix], *, as_json: bool, is_written: bool) -> None:
+    """Print the engines: a table on a terminal, a line of JSON for each in a pipe."""
+    if as_json or not out.is_terminal:
+        for each in found:
+            typer.echo(encode(each.public()).decode())
+    else:
+        for each in found:
+            show(_engine(each, is_written=is_written))
+    if not found:
+        err.print("nothing to fix", markup=False)
+
+
+def _engine(each: EngineFix, *, is_written: bool) -> RenderableType:
+    from rich.console import Group  # noqa: PLC0415  # JSON in a pipe needs no rich
+    from rich.table import Table  # noqa: PLC0415  # as above
+    from rich.text import Text  # noqa: PLC0415  # as above
+
+    name = each.path if each.shown is UNSET else str(each.shown)
+    parts: list[RenderableType] = [Text(escape_line(name or each.file), style="bold")]
+    if isinstance(each.problem, Problem):
+        return Group(*parts, *(Text(escape_line(line)) for line in fault_lines(each.problem)))
+    parts.append(Text(escape_line(str(each.summary))))
+    table = Table("", "for", "place", "change", "then")
+    for number, remedy in enumerate(each.remedies, 1):
+        places = dict.fromkeys(
+            f"{each.file}:{change.line}:{change.column}" for change in remedy.change if change.line is not UNSET
+        )
+        table.add_row(
+            str(number),
+            escape_line(remedy.purpose),
+            Text("\n".join(map(escape_line, places))),
+            Text("\n".join(escape_line(change.in_words()) for change in remedy.change)),
+            f"{(remedy.runner or '—').upper()}, {'starts' if remedy.starts else 'does not start'}",
+        )
+    if each.remedies:
+        parts.append(table)
+    for done in each.written or []:
+        words = " and ".join(change.in_words() for change in done.change)
+        parts.append(Text(escape_line(f"{'written' if is_written else 'would write'}: {words}")))
+    if isinstance(each.unwritten, Unwritten):
+        place = "" if each.unwritten.line is None else f"{each.file}:{each.unwritten.line}:{each.unwritten.column}: "
+        parts.append(Text(escape_line(f"not written: {place}{each.unwritten.reason}")))
+    return Group(*parts)
+
+
+def diff_of(name: str, old: str, new: str) -> str:
+    """The unified diff of a file; empty if nothing changed."""
+    if old == new:
+        return ""
+    lines = unified_diff(_lines(old), _lines(new), name, name, lineterm="")
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with their ends; a last line without one says so, as `diff` does."""
+    lines = [f"{line}\n" for line in text.split("\n")]
+    last = lines.pop()[:-1]
+    return [*lines, f"{last}\n\\ No newline at end of file"] if last else lines

@@ -1,0 +1,77 @@
+"""Where a change of an engine is written: in the engine's own part of the text, or else in its document."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
+
+from policy.edits.argument_places import MAX_NODES, Place, argument_places
+from policy.edits.nodes import Node, node_at, subtree
+from policy.edits.operations import Splice
+from policy.edits.variable_places import new_variable_places, variable_places
+from policy.intake.command.flags import flags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.decision.remedies import Change
+    from policy.edits.layers import Layer
+    from policy.edits.sources import Engine
+
+MAX_PLACES: Final = 8
+"""The most places that are tried for a change of one engine."""
+IMAGE: Final = re.compile(r"(?:[^\s/@]++/)*+vllm/vllm-openai:v(?P<version>[0-9]+\.[0-9]+\.[0-9]+)")
+
+
+def places_of(layer: Layer, document: Node, node: Node, engine: Engine, change: Change) -> list[Place]:
+    """The places of a change, the nearest to the engine first."""
+    near = _places(layer, node, engine, change)
+    return [*islice(near, MAX_PLACES)] or (
+        [] if document is node else [*_document_places(layer, document, engine, change)]
+    )
+
+
+def _document_places(layer: Layer, document: Node, engine: Engine, change: Change) -> Iterator[Place]:
+    """The places in the whole document, for what is written beside the engine; none in a large one."""
+    size = sum(1 for _ in subtree(document, MAX_NODES))
+    return islice(_places(layer, document, engine, change), MAX_PLACES) if size < MAX_NODES else iter(())
+
+
+def _places(layer: Layer, node: Node, engine: Engine, change: Change) -> Iterator[Place]:
+    if change.argument is not UNSET:
+        release = flags(engine.request.release.decided_as)
+        yield from argument_places(layer, node, str(change.argument), release, change.to, adds=change.from_ is None)
+    elif change.variable is not UNSET:
+        name = str(change.variable)
+        found = False
+        for place in variable_places(layer, node, name, change.to):
+            found = True
+            yield place
+        if not found and change.to is not None:
+            yield from new_variable_places(layer, node, name, change.to)
+    elif change.field is not UNSET:
+        yield from _releases(layer, node, str(change.from_), str(change.to))
+    elif change.fact is not UNSET:
+        fact = node_at(node, ("facts", *str(change.fact).split("."))) or node_at(node, ("facts", str(change.fact)))
+        if fact is not None:
+            yield Place(layer.offset(fact.start), layer.text[fact.start : fact.end], None)
+
+
+def _releases(layer: Layer, node: Node, old: str, new: str) -> Iterator[Place]:
+    """The tags of vLLM's own images with a release, and the version of a request."""
+    for _, each in subtree(node, MAX_NODES):
+        if not isinstance(each.value, dict):
+            continue
+        for child in each.children:
+            value = child.node.value
+            if not isinstance(value, str):
+                continue
+            image = IMAGE.fullmatch(value)
+            begin = image.start("version") if image is not None else 0
+            is_version = child.key == "vllm_version" and value == old
+            if is_version or (image is not None and image["version"] == old):
+                operations = layer.operations([Splice(child.node, begin, begin + len(old), new)])
+                yield Place(layer.offset(child.value_start), value, operations)

@@ -1,0 +1,254 @@
+"""Texts with the changes of some engines, verified: each engine as promised, no other one changed.
+
+Owns the laws of an edit. The new text, read again, is the old document with just the change; the engine is decided with
+the facts that it has with the change; every other engine has the facts it had.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from policy.edits.flag_words import option_of
+from policy.edits.layers import Layer, documents_of, position
+from policy.edits.operations import TextEdit, apply, edited, text_edits
+from policy.edits.places import places_of
+from policy.edits.sources import Engine, located
+from policy.errors import PolicyError, RequestInvalid
+from policy.intake.deployment import Edits
+from policy.intake.manifests.compose_yaml import resolve_variables
+from policy.remedies.advice import in_release
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from policy.decision.remedies import Change
+    from policy.edits.argument_places import Place
+    from policy.edits.operations import Operation
+    from policy.edits.sources import Sources
+    from policy.policy import Policy
+    from policy.request.request import Request
+
+MAX_TRIES: Final = 128
+"""The most times that all files are decided again for one command."""
+NOT_FOUND: Final = "the text does not show where it is set"
+NOT_CERTAIN: Final = "the text here cannot be edited with certainty"
+OVERLAPS: Final = "another engine's change is in the same place"
+SHARED: Final = "the same text is used elsewhere, which would change too"
+NOT_PROMISED: Final = "with this edit the engine is not decided as promised"
+TOO_MANY: Final = "too many edits could not be written; write this one by hand, or give fewer files"
+NOT_READ: Final = "with this edit the file cannot be read"
+
+
+class Wanted(Struct, frozen=True):
+    """The changes of one engine that are wanted together."""
+
+    engine: Engine
+    changes: tuple[Change, ...]
+
+
+class Refusal(Struct, frozen=True):
+    """Why nothing is written for an engine, and where its change is, if that is known."""
+
+    reason: str
+    line: int | None = None
+    column: int | None = None
+
+
+class Plan(Struct):
+    """The new texts, and the engines for which nothing is written, by their paths in the files."""
+
+    texts: dict[str, str]
+    refused: dict[str, Refusal]
+
+
+State = tuple[Any, ...]
+
+
+def state_of(policy: Policy, request: Request, today: date) -> State:
+    """What is decided for a request: the runner, whether it starts, the problems, and all facts."""
+    try:
+        result = policy.evaluate(request, today)
+    except RequestInvalid as error:
+        return (str(error),)
+    decision = policy.assemble(result)
+    return (
+        decision.runner,
+        decision.outcome,
+        decision.starts,
+        len(decision.launch_errors),
+        decision.startup_errors,
+        [problem.rule for problem in decision.known_problems],
+        result.request.release.decided_as,
+        [*result.evaluation.facts.row],
+    )
+
+
+def changed_request(request: Request, changes: Sequence[Change]) -> Request:
+    """The request with the changes of arguments, variables and the release, but not of stated facts."""
+    options: dict[str, Any] = {}
+    variables: dict[str, str | None] = {}
+    for change in changes:
+        if change.argument is not UNSET:
+            option, member = option_of(str(change.argument))
+            options[f"{option}.{member}" if member else option] = change.to
+        elif change.variable is not UNSET:
+            variables[str(change.variable)] = change.to
+        elif change.field is not UNSET:
+            request = in_release(request, str(change.to))
+    if request.deployment is None or not (options or variables):
+        return request
+    return replace(request, deployment=replace(request.deployment, edits=Edits(options, variables)))
+
+
+class Planner:
+    """Makes plans for some files; ``before`` has the state of each engine as it is."""
+
+    def __init__(self, policy: Policy, sources: Sources, today: date) -> None:
+        self.policy = policy
+        self.sources = sources
+        self.today = today
+        self.tries = 0
+        self.plan = Plan(dict(sources.texts), {})
+        self.before = self._states(sources.texts)
+
+    def write(self, wanted: Sequence[Wanted]) -> Plan:
+        """The texts with all changes that can be written: those of all engines at once, or else of fewer at a time."""
+        pending = [[*wanted]] if wanted else []
+        while pending:
+            group = pending.pop()
+            if self.tries >= MAX_TRIES:
+                self._refuse(group, Refusal(TOO_MANY))
+            elif (refusal := self._try(group, 0)) is not None:
+                if len(group) > 1:
+                    half = len(group) // 2
+                    pending += [group[half:], group[:half]]
+                else:
+                    self._try_others(group, refusal)
+        return self.plan
+
+    def _try_others(self, group: list[Wanted], refusal: Refusal) -> None:
+        """Try the further places of one engine's changes."""
+        choice = 1
+        while refusal.reason in {NOT_PROMISED, SHARED, NOT_CERTAIN} and self.tries < MAX_TRIES:
+            other = self._try(group, choice)
+            if other is None:
+                return
+            if other.reason == NOT_FOUND:
+                break
+            choice += 1
+        self._refuse(group, refusal)
+
+    def _refuse(self, group: list[Wanted], refusal: Refusal) -> None:
+        self.plan.refused.update({_key(each.engine): refusal for each in group})
+
+    def _try(self, group: Sequence[Wanted], choice: int) -> Refusal | None:
+        """Write the changes of a group, if all laws hold; otherwise the reason, and nothing is written."""
+        self.tries += 1
+        texts = dict(self.plan.texts)
+        for number in range(max(len(each.changes) for each in group)):
+            by_file: dict[str, list[tuple[Engine, Change]]] = {}
+            for each in group:
+                if number < len(each.changes):
+                    by_file.setdefault(each.engine.file, []).append((each.engine, each.changes[number]))
+            for file, changes in by_file.items():
+                found = self._edit(file, texts[file], changes, choice)
+                if isinstance(found, Refusal):
+                    return found
+                texts[file] = found
+        promised = {
+            _key(w.engine): state_of(self.policy, changed_request(w.engine.request, w.changes), self.today)
+            for w in group
+        }
+        after = self._states(texts)
+        if after is None:
+            return Refusal(NOT_READ)
+        expected = {**(self.before or {}), **promised}
+        if after != expected:
+            wrong = next((key for key in expected if after.get(key) != expected[key]), "")
+            return self._place_of(group, Refusal(NOT_PROMISED if wrong in promised else SHARED))
+        self.plan.texts, self.before = texts, after
+        return None
+
+    def _place_of(self, group: Sequence[Wanted], refusal: Refusal) -> Refusal:
+        """The refusal with the place of the first change."""
+        engine, change = group[0].engine, group[0].changes[0]
+        text = self.plan.texts[engine.file]
+        places = places_in(text, documents_of(text, engine.file), engine, change)
+        return Refusal(refusal.reason, *position(text, places[0].offset)) if places else refusal
+
+    def _states(self, texts: dict[str, str]) -> dict[str, State] | None:
+        try:
+            engines = self.sources.engines(texts)
+        except PolicyError:
+            return None
+        return {
+            each[0] if isinstance(each, tuple) else _key(each): (str(each[1]),)
+            if isinstance(each, tuple)
+            else state_of(self.policy, each.request, self.today)
+            for each in engines
+        }
+
+    def _edit(self, file: str, text: str, changes: Sequence[tuple[Engine, Change]], choice: int) -> str | Refusal:
+        """The text of a file with one change for each of some engines."""
+        documents = documents_of(text, file)
+        edits: list[TextEdit] = []
+        operations: list[Operation] = []
+        for engine, change in changes:
+            places = places_in(text, documents, engine, change)
+            if len(places) <= choice:
+                return Refusal(NOT_FOUND)
+            place = places[choice]
+            found = [text_edits(text, each) for each in place.operations or ()]
+            if not found or any(each is None for each in found):
+                return Refusal(NOT_CERTAIN, *position(text, place.offset))
+            new = [edit for each in found for edit in each or ()]
+            if all(edit in edits for edit in new):
+                continue  # an anchor that another engine shares, and changes in the same way
+            if _overlap(edits, new):
+                return Refusal(OVERLAPS, *position(text, place.offset))
+            edits = sorted(edits + new)
+            operations += place.operations or ()
+        changed = edited(text, edits)
+        first = Refusal(NOT_CERTAIN, *position(text, edits[0].start)) if edits else Refusal(NOT_FOUND)
+        return changed if apply(operations) and self._is(file, changed, documents) else first
+
+    def _is(self, file: str, text: str, documents: Sequence[Any]) -> bool:
+        """Whether a text, read again, has these documents."""
+        try:
+            found = self.sources.document(file, text)
+        except PolicyError:
+            return False
+        expected = []
+        for each in documents:
+            if not each.is_json:
+                resolve_variables(each)
+            expected.append(each.plain())
+        return repr(found) == repr(expected)
+
+
+def places_in(text: str, documents: list[Any], engine: Engine, change: Change) -> list[Place]:
+    """The places of a change in a file."""
+    layer, document, node = located(Layer(text), documents, engine)
+    return places_of(layer, document, node, engine, change)
+
+
+def _overlap(edits: Sequence[TextEdit], new: Sequence[TextEdit]) -> bool:
+    for edit in new:
+        at = bisect_left(edits, edit)
+        before, after = edits[at - 1 : at], edits[at : at + 1]
+        if (before and before[0].end > edit.start) or (after and after[0].start < edit.end):
+            return True
+        if (before and (before[0].start, before[0].end) == (edit.start, edit.end)) or (
+            after and (after[0].start, after[0].end) == (edit.start, edit.end)
+        ):
+            return True
+    return False
+
+
+def _key(engine: Engine) -> str:
+    return f"{engine.file}\0{engine.path}"
