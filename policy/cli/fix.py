@@ -32,7 +32,7 @@ from policy.cli.requests import (
     today,
 )
 from policy.edits.layers import documents_of, position
-from policy.edits.plan import Planner, Wanted, places_in
+from policy.edits.plan import Planner, Wanted, place_in
 from policy.edits.remedies import DEFAULT, Purpose, chosen, is_upgrade, purposes_of, remedies_for
 from policy.errors import RequestInvalid, RulesInvalid
 from policy.masking import masked
@@ -245,15 +245,15 @@ class _Fixer:
             except RulesInvalid:
                 self.nodes[engine.file] = []
         documents = self.nodes[engine.file]
-        places = places_in(text, documents, engine, change) if documents else []
-        if not places:
+        place = place_in(text, documents, engine, change) if documents else None
+        if place is None:
             return shown
-        line, column = position(text, places[0].offset)
-        return replace(shown, line=line, column=column, written=masked(places[0].written) or UNSET)
+        line, column = position(text, place.offset)
+        return replace(shown, line=line, column=column, written=masked(place.written) or UNSET)
 
     def write(self, found: Sequence[EngineFix]) -> None:
         """Plan the edits of the engines, and say for each what is written or why nothing is."""
-        by_key = {str(each.key): each for each in found}
+        by_key = {each.key: each for each in found}
         pending = set(by_key)
         for _ in range(MAX_ROUNDS):
             wanted: list[Wanted] = []
@@ -280,9 +280,10 @@ class _Fixer:
 
     def _write(self, wanted: Sequence[Wanted], by_key: dict[str, EngineFix], remedies: dict[str, Remedy]) -> set[str]:
         """The paths of the engines whose texts were changed."""
-        before = Planner(self.policy, self.files, self.day)
-        plan = before.write(wanted)
+        shown = {each.engine.path: self._shown(each.engine, remedies[each.engine.path]) for each in wanted}
+        plan = Planner(self.policy, self.files, self.day).write(wanted)
         self.files.texts = plan.texts
+        self.nodes.clear()
         changed = set()
         for each in wanted:
             path = each.engine.path
@@ -290,6 +291,6 @@ class _Fixer:
             if refusal is not None:
                 by_key[path].refuse(refusal.reason, refusal.line, refusal.column)
             else:
-                by_key[path].wrote(self._shown(each.engine, remedies[path]))
+                by_key[path].wrote(shown[path])
                 changed.add(path)
         return changed

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from policy.intake.command.flags import Flag, Flags
 
 MAX_NODES: Final = 20_000
+LISTS: Final = {"vllmConfig": "extraArgs"}
+"""The objects of options with a list of further arguments, by its name."""
 
 
 class Place(Struct, frozen=True):
@@ -63,12 +65,23 @@ def argument_places(layer: Layer, node: Node, argument: str, flags: Flags, to: A
                 yield from argument_places(*inner, argument, flags, to, adds=adds)
                 continue
             in_list = parent is not None and isinstance(parent.value, list)
-            if adds and "vllm" in each.value and (" serve" if in_list else " ") in each.value:
+            if adds and "vllm" in each.value and " " in each.value and not each.value.startswith("-"):
                 last = layer, each
             if "-" in each.value:
                 yield from _shell(layer, each, option, member, flags, to, in_list=in_list)
     if adds and to is not None and last is not None and not member:
         yield from _added(*last, option, flags, to)
+    elif adds and to is not None and not member:
+        yield from _new_list(layer, node, option, flags, to)
+
+
+def _new_list(layer: Layer, node: Node, option: str, flags: Flags, to: Any) -> Iterator[Place]:
+    """A new list of arguments, where a chart or controller has one for those without a field of their own."""
+    new = words_of(flags, option, to)
+    for _, each in subtree(node, MAX_NODES):
+        for child in each.children if new is not None else ():
+            if child.key in LISTS and isinstance(child.node.value, dict) and LISTS[child.key] not in child.node.value:
+                yield _place(layer, child.start, "", [Addition(child.node, LISTS[child.key], [*(new or ())])])
 
 
 def _is_shell(text: str) -> bool:

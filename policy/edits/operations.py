@@ -56,7 +56,7 @@ class Addition(Struct, frozen=True):
 
     parent: Node
     key: str | None
-    value: str | bool | dict[str, str] | list[dict[str, str]]
+    value: str | bool | dict[str, str] | list[dict[str, str] | str]
 
 
 Operation: TypeAlias = Splice | Removal | Addition
@@ -287,7 +287,14 @@ def _lines(addition: Addition, style: str, *, is_json: bool) -> list[str]:
     value, key = addition.value, addition.key
     head = "- " if key is None else f"{key}:"
     if isinstance(value, list):
-        return [head, *(line for each in value for line in _item_lines(each, "  "))]
+        return [
+            head,
+            *(
+                line
+                for each in value
+                for line in (_item_lines(each, "  ") if isinstance(each, dict) else [f"  - {each}"])
+            ),
+        ]
     if isinstance(value, dict):
         if key is None:
             return _item_lines(value, "")

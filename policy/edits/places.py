@@ -26,18 +26,15 @@ MAX_PLACES: Final = 8
 IMAGE: Final = re.compile(r"(?:[^\s/@]++/)*+vllm/vllm-openai:v(?P<version>[0-9]+\.[0-9]+\.[0-9]+)")
 
 
-def places_of(layer: Layer, document: Node, node: Node, engine: Engine, change: Change) -> list[Place]:
+def places_of(layer: Layer, document: Node, node: Node, engine: Engine, change: Change) -> Iterator[Place]:
     """The places of a change, the nearest to the engine first."""
-    near = _places(layer, node, engine, change)
-    return [*islice(near, MAX_PLACES)] or (
-        [] if document is node else [*_document_places(layer, document, engine, change)]
-    )
-
-
-def _document_places(layer: Layer, document: Node, engine: Engine, change: Change) -> Iterator[Place]:
-    """The places in the whole document, for what is written beside the engine; none in a large one."""
-    size = sum(1 for _ in subtree(document, MAX_NODES))
-    return islice(_places(layer, document, engine, change), MAX_PLACES) if size < MAX_NODES else iter(())
+    count = 0
+    for place in islice(_places(layer, node, engine, change), MAX_PLACES):
+        count += 1
+        yield place
+    # What is written beside the engine is looked for only if needed, and not in a large document.
+    if document is not node and count < MAX_PLACES and sum(1 for _ in subtree(document, MAX_NODES)) < MAX_NODES:
+        yield from islice(_places(layer, document, engine, change), MAX_PLACES - count)
 
 
 def _places(layer: Layer, node: Node, engine: Engine, change: Change) -> Iterator[Place]:

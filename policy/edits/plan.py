@@ -7,6 +7,7 @@ the facts that it has with the change; every other engine has the facts it had.
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 MAX_TRIES: Final = 128
 """The most times that all files are decided again for one command."""
 NOT_FOUND: Final = "the text does not show where it is set"
+NO_PLACE: Final = "the text does not show where it can be added"
 NOT_CERTAIN: Final = "the text here cannot be edited with certainty"
 OVERLAPS: Final = "another engine's change is in the same place"
 SHARED: Final = "the same text is used elsewhere, which would change too"
@@ -134,11 +136,11 @@ class Planner:
     def _try_others(self, group: list[Wanted], refusal: Refusal) -> None:
         """Try the further places of one engine's changes."""
         choice = 1
-        while refusal.reason in {NOT_PROMISED, SHARED, NOT_CERTAIN} and self.tries < MAX_TRIES:
+        while refusal.reason in {NOT_PROMISED, SHARED, NOT_CERTAIN, NOT_READ} and self.tries < MAX_TRIES:
             other = self._try(group, choice)
             if other is None:
                 return
-            if other.reason == NOT_FOUND:
+            if other.reason in {NOT_FOUND, NO_PLACE}:
                 break
             choice += 1
         self._refuse(group, refusal)
@@ -178,8 +180,8 @@ class Planner:
         """The refusal with the place of the first change."""
         engine, change = group[0].engine, group[0].changes[0]
         text = self.plan.texts[engine.file]
-        places = places_in(text, documents_of(text, engine.file), engine, change)
-        return Refusal(refusal.reason, *position(text, places[0].offset)) if places else refusal
+        place = place_in(text, documents_of(text, engine.file), engine, change)
+        return refusal if place is None else Refusal(refusal.reason, *position(text, place.offset))
 
     def _states(self, texts: dict[str, str]) -> dict[str, State] | None:
         try:
@@ -199,10 +201,9 @@ class Planner:
         edits: list[TextEdit] = []
         operations: list[Operation] = []
         for engine, change in changes:
-            places = places_in(text, documents, engine, change)
-            if len(places) <= choice:
-                return Refusal(NOT_FOUND)
-            place = places[choice]
+            place = place_in(text, documents, engine, change, choice)
+            if place is None:
+                return Refusal(NOT_FOUND if change.to is None or change.from_ is not None else NO_PLACE)
             found = [text_edits(text, each) for each in place.operations or ()]
             if not found or any(each is None for each in found):
                 return Refusal(NOT_CERTAIN, *position(text, place.offset))
@@ -231,10 +232,10 @@ class Planner:
         return repr(found) == repr(expected)
 
 
-def places_in(text: str, documents: list[Any], engine: Engine, change: Change) -> list[Place]:
-    """The places of a change in a file."""
+def place_in(text: str, documents: list[Any], engine: Engine, change: Change, choice: int = 0) -> Place | None:
+    """A place of a change in a file, the nearest to the engine for 0; None if there is none."""
     layer, document, node = located(Layer(text), documents, engine)
-    return places_of(layer, document, node, engine, change)
+    return next(islice(places_of(layer, document, node, engine, change), choice, None), None)
 
 
 def _overlap(edits: Sequence[TextEdit], new: Sequence[TextEdit]) -> bool:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from policy.edits.layers import Layer
     from policy.edits.shell_words import ShellWord
 
-LISTS: Final = frozenset({"env", "envs", "extraEnv", "extraEnvVars", "environment", "extraEnvironment"})
+LISTS: Final = frozenset(
+    {"env", "envs", "envVars", "env_vars", "environment", "environment_variables", "extraEnv", "extraEnvVars"}
+)
 COMMANDS: Final = frozenset({"command", "args", "image", "entrypoint"})
 VALUE: Final = "value"
 COMPOSE: Final = "environment"
@@ -55,7 +57,8 @@ def new_variable_places(layer: Layer, node: Node, name: str, to: str) -> Iterato
         if key in LISTS and each.children:
             yield _addition(layer, each, name, to)
     for _, each in subtree(node, MAX_NODES):
-        if isinstance(each.value, dict) and not COMMANDS.isdisjoint(each.value) and LISTS.isdisjoint(each.value):
+        is_engine = each is node or (isinstance(each.value, dict) and not COMMANDS.isdisjoint(each.value))
+        if isinstance(each.value, dict) and is_engine and LISTS.isdisjoint(each.value):
             for key, value in (("env", [{"name": name, VALUE: to}]), (COMPOSE, {name: to}), ("env", {name: to})):
                 operations = layer.operations([Addition(each, key, value)])
                 yield Place(layer.offset(each.start), "", operations)
