@@ -253,7 +253,7 @@ class _Fixer:
 
     def write(self, found: Sequence[EngineFix]) -> None:
         """Plan the edits of the engines, and say for each what is written or why nothing is."""
-        by_key = {each.key: each for each in found}
+        by_key = {str(each.key or ""): each for each in found}
         pending = set(by_key)
         for _ in range(MAX_ROUNDS):
             wanted: list[Wanted] = []

@@ -82,7 +82,7 @@ class EngineFix(Struct):
     written: list[FixRemedy] | UnsetType = UNSET
     unwritten: Unwritten | UnsetType = UNSET
     shown: str | UnsetType = UNSET
-    key: str = ""
+    key: str | UnsetType = UNSET
     is_done: bool | UnsetType = UNSET
 
     def refuse(self, reason: str, line: int | None = None, column: int | None = None) -> None:

@@ -56,7 +56,7 @@ class Addition(Struct, frozen=True):
 
     parent: Node
     key: str | None
-    value: str | bool | dict[str, str] | list[dict[str, str] | str]
+    value: str | bool | dict[str, str] | Sequence[dict[str, str] | str]
 
 
 Operation: TypeAlias = Splice | Removal | Addition
@@ -286,7 +286,7 @@ def _lines(addition: Addition, style: str, *, is_json: bool) -> list[str]:
     """The lines of a child in a block."""
     value, key = addition.value, addition.key
     head = "- " if key is None else f"{key}:"
-    if isinstance(value, list):
+    if not isinstance(value, str | bool | dict):
         return [
             head,
             *(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
 
 MAX_PLACES: Final = 8
 """The most places that are tried for a change of one engine."""
-IMAGE: Final = re.compile(r"(?:[^\s/@]++/)*+vllm/vllm-openai:v(?P<version>[0-9]+\.[0-9]+\.[0-9]+)")
+IMAGE: Final = "vllm/vllm-openai"
+"""vLLM's own image, whose tags are its releases."""
 
 
 def places_of(layer: Layer, document: Node, node: Node, engine: Engine, change: Change) -> Iterator[Place]:
@@ -66,9 +66,9 @@ def _releases(layer: Layer, node: Node, old: str, new: str) -> Iterator[Place]:
             value = child.node.value
             if not isinstance(value, str):
                 continue
-            image = IMAGE.fullmatch(value)
-            begin = image.start("version") if image is not None else 0
-            is_version = child.key == "vllm_version" and value == old
-            if is_version or (image is not None and image["version"] == old):
+            repository, _, tag = value.rpartition(":")
+            is_image = tag == f"v{old}" and (repository == IMAGE or repository.endswith(f"/{IMAGE}"))
+            if is_image or (child.key == "vllm_version" and value == old):
+                begin = len(value) - len(old)
                 operations = layer.operations([Splice(child.node, begin, begin + len(old), new)])
                 yield Place(layer.offset(child.value_start), value, operations)

@@ -270,7 +270,11 @@ def test_an_argument_is_dropped_and_all_else_is_left(
     old, new = (gone, "") if isinstance(gone, str) else gone
     flags = ["--vllm-version", "0.33.0"] if text in {SCRIPT, SERVICE, RAY_SERVICE} else []
     done, found = fixed(call, tmp_path, name, text, "--write", *flags)
-    assert (done.code, done.err.replace("nothing to fix\n", "") if not flags else "", found) == (0, "", text.replace(old, new)), done.out
+    assert (done.code, done.err.replace("nothing to fix\n", "") if not flags else "", found) == (
+        0,
+        "",
+        text.replace(old, new),
+    ), done.out
     assert fixed(call, tmp_path, name, found, "--write", *flags)[1] == found
     assert fixed(call, tmp_path, name, text, *flags)[0].code == 1
     assert fixed(call, tmp_path, name, found, *flags)[0].code == 0
