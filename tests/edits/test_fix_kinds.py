@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from api.conftest import Done
@@ -280,16 +280,19 @@ def test_an_argument_is_dropped_and_all_else_is_left(
     assert fixed(call, tmp_path, name, found, *flags)[0].code == 0
 
 
-def ended(text: str, ending: str) -> str:
-    return text.replace("\n", ending)
+CHANGES: list[Callable[[str], str]] = [
+    lambda text: text.replace("\n", "\r\n"),
+    lambda text: f"\ufeff# ünï 😀\n{text}",
+    lambda text: text.rstrip("\n"),
+]
 
 
-@pytest.mark.parametrize("name", ["d.yaml"])
 @pytest.mark.parametrize("text", [DEPLOYMENT, LIST_OF_VALUES, SCRIPT_IN_ARGS, RAY_SERVICE, COMPOSE_FOLDED])
+@pytest.mark.parametrize("change", CHANGES, ids=["CRLF", "byte order mark", "no last line end"])
 def test_line_ends_and_a_byte_order_mark_are_left(
-    call: Callable[..., Done], tmp_path: Path, name: str, text: str
+    call: Callable[..., Done], tmp_path: Path, text: str, change: Callable[[str], str]
 ) -> None:
-    plain = fixed(call, tmp_path, name, text, "--write", "--vllm-version", "0.33.0")[1]
+    plain = fixed(call, tmp_path, "d.yaml", text, "--write", "--vllm-version", "0.33.0")[1]
     assert plain != text
-    for change in (lambda it: it.replace("\n", "\r\n"), lambda it: "\ufeff# ünï 😀\n" + it, lambda it: it.rstrip("\n")):
-        assert fixed(call, tmp_path, name, change(text), "--write", "--vllm-version", "0.33.0")[1] == change(plain)
+    found = fixed(call, tmp_path, "d.yaml", change(text), "--write", "--vllm-version", "0.33.0")[1]
+    assert found == change(plain)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 from typing import TYPE_CHECKING
 
 import pytest
-
 from edits.test_fix_kinds import DEPLOYMENT, REQUEST, VARIABLE, fixed
+
+from policy.decision.remedies import Change
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from api.conftest import Done
+
 
 HEAD = """\
 kind: Pod
@@ -156,14 +157,13 @@ ENV = """\
         ),
         pytest.param(
             "s.service",
-            "[Service]\nEnvironment=VLLM_USE_V2_MODEL_RUNNER=1\nExecStart=/bin/vllm serve Qwen/Qwen3-8B --enable-lora\n",
+            "[Service]\nEnvironment=VLLM_USE_V2_MODEL_RUNNER=1\nExecStart=/bin/vllm serve Qwen/Qwen3-8B\n",
             "Environment=VLLM_USE_V2_MODEL_RUNNER=1\n",
             id="a line of a service",
         ),
         pytest.param(
             "d.yaml",
-            HEAD
-            + '      command: ["sh", "-c", "export VLLM_USE_V2_MODEL_RUNNER=1; vllm serve Qwen/Qwen3-8B --enable-lora"]\n',
+            HEAD + '      command: ["sh", "-c", "export VLLM_USE_V2_MODEL_RUNNER=1; vllm serve Qwen/Qwen3-8B"]\n',
             "export VLLM_USE_V2_MODEL_RUNNER=1; ",
             id="a statement of a text in a list",
         ),
@@ -177,9 +177,9 @@ ENV = """\
     ],
 )
 def test_a_variable_is_removed_and_all_else_is_left(
-    removed: Callable[..., tuple[list[str], str]], name: str, text: str, gone: str
+    changed: Callable[..., tuple[list[str], str]], name: str, text: str, gone: str
 ) -> None:
-    assert removed(name, text) == ([], text.replace(gone, ""))
+    assert changed(name, text) == ([], text.replace(gone, ""))
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,184 @@ def test_a_variable_is_removed_and_all_else_is_left(
     ],
 )
 def test_where_the_text_is_not_certain_nothing_is_written(
-    removed: Callable[..., tuple[list[str], str]], name: str, text: str, reason: str
+    changed: Callable[..., tuple[list[str], str]], name: str, text: str, reason: str
 ) -> None:
-    assert removed(name, text) == ([reason], text)
+    assert changed(name, text) == ([reason], text)
+
+
+DRAFT = '{"model": "small/draft", "method": "eagle3", "num_speculative_tokens": 3, "parallel_drafting": true}'
+TWICE = ("--max-num-seqs", "4", "-tp", "1", "--max-num-seqs=5")
+LINE = "            - --enable-dbo   # faster\n"
+MEMBER = ', "parallel_drafting": true'
+
+
+def serve(*words: str) -> str:
+    return HEAD + f"      args: {json.dumps(['--model=Qwen/Qwen3-8B', *words])}\n"
+
+
+def drop(argument: str) -> Change:
+    return Change(argument=argument, from_="", to=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "change", "old", "new"),
+    [
+        pytest.param(
+            "d.yaml",
+            serve("--speculative-config", DRAFT),
+            drop("--speculative-config.parallel_drafting"),
+            MEMBER.replace('"', '\\"'),
+            "",
+            id="a member of JSON in double quotes",
+        ),
+        pytest.param(
+            "d.yaml",
+            HEAD + f"      args:\n      - Qwen/Qwen3-8B\n      - '--speculative-config={DRAFT}' # x\n",
+            drop("--speculative-config.parallel_drafting"),
+            MEMBER,
+            "",
+            id="a member of an attached value",
+        ),
+        pytest.param(
+            "s.sh",
+            f"vllm serve Qwen/Qwen3-8B \\\n  --speculative-config '{DRAFT}' \\\n  --max-model-len 4096\n",
+            drop("--speculative-config.parallel_drafting"),
+            MEMBER,
+            "",
+            id="a member in a script",
+        ),
+        pytest.param(
+            "s.sh",
+            f"vllm serve Qwen/Qwen3-8B \\\n  --speculative-config '{DRAFT}' \\\n  --max-model-len 4096\n",
+            drop("--speculative-config"),
+            f"--speculative-config '{DRAFT}' \\\n  ",
+            "",
+            id="a value in quotes",
+        ),
+        pytest.param(
+            "d.yaml",
+            serve("-tp", "1", "--max-num-seqs", "4"),
+            drop("--max-num-seqs"),
+            ', "--max-num-seqs", "4"',
+            "",
+            id="a flag and its value",
+        ),
+        pytest.param(
+            "d.yaml",
+            serve("--max_num_seqs=4", "-tp", "1"),
+            drop("--max-num-seqs"),
+            '"--max_num_seqs=4", ',
+            "",
+            id="a flag with underscores",
+        ),
+        pytest.param(
+            "d.yaml",
+            serve("--max-num-seqs", "4", "-tp", "1", "--max-num-seqs=5"),
+            drop("--max-num-seqs"),
+            serve("--max-num-seqs", "4", "-tp", "1", "--max-num-seqs=5"),
+            serve("-tp", "1"),
+            id="a flag that is given twice",
+        ),
+        pytest.param(
+            "d.yaml",
+            serve("--async-scheduling"),
+            Change(argument="--async-scheduling", from_=True, to=False),
+            "--async-scheduling",
+            "--no-async-scheduling",
+            id="another value of a switch",
+        ),
+        pytest.param(
+            "d.yaml",
+            serve("--mamba-cache-mode", "none", "-tp", "1"),
+            Change(argument="--mamba-cache-mode", from_="none", to="align"),
+            '"--mamba-cache-mode", "none"',
+            '"--mamba-cache-mode=align"',
+            id="another value",
+        ),
+        pytest.param(
+            "d.yaml",
+            serve("-tp", "1"),
+            Change(argument="--enforce-eager", to=True),
+            '"1"]',
+            '"1", "--enforce-eager"]',
+            id="a new argument",
+        ),
+        pytest.param(
+            "s.sh",
+            "# a\nexport A=b\nvllm serve Qwen/Qwen3-8B \\\n  -tp 1 # c\necho\n",
+            Change(argument="--enforce-eager", to=True),
+            "-tp 1",
+            "-tp 1 \\\n  --enforce-eager",
+            id="in a script",
+        ),
+        pytest.param(
+            "d.yaml",
+            serve("-tp", "1"),
+            Change(variable="VLLM_USE_V2_MODEL_RUNNER", to="0"),
+            '"1"]\n',
+            '"1"]\n      env:\n        - name: VLLM_USE_V2_MODEL_RUNNER\n          value: "0"\n',
+            id="a new list",
+        ),
+        pytest.param(
+            "c.yaml",
+            COMPOSE,
+            Change(variable="VLLM_USE_V2_MODEL_RUNNER", to="0"),
+            'lora"]\n',
+            'lora"]\n    environment:\n      VLLM_USE_V2_MODEL_RUNNER: "0"\n',
+            id="a new map of variables",
+        ),
+        pytest.param(
+            "c.yaml",
+            COMPOSE + "    environment:\n    - A=b\n",
+            Change(variable="VLLM_USE_V2_MODEL_RUNNER", to="0"),
+            "    - A=b\n",
+            "    - A=b\n    - VLLM_USE_V2_MODEL_RUNNER=0\n",
+            id="a new variable of a list",
+        ),
+        pytest.param(
+            "d.yaml",
+            ARGS + ENV,
+            Change(variable="VLLM_USE_V2_MODEL_RUNNER", from_="1", to="0"),
+            '"1"',
+            '"0"',
+            id="another value of a variable",
+        ),
+        pytest.param(
+            "s.sh",
+            "export VLLM_USE_V2_MODEL_RUNNER='1'\nvllm serve Qwen/Qwen3-8B\n",
+            Change(variable="VLLM_USE_V2_MODEL_RUNNER", from_="1", to="0"),
+            "'1'",
+            "'0'",
+            id="in quotes of a script",
+        ),
+        pytest.param(
+            "s.sh",
+            "set -e\nvllm serve Qwen/Qwen3-8B\n",
+            Change(variable="VLLM_USE_V2_MODEL_RUNNER", to="0"),
+            "vllm serve",
+            "VLLM_USE_V2_MODEL_RUNNER=0 vllm serve",
+            id="a new variable of a script",
+        ),
+    ],
+)
+def test_a_change_is_made_and_all_else_is_left(
+    changed: Callable[..., tuple[list[str], str]], name: str, text: str, change: Change, old: str, new: str
+) -> None:
+    assert old in text
+    assert changed(name, text, change) == ([], text.replace(old, new))
+
+
+def test_many_engines_of_a_file_are_written_together(changed: Callable[..., tuple[list[str], str]]) -> None:
+    text = "---\n".join(f"# {n}\n{DEPLOYMENT}" for n in range(60))
+    assert changed("d.yaml", text, drop("--enable-dbo")) == (
+        [],
+        text.replace("            - --enable-dbo   # faster\n", ""),
+    )
+    odd = text.replace("- --enable-dbo   # faster", "- --enable-$(A)", 1)
+    assert changed("d.yaml", odd, drop("--enable-dbo")) == (
+        ["the text does not show where it is set"],
+        odd.replace(LINE, ""),
+    )
 
 
 SHARED = """\
@@ -231,7 +406,7 @@ def test_an_anchor_of_several_engines_is_edited_only_for_all(call: Callable[...,
     both = text.replace("command: --model Qwen/Qwen3-8B\n", "command: *c\n")
     assert fixed(call, tmp_path, "c.yaml", both, "--write")[1] == both.replace(" --enable-dbo", "")
     other = both + "    environment: {VLLM_ALL2ALL_BACKEND: deepep_low_latency}\n"
-    done, found = fixed(call, tmp_path, "c.yaml", other, "--write")
+    found = fixed(call, tmp_path, "c.yaml", other, "--write")[1]
     assert found in {other, other.replace(" --enable-dbo", "")}
 
 
@@ -255,7 +430,7 @@ def test_a_folder_is_written_file_by_file_and_links_out_of_it_are_left(
     assert (folder / "a.yaml").read_text() == (folder / "b.yaml").read_text()
     assert stat.S_IMODE((folder / "a.yaml").stat().st_mode) == 0o640
     assert (folder / "d.yaml").is_symlink()
-    assert sorted(os.listdir(folder)) == ["a.yaml", "b.yaml", "c.yaml", "d.yaml"]
+    assert sorted(path.name for path in folder.iterdir()) == ["a.yaml", "b.yaml", "c.yaml", "d.yaml"]
 
 
 def test_a_diff_is_of_the_lines_that_would_be_written(call: Callable[..., Done], tmp_path: Path) -> None:
