@@ -31,7 +31,7 @@ from policy.cli.requests import (
     print_warnings,
     today,
 )
-from policy.edits.layers import documents_of, position
+from policy.edits.layers import Lines, documents_of
 from policy.edits.plan import Planner, Wanted, place_in
 from policy.edits.remedies import DEFAULT, Purpose, chosen, is_upgrade, purposes_of, remedies_for
 from policy.errors import RequestInvalid, RulesInvalid
@@ -156,7 +156,7 @@ class _Fixer:
         self.wanted, self.choice, self.upgrades = wanted, choice, upgrades
         self.texts: dict[str, str] = {}
         self.warnings: list[str] = []
-        self.nodes: dict[str, list[Node]] = {}
+        self.nodes: dict[str, tuple[list[Node], Lines]] = {}
 
     def engines(self) -> list[EngineFix]:
         """The engines with something to fix, and those that cannot be decided."""
@@ -241,14 +241,14 @@ class _Fixer:
         text = self.files.texts[engine.file]
         if engine.file not in self.nodes:
             try:
-                self.nodes[engine.file] = documents_of(text, engine.file)
+                self.nodes[engine.file] = documents_of(text, engine.file), Lines(text)
             except RulesInvalid:
-                self.nodes[engine.file] = []
-        documents = self.nodes[engine.file]
+                self.nodes[engine.file] = [], Lines("")
+        documents, lines = self.nodes[engine.file]
         place = place_in(text, documents, engine, change) if documents else None
         if place is None:
             return shown
-        line, column = position(text, place.offset)
+        line, column = lines.position(place.offset)
         return replace(shown, line=line, column=column, written=masked(place.written) or UNSET)
 
     def write(self, found: Sequence[EngineFix]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from difflib import unified_diff
-from typing import TYPE_CHECKING, Any
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from msgspec import UNSET, Struct, UnsetType
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
+
+
+CONTEXT: Final = 3
+"""The lines of a diff before and after an edit."""
+SAME: Final = 3
+MAX_EDIT: Final = 64
+"""The most lines of one edit in a diff; after a longer one the rest of the file is shown as replaced."""
 
 
 class FixChange(Struct, frozen=True, rename={"from_": "from"}):
@@ -161,12 +168,61 @@ def diff_of(name: str, old: str, new: str) -> str:
     """The unified diff of a file; empty if nothing changed."""
     if old == new:
         return ""
-    lines = unified_diff(_lines(old), _lines(new), name, name, lineterm="")
-    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+    before, after = _lines(old), _lines(new)
+    matcher: SequenceMatcher[str] = SequenceMatcher(None, [], [])
+    matcher.opcodes = _opcodes(before, after)  # type: ignore[attr-defined]  # what it would compute
+    parts = [f"--- {name}\n", f"+++ {name}\n"]
+    for group in matcher.get_grouped_opcodes(CONTEXT):
+        (_, start, _, begin, _), (_, _, end, _, stop) = group[0], group[-1]
+        parts.append(f"@@ -{_range(start, end)} +{_range(begin, stop)} @@\n")
+        for tag, i, j, k, m in group:
+            if tag == "equal":
+                parts += [f" {line}" for line in before[i:j]]
+            else:
+                parts += [f"-{line}" for line in before[i:j]] + [f"+{line}" for line in after[k:m]]
+    return "".join(parts)
+
+
+def _range(start: int, end: int) -> str:
+    """Lines as a unified diff states them."""
+    count = end - start
+    return f"{start + 1}" if count == 1 else f"{start + 1 if count else start},{count}"
+
+
+def _opcodes(before: list[str], after: list[str]) -> list[tuple[str, int, int, int, int]]:
+    """The equal and the other lines; edits are short, so that both are equal again a few lines after one.
+
+    ``difflib`` compares all lines with all, which takes very long for a long file with many edits.
+    """
+    found: list[tuple[str, int, int, int, int]] = []
+    i = k = 0
+    while i < len(before) or k < len(after):
+        j, m = i, k
+        while j < len(before) and m < len(after) and before[j] == after[m]:
+            j, m = j + 1, m + 1
+        if j > i:
+            found.append(("equal", i, j, k, m))
+        i, k = j, m
+        if i < len(before) or k < len(after):
+            j, m = _again(before, after, i, k)
+            found.append(("replace", i, j, k, m))
+            i, k = j, m
+    return found
+
+
+def _again(before: list[str], after: list[str], i: int, k: int) -> tuple[int, int]:
+    """Where the lines are equal again: for three lines, or up to the end."""
+    for distance in range(1, 2 * MAX_EDIT):
+        for gone in range(min(distance, len(before) - i) + 1):
+            added = distance - gone
+            start, begin = i + gone, k + added
+            if begin <= len(after) and before[start : start + SAME] == after[begin : begin + SAME]:
+                return start, begin
+    return len(before), len(after)
 
 
 def _lines(text: str) -> list[str]:
     """The lines with their ends; a last line without one says so, as `diff` does."""
     lines = [f"{line}\n" for line in text.split("\n")]
     last = lines.pop()[:-1]
-    return [*lines, f"{last}\n\\ No newline at end of file"] if last else lines
+    return [*lines, f"{last}\n\\ No newline at end of file\n"] if last else lines

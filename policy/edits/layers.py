@@ -5,7 +5,9 @@ Owns the way of an edit from a text in a string to the file's own text.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policy.edits.nodes import Steps
+
+
+LINE_END: Final = re.compile("\n")
 
 
 class Layer(Struct, frozen=True):
@@ -86,6 +91,18 @@ SCRIPTS = ((".sh", "script"), (".service", "unit"))
 def position(text: str, offset: int) -> tuple[int, int]:
     """The line and column of an offset, counted from 1."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+class Lines:
+    """The lines of a text, for the positions of many offsets."""
+
+    def __init__(self, text: str) -> None:
+        self._ends = [found.start() for found in LINE_END.finditer(text)]
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The line and column of an offset, counted from 1."""
+        line = bisect_left(self._ends, offset)
+        return line + 1, offset - (self._ends[line - 1] if line else -1)
 
 
 def nearest_node(root: Node, steps: Steps) -> Node:

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from policy.decision.remedies import Change
     from policy.edits.layers import Layer
     from policy.edits.sources import Engine
+    from policy.parser.yamltree import YamlNode
 
 MAX_PLACES: Final = 8
 """The most places that are tried for a change of one engine."""
+MAX_BESIDE: Final = 2_000
+"""The most values of an object in which what is beside the engine is looked for."""
 IMAGE: Final = "vllm/vllm-openai"
 """vLLM's own image, whose tags are its releases."""
 
@@ -32,9 +35,28 @@ def places_of(layer: Layer, document: Node, node: Node, engine: Engine, change: 
     for place in islice(_places(layer, node, engine, change), MAX_PLACES):
         count += 1
         yield place
-    # What is written beside the engine is looked for only if needed, and not in a large document.
-    if document is not node and count < MAX_PLACES and sum(1 for _ in subtree(document, MAX_NODES)) < MAX_NODES:
-        yield from islice(_places(layer, document, engine, change), MAX_PLACES - count)
+    # What is written beside the engine is looked for only if needed, and not in a large object: each engine would
+    # search it again.
+    around = _object_of(document, engine)
+    if around is not node and count < MAX_PLACES and sum(1 for _ in subtree(around, MAX_BESIDE)) < MAX_BESIDE:
+        yield from islice(_places(layer, around, engine, change), MAX_PLACES - count)
+
+
+def _object_of(document: Node, engine: Engine) -> Node:
+    """The object with a kind that has the engine, or else the document."""
+    found: YamlNode = document
+    node: YamlNode = document
+    for step in engine.steps[1:]:
+        if isinstance(node.value, dict) and step in node.value:
+            node = node.value[step]
+        elif isinstance(node.value, list) and step.isdecimal() and int(step) < len(node.value):
+            node = node.value[int(step)]
+        else:
+            break
+        if isinstance(node.value, dict) and "kind" in node.value:
+            found = node
+    assert isinstance(found, Node)
+    return found
 
 
 def _places(layer: Layer, node: Node, engine: Engine, change: Change) -> Iterator[Place]:

@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from policy.policy import Policy
     from policy.request.request import Request
 
+MIN_TRIES: Final = 16
 MAX_TRIES: Final = 128
-"""The most times that all files are decided again for one command."""
+"""The bounds of how often all files are decided again for one command."""
+MAX_DECISIONS: Final = 20_000
+"""The most decisions of engines for one command, if that is more than ``MIN_TRIES`` of all."""
 NOT_FOUND: Final = "the text does not show where it is set"
 NO_PLACE: Final = "the text does not show where it can be added"
 NOT_CERTAIN: Final = "the text here cannot be edited with certainty"
@@ -117,39 +120,47 @@ class Planner:
         self.tries = 0
         self.plan = Plan(dict(sources.texts), {})
         self.before = self._states(sources.texts)
+        self.limit = max(MIN_TRIES, min(MAX_TRIES, MAX_DECISIONS // max(len(self.before or ()), 1)))
 
     def write(self, wanted: Sequence[Wanted]) -> Plan:
         """The texts with all changes that can be written: those of all engines at once, or else of fewer at a time."""
         pending = [[*wanted]] if wanted else []
         while pending:
             group = pending.pop()
-            if self.tries >= MAX_TRIES:
-                self._refuse(group, Refusal(TOO_MANY))
-            elif (refusal := self._try(group, 0)) is not None:
-                if len(group) > 1:
-                    half = len(group) // 2
-                    pending += [group[half:], group[:half]]
-                else:
-                    self._try_others(group, refusal)
+            if self.tries >= self.limit:
+                self.plan.refused.update({_key(each.engine): Refusal(TOO_MANY) for each in group})
+                continue
+            failed = self._try(group, 0)
+            if not failed:
+                continue
+            if len(group) == 1:
+                self._try_others(group[0], next(iter(failed.values())))
+                continue
+            without = {key for key, refusal in failed.items() if refusal.reason in {NOT_FOUND, NO_PLACE}}
+            self.plan.refused.update({key: failed[key] for key in without})
+            left = [each for each in group if _key(each.engine) not in failed]
+            alone = [[each] for each in group if _key(each.engine) in failed.keys() - without]
+            if len(left) == len(group):  # another engine changed, and which edit changed it is not known
+                half = len(group) // 2
+                pending += [group[half:], group[:half]]
+            else:
+                pending += alone + ([left] if left else [])
         return self.plan
 
-    def _try_others(self, group: list[Wanted], refusal: Refusal) -> None:
+    def _try_others(self, wanted: Wanted, refusal: Refusal) -> None:
         """Try the further places of one engine's changes."""
         choice = 1
-        while refusal.reason in {NOT_PROMISED, SHARED, NOT_CERTAIN, NOT_READ} and self.tries < MAX_TRIES:
-            other = self._try(group, choice)
-            if other is None:
+        while refusal.reason in {NOT_PROMISED, SHARED, NOT_CERTAIN, NOT_READ} and self.tries < self.limit:
+            failed = self._try([wanted], choice)
+            if not failed:
                 return
-            if other.reason in {NOT_FOUND, NO_PLACE}:
+            if next(iter(failed.values())).reason in {NOT_FOUND, NO_PLACE}:
                 break
             choice += 1
-        self._refuse(group, refusal)
+        self.plan.refused[_key(wanted.engine)] = refusal
 
-    def _refuse(self, group: list[Wanted], refusal: Refusal) -> None:
-        self.plan.refused.update({_key(each.engine): refusal for each in group})
-
-    def _try(self, group: Sequence[Wanted], choice: int) -> Refusal | None:
-        """Write the changes of a group, if all laws hold; otherwise the reason, and nothing is written."""
+    def _try(self, group: Sequence[Wanted], choice: int) -> dict[str, Refusal]:
+        """Write the changes of a group if all laws hold, otherwise nothing; gives what failed, by engine."""
         self.tries += 1
         texts = dict(self.plan.texts)
         for number in range(max(len(each.changes) for each in group)):
@@ -159,29 +170,30 @@ class Planner:
                     by_file.setdefault(each.engine.file, []).append((each.engine, each.changes[number]))
             for file, changes in by_file.items():
                 found = self._edit(file, texts[file], changes, choice)
-                if isinstance(found, Refusal):
+                if isinstance(found, dict):
                     return found
                 texts[file] = found
         promised = {
-            _key(w.engine): state_of(self.policy, changed_request(w.engine.request, w.changes), self.today)
-            for w in group
+            _key(each.engine): state_of(self.policy, changed_request(each.engine.request, each.changes), self.today)
+            for each in group
         }
         after = self._states(texts)
         if after is None:
-            return Refusal(NOT_READ)
-        expected = {**(self.before or {}), **promised}
-        if after != expected:
-            wrong = next((key for key in expected if after.get(key) != expected[key]), "")
-            return self._place_of(group, Refusal(NOT_PROMISED if wrong in promised else SHARED))
+            return {"": Refusal(NOT_READ)}
+        wrong = [key for key, state in promised.items() if after.get(key) != state]
+        if wrong:
+            by_key = {_key(each.engine): each for each in group}
+            return {key: self._refusal(NOT_PROMISED, by_key[key], choice) for key in wrong}
+        if after != {**(self.before or {}), **promised}:
+            return {"": self._refusal(SHARED, group[0], choice)}
         self.plan.texts, self.before = texts, after
-        return None
+        return {}
 
-    def _place_of(self, group: Sequence[Wanted], refusal: Refusal) -> Refusal:
-        """The refusal with the place of the first change."""
-        engine, change = group[0].engine, group[0].changes[0]
-        text = self.plan.texts[engine.file]
-        place = place_in(text, documents_of(text, engine.file), engine, change)
-        return refusal if place is None else Refusal(refusal.reason, *position(text, place.offset))
+    def _refusal(self, reason: str, wanted: Wanted, choice: int) -> Refusal:
+        """A refusal with the place of an engine's first change."""
+        text = self.plan.texts[wanted.engine.file]
+        place = place_in(text, documents_of(text, wanted.engine.file), wanted.engine, wanted.changes[0], choice)
+        return Refusal(reason) if place is None else Refusal(reason, *position(text, place.offset))
 
     def _states(self, texts: dict[str, str]) -> dict[str, State] | None:
         try:
@@ -195,28 +207,39 @@ class Planner:
             for each in engines
         }
 
-    def _edit(self, file: str, text: str, changes: Sequence[tuple[Engine, Change]], choice: int) -> str | Refusal:
-        """The text of a file with one change for each of some engines."""
+    def _edit(
+        self, file: str, text: str, changes: Sequence[tuple[Engine, Change]], choice: int
+    ) -> str | dict[str, Refusal]:
+        """The text of a file with one change for each engine, or the engines for which it cannot be written."""
         documents = documents_of(text, file)
         edits: list[TextEdit] = []
         operations: list[Operation] = []
+        failed: dict[str, Refusal] = {}
         for engine, change in changes:
             place = place_in(text, documents, engine, change, choice)
             if place is None:
-                return Refusal(NOT_FOUND if change.to is None or change.from_ is not None else NO_PLACE)
+                is_new = change.to is not None and change.from_ is None
+                failed[_key(engine)] = Refusal(NO_PLACE if is_new else NOT_FOUND)
+                continue
             found = [text_edits(text, each) for each in place.operations or ()]
             if not found or any(each is None for each in found):
-                return Refusal(NOT_CERTAIN, *position(text, place.offset))
+                failed[_key(engine)] = Refusal(NOT_CERTAIN, *position(text, place.offset))
+                continue
             new = [edit for each in found for edit in each or ()]
             if all(edit in edits for edit in new):
                 continue  # an anchor that another engine shares, and changes in the same way
             if _overlap(edits, new):
-                return Refusal(OVERLAPS, *position(text, place.offset))
+                failed[_key(engine)] = Refusal(OVERLAPS, *position(text, place.offset))
+                continue
             edits = sorted(edits + new)
             operations += place.operations or ()
+        if failed:
+            return failed
         changed = edited(text, edits)
-        first = Refusal(NOT_CERTAIN, *position(text, edits[0].start)) if edits else Refusal(NOT_FOUND)
-        return changed if apply(operations) and self._is(file, changed, documents) else first
+        if apply(operations) and self._is(file, changed, documents):
+            return changed
+        first = Refusal(NOT_CERTAIN, *position(text, edits[0].start))
+        return {_key(changes[0][0]) if len(changes) == 1 else "": first}
 
     def _is(self, file: str, text: str, documents: Sequence[Any]) -> bool:
         """Whether a text, read again, has these documents."""
