@@ -36,8 +36,8 @@ from policy.edits.plan import Planner, Wanted, place_in
 from policy.edits.remedies import DEFAULT, Purpose, chosen, is_upgrade, purposes_of, remedies_for
 from policy.errors import RequestInvalid, RulesInvalid
 from policy.masking import masked
-from policy.problems import request_problem
-from policy.request.items import item_of
+from policy.problems import Problem, request_problem
+from policy.request.items import ManifestDecision, object_of
 from policy.request.manifest import name_of
 from policy.request.request import Manifest
 from policy.rules.loader import default_folder
@@ -171,6 +171,8 @@ class _Fixer:
             try:
                 decision, remedies = self._remedies(engine)
             except RequestInvalid as error:
+                if not isinstance(manifest, Manifest):
+                    raise
                 problem = request_problem(error, remedies=REMEDIES)
                 fixed = EngineFix(engine.file, engine.path, problem=problem)
                 found.append(self._named(fixed, manifest, engine.path))
@@ -192,25 +194,16 @@ class _Fixer:
         """The engine with its object's names, and with its path in its own file."""
         if not isinstance(manifest, Manifest):
             return fixed
-        problem = fixed.problem if fixed.problem is not UNSET else None
-        item = item_of(manifest, path, problem)  # type: ignore[arg-type]  # only the names are read
-        name = name_of(manifest.document, path)
+        kind, namespace, name = object_of(manifest, path)
         folder = self.files.folder
-        if folder is not None:
-            placed = folder.placed(item)
-            return replace(
-                fixed,
-                file=placed.file,
-                path=placed.path,
-                kind=item.kind,
-                namespace=item.namespace,
-                name=item.name,
-                shown=folder.name_of(path),
-                key=path,
-            )
-        return replace(
-            fixed, file=self.files.name, kind=item.kind, namespace=item.namespace, name=item.name, shown=name, key=path
-        )
+        fixed = replace(fixed, kind=kind, namespace=namespace, name=name, key=path)
+        if folder is None:
+            return replace(fixed, file=self.files.name, shown=name_of(manifest.document, path))
+        placed = folder.placed(ManifestDecision(path, kind, namespace, name))
+        problem = fixed.problem
+        if isinstance(problem, Problem):
+            problem = folder.placed_problem(path, problem)
+        return replace(fixed, file=placed.file, path=placed.path, problem=problem, shown=folder.name_of(path))
 
     def _remedies(self, engine: Engine) -> tuple[Decision | None, list[Remedy]]:
         """The decision of an engine with something to fix, and its remedies; None if there is nothing.
@@ -254,7 +247,7 @@ class _Fixer:
     def write(self, found: Sequence[EngineFix]) -> None:
         """Plan the edits of the engines, and say for each what is written or why nothing is."""
         by_key = {str(each.key or ""): each for each in found}
-        pending = set(by_key)
+        pending = {key for key, each in by_key.items() if each.problem is UNSET}
         for _ in range(MAX_ROUNDS):
             wanted: list[Wanted] = []
             remedies: dict[str, Remedy] = {}

@@ -10,6 +10,7 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from policy.cli.fix_report import diff_of
 from policy.edits.decoded import decoded
 from policy.edits.json_nodes import json_nodes
 from policy.edits.layers import documents_of
@@ -174,3 +175,32 @@ def test_json_nodes_are_the_document_and_its_spans(document: Any) -> None:
     assert text[root.start : root.end] == text
     for _, node in subtree(root, 200):
         assert json.loads(text[node.start : node.end]) == node.plain()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(["a", "b", "  c", "", "\r"]), max_size=30), st.data())
+def test_a_diff_makes_the_new_text_of_the_old_one(lines: list[str], data: st.DataObject) -> None:
+    new_lines = list(lines)
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(new_lines)))
+        new_lines[at : at + data.draw(st.integers(0, 3))] = data.draw(st.lists(st.sampled_from(["a", "x"]), max_size=3))
+    old, new = (f"{chr(10).join(each)}\n" for each in (lines, new_lines))
+    assert patched(old, diff_of("f", old, new)) == new
+
+
+def patched(old: str, diff: str) -> str:
+    """The text with a unified diff applied."""
+    before, found, at = old.split("\n"), [], 0
+    for line in diff.split("\n")[2:-1]:
+        if line.startswith("@@"):
+            first, count = [*line.split()[1][1:].split(","), "1"][:2]
+            start = int(first) - (count != "0")
+            found += before[at:start]
+            at = start
+            continue
+        if line[0] in " -":
+            assert before[at] == line[1:]
+            at += 1
+        if line[0] in " +":
+            found.append(line[1:])
+    return "\n".join(found + before[at:])

@@ -36,6 +36,8 @@ services:
 SPECULATION = (
     """{"method": "draft_model", "model": "Qwen/Qwen3-8B", "num_speculative_tokens": 3, "parallel_drafting": true}"""
 )
+TWICE = ("--max-num-seqs", "4", "-tp", "1", "--max-num-seqs=5")
+LINE = "            - --enable-dbo   # faster\n"
 FACTS = {
     "model_config": {"architectures": ["Qwen3ForCausalLM"]},
     "parallel_config": {"enable_dbo": True},
@@ -209,8 +211,6 @@ def test_where_the_text_is_not_certain_nothing_is_written(
 
 
 DRAFT = '{"model": "small/draft", "method": "eagle3", "num_speculative_tokens": 3, "parallel_drafting": true}'
-TWICE = ("--max-num-seqs", "4", "-tp", "1", "--max-num-seqs=5")
-LINE = "            - --enable-dbo   # faster\n"
 MEMBER = ', "parallel_drafting": true'
 
 
@@ -431,6 +431,26 @@ def test_a_folder_is_written_file_by_file_and_links_out_of_it_are_left(
     assert stat.S_IMODE((folder / "a.yaml").stat().st_mode) == 0o640
     assert (folder / "d.yaml").is_symlink()
     assert sorted(path.name for path in folder.iterdir()) == ["a.yaml", "b.yaml", "c.yaml", "d.yaml"]
+
+
+ODD = "            - --no-such=$(A)\n            - b c\n"
+UNDECIDED = DEPLOYMENT.replace(LINE, ODD)
+    "            - --enable-dbo   # faster\n", "            - --no-such=$(A)\n            - b c\n"
+)
+
+
+def test_an_engine_that_cannot_be_decided_is_shown_and_the_others_are_written(
+    call: Callable[..., Done], tmp_path: Path
+) -> None:
+    text = f"{UNDECIDED}---\n{DEPLOYMENT}"
+    done, found = fixed(call, tmp_path, "d.yaml", text, "--write")
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert [("problem" in line, line["path"][:3]) for line in lines] == [(True, "[0]"), (False, "[1]")]
+    assert (done.code, found) == (1, text.replace(LINE, ""))
+    (tmp_path / "of" / "d.yaml").write_text(text)
+    done = call("fix", str(tmp_path / "of"), "--model-config", f"Qwen/Qwen3-8B={tmp_path / 'qwen.json'}")
+    (first, *_) = [json.loads(line) for line in done.out.splitlines()]
+    assert (first["file"], [fault["pointer"][:8] for fault in first["problem"]["errors"]]) == ("d.yaml", ["/0/spec/"])
 
 
 def test_a_diff_is_of_the_lines_that_would_be_written(call: Callable[..., Done], tmp_path: Path) -> None:
