@@ -435,8 +435,6 @@ def test_a_folder_is_written_file_by_file_and_links_out_of_it_are_left(
 
 ODD = "            - --no-such=$(A)\n            - b c\n"
 UNDECIDED = DEPLOYMENT.replace(LINE, ODD)
-    "            - --enable-dbo   # faster\n", "            - --no-such=$(A)\n            - b c\n"
-)
 
 
 def test_an_engine_that_cannot_be_decided_is_shown_and_the_others_are_written(
