@@ -113,7 +113,7 @@ def fix(
     _, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
     try:
         files = Files(policy, file, vllm_version, platform, nearest=nearest, recursive=recursive)
-        fixer = _Fixer(policy, files, _purposes(purposes), today(), choose, upgrades=allow_upgrade)
+        fixer = Fixer(policy, files, _purposes(purposes), today(), choose, upgrades=allow_upgrade)
         with err.working("looking for remedies"):
             found = fixer.engines()
             if write or diff:
@@ -146,7 +146,7 @@ def _purposes(named: list[Purpose] | None) -> frozenset[Purpose]:
     return frozenset(Purpose) if Purpose.ALL in chosen else chosen
 
 
-class _Fixer:
+class Fixer:
     """Finds what there is to fix, and plans the edits; ``texts`` are those of the files with the edits."""
 
     def __init__(
