@@ -16,7 +16,7 @@ from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail
 from policy.cli.decide import PlatformOption  # noqa: TC001  # typer reads the annotations of commands
 from policy.cli.fix_files import Files, write_file
-from policy.cli.fix_report import EngineFix, FixChange, FixRemedy, diff_of, show_fixes
+from policy.cli.fix_report import EngineFix, FixChange, FixRemedy, Unwritten, diff_of, show_fixes
 from policy.cli.requests import (
     REMEDIES,
     FolderOption,
@@ -262,7 +262,7 @@ class Fixer:
                 remedy = chosen(options, self.choice, upgrades=self.upgrades)
                 if remedy is None:
                     has_upgrade = len(options) >= self.choice
-                    each.refuse(UPGRADE if has_upgrade else NO_CHOICE if options else NO_REMEDY)
+                    each.refuse(Unwritten(UPGRADE if has_upgrade else NO_CHOICE if options else NO_REMEDY))
                 elif self.files.load(engine.file):
                     wanted.append(Wanted(engine, tuple(remedy.change)))
                     remedies[engine.path] = remedy
@@ -282,7 +282,7 @@ class Fixer:
             path = each.engine.path
             refusal: Refusal | None = plan.refused.get(f"{each.engine.file}\0{path}")
             if refusal is not None:
-                by_key[path].refuse(refusal.reason, refusal.line, refusal.column)
+                by_key[path].refuse(Unwritten(refusal.reason, refusal.line, refusal.column, shown[path]))
             else:
                 by_key[path].wrote(shown[path])
                 changed.add(path)

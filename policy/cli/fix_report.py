@@ -62,11 +62,12 @@ class FixRemedy(Struct, frozen=True, rename={"purpose": "for"}):
 
 
 class Unwritten(Struct, frozen=True):
-    """Why nothing is written, and where the change is."""
+    """Why a remedy is not written, and where its change is; the remedy is null if there is none."""
 
     reason: str
     line: int | None = None
     column: int | None = None
+    remedy: FixRemedy | None = None
 
 
 class EngineFix(Struct):
@@ -92,9 +93,9 @@ class EngineFix(Struct):
     key: str | UnsetType = UNSET
     is_done: bool | UnsetType = UNSET
 
-    def refuse(self, reason: str, line: int | None = None, column: int | None = None) -> None:
+    def refuse(self, unwritten: Unwritten) -> None:
         """Say why something is not written."""
-        self.unwritten = Unwritten(reason, line, column)
+        self.unwritten = unwritten
 
     def wrote(self, remedy: FixRemedy) -> None:
         """Add a remedy that was written."""
@@ -160,7 +161,9 @@ def _engine(each: EngineFix, *, is_written: bool) -> RenderableType:
         parts.append(Text(escape_line(f"{'written' if is_written else 'would write'}: {words}")))
     if isinstance(each.unwritten, Unwritten):
         place = "" if each.unwritten.line is None else f"{each.file}:{each.unwritten.line}:{each.unwritten.column}: "
-        parts.append(Text(escape_line(f"not written: {place}{each.unwritten.reason}")))
+        left = each.unwritten.remedy
+        words = "" if left is None else f"{' and '.join(change.in_words() for change in left.change)}: "
+        parts.append(Text(escape_line(f"not written: {words}{place}{each.unwritten.reason}")))
     return Group(*parts)
 
 

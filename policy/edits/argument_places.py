@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from policy.intake.command.flags import Flag, Flags
 
 MAX_NODES: Final = 20_000
+COMMANDS: Final = frozenset({"args", "command"})
 LISTS: Final = {"vllmConfig": "extraArgs"}
 """The objects of options with a list of further arguments, by its name."""
 
@@ -51,13 +52,13 @@ def argument_places(layer: Layer, node: Node, argument: str, flags: Flags, to: A
     """Each place at and below a node where an option is written; with ``adds``, where it could be added."""
     option, member = option_of(argument)
     names = _names(option)
-    last: tuple[Layer, Node] | None = None
+    commands: list[tuple[Layer, Node]] = []
     for parent, each in subtree(node, MAX_NODES):
         if isinstance(each.value, dict):
             yield from _fields(layer, each, names, member, to)
         elif isinstance(each.value, list):
-            if adds and _is_command(each):
-                last = layer, each
+            if adds and _is_command(each, parent):
+                commands.append((layer, each))
             yield from _items(layer, each, option, member, flags, to)
         elif isinstance(each.value, str):
             inner = layer.within(each)
@@ -66,12 +67,12 @@ def argument_places(layer: Layer, node: Node, argument: str, flags: Flags, to: A
                 continue
             in_list = parent is not None and isinstance(parent.value, list)
             if adds and "vllm" in each.value and " " in each.value and not each.value.startswith("-"):
-                last = layer, each
+                commands.append((layer, each))
             if "-" in each.value:
                 yield from _shell(layer, each, option, member, flags, to, in_list=in_list)
-    if adds and to is not None and last is not None and not member:
-        yield from _added(*last, option, flags, to)
-    elif adds and to is not None and not member:
+    if adds and to is not None and not member:
+        for command in reversed(commands):
+            yield from _added(*command, option, flags, to)
         yield from _new_list(layer, node, option, flags, to)
 
 
@@ -88,9 +89,13 @@ def _is_shell(text: str) -> bool:
     return "vllm serve" in text or "vllm.entrypoints" in text
 
 
-def _is_command(node: Node) -> bool:
+def _is_command(node: Node, parent: Node | None) -> bool:
+    """Whether a list has the words of a command or arguments, to which others can be added."""
     texts = [child.node.value for child in node.children]
-    return bool(texts) and all(isinstance(text, str) for text in texts) and any(str(t).startswith("-") for t in texts)
+    if not texts or not all(isinstance(text, str) for text in texts):
+        return False
+    is_named = parent is not None and any(child.node is node and child.key in COMMANDS for child in parent.children)
+    return is_named or any(str(text).startswith("-") for text in texts)
 
 
 def _names(option: str) -> frozenset[str]:

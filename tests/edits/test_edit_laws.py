@@ -85,7 +85,7 @@ def operation_of(data: st.DataObject, root: Node) -> Operation | None:
     return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(texts(), st.data())
 def test_an_edit_gives_the_document_with_just_the_change(text: str, data: st.DataObject) -> None:
     before = documents(text)
@@ -119,7 +119,7 @@ def test_an_edit_gives_the_document_with_just_the_change(text: str, data: st.Dat
     assert "? " in text or repr(documents(new)) == repr([root.plain() for root in roots])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(texts())
 def test_each_character_of_a_scalar_has_its_place(text: str) -> None:
     try:

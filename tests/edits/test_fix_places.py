@@ -306,6 +306,22 @@ def drop(argument: str) -> Change:
             id="a new argument",
         ),
         pytest.param(
+            "d.yaml",
+            HEAD + "      command: [vllm, serve, Qwen/Qwen3-8B]\n",
+            Change(argument="--enforce-eager", to=True),
+            "3-8B]",
+            "3-8B, --enforce-eager]",
+            id="the first flag",
+        ),
+        pytest.param(
+            "d.yaml",
+            HEAD + "      args: [vllm serve Qwen/Qwen3-8B]\n      command: [sh, -c]\n",
+            Change(argument="--enforce-eager", to=True),
+            "3-8B]",
+            "3-8B --enforce-eager]",
+            id="arguments before the command",
+        ),
+        pytest.param(
             "s.sh",
             "# a\nexport A=b\nvllm serve Qwen/Qwen3-8B \\\n  -tp 1 # c\necho\n",
             Change(argument="--enforce-eager", to=True),
