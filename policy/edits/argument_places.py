@@ -12,9 +12,10 @@ from msgspec import Struct
 from policy.edits.flag_words import option_of, spelled, spells_member, value_count, words_of
 from policy.edits.json_nodes import json_nodes
 from policy.edits.nodes import Child, Node, subtree
-from policy.edits.operations import Addition, Operation, Removal, Splice, text_edits
+from policy.edits.operations import Addition, Operation, Removal, Splice
 from policy.edits.shell_edits import with_word, without_words
 from policy.edits.shell_words import shell_words
+from policy.edits.text_edits import text_edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,7 +14,8 @@ from msgspec import Struct
 from policy.edits.decoded import Decoded, decoded
 from policy.edits.json_nodes import json_nodes
 from policy.edits.nodes import Node, node_at
-from policy.edits.operations import Operation, Splice, text_edits
+from policy.edits.operations import Operation, Splice
+from policy.edits.text_edits import text_edits
 from policy.edits.yaml_nodes import yaml_nodes
 from policy.errors import RulesInvalid
 

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from policy.edits.flag_words import option_of
 from policy.edits.layers import Layer, documents_of, position
-from policy.edits.operations import TextEdit, apply, edited, text_edits
+from policy.edits.operations import TextEdit, apply, edited
 from policy.edits.places import places_of
 from policy.edits.sources import Engine, located
+from policy.edits.text_edits import text_edits
 from policy.errors import PolicyError, RequestInvalid
 from policy.intake.deployment import Edits
 from policy.intake.manifests.compose_yaml import resolve_variables

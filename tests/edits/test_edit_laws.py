@@ -15,9 +15,10 @@ from policy.edits.decoded import decoded
 from policy.edits.json_nodes import json_nodes
 from policy.edits.layers import documents_of
 from policy.edits.nodes import Node, subtree
-from policy.edits.operations import Addition, Operation, Removal, Splice, apply, edited, text_edits
+from policy.edits.operations import Addition, Operation, Removal, Splice, apply, edited
 from policy.edits.shell_edits import without_words
 from policy.edits.shell_words import shell_words
+from policy.edits.text_edits import text_edits
 from policy.edits.yaml_nodes import yaml_nodes
 from policy.errors import RulesInvalid
 from policy.parser.yamltree import read_documents
