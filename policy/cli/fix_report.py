@@ -203,14 +203,25 @@ def _opcodes(before: list[str], after: list[str]) -> list[tuple[str, int, int, i
         j, m = i, k
         while j < len(before) and m < len(after) and before[j] == after[m]:
             j, m = j + 1, m + 1
-        if j > i:
+        if j > i and found and found[-1][0] == "equal":
+            _, start, _, begin, _ = found.pop()
+            found.append(("equal", start, j, begin, m))
+        elif j > i:
             found.append(("equal", i, j, k, m))
         i, k = j, m
         if i < len(before) or k < len(after):
             j, m = _again(before, after, i, k)
-            found.append(("replace", i, j, k, m))
+            found += _short(before, after, i, j, k, m)
             i, k = j, m
     return found
+
+
+def _short(before: list[str], after: list[str], i: int, j: int, k: int, m: int) -> list[tuple[str, int, int, int, int]]:
+    """The equal and the other lines of an edit, compared by ``difflib`` if they are few."""
+    if max(j - i, m - k) > 2 * MAX_EDIT:
+        return [("replace", i, j, k, m)]
+    matcher = SequenceMatcher(None, before[i:j], after[k:m], autojunk=False)
+    return [(tag, i + a, i + b, k + c, k + d) for tag, a, b, c, d in matcher.get_opcodes()]
 
 
 def _again(before: list[str], after: list[str], i: int, k: int) -> tuple[int, int]:

@@ -19,7 +19,8 @@ EXPORTS: Final = frozenset({"export", "readonly", "declare", "typeset"})
 OPTIONS_OF_VARIABLES: Final = frozenset({"-e", "--env"})
 ENVIRONMENT: Final = "Environment="
 """The field of a systemd service that sets variables."""
-SERVERS: Final = ("vllm.entrypoints", "vllm.launch")
+SERVERS: Final = ("vllm.entrypoints", "dynamo.vllm")
+"""The beginnings of the Python modules that start vLLM's server."""
 
 
 def without_words(text: str, words: Sequence[ShellWord], first: int, count: int) -> TextEdit:
@@ -73,11 +74,13 @@ def with_word(text: str, words: Sequence[ShellWord], new: str) -> TextEdit | Non
     commands: list[list[ShellWord]] = [[]]
     for word in words:
         if word.is_operator:
+            if word.text in "<>" and commands[-1] and _is_descriptor(commands[-1][-1], word):
+                commands[-1].pop()
             commands.append([])
         else:
             commands[-1].append(word)
     commands = [each for each in commands if each]
-    servers = [each for each in commands if any(_is_server(word.text) for word in each)]
+    servers = [each for each in commands if _is_server(each)]
     chosen = servers or commands
     if len(chosen) != 1:
         return None
@@ -92,5 +95,11 @@ def _gap(text: str, before: ShellWord, after: ShellWord) -> str:
     return text[before.end : after.start]
 
 
-def _is_server(word: str) -> bool:
-    return word.rpartition("/")[2].rpartition("=")[2] == "vllm" or word.startswith(SERVERS)
+def _is_descriptor(word: ShellWord, operator: ShellWord) -> bool:
+    """Whether a word is the number of a redirection: the 2 of `2>&1`."""
+    return word.end == operator.start and word.text.isdigit()
+
+
+def _is_server(words: Sequence[ShellWord]) -> bool:
+    names = [word.text.rpartition("/")[2] for word in words]
+    return ("vllm", "serve") in pairwise(names) or any(word.text.startswith(SERVERS) for word in words)

@@ -306,6 +306,14 @@ def drop(argument: str) -> Change:
             id="a new argument",
         ),
         pytest.param(
+            "s.sh",
+            "pip install vllm\nvllm serve Qwen/Qwen3-8B -tp 1 2>&1 | tee /tmp/log &\nsleep 2\n",
+            Change(argument="--enforce-eager", to=True),
+            "-tp 1",
+            "-tp 1 --enforce-eager",
+            id="before a redirection",
+        ),
+        pytest.param(
             "d.yaml",
             HEAD + "      command: [vllm, serve, Qwen/Qwen3-8B]\n",
             Change(argument="--enforce-eager", to=True),
