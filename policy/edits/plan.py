@@ -20,6 +20,7 @@ from policy.edits.places import places_of
 from policy.edits.sources import Engine, located
 from policy.edits.text_edits import text_edits
 from policy.errors import PolicyError, RequestInvalid
+from policy.intake.command.flags import flags
 from policy.intake.deployment import Edits
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.remedies.advice import in_release
@@ -76,7 +77,7 @@ State = tuple[Any, ...]
 
 
 def state_of(policy: Policy, request: Request, today: date) -> State:
-    """What is decided for a request: the runner, whether it starts, the problems, and all facts."""
+    """What is decided for a request: the runner, whether it starts, the problems, the facts and all other arguments."""
     try:
         result = policy.evaluate(request, today)
     except RequestInvalid as error:
@@ -91,7 +92,22 @@ def state_of(policy: Policy, request: Request, today: date) -> State:
         [problem.rule for problem in decision.known_problems],
         result.request.release.decided_as,
         [*result.evaluation.facts.row],
+        [] if result.intake is None else result.intake.ignored,
     )
+
+
+def _without(state: State | None, release: str, changes: Sequence[Change]) -> State | None:
+    """The state without the ignored arguments that changes are about, which only the text shows."""
+    if state is None or len(state) == 1:
+        return state
+    options = {option_of(str(change.argument))[0] for change in changes if change.argument is not UNSET}
+    known = flags(release)
+    ignored = []
+    for text in state[-1]:
+        flag, _, _ = known.find(text.partition(" ")[0])
+        if flag is None or flag.dest not in options:
+            ignored.append(text)
+    return (*state[:-1], ignored)
 
 
 def changed_request(request: Request, changes: Sequence[Change]) -> Request:
@@ -181,11 +197,11 @@ class Planner:
         after = self._states(texts)
         if after is None:
             return {"": Refusal(NOT_READ)}
-        wrong = [key for key, state in promised.items() if after.get(key) != state]
+        by_key = {_key(each.engine): each for each in group}
+        wrong = [key for key, state in promised.items() if not _is_same(after.get(key), state, by_key[key])]
         if wrong:
-            by_key = {_key(each.engine): each for each in group}
             return {key: self._refusal(NOT_PROMISED, by_key[key], choice) for key in wrong}
-        if after != {**(self.before or {}), **promised}:
+        if after != {**(self.before or {}), **{key: after[key] for key in promised}}:
             return {"": self._refusal(SHARED, group[0], choice)}
         self.plan.texts, self.before = texts, after
         return {}
@@ -254,6 +270,11 @@ class Planner:
                 resolve_variables(each)
             expected.append(each.plain())
         return repr(found) == repr(expected)
+
+
+def _is_same(found: State | None, promised: State, wanted: Wanted) -> bool:
+    release, changes = wanted.engine.request.release.decided_as, wanted.changes
+    return _without(found, release, changes) == _without(promised, release, changes)
 
 
 def place_in(text: str, documents: list[Any], engine: Engine, change: Change, choice: int = 0) -> Place | None:
