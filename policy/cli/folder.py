@@ -154,6 +154,18 @@ def read_source(file: str, *, recursive: bool, render: bool) -> Any | FolderCont
     return _read_script(path) if file.endswith(script_files.ENDINGS) else read_document(file)
 
 
+def advise_rendering(file: str) -> None:
+    """Fail if a tool has to render a file, and say which command does."""
+    try:
+        renderer = None if file == "-" else _renderer_of(Path(file), Path(file).parent)
+    except Unreadable as error:
+        fail(USAGE, *error.lines)
+    except (OSError, ValueError) as error:
+        fail(USAGE, f"{escape_line(file)}: cannot be read: {error}")
+    if renderer is not None:
+        _advise(renderer, Path(file).parent)
+
+
 def _read_script(path: Path) -> Any:
     """The document of a file that is not JSON or YAML; the command fails if it cannot be read."""
     try:

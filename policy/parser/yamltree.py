@@ -91,7 +91,10 @@ def read_documents(
 
     try:
         found = compose_bounded(
-            text, path, max_bytes, lambda: [plain(document) for document in _Stream(text, path, max_nodes).documents()]
+            text,
+            path,
+            max_bytes,
+            lambda: [plain(document) for document in DocumentStream(text, path, max_nodes).documents()],
         )
     except RulesInvalid as error:
         (fault,) = error.faults
@@ -209,7 +212,7 @@ class _Composer:
             "`&` in quotes",
         )
 
-    def alias(self, event: yaml.NodeEvent, open_nodes: list[YamlNode]) -> YamlNode:  # noqa: ARG002  # used by _Stream
+    def alias(self, event: yaml.NodeEvent, open_nodes: list[YamlNode]) -> YamlNode:  # noqa: ARG002  # used by DocumentStream
         """The node of an alias: refused in a single document."""
         raise self.refusal(
             event,
@@ -217,7 +220,7 @@ class _Composer:
             "`*` in quotes",
         )
 
-    def end(self, node: YamlNode, event: yaml.Event) -> None:  # noqa: ARG002  # used by _Stream
+    def end(self, node: YamlNode, event: yaml.Event) -> None:  # noqa: ARG002  # used by DocumentStream
         """Finish a map or list; merge keys are refused in a single document."""
         if isinstance(node.value, dict) and MERGE in node.value:
             position = node.value[MERGE].key
@@ -247,7 +250,6 @@ class _Composer:
         self.count(event, 1)
         if event.anchor is not None:
             self.anchor(event)
-        line, column = position_of(event)
         match event:
             case yaml.SequenceStartEvent():
                 value: Content = []
@@ -256,10 +258,14 @@ class _Composer:
             case _:
                 assert isinstance(event, yaml.ScalarEvent)
                 written = str(event.value) if event.implicit[0] and event.tag is None else None
-                return YamlNode(self.scalar(event), line, column, written=written)
+                return self.created(event, self.scalar(event), written)
         if event.tag not in {None, "!"}:
             raise self.tagged(event, event.tag)
-        return YamlNode(value, line, column)
+        return self.created(event, value, None)
+
+    def created(self, event: yaml.NodeEvent, value: Content, written: str | None) -> YamlNode:
+        """The node of a value; a subclass may keep more of its event."""
+        return YamlNode(value, *position_of(event), written=written)
 
     def tagged(self, event: yaml.Event, tag: str) -> RulesInvalid:
         advice = "remove it, or put a text that begins with `!` in quotes"
@@ -287,7 +293,7 @@ class _Composer:
         return refusal_at(self.path, *position_of(event), message)
 
 
-class _Stream(_Composer):
+class DocumentStream(_Composer):
     """Composes documents with aliases.
 
     An alias shares the node that it refers to and counts as all nodes in it, so the expanded document is bounded too.
@@ -312,9 +318,11 @@ class _Stream(_Composer):
         """Start a document; several are allowed."""
 
     def anchor(self, event: yaml.NodeEvent) -> None:
+        """Remember the anchor for its node."""
         self.pending_anchor = event.anchor
 
     def node(self, event: yaml.NodeEvent) -> YamlNode:
+        """The node of an event, kept under its anchor."""
         node = super().node(event)
         if self.pending_anchor is not None:
             self.anchored[self.pending_anchor] = node
@@ -322,6 +330,7 @@ class _Stream(_Composer):
         return node
 
     def alias(self, event: yaml.NodeEvent, open_nodes: list[YamlNode]) -> YamlNode:
+        """The node of an alias, which counts as all nodes in it."""
         node = self.anchored.get(event.anchor)
         if node is None:
             raise self.refusal(event, f"the alias `*{event.anchor}` has no anchor before it")
@@ -338,6 +347,7 @@ class _Stream(_Composer):
         return self.sizes[id(node.value)] if isinstance(node.value, dict | list) else (1, 0)
 
     def end(self, node: YamlNode, event: yaml.Event) -> None:
+        """Finish a map or list: resolve its merge keys, and keep its size."""
         assert isinstance(node.value, dict | list)
         if isinstance(node.value, dict) and MERGE in node.value:
             self.merge(node.value, event)

@@ -1,0 +1,176 @@
+"""The files of the command ``fix``: read for decisions with their texts, and written in place."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from policy.cli import script_files
+from policy.cli.decide import with_options
+from policy.cli.folder import FolderContents, advise_rendering, read_source
+from policy.cli.requests import MAX_FILE, REMEDIES, Unreadable, load_text
+from policy.edits.sources import Engine, Steps
+from policy.errors import PolicyError, RequestInvalid
+from policy.escaping import escape_line
+from policy.parser.files import read_at_most
+from policy.pointer import steps_of
+from policy.request.documents import join_documents
+from policy.request.manifest import requests_of
+from policy.request.request import Manifest, is_bare_manifest, read_request_or_manifest
+
+if TYPE_CHECKING:
+    from policy.intake.deployment import Platform
+    from policy.policy import Policy
+    from policy.request.request import Request
+
+
+class Files:
+    """A file, or the files of a folder, with the options of the command; ``texts`` has those that were read so far."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        name: str,
+        version: str | None,
+        platform: Platform | None,
+        *,
+        nearest: bool,
+        recursive: bool,
+    ) -> None:
+        self.policy = policy
+        self.name = name
+        self.version, self.platform, self.nearest = version, platform, nearest
+        self.texts: dict[str, str] = {}
+        source = read_source(name, recursive=recursive, render=False) if Path(name).is_dir() else None
+        self.folder: FolderContents | None = source
+        self.warnings: list[str] = []
+        if source is None:
+            advise_rendering(name)
+            self.texts[name] = load_text(name, pipes=True)
+        self.read = dict(self.texts)
+
+    def path(self, file: str) -> Path:
+        """The path of one of the files."""
+        return Path(self.name) / file if self.folder is not None else Path(file)
+
+    def load(self, file: str) -> bool:
+        """Read the text of a file of the folder, unless it was read; false if it cannot be read."""
+        if file in self.texts:
+            return True
+        try:
+            self.texts[file] = self.read[file] = load_text(self.path(file))
+        except Unreadable:
+            return False
+        return True
+
+    def document(self, file: str, text: str) -> Any:
+        """The documents in the text of a file.
+
+        Raises:
+            Unreadable: it cannot be read.
+        """
+        found = script_files.documents_of(self.path(file), text) if text.strip() else []
+        return [{"unit": each["unit"]} for each in found] if file.endswith(script_files.SERVICE) else found
+
+    def engines(self, texts: dict[str, str]) -> list[Engine | tuple[str, RequestInvalid]]:
+        """The engines with these texts.
+
+        Raises:
+            PolicyError: a text or the request cannot be read.
+        """
+        manifest, documents, _ = self.request(texts)
+        if not isinstance(manifest, Manifest):
+            return [Engine("", self.name, Steps(documents, is_bare=False).of("/deployment"), manifest)]
+        base = manifest.request.pointer
+        is_bare = self.folder is None and is_bare_manifest(join_documents(documents), self.policy.releases.images)
+        steps = Steps(documents, is_bare=is_bare)
+        found: list[Engine | tuple[str, RequestInvalid]] = []
+        for path, request in requests_of(manifest, self.policy.releases, REMEDIES, []):
+            if isinstance(request, RequestInvalid):
+                found.append((path, request))
+            elif self.folder is not None:
+                index, *rest = steps_of(request.pointer.removeprefix(base))
+                place = self.folder.places[int(index)]
+                number = place.path.strip("[]") or "0"
+                found.append(Engine(path, place.file, (number, *rest), request))
+            else:
+                pointer = request.pointer.removeprefix(base) if is_bare else request.pointer
+                found.append(Engine(path, self.name, steps.of(pointer), request))
+        return found
+
+    def request(self, texts: dict[str, str]) -> tuple[Request | Manifest, list[Any], list[str]]:
+        """The request or manifest with these texts, the documents of a single file, and warnings.
+
+        Raises:
+            PolicyError: a text or the request cannot be read.
+        """
+        source: Any
+        documents: list[Any] = []
+        if self.folder is None:
+            documents = script_files.documents_of(Path(self.name), texts[self.name])
+            source = join_documents(documents) if documents else []
+        else:
+            source = self._folder_with(self.folder, texts)
+        document, _, warnings = with_options(self.policy, source, self.version, self.platform, nearest=self.nearest)
+        request = read_request_or_manifest(document, self.policy.releases)
+        if isinstance(request, Manifest):
+            request = replace(request, overrides=self.version is not None)
+        return request, documents, warnings
+
+    def _folder_with(self, folder: FolderContents, texts: dict[str, str]) -> FolderContents:
+        """The folder with other texts of some files, each of which has as many documents as before."""
+        documents = [*folder.documents]
+        for file, text in texts.items():
+            if text == self.read.get(file):
+                continue
+            places = [n for n, place in enumerate(folder.places) if place.file == file]
+            found = script_files.documents_of(self.path(file), text, Path(self.name).resolve())
+            if len(found) != len(places):
+                raise PolicyError(f"{file}: the number of its documents changed")
+            for place, document in zip(places, found, strict=True):
+                documents[place] = document
+        return FolderContents(documents, folder.places, folder.unread)
+
+
+def write_file(path: Path, old: str, new: str, root: Path) -> str:
+    """Replace a file's text if it still is ``old``; returns why it was left as it was, else an empty text.
+
+    The new text is written beside it, read again, and put in its place in one step, with the same mode. A link that
+    leads out of ``root`` is not followed.
+    """
+    shown = escape_line(str(path))
+    try:
+        target = path.resolve(strict=True)
+        if not target.is_relative_to(root.resolve()):
+            return f"{shown}: not written, because the link leads out of the folder"
+        mode = target.stat().st_mode
+        if not stat.S_ISREG(mode):
+            return f"{shown}: not written, because it is not a regular file"
+        if read_at_most(target, MAX_FILE + 1) != old.encode():
+            return f"{shown}: not written, because it was changed meanwhile"
+        return _replace(target, new.encode(), stat.S_IMODE(mode), shown)
+    except (OSError, RuntimeError) as error:
+        return f"{shown}: not written: {error}"
+
+
+def _replace(target: Path, data: bytes, mode: int, shown: str) -> str:
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode)
+        if Path(name).read_bytes() != data:
+            return f"{shown}: not written, because the new text was not what was written"
+        Path(name).replace(target)
+    finally:
+        with suppress(OSError):
+            Path(name).unlink()
+    return ""

@@ -1,0 +1,105 @@
+"""JSON text → nodes with their spans.
+
+Reads texts that ``policy.parser.jsontext`` has read before, or pieces of text that may be JSON, such as the value of an
+option.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from policy.edits.nodes import DOUBLE, FLOW, PLAIN, Child, Node
+from policy.parser.jsontext import MAX_DEPTH, NotJson, read_json
+
+BLANK: Final = " \t\r\n"
+STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+ATOM: Final = re.compile(r"[^\s,\[\]{}:\"]++")
+
+
+def json_nodes(text: str) -> Node | None:
+    """The document in a text, None if it is not JSON or has a key twice, of which only one would count."""
+    try:
+        read_json(text.encode())
+    except (NotJson, UnicodeEncodeError):
+        return None
+    try:
+        return _Scanner(text).document()
+    except (ValueError, IndexError):
+        return None
+
+
+class _Scanner:
+    """Scans valid JSON; a stack holds the open nodes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def document(self) -> Node:
+        root: Node | None = None
+        stack: list[Node] = []
+        key: tuple[str, int] | None = None
+        while True:
+            self._skip()
+            if self.at == len(self.text):
+                break
+            character, start = self.text[self.at], self.at
+            if character in ",:":
+                self.at += 1
+            elif character in "]}":
+                self.at += 1
+                stack.pop().end = self.at
+            elif character == '"' and stack and isinstance(stack[-1].value, dict) and key is None:
+                key = self._string(), start
+            else:
+                node = self._node(character)
+                if stack:
+                    self._add(stack[-1], node, key)
+                    key = None
+                root = root or node
+                if character in "[{":
+                    stack.append(node)
+                    if len(stack) > MAX_DEPTH:
+                        raise ValueError
+        if root is None or stack:
+            raise ValueError
+        return root
+
+    def _add(self, parent: Node, node: Node, key: tuple[str, int] | None) -> None:
+        if isinstance(parent.value, list):
+            parent.value.append(node)
+            parent.children.append(Child(node, node.start, value_start=node.start))
+        elif isinstance(parent.value, dict):
+            if key is None or key[0] in parent.value:
+                raise ValueError
+            parent.value[key[0]] = node
+            parent.children.append(Child(node, key[1], key[0], node.start))
+
+    def _node(self, character: str) -> Node:
+        start = self.at
+        value: Any
+        if character in "[{":
+            self.at += 1
+            value, style = ([] if character == "[" else {}), FLOW
+        elif character == '"':
+            value, style = self._string(), DOUBLE
+        else:
+            found = ATOM.match(self.text, self.at)
+            if found is None:
+                raise ValueError
+            self.at = found.end()
+            value, style = json.loads(found[0]), PLAIN
+        return Node(value, 0, 0, start=start, end=self.at, style=style, is_json=True)
+
+    def _string(self) -> str:
+        found = STRING.match(self.text, self.at)
+        if found is None:
+            raise ValueError
+        self.at = found.end()
+        return str(json.loads(found[0], strict=False))
+
+    def _skip(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] in BLANK:
+            self.at += 1

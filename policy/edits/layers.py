@@ -1,0 +1,116 @@
+"""A file's text, and the YAML texts inside its strings.
+
+Owns the way of an edit from a text in a string to the file's own text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.edits.decoded import Decoded, decoded
+from policy.edits.json_nodes import json_nodes
+from policy.edits.nodes import Node, node_at
+from policy.edits.operations import Operation, Splice
+from policy.edits.text_edits import text_edits
+from policy.edits.yaml_nodes import yaml_nodes
+from policy.errors import RulesInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.edits.nodes import Steps
+
+
+LINE_END: Final = re.compile("\n")
+
+
+class Layer(Struct, frozen=True):
+    """A text that is read as nodes; ``outer`` is the string that it is the value of, in another text."""
+
+    text: str
+    outer: tuple[Layer, Node] | None = None
+
+    def offset(self, at: int) -> int:
+        """The offset in the file of one in this text."""
+        if self.outer is None:
+            return at
+        layer, node = self.outer
+        value = decoded(layer.text, node)
+        return layer.offset(node.start if value is None else value.span(at, at + 1 if at < len(value.text) else at)[0])
+
+    def operations(self, operations: Sequence[Operation]) -> list[Operation] | None:
+        """The operations in the file that do these in this text; None if one cannot be written."""
+        if self.outer is None:
+            return [*operations]
+        layer, node = self.outer
+        found: list[Operation] = []
+        for operation in operations:
+            edits = text_edits(self.text, operation)
+            if edits is None:
+                return None
+            found += [Splice(node, edit.start, edit.end, edit.text) for edit in edits]
+        return layer.operations(found)
+
+    def value(self, node: Node) -> Decoded | None:
+        """The value of a scalar of this text."""
+        return decoded(self.text, node)
+
+    def within(self, node: Node) -> tuple[Layer, Node] | None:
+        """The text in a string, read as one YAML document that is a map or list; None if it is none."""
+        if not isinstance(node.value, str) or "\n" not in node.value:
+            return None
+        try:
+            documents = yaml_nodes(node.value)
+        except RulesInvalid:
+            return None
+        if len(documents) != 1 or not isinstance(documents[0].value, dict | list):
+            return None
+        return Layer(node.value, (self, node)), documents[0]
+
+
+def documents_of(text: str, name: str) -> list[Node]:
+    """The documents in a file's text, by the ending of its name; a script or unit is a field of an object.
+
+    Raises:
+        RulesInvalid: it cannot be read.
+    """
+    for ending, field in SCRIPTS:
+        if name.endswith(ending):
+            script = Node(text, 1, 1, start=0, end=len(text), style="whole")
+            return [Node({field: script}, 1, 1, start=0, end=len(text))]
+    document = json_nodes(text)
+    return yaml_nodes(text, name) if document is None else [document]
+
+
+SCRIPTS = ((".sh", "script"), (".service", "unit"))
+
+
+def position(text: str, offset: int) -> tuple[int, int]:
+    """The line and column of an offset, counted from 1."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+class Lines:
+    """The lines of a text, for the positions of many offsets."""
+
+    def __init__(self, text: str) -> None:
+        self._ends = [found.start() for found in LINE_END.finditer(text)]
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The line and column of an offset, counted from 1."""
+        line = bisect_left(self._ends, offset)
+        return line + 1, offset - (self._ends[line - 1] if line else -1)
+
+
+def nearest_node(root: Node, steps: Steps) -> Node:
+    """The node at steps, or at as many of them as lead to one."""
+    found = None
+    for count in range(len(steps), -1, -1):
+        found = node_at(root, steps[:count])
+        if found is not None:
+            break
+    return found or root

@@ -1,0 +1,300 @@
+"""Texts with the changes of some engines, verified: each engine as promised, no other one changed.
+
+Owns the laws of an edit. The new text, read again, is the old document with just the change; the engine is decided with
+the facts that it has with the change; every other engine has the facts it had.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from policy.edits.flag_words import option_of
+from policy.edits.layers import Layer, documents_of, position
+from policy.edits.operations import TextEdit, apply, edited
+from policy.edits.places import places_of
+from policy.edits.sources import Engine, located
+from policy.edits.text_edits import text_edits
+from policy.errors import PolicyError, RequestInvalid
+from policy.intake.command.flags import flags
+from policy.intake.deployment import Edits
+from policy.intake.manifests.compose_yaml import resolve_variables
+from policy.remedies.advice import in_release
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from policy.decision.remedies import Change
+    from policy.edits.argument_places import Place
+    from policy.edits.operations import Operation
+    from policy.edits.sources import Sources
+    from policy.policy import Policy
+    from policy.request.request import Request
+
+MIN_TRIES: Final = 16
+MAX_TRIES: Final = 128
+"""The bounds of how often all files are decided again for one command."""
+MAX_DECISIONS: Final = 20_000
+"""The most decisions of engines for one command, if that is more than ``MIN_TRIES`` of all."""
+NOT_FOUND: Final = "the text does not show where it is set"
+NO_PLACE: Final = "the text does not show where it can be added"
+NOT_CERTAIN: Final = "the text here cannot be edited with certainty"
+OVERLAPS: Final = "another engine's change is in the same place"
+SHARED: Final = "the same text is used elsewhere, which would change too"
+NOT_PROMISED: Final = "with this edit the engine is not decided as promised"
+TOO_MANY: Final = "too many edits could not be written; write this one by hand, or give fewer files"
+NOT_READ: Final = "with this edit the file cannot be read"
+
+
+class Wanted(Struct, frozen=True):
+    """The changes of one engine that are wanted together."""
+
+    engine: Engine
+    changes: tuple[Change, ...]
+
+
+class Refusal(Struct, frozen=True):
+    """Why nothing is written for an engine, and where its change is, if that is known."""
+
+    reason: str
+    line: int | None = None
+    column: int | None = None
+
+
+class Plan(Struct):
+    """The new texts, and the engines for which nothing is written, by their paths in the files."""
+
+    texts: dict[str, str]
+    refused: dict[str, Refusal]
+
+
+State = tuple[Any, ...]
+
+
+def state_of(policy: Policy, request: Request, today: date) -> State:
+    """What is decided for a request: the runner, whether it starts, the problems, the facts and all other arguments."""
+    try:
+        result = policy.evaluate(request, today)
+    except RequestInvalid as error:
+        return (str(error),)
+    decision = policy.assemble(result)
+    return (
+        decision.runner,
+        decision.outcome,
+        decision.starts,
+        len(decision.launch_errors),
+        decision.startup_errors,
+        [problem.rule for problem in decision.known_problems],
+        result.request.release.decided_as,
+        [*result.evaluation.facts.row],
+        [] if result.intake is None else result.intake.ignored,
+    )
+
+
+def _without(state: State | None, release: str, changes: Sequence[Change]) -> State | None:
+    """The state without the ignored arguments that changes are about, which only the text shows."""
+    if state is None or len(state) == 1:
+        return state
+    options = {option_of(str(change.argument))[0] for change in changes if change.argument is not UNSET}
+    known = flags(release)
+    ignored = []
+    for text in state[-1]:
+        flag, _, _ = known.find(text.partition(" ")[0])
+        if flag is None or flag.dest not in options:
+            ignored.append(text)
+    return (*state[:-1], ignored)
+
+
+def changed_request(request: Request, changes: Sequence[Change]) -> Request:
+    """The request with the changes of arguments, variables and the release, but not of stated facts."""
+    options: dict[str, Any] = {}
+    variables: dict[str, str | None] = {}
+    for change in changes:
+        if change.argument is not UNSET:
+            option, member = option_of(str(change.argument))
+            options[f"{option}.{member}" if member else option] = change.to
+        elif change.variable is not UNSET:
+            variables[str(change.variable)] = change.to
+        elif change.field is not UNSET:
+            request = in_release(request, str(change.to))
+    if request.deployment is None or not (options or variables):
+        return request
+    return replace(request, deployment=replace(request.deployment, edits=Edits(options, variables)))
+
+
+class Planner:
+    """Makes plans for some files; ``before`` has the state of each engine as it is."""
+
+    def __init__(self, policy: Policy, sources: Sources, today: date) -> None:
+        self.policy = policy
+        self.sources = sources
+        self.today = today
+        self.tries = 0
+        self.plan = Plan(dict(sources.texts), {})
+        self.before = self._states(sources.texts)
+        self.limit = max(MIN_TRIES, min(MAX_TRIES, MAX_DECISIONS // max(len(self.before or ()), 1)))
+
+    def write(self, wanted: Sequence[Wanted]) -> Plan:
+        """The texts with all changes that can be written: those of all engines at once, or else of fewer at a time."""
+        pending = [[*wanted]] if wanted else []
+        while pending:
+            group = pending.pop()
+            if self.tries >= self.limit:
+                self.plan.refused.update({_key(each.engine): Refusal(TOO_MANY) for each in group})
+                continue
+            failed = self._try(group, 0)
+            if not failed:
+                continue
+            if len(group) == 1:
+                self._try_others(group[0], next(iter(failed.values())))
+                continue
+            without = {key for key, refusal in failed.items() if refusal.reason in {NOT_FOUND, NO_PLACE}}
+            self.plan.refused.update({key: failed[key] for key in without})
+            left = [each for each in group if _key(each.engine) not in failed]
+            alone = [[each] for each in group if _key(each.engine) in failed.keys() - without]
+            if len(left) == len(group):  # another engine changed, and which edit changed it is not known
+                half = len(group) // 2
+                pending += [group[half:], group[:half]]
+            else:
+                pending += alone + ([left] if left else [])
+        return self.plan
+
+    def _try_others(self, wanted: Wanted, refusal: Refusal) -> None:
+        """Try the further places of one engine's changes."""
+        choice = 1
+        while refusal.reason in {NOT_PROMISED, SHARED, NOT_CERTAIN, NOT_READ} and self.tries < self.limit:
+            failed = self._try([wanted], choice)
+            if not failed:
+                return
+            if next(iter(failed.values())).reason in {NOT_FOUND, NO_PLACE}:
+                break
+            choice += 1
+        self.plan.refused[_key(wanted.engine)] = refusal
+
+    def _try(self, group: Sequence[Wanted], choice: int) -> dict[str, Refusal]:
+        """Write the changes of a group if all laws hold, otherwise nothing; gives what failed, by engine."""
+        self.tries += 1
+        texts = dict(self.plan.texts)
+        for number in range(max(len(each.changes) for each in group)):
+            by_file: dict[str, list[tuple[Engine, Change]]] = {}
+            for each in group:
+                if number < len(each.changes):
+                    by_file.setdefault(each.engine.file, []).append((each.engine, each.changes[number]))
+            for file, changes in by_file.items():
+                found = self._edit(file, texts[file], changes, choice)
+                if isinstance(found, dict):
+                    return found
+                texts[file] = found
+        promised = {
+            _key(each.engine): state_of(self.policy, changed_request(each.engine.request, each.changes), self.today)
+            for each in group
+        }
+        after = self._states(texts)
+        if after is None:
+            return {"": Refusal(NOT_READ)}
+        by_key = {_key(each.engine): each for each in group}
+        wrong = [key for key, state in promised.items() if not _is_same(after.get(key), state, by_key[key])]
+        if wrong:
+            return {key: self._refusal(NOT_PROMISED, by_key[key], choice) for key in wrong}
+        if after != {**(self.before or {}), **{key: after[key] for key in promised}}:
+            return {"": self._refusal(SHARED, group[0], choice)}
+        self.plan.texts, self.before = texts, after
+        return {}
+
+    def _refusal(self, reason: str, wanted: Wanted, choice: int) -> Refusal:
+        """A refusal with the place of an engine's first change."""
+        text = self.plan.texts[wanted.engine.file]
+        place = place_in(text, documents_of(text, wanted.engine.file), wanted.engine, wanted.changes[0], choice)
+        return Refusal(reason) if place is None else Refusal(reason, *position(text, place.offset))
+
+    def _states(self, texts: dict[str, str]) -> dict[str, State] | None:
+        try:
+            engines = self.sources.engines(texts)
+        except PolicyError:
+            return None
+        return {
+            each[0] if isinstance(each, tuple) else _key(each): (str(each[1]),)
+            if isinstance(each, tuple)
+            else state_of(self.policy, each.request, self.today)
+            for each in engines
+        }
+
+    def _edit(
+        self, file: str, text: str, changes: Sequence[tuple[Engine, Change]], choice: int
+    ) -> str | dict[str, Refusal]:
+        """The text of a file with one change for each engine, or the engines for which it cannot be written."""
+        documents = documents_of(text, file)
+        edits: list[TextEdit] = []
+        operations: list[Operation] = []
+        failed: dict[str, Refusal] = {}
+        for engine, change in changes:
+            place = place_in(text, documents, engine, change, choice)
+            if place is None:
+                is_new = change.to is not None and change.from_ is None
+                failed[_key(engine)] = Refusal(NO_PLACE if is_new else NOT_FOUND)
+                continue
+            found = [text_edits(text, each) for each in place.operations or ()]
+            if not found or any(each is None for each in found):
+                failed[_key(engine)] = Refusal(NOT_CERTAIN, *position(text, place.offset))
+                continue
+            new = [edit for each in found for edit in each or ()]
+            if all(edit in edits for edit in new):
+                continue  # an anchor that another engine shares, and changes in the same way
+            if _overlap(edits, new):
+                failed[_key(engine)] = Refusal(OVERLAPS, *position(text, place.offset))
+                continue
+            edits = sorted(edits + new)
+            operations += place.operations or ()
+        if failed:
+            return failed
+        changed = edited(text, edits)
+        if apply(operations) and self._is(file, changed, documents):
+            return changed
+        first = Refusal(NOT_CERTAIN, *position(text, edits[0].start))
+        return {_key(changes[0][0]) if len(changes) == 1 else "": first}
+
+    def _is(self, file: str, text: str, documents: Sequence[Any]) -> bool:
+        """Whether a text, read again, has these documents."""
+        try:
+            found = self.sources.document(file, text)
+        except PolicyError:
+            return False
+        expected = []
+        for each in documents:
+            if not each.is_json:
+                resolve_variables(each)
+            expected.append(each.plain())
+        return repr(found) == repr(expected)
+
+
+def _is_same(found: State | None, promised: State, wanted: Wanted) -> bool:
+    release, changes = wanted.engine.request.release.decided_as, wanted.changes
+    return _without(found, release, changes) == _without(promised, release, changes)
+
+
+def place_in(text: str, documents: list[Any], engine: Engine, change: Change, choice: int = 0) -> Place | None:
+    """A place of a change in a file, the nearest to the engine for 0; None if there is none."""
+    layer, document, node = located(Layer(text), documents, engine)
+    return next(islice(places_of(layer, document, node, engine, change), choice, None), None)
+
+
+def _overlap(edits: Sequence[TextEdit], new: Sequence[TextEdit]) -> bool:
+    for edit in new:
+        at = bisect_left(edits, edit)
+        before, after = edits[at - 1 : at], edits[at : at + 1]
+        if (before and before[0].end > edit.start) or (after and after[0].start < edit.end):
+            return True
+        if (before and (before[0].start, before[0].end) == (edit.start, edit.end)) or (
+            after and (after[0].start, after[0].end) == (edit.start, edit.end)
+        ):
+            return True
+    return False
+
+
+def _key(engine: Engine) -> str:
+    return f"{engine.file}\0{engine.path}"

@@ -1,0 +1,167 @@
+"""Where a variable is set, and the operations that remove it, change its value or set it.
+
+A place is found by the variable's name; whether it is the right one is decided by deciding again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.edits.argument_places import MAX_NODES, Place
+from policy.edits.nodes import Child, Node, subtree
+from policy.edits.operations import Addition, Operation, Removal, Splice
+from policy.edits.shell_edits import ENVIRONMENT, SERVERS, without_variable
+from policy.edits.shell_words import shell_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.edits.layers import Layer
+    from policy.edits.shell_words import ShellWord
+
+LISTS: Final = frozenset(
+    {"env", "envs", "envVars", "env_vars", "environment", "environment_variables", "extraEnv", "extraEnvVars"}
+)
+COMMANDS: Final = frozenset({"command", "args", "image", "entrypoint"})
+VALUE: Final = "value"
+COMPOSE: Final = "environment"
+
+
+def variable_places(layer: Layer, node: Node, name: str, to: str | None) -> Iterator[Place]:
+    """Each place at and below a node where a variable is set."""
+    for parent, each in subtree(node, MAX_NODES):
+        if isinstance(each.value, dict):
+            yield from _fields(layer, parent, each, name, to)
+        elif isinstance(each.value, list):
+            yield from _items(layer, parent, each, name, to)
+        elif isinstance(each.value, str) and name in each.value:
+            inner = layer.within(each)
+            if inner is not None and "vllm serve" not in each.value:
+                yield from variable_places(*inner, name, to)
+                continue
+            in_list = parent is not None and isinstance(parent.value, list)
+            if not (in_list and each.value.startswith(f"{name}=")):
+                yield from _shell(layer, each, name, to)
+
+
+def new_variable_places(layer: Layer, node: Node, name: str, to: str) -> Iterator[Place]:
+    """Where a variable that is not set could be set."""
+    for parent, each in subtree(node, MAX_NODES):
+        if isinstance(each.value, str) and each.value:
+            inner = layer.within(each) if "vllm serve" not in each.value else None
+            if inner is not None:
+                yield from new_variable_places(*inner, name, to)
+        if not isinstance(each.value, dict | list) or parent is None or not isinstance(parent.value, dict):
+            continue
+        key = next((child.key for child in parent.children if child.node is each), None)
+        if key in LISTS and each.children:
+            yield _addition(layer, each, name, to)
+    for _, each in subtree(node, MAX_NODES):
+        is_engine = each is node or (isinstance(each.value, dict) and not COMMANDS.isdisjoint(each.value))
+        if isinstance(each.value, dict) and is_engine and LISTS.isdisjoint(each.value):
+            for key, value in (("env", [{"name": name, VALUE: to}]), (COMPOSE, {name: to}), ("env", {name: to})):
+                operations = layer.operations([Addition(each, key, value)])
+                yield Place(layer.offset(each.start), "", operations)
+        elif isinstance(each.value, str) and "vllm" in each.value:
+            yield from _before_command(layer, each, name, to)
+
+
+def _addition(layer: Layer, node: Node, name: str, to: str) -> Place:
+    first = node.children[0].node
+    if isinstance(node.value, dict):
+        operation = Addition(node, name, to)
+    elif isinstance(first.value, dict):
+        operation = Addition(node, None, {"name": name, VALUE: to})
+    else:
+        operation = Addition(node, None, f"{name}={to}")
+    return Place(layer.offset(node.start), "", layer.operations([operation]))
+
+
+def _before_command(layer: Layer, node: Node, name: str, to: str) -> Iterator[Place]:
+    """Before the command of a shell text that starts vLLM, if it is the first word of the command."""
+    text = str(node.value)
+    words = shell_words(text)
+    for index, word in enumerate(words):
+        is_first = not index or words[index - 1].is_operator
+        if is_first and not word.is_operator and (word.text.rpartition("/")[2] == "vllm" or _is_python(words, index)):
+            value = layer.value(node)
+            at = node.start if value is None else value.span(word.start, word.end)[0]
+            operations = layer.operations([Splice(node, word.start, word.start, f"{name}={to} ")])
+            yield Place(layer.offset(at), "", operations)
+            return
+
+
+def _is_python(words: list[ShellWord], index: int) -> bool:
+    texts = [word.text for word in words[index : index + 3]]
+    return bool(texts) and texts[0].rpartition("/")[2].startswith("python") and texts[-1].startswith(SERVERS)
+
+
+def _without(parent: Node | None, node: Node, child: Child) -> list[Operation]:
+    """The removal of a child; of the whole field of its map or list, if it is the only one."""
+    if len(node.children) == 1 and parent is not None and isinstance(parent.value, dict) and len(parent.children) > 1:
+        whole = next((each for each in parent.children if each.node is node and each.alias_end is None), None)
+        if whole is not None:
+            return [Removal(parent, (whole,))]
+    return [Removal(node, (child,))]
+
+
+def _fields(layer: Layer, parent: Node | None, node: Node, name: str, to: str | None) -> Iterator[Place]:
+    child = next((each for each in node.children if each.key == name), None)
+    if child is None or isinstance(child.node.value, dict | list):
+        return
+    written = layer.text[child.start : child.end]
+    if to is None:
+        operations: list[Operation] | None = _without(parent, node, child)
+    else:
+        operations = _new_value(layer, child.node, to)
+    yield Place(layer.offset(child.start), written, None if operations is None else layer.operations(operations))
+
+
+def _new_value(layer: Layer, node: Node, to: str) -> list[Operation] | None:
+    value = layer.value(node)
+    return None if value is None else [Splice(node, 0, len(value.text), to)]
+
+
+def _items(layer: Layer, parent: Node | None, node: Node, name: str, to: str | None) -> Iterator[Place]:
+    for child in node.children:
+        value = child.node.value
+        operations: list[Operation] | None
+        if isinstance(value, str) and value.startswith(f"{name}="):
+            if to is None:
+                operations = _without(parent, node, child)
+            else:
+                operations = [Splice(child.node, len(name) + 1, len(value), to)]
+            written = value
+        elif isinstance(value, dict) and (named := value.get("name")) is not None and named.value == name:
+            field = next((each for each in child.node.children if each.key == VALUE), None)
+            written = layer.text[child.start : child.end]
+            if to is None:
+                operations = _without(parent, node, child)
+            else:
+                operations = None if field is None else _new_value(layer, field.node, to)
+        else:
+            continue
+        yield Place(layer.offset(child.start), written, None if operations is None else layer.operations(operations))
+
+
+def _shell(layer: Layer, node: Node, name: str, to: str | None) -> Iterator[Place]:
+    text = str(node.value)
+    words = shell_words(text)
+    found = [index for index, word in enumerate(words) if word.text.removeprefix(ENVIRONMENT).startswith(f"{name}=")]
+    if not found:
+        return
+    value = layer.value(node)
+    first = words[found[0]]
+    at = node.start if value is None else value.span(first.start, first.start + 1)[0]
+    operations: list[Operation] = []
+    for index in found:
+        word = words[index]
+        if to is None:
+            edit = without_variable(text, words, index)
+            operations.append(Splice(node, edit.start, edit.end, edit.text))
+        else:
+            begin = word.text.index(f"{name}=") + len(name) + 1
+            if begin == len(word.text):
+                return
+            operations.append(Splice(node, word.starts[begin], word.ends[-1], to))
+    yield Place(layer.offset(at), text[first.start : first.end], layer.operations(operations))

@@ -1,0 +1,207 @@
+"""Laws of edits: nothing but the spans of a change is touched, and the new text is the old document with the change."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from policy.cli.fix_report import diff_of
+from policy.edits.decoded import decoded
+from policy.edits.json_nodes import json_nodes
+from policy.edits.layers import documents_of
+from policy.edits.nodes import Node, subtree
+from policy.edits.operations import Addition, Operation, Removal, Splice, apply, edited
+from policy.edits.shell_edits import without_words
+from policy.edits.shell_words import shell_words
+from policy.edits.text_edits import text_edits
+from policy.edits.yaml_nodes import yaml_nodes
+from policy.errors import RulesInvalid
+from policy.parser.yamltree import read_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WORDS = st.text(st.sampled_from("ab1é😀 -:#'\"\\{}[],$&*\t\n"), max_size=12)
+VALUES = st.recursive(
+    WORDS | st.integers(-9, 99) | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+ROOTS = st.dictionaries(WORDS, VALUES, min_size=1, max_size=4)
+
+
+@st.composite
+def texts(draw: Callable[..., Any]) -> str:
+    """A YAML or JSON text of a document, in some of the ways in which people write it."""
+    document = draw(ROOTS)
+    if draw(st.booleans()):
+        text = json.dumps(document, indent=draw(st.sampled_from([None, 2])), ensure_ascii=draw(st.booleans()))
+    else:
+        style, flow = draw(st.sampled_from([None, "'", '"', "|", ">"])), draw(st.sampled_from([None, True, False]))
+        width, indent = draw(st.integers(10, 80)), draw(st.sampled_from([2, 4]))
+        text = yaml.safe_dump(
+            document, default_style=style, default_flow_style=flow, width=width, indent=indent, allow_unicode=True
+        )
+        lines = [
+            f"{line}{draw(st.sampled_from(['', '', '  # c']))}"
+            if line.endswith((":", "]", "}")) and style is None
+            else line
+            for line in text.split("\n")
+        ]
+        text = "\n".join(lines)
+    if draw(st.booleans()):
+        text = text.replace("\n", "\r\n")
+    return text
+
+
+def documents(text: str) -> list[Any] | None:
+    try:
+        return read_documents(text, "")
+    except RulesInvalid:
+        return None
+
+
+def operation_of(data: st.DataObject, root: Node) -> Operation | None:
+    nodes = [node for _, node in subtree(root, 200)]
+    node = data.draw(st.sampled_from(nodes))
+    if isinstance(node.value, str) and node.value:
+        start = data.draw(st.integers(0, len(node.value)))
+        end = data.draw(st.integers(start, len(node.value)))
+        return Splice(node, start, end, data.draw(st.sampled_from(["", "x", " --flag", "0"])))
+    if isinstance(node.value, dict | list) and node.children:
+        if data.draw(st.booleans()):
+            if isinstance(node.value, list):
+                return Addition(node, None, data.draw(st.sampled_from(["--flag", "a=b"])))
+            new: str | dict[str, str] = "1" if data.draw(st.booleans()) else {"a": "b"}
+            return Addition(node, "new-key", new)
+        count = data.draw(st.integers(1, len(node.children)))
+        return Removal(
+            node, tuple(node.children[n] for n in sorted(data.draw(st.permutations(range(len(node.children))))[:count]))
+        )
+    return None
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts(), st.data())
+def test_an_edit_gives_the_document_with_just_the_change(text: str, data: st.DataObject) -> None:
+    before = documents(text)
+    assume(before)
+    try:
+        roots = documents_of(text, "a.yaml")
+    except RulesInvalid:
+        return
+    assert [root.plain() for root in roots] == before
+    operation = operation_of(data, roots[0])
+    assume(operation)
+    assert operation is not None
+    edits = text_edits(text, operation)
+    if edits is None:
+        return
+    new = edited(text, edits)
+    at = 0
+    for edit in sorted(edits):  # the text before, between and after the spans is the same
+        assert edit.start >= at
+        at = edit.end
+    kept = "".join(
+        text[a:b]
+        for a, b in zip(
+            [0, *(e.end for e in sorted(edits))], [*(e.start for e in sorted(edits)), len(text)], strict=True
+        )
+    )
+    assert len(new) == len(kept) + sum(len(edit.text) for edit in edits)
+    if not apply([operation]):
+        return  # a plain scalar that is no YAML any more
+    # A key after a question mark is rare, and its edits are refused when the text is read again.
+    assert "? " in text or repr(documents(new)) == repr([root.plain() for root in roots])
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts())
+def test_each_character_of_a_scalar_has_its_place(text: str) -> None:
+    try:
+        roots = yaml_nodes(text)
+    except RulesInvalid:
+        return
+    for root in roots:
+        for _, node in subtree(root, 200):
+            if not isinstance(node.value, str):
+                continue
+            value = decoded(text, node)
+            if value is None:
+                continue
+            assert value.text == node.value
+            places = [*zip(value.starts, value.ends, strict=True)]
+            assert places == sorted(places)
+            assert all(node.start <= start <= end <= len(text) for start, end in places)
+            assert all(
+                text[start] == each
+                for each, (start, end) in zip(value.text, places, strict=True)
+                if each in "ab1" and end - start == 1
+            )
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from(["a", "'b c'", '"d\\"e"', "--f", "\\\n", "x\\ y", "$Z", "`q`", "$(r s)"]), max_size=8),
+    st.data(),
+)
+def test_words_of_a_shell_are_removed_with_what_is_around_them(parts: list[str], data: st.DataObject) -> None:
+    text = " ".join(["vllm", *parts])
+    words = shell_words(text)
+    first = data.draw(st.integers(0, len(words) - 1))
+    count = data.draw(st.integers(1, len(words) - first))
+    edit = without_words(text, words, first, count)
+    left = [word.text for word in shell_words(edited(text, [edit]))]
+    assert left == [word.text for n, word in enumerate(words) if not first <= n < first + count]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', "[1,]", "{", "", "nan", '"\\ud800"', "[" * 100 + "]" * 100, "{1: 2}"]
+)
+def test_what_is_not_certainly_json_has_no_nodes(text: str) -> None:
+    assert json_nodes(text) is None
+
+
+@given(VALUES)
+def test_json_nodes_are_the_document_and_its_spans(document: Any) -> None:
+    text = json.dumps(document, indent=1)
+    root = json_nodes(text)
+    assert root is not None
+    assert root.plain() == document
+    assert text[root.start : root.end] == text
+    for _, node in subtree(root, 200):
+        assert json.loads(text[node.start : node.end]) == node.plain()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(["a", "b", "  c", "", "\r"]), max_size=30), st.data())
+def test_a_diff_makes_the_new_text_of_the_old_one(lines: list[str], data: st.DataObject) -> None:
+    new_lines = list(lines)
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(new_lines)))
+        new_lines[at : at + data.draw(st.integers(0, 3))] = data.draw(st.lists(st.sampled_from(["a", "x"]), max_size=3))
+    old, new = (f"{chr(10).join(each)}\n" for each in (lines, new_lines))
+    assert patched(old, diff_of("f", old, new)) == new
+
+
+def patched(old: str, diff: str) -> str:
+    """The text with a unified diff applied."""
+    before, found, at = old.split("\n"), [], 0
+    for line in diff.split("\n")[2:-1]:
+        if line.startswith("@@"):
+            first, count = [*line.split()[1][1:].split(","), "1"][:2]
+            start = int(first) - (count != "0")
+            found += before[at:start]
+            at = start
+            continue
+        if line[0] in " -":
+            assert before[at] == line[1:]
+            at += 1
+        if line[0] in " +":
+            found.append(line[1:])
+    return "\n".join(found + before[at:])
