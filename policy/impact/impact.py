@@ -19,6 +19,7 @@ from policy.intake.intake import UNSUPPORTED_MODEL
 from policy.policy import key_of
 from policy.problems import REMEDIES, Problem, request_problem
 from policy.remedies.advice import in_release
+from policy.rules.effects import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,9 +70,10 @@ class Impact:
         *,
         from_own: bool = False,
         remedies: Remedies = REMEDIES,
+        max_kept: int = MAX_KEPT,
     ) -> None:
         self._policy, self._targets, self._today = policy, tuple(targets), today
-        self._from_own, self._remedies = from_own, remedies
+        self._from_own, self._remedies, self._max_kept = from_own, remedies, max_kept
         self._kept: dict[bytes, Comparison] = {}
 
     def of(self, name: str, request: Request) -> ItemImpact:
@@ -83,15 +85,19 @@ class Impact:
         """The item of a deployment that cannot be decided by any release."""
         return ItemImpact(name, None, problem=request_problem(error, remedies=self._remedies))
 
-    def compare(self, request: Request) -> Comparison:
-        """What the releases do with a deployment; equal deployments get the same comparison."""
+    def key(self, request: Request) -> bytes:
+        """The same text for equal deployments only."""
         own = (request.release, request.vllm_version) if self._from_own else None
         what = request.deployment or (request.facts.row, request.facts.stated)
-        key = key_of((own, request.upstream_only, request.manifest is not None, what))
+        return key_of((own, request.upstream_only, request.manifest is not None, what))
+
+    def compare(self, request: Request) -> Comparison:
+        """What the releases do with a deployment; equal deployments get the same comparison."""
+        key = self.key(request)
         found = self._kept.get(key)
         if found is None:
             found = self._compare(request)
-            if len(self._kept) < MAX_KEPT:
+            if len(self._kept) < self._max_kept:
                 self._kept[key] = found
         return found
 
@@ -126,8 +132,11 @@ class Impact:
         try:
             if not without:
                 return answer_of(self._policy.evaluate(request, self._today))
-            request = replace(request, upstream_only=True)
-            result = self._policy.with_v2_selected(self._policy.evaluate(request, self._today))
+            result = self._policy.evaluate(replace(request, upstream_only=True), self._today)
+            if result.evaluation.ruling.effect.runner is Runner.V1:
+                result = self._policy.with_v2_selected(result)
+            # whether the launch fails does not depend on who asks
+            result = replace(result, request=replace(result.request, upstream_only=request.upstream_only))
             return without_v1(answer_of(result))
         except RequestInvalid as error:
             if error.problem == UNSUPPORTED_MODEL:
