@@ -5,6 +5,7 @@ Owns how each is found, the limits, and what is said of a part that cannot be re
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 PARQUET: Final = ".parquet"
 PARQUET_MAGIC: Final = b"PAR1"
+MIN_PARQUET: Final = 12
 LINES: Final = (".jsonl", ".ndjson")
 TEXT_COLUMNS: Final = ("request", "input")
 """The columns of a Parquet file that have a request as JSON: one's own, or that of an export of the decision log."""
@@ -197,7 +199,7 @@ def _lines(first: bytes, stream: IO[bytes], shown: str) -> Iterator[Found]:
                 line = stream.readline(MAX_LINE)
             yield Found(shown, fault=f"a line of more than {MAX_LINE:,} bytes", line=number)
         elif text := line.strip():
-            yield _of_json(text, shown, number)
+            yield of_json(text, shown, number)
         line = stream.readline(MAX_LINE + 1)
 
 
@@ -206,6 +208,7 @@ def _rows(name: str, shown: str) -> Iterator[Found]:
     from arro3.io import read_parquet  # noqa: PLC0415  # only needed for Parquet
 
     number = 0
+    _check_ends(Path(name), shown)
     try:
         reader = read_parquet(name)
         names = reader.schema.names
@@ -219,17 +222,28 @@ def _rows(name: str, shown: str) -> Iterator[Found]:
             for value in batch.column(column).to_pylist():
                 number += 1
                 if type(value) is str:
-                    yield _of_json(value.encode(), shown, number)
+                    yield of_json(value.encode(), shown, number)
                 else:
                     yield Found(shown, fault=f"expected a text in the column `{column}`", line=number)
-    except Unreadable:
+    except (Unreadable, GeneratorExit, KeyboardInterrupt):
         raise
-    except Exception as error:  # the library has no error of its own
+    except BaseException as error:  # the library has no error of its own, and panics are no `Exception`
         message = str(error).partition("\n")[0]
         raise Unreadable(f"{shown}: cannot be read as Parquet after {number} rows: {message}") from error
 
 
-def _of_json(text: bytes, shown: str, number: int) -> Found:
+def _check_ends(path: Path, shown: str) -> None:
+    """Check that a file begins and ends as Parquet does, which its reader takes for granted."""
+    with path.open("rb") as file:
+        first = file.read(len(PARQUET_MAGIC))
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - len(PARQUET_MAGIC)))
+        if size < MIN_PARQUET or first != PARQUET_MAGIC or file.read() != PARQUET_MAGIC:
+            raise Unreadable(f"{shown}: cannot be read: not a whole Parquet file")
+
+
+def of_json(text: bytes, shown: str, number: int) -> Found:
+    """The document in a JSON text, or why there is none."""
     try:
         return Found(shown, read_bounded(text), line=number)
     except NotJson as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Final
 
@@ -21,7 +22,7 @@ from policy.cli.console import (
     out,
     show,
 )
-from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
+from policy.cli.fleet import FleetOptions, entries_of, ignored_line, read_fleet
 from policy.cli.impact_formats import FORMATS, Report, collected, format_of
 from policy.cli.impact_run import Interrupt, Tally, read_targets, with_progress
 from policy.cli.requests import (
@@ -42,13 +43,17 @@ from policy.messages import listed, quoted
 from policy.rules.loader import default_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from policy.cli.fleet import Entry
+    from policy.cli.fleet_sources import Found
     from policy.errors import RequestInvalid
+    from policy.policy import Policy
     from policy.request.request import Request
 
 app = command_app()
+read_log: Callable[[str], Iterator[Found]] | None = None
+"""Reads the requests of a decision log by its URL; the service sets it, as the log is its own."""
 
 INTERRUPTED: Final = 130
 DEFAULT_LIMIT: Final = 50
@@ -65,13 +70,13 @@ IMPACT_REMEDIES: Final[Remedies] = {
 def impact(
     context: typer.Context,
     fleet: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="FLEET…",
             help="Files or folders with what `decide` reads, JSON lines or Parquet (a column `request`, or an export "
             "of the decision log); `-` reads standard input.",
         ),
-    ],
+    ] = None,
     to: Annotated[str | None, typer.Option("--to", metavar="VERSION", help="The release to go to.")] = None,
     from_: Annotated[
         str | None,
@@ -91,6 +96,10 @@ def impact(
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of printing.")
+    ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option("--log", metavar="URL", help="Compare the requests of a decision log too, as for `log query`."),
     ] = None,
     recursive: Annotated[  # noqa: FBT002  # a typer flag
         bool, typer.Option("--recursive", "-R", help="Read the subfolders of a folder too.")
@@ -131,6 +140,8 @@ def impact(
     `runner-policy impact -R deploy/ --from 0.22.0 --to 0.33.0 --format markdown`,
     `runner-policy impact fleet.jsonl --releases 0.22.0..0.33.0 -o impact.parquet`
     """
+    if not fleet and log is None:
+        fail(USAGE, "name the fleet: files, folders, `-` for standard input, or a decision log with `--log`")
     name = _format(form, output, as_json=as_json)
     threshold = _kind(fail_on)
     remedies = IMPACT_REMEDIES
@@ -159,15 +170,26 @@ def impact(
         model_folder,
         hub,
     )
-    run, tally, interrupt = Run(job, models, jobs or available_cores()), Tally(targets), Interrupt()
+    run, tally, interrupt = Run(job, policy, models, jobs or available_cores()), Tally(targets), Interrupt()
     ignored: list[str] = []
     title = f"vLLM {targets[-1].name}: what changes" if releases is None else f"vLLM {releases}: what changes"
     with interrupt.handled():
-        entries = interrupt.until(read_fleet(fleet, policy.releases, options, ignored))
+        found = read_fleet(fleet or [], policy.releases, options, ignored)
+        if log is not None:
+            found = chain(found, _logged(log, policy, options))
+        entries = interrupt.until(found)
         results = with_progress(tally.counted(run.results(entries, _request_of)), lambda: None)
         report = Report(results, tally.counts, targets, policy, title, limit, lambda: interrupt.signal is None)
         _write(report, name, output)
     _end(tally, interrupt, ignored, threshold)
+
+
+def _logged(log: str, policy: Policy, options: FleetOptions) -> Iterator[Entry]:
+    """The deployments of the requests in a decision log."""
+    if read_log is None:
+        fail(USAGE, "--log: the log is read by the installed command `runner-policy`")
+    for found in read_log(log):
+        yield from entries_of(found, policy.releases, options, [])
 
 
 def _request_of(entry: Entry) -> Request | RequestInvalid:

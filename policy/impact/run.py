@@ -62,10 +62,13 @@ class Job(Struct, frozen=True):
     folder: Path | None
     hub: bool
 
-    def start(self, finder: ModelFinder | None = None) -> Worker:
-        """A worker of this process."""
-        finder = finder or ModelFinder(self.named, hub=self.hub, folder=self.folder)
-        policy = Policy(load(self.sources), self.default_release, finder.find, compile_all=False)
+    def start(self) -> Worker:
+        """A worker with a policy of its own."""
+        finder = ModelFinder(self.named, hub=self.hub, folder=self.folder)
+        return self.worker(Policy(load(self.sources), self.default_release, finder.find, compile_all=False), finder)
+
+    def worker(self, policy: Policy, finder: ModelFinder) -> Worker:
+        """A worker with this policy, which looks up models with this finder."""
         impact = Impact(policy, self.targets, self.today, from_own=self.from_own, remedies=self.remedies, max_kept=0)
         return Worker(impact, finder, self.piece)
 
@@ -133,10 +136,10 @@ class Chunk(Struct):
 class Run:
     """Compares the deployments of a fleet."""
 
-    def __init__(self, job: Job, finder: ModelFinder, processes: int) -> None:
+    def __init__(self, job: Job, policy: Policy, finder: ModelFinder, processes: int) -> None:
         self._job, self._processes = job, max(1, processes)
         self._finder = finder
-        self._worker = job.start(finder)
+        self._worker = job.worker(policy, finder)
         self._width = max(1, len(job.targets) + job.from_own)
         self._kept: dict[bytes, Result] = {}
         self._promised: set[bytes] = set()
