@@ -219,7 +219,7 @@ def _write(report: Report, name: str, output: Path | None) -> None:
         from policy.cli.impact_text import text  # noqa: PLC0415  # other formats need no rich
 
         rows = collected(report)
-        show(text(rows, report.counts))
+        show(text(rows, report.counts, out.console.width))
         return
     with _target(output) as target:
         FORMATS[name].write(report, target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.text import Text
 
@@ -14,7 +15,7 @@ from policy.impact.changes import KINDS, ChangeKind
 from policy.impact.counts import ReleaseCounts
 from policy.impact.summary import WORDS
 from policy.messages import counted
-from policy.render import BAD, QUIET, STRONG, table_of
+from policy.render import BAD, QUIET, STRONG, WIDTH, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,9 @@ STYLES: Final = {
     ChangeKind.PROBLEM: "yellow",
 }
 MAX_CAUSES_SHOWN: Final = 10
+GAP: Final = 3
+"""The blanks between two columns."""
+MIN_NAME: Final = 16
 SHOWN: Final = 10
 """The deployments of Markdown that are not folded."""
 FOLDED: Final = 200
@@ -45,44 +49,53 @@ MAX_WHY: Final = 300
 COLUMNS: Final = ReleaseCounts.__struct_fields__
 
 
-def text(rows: Rows, counts: ImpactCounts) -> RenderableType:
+def text(rows: Rows, counts: ImpactCounts, width: int = WIDTH) -> RenderableType:
     """A fleet's impact as tables: the worst deployments, what makes the changes, and the counts."""
     parts: list[RenderableType] = []
     changed = rows.worst()
     if changed:
-        parts += [_deployments(changed), *_cut(counts, len(changed)), Text(), *_causes(rows), Text()]
+        parts += [_deployments(changed, width), *_cut(counts, len(changed)), Text(), *_causes(rows), Text()]
     if rows.undecided:
         parts += [*_undecided(rows, counts), Text()]
     return Group(*parts, Text(headline(counts), STRONG), Text(), _by_kind(counts), Text(), _by_release(counts))
 
 
-def _deployments(changed: list[Row]) -> RenderableType:
-    table = table_of("change", "at", "runner", "deployment", "made by")
+def _deployments(changed: list[Row], width: int) -> RenderableType:
+    """A line for each deployment, in this width: long names lose their start, as their end tells them apart."""
+    releases = {row.at for row in changed}
+    labels = ["change", *(["at"] if len(releases) > 1 else []), "deployment", "made by"]
+    table = table_of(*labels)
     for column in table.columns:
         column.no_wrap = True
         column.overflow = "ellipsis"
-    table.expand = False
-    table.columns[3].ratio, table.columns[4].ratio = 3, 2
-    table.columns[3].min_width = 24
-    for row in changed:
+    used = max(len(row.label) for row in changed) + (max(map(len, releases)) + GAP if len(releases) > 1 else 0)
+    left = max(2 * MIN_NAME, width - used - 2 * GAP)
+    causes = [escape_line(row.cause) for row in changed]
+    names = [escape_line(row.entry.name) for row in changed]
+    for_name = min(max(map(cell_len, names)), max(left * 3 // 5, left - max(map(cell_len, causes))))
+    for row, name, cause in zip(changed, names, causes, strict=True):
         change = row.summary.change
         assert change is not None
-        table.add_row(
-            Text(row.label, STYLES.get(change.kind, "")),
-            row.at,
-            row.step,
-            Text(escape_line(row.entry.name)),
-            Text(escape_line(row.cause), QUIET),
-        )
+        at = [row.at] if len(releases) > 1 else []
+        shown = Text(cause, QUIET)
+        shown.truncate(max(left - for_name, MIN_NAME), overflow="ellipsis")
+        table.add_row(Text(row.label, STYLES.get(change.kind, "")), *at, Text(_end_of(name, for_name)), shown)
     return table
+
+
+def _end_of(name: str, width: int) -> str:
+    """A name, or as much of its end as fits."""
+    if cell_len(name) <= width:
+        return name
+    while cell_len(name) >= width:
+        name = name[max(1, cell_len(name) - width) :]
+    return f"…{name}"
 
 
 def _cut(counts: ImpactCounts, shown: int) -> Iterator[RenderableType]:
     left = counts.deployments - counts.undecided - counts.unchanged - shown
     if left > 0:
-        yield Text(
-            f"… and {left:,} more; `--limit N` shows more, `--format csv`, `json` or `parquet` writes all", QUIET
-        )
+        yield Text(f"… and {left:,} more; `--limit N` shows more, `--format csv` all", QUIET)
 
 
 def _causes(rows: Rows) -> Iterator[RenderableType]:

@@ -271,9 +271,9 @@ def test_text(call: Callable[..., Done], models: str) -> None:
     assert done.code == 0
     assert done.out == (
         """\
-change     at       runner    deployment                 made by
-────────────────────────────────────────────────────────────────────────────
-V1 to V2   0.33.0   V1 → V2   Pod/eagle/c                v2-by-default, opt-in
+change     deployment    made by
+──────────────────────────────────────────────
+V1 to V2   Pod/eagle/c   v2-by-default, opt-in
 
 What makes the changes
 1× V1 to V2 at 0.33.0, v2-by-default, opt-in: nothing keeps this deployment from V2, the default
