@@ -148,6 +148,8 @@ def _alone(request: Request | RequestInvalid, manifest: Manifest, path: str) -> 
 
 def _with_options(document: Any, releases: Releases, options: FleetOptions) -> Any:
     """The document with the options where it does not state their fields."""
+    if not (options.nearest or options.environment or options.version is not None):
+        return document
     is_bare = is_bare_manifest(document, releases.images)
     if type(document) is not dict and not is_bare:
         return document

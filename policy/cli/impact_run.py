@@ -119,12 +119,15 @@ class Tally:
     def __init__(self, targets: Iterable[Target]) -> None:
         self.counts = ImpactCounts(releases={target.name: ReleaseCounts() for target in targets})
         self.has_undecided = False
+        self._columns: dict[tuple[tuple[str, str], ...], int] = {}
+        """How many deployments have the same columns, as most have few different ones."""
 
     def counted(self, results: Iterable[tuple[Entry, Result]]) -> Iterator[tuple[Entry, Result]]:
         """The results, each counted."""
         for entry, result in results:
             self._add(result)
             yield entry, result
+        self._count_releases()
         in_order(self.counts)
 
     def worst(self) -> ChangeKind | None:
@@ -142,11 +145,14 @@ class Tally:
             counts.unchanged += 1
         else:
             counts.kinds[str(summary.change.kind)] += 1
-        for release, column in summary.columns.items():
-            found = counts.releases.get(release)
-            if found is None:
-                found = counts.releases[release] = ReleaseCounts()
-            setattr(found, column, getattr(found, column) + 1)
+        columns = tuple(summary.columns.items())
+        self._columns[columns] = self._columns.get(columns, 0) + 1
+
+    def _count_releases(self) -> None:
+        for columns, number in self._columns.items():
+            for release, column in columns:
+                found = self.counts.releases.setdefault(release, ReleaseCounts())
+                setattr(found, column, getattr(found, column) + number)
 
 
 def with_progress(

@@ -6,6 +6,9 @@ import csv
 import gzip
 import io
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +96,11 @@ def models(tmp_path: Path) -> str:
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(QWEN))
     return str(tmp_path / "models")
+
+
+@pytest.fixture
+def shipped_command() -> list[str]:
+    return [sys.executable, "-c", "from service.cli import main; main()"]
 
 
 def check_sums(document: dict[str, Any]) -> None:
@@ -360,7 +368,7 @@ def test_parquet_as_input(call: Callable[..., Done], tmp_path: Path) -> None:
     found = json.loads(done.out)
     check_sums(found)
     assert done.code == 1
-    assert [(item["name"], "problem" in item) for item in found["items"]][0] == ("a", False)
+    assert ["problem" in item for item in found["items"]] == [False, True, True]
     assert [item["place"]["line"] for item in found["items"]] == [1, 2, 3]
 
 
@@ -391,3 +399,32 @@ def test_recordings_agree_in_every_release(call: Callable[..., Done], tmp_path: 
         for each, item in zip(recorded, found["items"], strict=True):
             answer = item["releases"][release]
             assert {name: answer[name] for name in each["expected"]} == each["expected"], each["id"]
+
+
+def test_decision_log(call: Callable[..., Done], decide: Callable[..., Done], tmp_path: Path) -> None:
+    missing = call("impact", "--log", f"sqlite:///{tmp_path}/none.db", "--to", "0.33.0")
+    assert (missing.code, missing.out) == (2, "")
+    assert "no log found at" in missing.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_run_says_what_it_has(number: signal.Signals, shipped_command: list[str]) -> None:
+    process = subprocess.Popen(
+        [*shipped_command, "impact", "-", "--to", "0.33.0", "--format", "jsonl", "--jobs", "1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(lines(*(facts(f"d{at}") for at in range(2_000))).encode())
+    process.stdin.flush()
+    first = process.stdout.readline()  # a chunk is written: the command reads on, and nothing comes
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    last = json.loads(out.splitlines()[-1])
+    assert json.loads(first)["name"] == "d0"
+    assert process.returncode == 130
+    assert last["complete"] is False
+    assert last["counts"]["deployments"] == len(out.splitlines())
+    assert f"interrupted: the report has the first {last['counts']['deployments']:,} deployments" in err.decode()
