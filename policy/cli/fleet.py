@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.cli.fleet_sources import Found, documents_of
+from policy.cli.fleet_sources import DECISION, Found, documents_of
 from policy.errors import RequestFault, RequestInvalid
 from policy.messages import counted
 from policy.request.manifest import name_of, requests_of, values_along
@@ -92,7 +92,7 @@ def entries_of(found: Found, releases: Releases, options: FleetOptions, ignored:
     if found.fault is not None:
         yield Entry(_shown(place), place, RequestInvalid([RequestFault("", found.fault)]))
         return
-    document = _without_record(found.document)
+    document = _without_record(found)
     if type(document) is list and found.places is None and not is_bare_manifest(document, releases.images):
         for index, each in enumerate(document):
             part = Found(found.file, each, _child(found.tree, str(index)), line=found.line, index=index)
@@ -168,9 +168,11 @@ def _with_options(document: Any, releases: Releases, options: FleetOptions) -> A
     return request if changed else document
 
 
-def _without_record(document: Any) -> Any:
-    """The request in a record of the decision log; any other document as it is."""
-    if type(document) is dict and "decision_id" in document and "input" in document:
+def _without_record(found: Found) -> Any:
+    """The request in a record of the decision log, which gets the decision's name; any other document as it is."""
+    document = found.document
+    if type(document) is dict and DECISION in document and "input" in document:
+        found.name = found.name or str(document[DECISION])[:MAX_NAME]
         return document["input"]
     return document
 

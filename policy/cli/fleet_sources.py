@@ -38,6 +38,8 @@ MIN_PARQUET: Final = 12
 LINES: Final = (".jsonl", ".ndjson")
 TEXT_COLUMNS: Final = ("request", "input")
 """The columns of a Parquet file that have a request as JSON: one's own, or that of an export of the decision log."""
+DECISION: Final = "decision_id"
+"""The column, and the field of a record, that names a decision of the log."""
 MAX_LINE: Final = 8 << 20
 MAX_SPLIT: Final = 10_000
 """The most YAML documents of a text that are read one by one after one of them could not be read."""
@@ -219,10 +221,14 @@ def _rows(name: str, shown: str) -> Iterator[Found]:
                 f"{shown}: expected a column with requests as JSON ({wanted}), got {listed(names)}"
             )
         for batch in reader:
-            for value in batch.column(column).to_pylist():
+            values = batch.column(column).to_pylist()
+            ids = batch.column(DECISION).to_pylist() if DECISION in names else [""] * len(values)
+            for value, decision in zip(values, ids, strict=True):
                 number += 1
                 if type(value) is str:
-                    yield of_json(value.encode(), shown, number)
+                    found = of_json(value.encode(), shown, number)
+                    found.name = decision if type(decision) is str else ""
+                    yield found
                 else:
                     yield Found(shown, fault=f"expected a text in the column `{column}`", line=number)
     except (Unreadable, GeneratorExit, KeyboardInterrupt):

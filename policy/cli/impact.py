@@ -185,11 +185,11 @@ def impact(
 
 
 def _logged(log: str, policy: Policy, options: FleetOptions) -> Iterator[Entry]:
-    """The deployments of the requests in a decision log."""
+    """The deployments of the requests in a decision log; the command fails if there is no log."""
     if read_log is None:
         fail(USAGE, "--log: the log is read by the installed command `runner-policy`")
-    for found in read_log(log):
-        yield from entries_of(found, policy.releases, options, [])
+    documents = read_log(log)
+    return (entry for found in documents for entry in entries_of(found, policy.releases, options, []))
 
 
 def _request_of(entry: Entry) -> Request | RequestInvalid:

@@ -6,18 +6,25 @@ import csv
 import gzip
 import io
 import json
+import random
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deployments import TODAY
+
+from policy.request.request import read_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from api.conftest import Done
+
+    from policy.policy import Policy
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 QWEN = {
@@ -401,30 +408,77 @@ def test_recordings_agree_in_every_release(call: Callable[..., Done], tmp_path: 
             assert {name: answer[name] for name in each["expected"]} == each["expected"], each["id"]
 
 
-def test_decision_log(call: Callable[..., Done], decide: Callable[..., Done], tmp_path: Path) -> None:
+def test_no_decision_log(call: Callable[..., Done], tmp_path: Path) -> None:
     missing = call("impact", "--log", f"sqlite:///{tmp_path}/none.db", "--to", "0.33.0")
     assert (missing.code, missing.out) == (2, "")
     assert "no log found at" in missing.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_run_says_what_it_has(number: signal.Signals, shipped_command: list[str]) -> None:
-    process = subprocess.Popen(
-        [*shipped_command, "impact", "-", "--to", "0.33.0", "--format", "jsonl", "--jobs", "1"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+def test_interrupted_run_says_what_it_has(number: signal.Signals, shipped_command: list[str], tmp_path: Path) -> None:
+    with (tmp_path / "out.jsonl").open("wb") as target:
+        process = subprocess.Popen(
+            [*shipped_command, "impact", "-", "--to", "0.33.0", "--format", "jsonl", "--jobs", "1"],
+            stdin=subprocess.PIPE,
+            stdout=target,
+            stderr=subprocess.PIPE,
+        )
     assert process.stdin is not None
-    assert process.stdout is not None
+    assert process.stderr is not None
     process.stdin.write(lines(*(facts(f"d{at}") for at in range(2_000))).encode())
     process.stdin.flush()
-    first = process.stdout.readline()  # a chunk is written: the command reads on, and nothing comes
+    while process.poll() is None and not (tmp_path / "out.jsonl").stat().st_size:
+        time.sleep(0.05)  # until a chunk is written: then the command reads on, and nothing comes
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
-    last = json.loads(out.splitlines()[-1])
-    assert json.loads(first)["name"] == "d0"
-    assert process.returncode == 130
+    code, err = process.wait(30), process.stderr.read().decode()
+    process.stdin.close()
+    process.stderr.close()
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    last = found.pop()
+    assert code == 130
+    assert [item["name"] for item in found] == [f"d{at}" for at in range(len(found))]
     assert last["complete"] is False
-    assert last["counts"]["deployments"] == len(out.splitlines())
-    assert f"interrupted: the report has the first {last['counts']['deployments']:,} deployments" in err.decode()
+    assert last["counts"]["deployments"] == len(found) > 0
+    assert f"interrupted: the report has the first {len(found):,} deployments" in err
+
+
+def test_each_release_is_decided_as_alone(call: Callable[..., Done], policy: Policy) -> None:
+    """Impact over releases says what the decision for each release says, for facts and deployments of all kinds."""
+    chance = random.Random(16)
+    flags = [
+        ["--enforce-eager"],
+        ["--enable-dbo"],
+        ["--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'],
+        ["--speculative-config", '{"method": "ngram", "num_speculative_tokens": 3}'],
+        ["-pp", "2"],
+        ["--no-such-flag"],
+        ["--swap-space", "4"],
+        ["--max-model-len", "1k"],
+    ]
+    documents = []
+    for number in range(40):
+        args = ["serve", MODEL, *(word for each in chance.sample(flags, chance.randrange(4)) for word in each)]
+        deployment: dict[str, Any] = {"args": args, "model_configs": {MODEL: QWEN}}
+        if chance.random() < 0.3:
+            deployment["env"] = {"VLLM_USE_V2_MODEL_RUNNER": chance.choice(["0", "1", "x"])}
+        documents.append({"request_id": f"d{number}", "deployment": deployment})
+    options = ("impact", "-", "--releases", "0.22.0,0.27.0,0.33.0", "--json")
+    found = json.loads(call(*options, stdin=lines(*documents)).out)
+    check_sums(found)
+    for document, item in zip(documents, found["items"], strict=True):
+        for release, answer in item["releases"].items():
+            request = read_request({**document, "vllm_version": release}, policy.releases)
+            alone = json.loads(policy.answer(request, TODAY).json)
+            names = (
+                "runner",
+                "outcome",
+                "starts",
+                "startup_errors",
+                "launch_errors",
+                "set_env",
+                "unsupported_features",
+            )
+            assert {name: answer[name] for name in names} == {name: alone[name] for name in names}, (document, release)
+            rules = [(each["rule"], each["decisive"], each["message"]) for each in answer["reasons"]]
+            assert [rule for rule, _, _ in rules] == [each["rule"] for each in alone["reasons"]]
+            assert [decisive for _, decisive, _ in rules] == [each["decisive"] for each in alone["reasons"]]
