@@ -36,7 +36,11 @@ def runner_policy(
 
 
 add_command("decide", "policy.cli.decide", "Decide one deployment, or each vLLM container of a manifest.")
-add_command("impact", "policy.cli.impact", "Show what another vLLM release changes for everything that you run.")
+add_command(
+    "impact",
+    "policy.cli.impact",
+    "Show what another vLLM release changes for everything that you run, the worst first.",
+)
 add_command("dry-run", "policy.cli.dry_run", "Explain a decision, or show what candidate rules would change.")
 add_command("check-request", "policy.cli.check_request", "Show whether a deployment's runner takes a request.")
 add_command("observe", "policy.cli.observe", "Compare what engines did, as their log shows it, with the decision.")

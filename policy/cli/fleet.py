@@ -217,6 +217,8 @@ def _name_of(document: Any, path: str) -> str:
 
 def _shown(place: Place, index: int | None = None) -> str:
     """A name for a deployment without one: its file, line and number in a list."""
+    if index is not None and not place.line:
+        return f"{place.file}:{index + 1}"
     line = f":{place.line}" if place.line else ""
     return f"{place.file}{line}" + ("" if index is None else f"[{index}]")
 
