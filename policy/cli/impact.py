@@ -23,6 +23,7 @@ from policy.cli.console import (
     show,
 )
 from policy.cli.fleet import FleetOptions, entries_of, ignored_line, read_fleet
+from policy.cli.fleet_sources import number_of_lines
 from policy.cli.impact_formats import FORMATS, Report, collected, format_of
 from policy.cli.impact_run import Interrupt, Tally, read_targets, with_progress
 from policy.cli.requests import (
@@ -72,7 +73,7 @@ def impact(
     fleet: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FLEET…",
+            metavar="FLEET",
             help="Files or folders with what `decide` reads, JSON lines or Parquet (a column `request`, or an export "
             "of the decision log); `-` reads standard input.",
         ),
@@ -173,12 +174,13 @@ def impact(
     run, tally, interrupt = Run(job, policy, models, jobs or available_cores()), Tally(targets), Interrupt()
     ignored: list[str] = []
     title = f"vLLM {targets[-1].name}: what changes" if releases is None else f"vLLM {releases}: what changes"
+    total = number_of_lines(fleet or []) if err.is_terminal and log is None else None
     with interrupt.handled():
         found = read_fleet(fleet or [], policy.releases, options, ignored)
         if log is not None:
             found = chain(found, _logged(log, policy, options))
         entries = interrupt.until(found)
-        results = with_progress(tally.counted(run.results(entries, _request_of)), lambda: None)
+        results = with_progress(tally.counted(run.results(entries, _request_of)), lambda: total)
         report = Report(results, tally.counts, targets, policy, title, limit, lambda: interrupt.signal is None)
         _write(report, name, output)
     _end(tally, interrupt, ignored, threshold)
