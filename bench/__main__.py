@@ -13,6 +13,7 @@ from typing import Final
 from bench import inprocess, servers
 from bench.command_line import CommandFailed, command_line
 from bench.deployments import derivation_times
+from bench.impact import impact_figures
 from bench.job import LoadFailed
 from bench.memory import memory_growth
 from bench.report import RESULTS, Results, requirements, to_markdown
@@ -53,10 +54,12 @@ def run(*, quick: bool) -> Results:
     ready = median(_ready_after() for _ in range(load.rounds))
     report_progress("command line")
     commands = command_line(quick=quick)
+    report_progress("impact")
+    impacts = impact_figures(quick=quick)
     report_progress("memory")
     growth = memory_growth(load.seed, 5_000 if quick else 1_000_000)
     report_progress("done")
-    return Results(load, measured, compared, facts, growth, ready, commands, skipped)
+    return Results(load, measured, compared, facts, growth, ready, commands, impacts, skipped)
 
 
 def _ready_after() -> float:

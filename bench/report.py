@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench import cerbos, cores
+from bench.impact import FACTS, FLEET
 from bench.servers import ROOT
 from bench.traffic import BATCH, CERBOS, CONSTANT, DIFFERENT, LOGGED, REPEATED
 
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
     from bench.command_line import CommandLine
     from bench.deployments import DerivationTimes
+    from bench.impact import ImpactFigures
     from bench.inprocess import EngineComparison
     from bench.memory import Growth
     from bench.traffic import Load, Traffic
 
+IMPACT_CORES: Final = 2
 RESULTS: Final = Path(__file__).resolve().parent / "results.md"
 PACKAGES: Final = ("durable-rules", "msgspec", "uvicorn", "uvloop", "httptools", "zen-engine")
 
@@ -69,6 +72,7 @@ class Results:
     growth: Growth
     ready: float
     commands: CommandLine
+    impacts: Sequence[ImpactFigures]
     skipped: Sequence[str]
 
 
@@ -130,7 +134,21 @@ def requirements(results: Results) -> list[Requirement]:
             f"memory growth over {results.growth.decisions:,} decisions, MB", results.growth.megabytes, 5, at_most=True
         ),
         Requirement("start until ready, s", results.ready, 2, at_most=True),
+        *_impact_requirements(results.impacts),
         *_command_requirements(results.commands),
+    ]
+
+
+def _impact_requirements(impacts: Sequence[ImpactFigures]) -> list[Requirement]:
+    """The requirements of ``impact``, on two cores."""
+    on_two = {each.fleet: each for each in impacts if each.cores == IMPACT_CORES}
+    if not on_two:
+        return []
+    repeated, facts = on_two[FLEET], on_two[FACTS]
+    return [
+        Requirement(f"impact of {repeated.answers:,} answers on two cores, s", repeated.seconds, 30, at_most=True),
+        Requirement("its memory, MB", repeated.peak / 1e6, 1_000, at_most=True, form=",.0f"),
+        Requirement("impact of facts that all differ, on two cores: answers/s", facts.rate, 25_000, form=",.0f"),
     ]
 
 
@@ -186,6 +204,10 @@ def to_markdown(results: Results) -> str:
         _table(("deployments", "facts µs", "whole request µs", "share"), _derivation_rows(results.derived)),
         "## Command line",
         _table(("command", "processor ms", "of a plain interpreter"), _command_rows(results.commands)),
+        "## Impact of a fleet on the releases 0.22.0 to 0.33.0",
+        _table(
+            ("fleet", "cores", "answers", "answers/s", "seconds", "peak MB"), [each.row for each in results.impacts]
+        ),
         "## Method",
         "\n".join(f"- {note}" for note in _notes(results)),
     ]

@@ -298,6 +298,18 @@ class Policy:
         found = evaluate(result.ruleset, facts, result.today, upstream_only=request.upstream_only)
         return replace(other, evaluation=found)
 
+    def with_v2_selected(self, result: RequestEvaluation) -> RequestEvaluation:
+        """The evaluation with the operator's variable set to select V2.
+
+        Raises:
+            RequestInvalid: vLLM refuses the configuration with it, or the facts cannot be derived.
+        """
+        other = self._with_variable(result, True)
+        if other is None:
+            message = f"vLLM refuses it with {VARIABLE_NAME}=1 before it chooses a runner"
+            raise RequestInvalid([RequestFault(result.request.pointer, message)])
+        return other
+
     def _alternative(self, result: RequestEvaluation) -> OtherRunner | None:
         """What the other runner would do if the variable selected it; ``None`` if the release cannot use it here."""
         runner = result.evaluation.ruling.runner

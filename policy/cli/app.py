@@ -37,6 +37,11 @@ def runner_policy(
 
 add_command("decide", "policy.cli.decide", "Decide one deployment, or each vLLM container of a manifest.")
 add_command(
+    "impact",
+    "policy.cli.impact",
+    "Show what another vLLM release changes for everything that you run, the worst first.",
+)
+add_command(
     "fix", "policy.cli.fix", "Show the smallest changes that let engines start or avoid known problems, and write them."
 )
 add_command("dry-run", "policy.cli.dry_run", "Explain a decision, or show what candidate rules would change.")

@@ -14,15 +14,18 @@ from msgspec import Struct, structs
 
 from policy.cli import script_files
 from policy.cli.console import USAGE, err, fail
-from policy.cli.requests import MAX_FILE, Unreadable, load_text, parse_documents, read_document
+from policy.cli.requests import MAX_FILE, Unreadable, load_text, parse_documents
 from policy.escaping import escape_line
 from policy.messages import counted
 from policy.problems import TYPE_PREFIX, Problem, problem
+from policy.request.documents import join_documents
 from policy.request.items import ManifestDecision
 from policy.request.manifest import name_of as manifest_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from policy.cli.requests import Trees
 
 ENDINGS: Final = (".json", ".yaml", ".yml", *script_files.ENDINGS)
 """The endings of the files that `kubectl apply -f FOLDER` reads, and of scripts."""
@@ -134,45 +137,51 @@ def read_source(file: str, *, recursive: bool, render: bool) -> Any | FolderCont
     With ``recursive`` subfolders are read too. With ``render`` the tool of a project is run, and its output is the
     document; without it the command fails and says what to run.
     """
+    try:
+        return load_source(file, recursive=recursive, render=render)
+    except Unreadable as error:
+        fail(USAGE, *error.lines)
+
+
+def load_source(
+    file: str, *, recursive: bool, render: bool, command: str = "decide", trees: Trees | None = None
+) -> Any | FolderContents:
+    """What ``read_source`` returns; the trees of the documents are appended to ``trees``, if it is given.
+
+    Raises:
+        Unreadable: it cannot be read, or is a project that has to be rendered for this ``command``.
+    """
     path = Path(file)
     try:
         folder = path if path.is_dir() else path.parent
         renderer = None if file == "-" else _renderer_of(path, folder)
-    except Unreadable as error:
-        fail(USAGE, *error.lines)
     except (OSError, ValueError) as error:
-        fail(USAGE, f"{escape_line(file)}: cannot be read: {error}")
+        raise Unreadable(f"{escape_line(file)}: cannot be read: {error}") from error
     if renderer is not None:
-        return _render(renderer, folder) if render else _advise(renderer, folder)
+        return _render(renderer, folder, command) if render else _advise(renderer, folder, command)
     if render:
-        fail(
-            USAGE,
-            f"{escape_line(file)}: found nothing to render: no {', '.join(n for r in RENDERERS for n in r.files)}",
-        )
+        names = ", ".join(n for r in RENDERERS for n in r.files)
+        raise Unreadable(f"{escape_line(file)}: found nothing to render: no {names}")
     if path.is_dir():
-        return _read_folder(path, recursive=recursive)
-    return _read_script(path) if file.endswith(script_files.ENDINGS) else read_document(file)
+        return _read_folder(path, recursive=recursive, trees=trees)
+    if file.endswith(script_files.ENDINGS):
+        documents = script_files.documents_of(path, load_text(path, pipes=True))
+        return documents[0] if documents else []
+    with err.working(f"reading {escape_line(file)}"):
+        return join_documents(parse_documents(load_text(file, pipes=True), file, trees))
 
 
 def advise_rendering(file: str) -> None:
     """Fail if a tool has to render a file, and say which command does."""
+    path = Path(file)
     try:
-        renderer = None if file == "-" else _renderer_of(Path(file), Path(file).parent)
+        renderer = None if file == "-" else _renderer_of(path, path.parent)
+        if renderer is not None:
+            _advise(renderer, path.parent, "decide")
     except Unreadable as error:
         fail(USAGE, *error.lines)
     except (OSError, ValueError) as error:
         fail(USAGE, f"{escape_line(file)}: cannot be read: {error}")
-    if renderer is not None:
-        _advise(renderer, Path(file).parent)
-
-
-def _read_script(path: Path) -> Any:
-    """The document of a file that is not JSON or YAML; the command fails if it cannot be read."""
-    try:
-        documents = script_files.documents_of(path, load_text(path, pipes=True))
-    except Unreadable as error:
-        fail(USAGE, *error.lines)
-    return documents[0] if documents else []
 
 
 def _renderer_of(path: Path, folder: Path) -> Renderer | None:
@@ -182,17 +191,20 @@ def _renderer_of(path: Path, folder: Path) -> Renderer | None:
     )
 
 
-def _advise(renderer: Renderer, folder: Path) -> Any:
-    command = escape_line(" ".join(renderer.arguments(folder)))
-    fail(
-        USAGE,
-        f"{escape_line(str(folder))}: {renderer.project} has to render it; run `{command} | runner-policy decide -`, "
-        "or add `--render`, which runs that command",
+def _advise(renderer: Renderer, folder: Path, command: str) -> Any:
+    tool = escape_line(" ".join(renderer.arguments(folder)))
+    raise Unreadable(
+        f"{escape_line(str(folder))}: {renderer.project} has to render it; run `{tool} | runner-policy {command} -`, "
+        "or add `--render`, which runs that command"
     )
 
 
-def _render(renderer: Renderer, folder: Path) -> Any:
-    """The document that a tool prints; the command fails if it is not installed, fails or takes too long."""
+def _render(renderer: Renderer, folder: Path, command: str) -> Any:
+    """The document that a tool prints.
+
+    Raises:
+        Unreadable: it is not installed, fails or takes too long.
+    """
     arguments = renderer.arguments(folder)
     shown = escape_line(" ".join(arguments))
     try:
@@ -200,26 +212,26 @@ def _render(renderer: Renderer, folder: Path) -> Any:
             done = subprocess.run(  # noqa: S603  # the user asked for this command
                 arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=RENDER_SECONDS, check=False
             )
-    except FileNotFoundError:
-        fail(USAGE, f"`{arguments[0]}` is not installed; run `{shown}` elsewhere, and pipe its output to `decide -`")
-    except subprocess.TimeoutExpired:
-        fail(USAGE, f"`{shown}` took more than {RENDER_SECONDS} s")
+    except FileNotFoundError as error:
+        advice = f"run `{shown}` elsewhere, and pipe its output to `{command} -`"
+        raise Unreadable(f"`{arguments[0]}` is not installed; {advice}") from error
+    except subprocess.TimeoutExpired as error:
+        raise Unreadable(f"`{shown}` took more than {RENDER_SECONDS} s") from error
     if done.returncode:
-        fail(
-            USAGE,
-            f"`{shown}` failed with exit code {done.returncode}: {escape_line(done.stderr.decode(errors='replace'))}",
-        )
+        said = escape_line(done.stderr.decode(errors="replace"))
+        raise Unreadable(f"`{shown}` failed with exit code {done.returncode}: {said}")
     if len(done.stdout) > MAX_FILE:
-        fail(USAGE, f"`{shown}` printed more than {MAX_FILE:,} bytes")
-    try:
-        documents = parse_documents(done.stdout.decode(errors="replace"), f"the output of `{shown}`")
-    except Unreadable as error:
-        fail(USAGE, *error.lines)
+        raise Unreadable(f"`{shown}` printed more than {MAX_FILE:,} bytes")
+    documents = parse_documents(done.stdout.decode(errors="replace"), f"the output of `{shown}`")
     return documents[0] if len(documents) == 1 else documents
 
 
-def _read_folder(folder: Path, *, recursive: bool) -> FolderContents:
-    """What a folder contains; the command fails if that is nothing or too much."""
+def _read_folder(folder: Path, *, recursive: bool, trees: Trees | None) -> FolderContents:
+    """What a folder contains.
+
+    Raises:
+        Unreadable: it contains nothing or too much.
+    """
     contents = FolderContents([], [], [])
     left, count = MAX_FILE, 0
     root = folder.resolve()
@@ -239,17 +251,20 @@ def _read_folder(folder: Path, *, recursive: bool) -> FolderContents:
             try:
                 text = load_text(path, left)
                 left -= len(text.encode())
-                documents = script_files.documents_of(path, text, root) if text.strip() else []
+                found: Trees | None = None if trees is None else []
+                documents = script_files.documents_of(path, text, root, found) if text.strip() else []
             except Unreadable as error:
                 contents.unread.extend(error.lines)
                 continue
             contents.documents.extend(documents)
+            if trees is not None:
+                trees.extend(found or [None] * len(documents))
             contents.places.extend(Place(name, f"[{at}]" if len(documents) > 1 else "") for at in range(len(documents)))
             if count > MAX_FILES:
-                fail(USAGE, f"{escape_line(str(folder))}: more than {counted(MAX_FILES, 'file', 'files')}")
+                raise Unreadable(f"{escape_line(str(folder))}: more than {counted(MAX_FILES, 'file', 'files')}")
     if not count:
         hint = "" if recursive else "; `--recursive` reads its subfolders"
-        fail(USAGE, f"{escape_line(str(folder))}: no file with the ending {', '.join(ENDINGS)}{hint}")
+        raise Unreadable(f"{escape_line(str(folder))}: no file with the ending {', '.join(ENDINGS)}{hint}")
     return contents
 
 
@@ -258,7 +273,7 @@ def _files(folder: Path, *, recursive: bool) -> Iterator[Path]:
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
-        fail(USAGE, f"{escape_line(str(folder))}: cannot be read: {error.strerror}")
+        raise Unreadable(f"{escape_line(str(folder))}: cannot be read: {error.strerror}") from error
     for path in entries:
         if path.is_dir():
             if recursive and not path.is_symlink():

@@ -8,34 +8,29 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from enum import StrEnum
-from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from policy.cli import edit_report
 from policy.cli import proof_report as report
 from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail, show_text
+from policy.cli.fleet import FleetOptions, entries_of
+from policy.cli.fleet_sources import documents_of
 from policy.cli.requests import (
-    MAX_JSON_VALUES,
     REMEDIES,
     FolderOption,
     HubOption,
     ModelOption,
     load_policy,
     models_of,
-    parse_text,
-    read_text,
     today,
 )
 from policy.errors import EngineFailed, Remedy, RequestInvalid, RulesInvalid
 from policy.messages import counted
-from policy.parser.jsontext import NotJson, check_values, read_json
 from policy.policy import Policy
 from policy.proof import documents
-from policy.request.manifest import requests_of
-from policy.request.request import Manifest, read_request_or_manifest
 from policy.rules.catalogue import load
 from policy.rules.loader import default_folder, read_folder
 
@@ -43,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import date
 
+    from policy.cli.fleet_sources import Found
     from policy.errors import Remedies
     from policy.intake.model_lookup import Find
     from policy.proof.edit import FleetCount
@@ -128,7 +124,7 @@ def diff(
         typer.Option(
             "--fleet",
             metavar="FILE",
-            help="Deployments to count (requests, JSON lines, manifests); `-` reads standard input.",
+            help="Deployments to count: what `impact` reads; `-` reads standard input.",
         ),
     ] = None,
     markdown: Annotated[
@@ -229,43 +225,28 @@ def _policy(name: str | None, rules_folder: Path, find: Find) -> Policy:
 def _fleet_count(file: str, before: Policy, after: Policy, day: date) -> FleetCount:
     from policy.proof.edit import count  # noqa: PLC0415  # as above
 
-    pairs = [
-        pair
-        for number, document in enumerate(_fleet_documents(file), 1)
-        for pair in _pairs(document, f"{file}:{number}", before.releases, after.releases)
-    ]
+    documents = [*documents_of(file, recursive=False, render=False, command="rules diff --fleet")]
+    if all(found.fault is not None for found in documents):
+        fail(USAGE, *(f"{found.file}: {found.fault}" for found in documents))
+    pairs = _pairs(documents, before.releases, after.releases)
     with err.working("deciding the fleet"):
         return count(pairs, before, after, day, FLEET_REMEDIES)
 
 
 def _pairs(
-    document: Any, name: str, before: Releases, after: Releases
-) -> Iterator[tuple[str, Request | RequestInvalid | None, Request | RequestInvalid | None]]:
-    """The name of each deployment in a document, with its request before and after the edit."""
-    sides = _requests(document, name, before), _requests(document, name, after)
-    names = dict.fromkeys(each for side in sides if isinstance(side, dict) for each in side)
-    for each in names or [name]:
-        base, head = (side if isinstance(side, RequestInvalid) else side.get(each) for side in sides)
-        yield each, base, head
+    documents: list[Found], before: Releases, after: Releases
+) -> list[tuple[str, Request | RequestInvalid | None, Request | RequestInvalid | None]]:
+    """The name of each deployment of a fleet, with its request before and after the edit."""
+    sides = [_requests(documents, releases) for releases in (before, after)]
+    names = dict.fromkeys(name for side in sides for name in side)
+    return [(name[0], sides[0].get(name), sides[1].get(name)) for name in names]
 
 
-def _fleet_documents(file: str) -> list[Any]:
-    """The documents of a file: a JSON value on each line, a list, or a single document or manifest."""
-    text = read_text(file)
-    try:
-        check_values(text.encode(), MAX_JSON_VALUES)
-        return [read_json(line.encode()) for line in StringIO(text) if line.strip()]
-    except NotJson:
-        document = parse_text(text, file)
-        return document if isinstance(document, list) else [document]
-
-
-def _requests(document: Any, name: str, releases: Releases) -> dict[str, Request | RequestInvalid] | RequestInvalid:
-    """The deployments of a document by name, or why it cannot be read."""
-    try:
-        request = read_request_or_manifest(document, releases)
-        if not isinstance(request, Manifest):
-            return {request.request_id or name: request}
-        return {f"{name} {path}": each for path, each in requests_of(request, releases, FLEET_REMEDIES)}
-    except RequestInvalid as error:
-        return error
+def _requests(documents: list[Found], releases: Releases) -> dict[tuple[str, str], Request | RequestInvalid]:
+    """The deployments of a fleet by their names and places."""
+    options = FleetOptions(remedies=FLEET_REMEDIES)
+    return {
+        (entry.name, f"{number} {entry.place.line} {entry.place.path} {count}"): entry.request
+        for number, found in enumerate(documents)
+        for count, entry in enumerate(entries_of(found, releases, options, []))
+    }

@@ -9,7 +9,7 @@ import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeAlias
 
 import typer
 from msgspec import structs
@@ -38,8 +38,11 @@ if TYPE_CHECKING:
     from policy.errors import Remedies
     from policy.intake.model_lookup import Find
     from policy.intake.unused_models import ModelUse
+    from policy.parser.yamltree import YamlNode
     from policy.request.request import Request
     from policy.rules.loader import Sources
+
+    Trees: TypeAlias = list[YamlNode | None]
 
 MAX_FILE: Final = 32 << 20
 MAX_VALUES: Final = 1_000_000
@@ -178,10 +181,11 @@ def parse_text(text: str, file: str) -> Any:
         fail(USAGE, *error.lines)
 
 
-def parse_documents(text: str, file: str) -> list[Any]:
+def parse_documents(text: str, file: str, trees: Trees | None = None) -> list[Any]:
     """The documents in a file's text, read as JSON if possible: the YAML reader has lower limits.
 
-    YAML may begin with a bracket too. If such a text is neither, the error has both faults.
+    YAML may begin with a bracket too. If such a text is neither, the error has both faults. The trees of YAML documents
+    are appended to ``trees``, if it is given; JSON has none.
 
     Raises:
         Unreadable: it is neither, or exceeds a limit.
@@ -198,8 +202,14 @@ def parse_documents(text: str, file: str) -> list[Any]:
             faults.append(f"{file}: {error}")
         if faults and (named_json or str(error) == TOO_DEEP):
             raise Unreadable(*faults) from error
+
+    def resolve(tree: YamlNode) -> None:
+        resolve_variables(tree)
+        if trees is not None:
+            trees.append(tree)
+
     try:
-        return read_documents(text, file, MAX_FILE, MAX_VALUES, resolve_variables)
+        return read_documents(text, file, MAX_FILE, MAX_VALUES, resolve)
     except RulesInvalid as error:
         remedy = {too_many(MAX_VALUES): YAML_LIMIT_REMEDY}
         raise Unreadable(*faults, *(f"{fault}{remedy.get(fault.message, '')}" for fault in error.faults)) from error

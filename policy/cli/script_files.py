@@ -12,6 +12,8 @@ from policy.escaping import escape_line
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from policy.cli.requests import Trees
+
 SCRIPT: Final = ".sh"
 SERVICE: Final = ".service"
 NOMAD: Final = (".nomad", ".nomad.hcl")
@@ -23,8 +25,10 @@ OTHER_SHELL: Final = re.compile(r"#![^\n]*\b(?:python[0-9.]*|perl|ruby|node|fish
 """Matches the first line of a script that no shell of the Bourne family runs."""
 
 
-def documents_of(path: Path, text: str, root: Path | None = None) -> list[Any]:
+def documents_of(path: Path, text: str, root: Path | None = None, trees: Trees | None = None) -> list[Any]:
     """The documents in a file's text; the files of variables that a service names have to be in ``root``.
+
+    The trees of YAML documents are appended to ``trees``, if it is given.
 
     Raises:
         Unreadable: it cannot be read.
@@ -38,7 +42,7 @@ def documents_of(path: Path, text: str, root: Path | None = None) -> list[Any]:
         shown = escape_line(str(path))
         command = f"nomad job run -output {shown} | runner-policy decide -"
         raise Unreadable(f"{shown}: HCL is not read; run `{command}`, which reads the job as JSON")
-    return parse_documents(text, str(path))
+    return parse_documents(text, str(path), trees)
 
 
 def _environment_files(path: Path, text: str, root: Path) -> dict[str, str]:

@@ -30,6 +30,11 @@ class ModelUse:
         self._names.update(dict.fromkeys(models.values()))
         self._names.update(dict.fromkeys(models))
 
+    @property
+    def names(self) -> list[str]:
+        """The names that were added."""
+        return [*self._names]
+
     def add_undecided(self, error: Exception) -> None:
         """Add an engine that could not be decided, whose models are known only if their configurations are missing."""
         cause = error if isinstance(error, ModelConfigNeeded) else error.__cause__

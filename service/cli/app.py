@@ -17,6 +17,11 @@ add_command(
     "service.cli.serve",
     "Ask the service on this machine whether it is ready: exit code 0 if ready, else 1.",
 )
+add_command(
+    "impact",
+    "service.cli.impact",
+    "Show what another vLLM release changes for everything that you run, the worst first.",
+)
 add_command("log", "service.cli.log", "The decision log: follow, query, export.")
 add_command("token", "service.cli.token", "Manage API tokens.")
 

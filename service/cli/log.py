@@ -114,8 +114,8 @@ def tail(
     """
     from service.log.tail import LogTail  # noqa: PLC0415  # other commands need no database
 
-    store = _store(url)
-    with _store_errors():
+    store = log_store(url)
+    with store_errors():
         with err.working("reading the log"):
             following = LogTail(store, lines)
         for record in following.newest:
@@ -145,8 +145,8 @@ def query(
     Exits with 1 if nothing is found. Example: `runner-policy log query --since 1d --no-starts`
     """
     log_filter = _read_filters(filters)
-    store = _store(url)
-    with _store_errors():
+    store = log_store(url)
+    with store_errors():
         records = _find_records(store, replace(log_filter, limit=limit))
         number = _print_records(records) if as_json or not out.is_terminal else _print_table(records)
     raise typer.Exit(0 if number else FOUND)
@@ -197,7 +197,7 @@ def export(
     log_filter = _read_filters(filters)
     if form is LogFormat.PARQUET and str(file) == "-":
         fail(USAGE, "Parquet is a file; name one")
-    store = _store(url)
+    store = log_store(url)
     number = 0
 
     def counted() -> Iterator[list[Row]]:
@@ -212,7 +212,7 @@ def export(
                 yield part
 
     try:
-        with _store_errors():
+        with store_errors():
             if str(file) == "-":
                 for lines in json_lines(counted()):
                     typer.echo(lines.decode(), nl=False)
@@ -240,8 +240,8 @@ def _read_filters(filters: Filters) -> LogFilter:
         fail(USAGE, *(fault.message for fault in error.faults))
 
 
-def _store(url: str | None) -> Store:
-    """The log's store, which must exist."""
+def log_store(url: str | None) -> Store:
+    """The log's store; the command fails if it does not exist."""
     from pydantic import ValidationError  # noqa: PLC0415  # other commands need no settings
 
     from service.log.store import InvalidStoreUrl, Store, read_url  # noqa: PLC0415  # other commands need no database
@@ -262,7 +262,7 @@ def _store(url: str | None) -> Store:
 
 
 @contextmanager
-def _store_errors() -> Iterator[None]:
+def store_errors() -> Iterator[None]:
     """End the command if the store fails in the block."""
     from service.log.store import StoreFailed  # noqa: PLC0415  # as above
 

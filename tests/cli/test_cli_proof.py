@@ -345,7 +345,7 @@ def test_a_fleet_of_manifests_is_counted_container_by_container(
         **COUNTED,
         "deployments": 1,
         "undecided": 0,
-        "first": {f"{file}:1 spec.containers[0]": TO_V2},
+        "first": {"Pod/p/c": TO_V2},
         "first_undecided": {},
     }
 

@@ -1,0 +1,309 @@
+"""What a fleet is read from: documents of files and folders, lines of JSON, rows of Parquet.
+
+Owns how each is found, the limits, and what is said of a part that cannot be read while the rest is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from policy.cli.folder import FolderContents, Place, load_source
+from policy.cli.requests import (
+    MAX_FILE,
+    MAX_VALUES,
+    Unreadable,
+    parse_documents,
+    read_bounded,
+)
+from policy.errors import RulesInvalid
+from policy.escaping import escape_line
+from policy.intake.manifests.compose_yaml import resolve_variables
+from policy.messages import listed
+from policy.parser.jsontext import NotJson
+from policy.parser.yamltree import YamlNode, read_documents
+from policy.request.documents import join_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PARQUET: Final = ".parquet"
+PARQUET_MAGIC: Final = b"PAR1"
+MIN_PARQUET: Final = 12
+LINES: Final = (".jsonl", ".ndjson")
+TEXT_COLUMNS: Final = ("request", "input")
+"""The columns of a Parquet file that have a request as JSON: one's own, or that of an export of the decision log."""
+DECISION: Final = "decision_id"
+"""The column, and the field of a record, that names a decision of the log."""
+MAX_LINE: Final = 8 << 20
+MAX_SPLIT: Final = 10_000
+"""The most YAML documents of a text that are read one by one after one of them could not be read."""
+STANDARD_INPUT: Final = "-"
+
+
+class Found(Struct):
+    """A document and its file, or why it cannot be read.
+
+    ``places`` has the files of the documents of a folder; ``index`` is the number in a list, ``name`` a name for what
+    has none of its own.
+    """
+
+    file: str
+    document: Any = None
+    tree: YamlNode | None = None
+    fault: str | None = None
+    line: int = 0
+    column: int = 0
+    places: list[Place] | None = None
+    index: int | None = None
+    name: str = ""
+
+
+def documents_of(name: str, *, recursive: bool, render: bool, command: str) -> Iterator[Found]:
+    """The documents of a file, a folder or standard input; a part that cannot be read has a ``fault``."""
+    shown = escape_line(name)
+    try:
+        if name == STANDARD_INPUT or Path(name).is_file() or Path(name).is_fifo():
+            yield from _of_stream(name, shown, render=render, command=command)
+            return
+        trees: list[YamlNode | None] = []
+        source = load_source(name, recursive=recursive, render=render, command=command, trees=trees)
+    except Unreadable as error:
+        yield Found(shown, fault=_without_name("; ".join(error.lines), shown))
+        return
+    except (OSError, ValueError) as error:
+        yield Found(shown, fault=f"cannot be read: {error}")
+        return
+    if not isinstance(source, FolderContents):
+        yield Found(shown, source)
+        return
+    for line in source.unread:
+        file, _, fault = line.partition(": ")
+        yield Found(file, fault=fault)
+    if source.documents:
+        root = YamlNode([each or YamlNode(None, 0, 0) for each in trees], 1, 1)
+        yield Found(shown, source.documents, root, places=source.places)
+
+
+def _of_stream(name: str, shown: str, *, render: bool, command: str) -> Iterator[Found]:
+    """The documents of a file or of standard input: by its first bytes Parquet, lines of JSON, or one text."""
+    with _opened(name) as stream:
+        first = stream.readline(MAX_FILE + 1)
+        if name.endswith(PARQUET) or first.startswith(PARQUET_MAGIC):
+            if name == STANDARD_INPUT:
+                raise Unreadable(f"{shown}: Parquet is read from a file; name one")
+            yield from _rows(name, shown)
+            return
+        if name.endswith(LINES) or _is_line(first):
+            yield from _lines(first, stream, shown)
+            return
+        if Path(name).is_file():
+            text = None
+        else:
+            data = first + stream.read(MAX_FILE + 1 - len(first))
+            if len(data) > MAX_FILE:
+                raise Unreadable(f"{shown}: cannot be read: more than {MAX_FILE:,} bytes")
+            text = _decoded(data, shown)
+    yield from _of_text(name, shown, text, render=render, command=command)
+
+
+def _of_text(name: str, shown: str, text: str | None, *, render: bool, command: str) -> Iterator[Found]:
+    trees: list[YamlNode | None] = []
+    try:
+        if text is None:
+            source = load_source(name, recursive=False, render=render, command=command, trees=trees)
+        else:
+            source = join_documents(parse_documents(text, name, trees))
+        yield Found(shown, source, _joined(source, trees))
+    except Unreadable as error:
+        text = Path(name).read_text(errors="replace")[: MAX_FILE + 1] if text is None and _is_yaml(name) else text
+        parts = [] if text is None or len(text) > MAX_FILE else _split(text)
+        if len(parts) < 2:  # noqa: PLR2004  # one document has no others to report
+            yield Found(shown, fault=_without_name("; ".join(error.lines), shown))
+            return
+        yield from _one_by_one(parts, shown)
+
+
+def _one_by_one(parts: list[tuple[int, str]], shown: str) -> Iterator[Found]:
+    """Each document of a text of which one cannot be read; ``parts`` has the lines before each and its text."""
+    left = MAX_VALUES
+    for before, text in parts:
+        trees: list[YamlNode] = []
+
+        def resolve(tree: YamlNode, trees: list[YamlNode] = trees) -> None:
+            resolve_variables(tree)
+            trees.append(tree)
+
+        try:
+            documents = read_documents(text, shown, MAX_FILE, left, resolve)
+        except RulesInvalid as error:
+            fault = error.faults[0]
+            yield Found(shown, fault=fault.message, line=fault.line + before, column=fault.column)
+            continue
+        for document, tree in zip(documents, trees, strict=True):
+            _move(tree, before)
+            yield Found(shown, document, tree, line=before + 1)
+
+
+def _move(tree: YamlNode, lines: int) -> None:
+    """Add lines to the positions of a tree, in which an alias may share nodes."""
+    open_nodes, seen = [tree], set[int]()
+    while open_nodes:
+        node = open_nodes.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        node.line += lines
+        if isinstance(node.value, dict):
+            open_nodes.extend(node.value.values())
+        elif isinstance(node.value, list):
+            open_nodes.extend(node.value)
+
+
+def _split(text: str) -> list[tuple[int, str]]:
+    """The YAML documents of a text by their first lines: the number of lines before each, and its text."""
+    parts: list[tuple[int, list[str]]] = [(0, [])]
+    for number, line in enumerate(text.split("\n")):
+        if line.rstrip() == "---" or line.startswith("--- "):
+            parts.append((number, []))
+        parts[-1][1].append(line)
+    found = [(before, "\n".join(lines)) for before, lines in parts if any(line.strip(" -\r\t") for line in lines)]
+    return found if len(found) <= MAX_SPLIT else []
+
+
+def _joined(source: Any, trees: list[YamlNode | None]) -> YamlNode | None:
+    """The tree of joined documents, if all have one."""
+    found = [each for each in trees if each is not None]
+    if not found or len(found) != len(trees):
+        return None
+    if len(found) == 1:
+        return found[0]
+    if isinstance(source, list):
+        return YamlNode([*found], 1, 1) if len(source) == len(found) else None
+    # a request beside its objects: the trees of the objects are those that are not the request's fields
+    objects = [each for each in found if not (isinstance(each.value, dict) and each.value.keys() <= source.keys())]
+    whole = objects[0] if len(objects) == 1 else YamlNode([*objects], 1, 1)
+    return YamlNode({"manifest": whole}, 1, 1)
+
+
+def _lines(first: bytes, stream: IO[bytes], shown: str) -> Iterator[Found]:
+    """The document of each line; blank lines are skipped, and one that cannot be read has a fault."""
+    line, number = first, 0
+    while line:
+        number += 1
+        if len(line) > MAX_LINE and not (line.endswith(b"\n") and len(line) <= MAX_LINE + 1):
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(MAX_LINE)
+            yield Found(shown, fault=f"a line of more than {MAX_LINE:,} bytes", line=number)
+        elif text := line.strip():
+            yield of_json(text, shown, number)
+        line = stream.readline(MAX_LINE + 1)
+
+
+def _rows(name: str, shown: str) -> Iterator[Found]:
+    """The request of each row of a Parquet file; the file is read in parts."""
+    from arro3.io import read_parquet  # noqa: PLC0415  # only needed for Parquet
+
+    number = 0
+    _check_ends(Path(name), shown)
+    try:
+        reader = read_parquet(name)
+        names = reader.schema.names
+        column = next((each for each in TEXT_COLUMNS if each in names), None)
+        if column is None:
+            wanted = listed(TEXT_COLUMNS)
+            raise Unreadable(  # noqa: TRY301  # as for the reader's own errors
+                f"{shown}: expected a column with requests as JSON ({wanted}), got {listed(names)}"
+            )
+        for batch in reader:
+            values = batch.column(column).to_pylist()
+            ids = batch.column(DECISION).to_pylist() if DECISION in names else [""] * len(values)
+            for value, decision in zip(values, ids, strict=True):
+                number += 1
+                if type(value) is str:
+                    found = of_json(value.encode(), shown, number)
+                    found.name = decision if type(decision) is str else ""
+                    yield found
+                else:
+                    yield Found(shown, fault=f"expected a text in the column `{column}`", line=number)
+    except (Unreadable, GeneratorExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # the library has no error of its own, and panics are no `Exception`
+        message = str(error).partition("\n")[0]
+        raise Unreadable(f"{shown}: cannot be read as Parquet after {number} rows: {message}") from error
+
+
+def number_of_lines(names: list[str]) -> int | None:
+    """The number of lines of these files, if all are lines of JSON: the end of a run's progress."""
+    if not names or not all(name.endswith(LINES) for name in names):
+        return None
+    total = 0
+    for name in names:
+        try:
+            if not Path(name).is_file():
+                return None
+            with Path(name).open("rb") as file:
+                while part := file.read(1 << 20):
+                    total += part.count(b"\n")
+        except (OSError, ValueError):
+            return None
+    return total
+
+
+def _check_ends(path: Path, shown: str) -> None:
+    """Check that a file begins and ends as Parquet does, which its reader takes for granted."""
+    with path.open("rb") as file:
+        first = file.read(len(PARQUET_MAGIC))
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - len(PARQUET_MAGIC)))
+        if size < MIN_PARQUET or first != PARQUET_MAGIC or file.read() != PARQUET_MAGIC:
+            raise Unreadable(f"{shown}: cannot be read: not a whole Parquet file")
+
+
+def of_json(text: bytes, shown: str, number: int) -> Found:
+    """The document in a JSON text, or why there is none."""
+    try:
+        return Found(shown, read_bounded(text), line=number)
+    except NotJson as error:
+        return Found(shown, fault=str(error), line=number)
+
+
+def _is_line(line: bytes) -> bool:
+    """Whether a first line is a whole object, as only lines of JSON begin."""
+    text = line.strip()
+    if not (text.startswith(b"{") and text.endswith(b"}")):
+        return False
+    try:
+        read_bounded(text)
+    except NotJson:
+        return False
+    return True
+
+
+def _is_yaml(name: str) -> bool:
+    return name.endswith((".yaml", ".yml"))
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[IO[bytes]]:
+    if name == STANDARD_INPUT:
+        yield sys.stdin.buffer
+        return
+    with Path(name).open("rb") as stream:
+        yield stream
+
+
+def _decoded(data: bytes, shown: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"{shown}: cannot be read: {error}") from error
+
+
+def _without_name(text: str, shown: str) -> str:
+    return text.removeprefix(f"{shown}: ")

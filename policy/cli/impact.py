@@ -1,0 +1,255 @@
+"""The command ``impact``: what another vLLM release changes for all deployments of a fleet."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from policy.cli.commands import command_app
+from policy.cli.console import (
+    FOUND,
+    USAGE,
+    DefaultOption,
+    JsonOption,
+    RulesOption,
+    err,
+    fail,
+    out,
+    show,
+)
+from policy.cli.fleet import FleetOptions, entries_of, ignored_line, read_fleet
+from policy.cli.fleet_sources import number_of_lines
+from policy.cli.impact_formats import FORMATS, Report, collected, format_of
+from policy.cli.impact_run import Interrupt, Tally, read_targets, with_progress
+from policy.cli.requests import (
+    REMEDIES,
+    FolderOption,
+    HubOption,
+    ModelOption,
+    NearestOption,
+    load_policy,
+    models_of,
+    today,
+)
+from policy.errors import Remedies, Remedy
+from policy.impact.changes import KINDS, ChangeKind
+from policy.impact.run import Job, Run, available_cores
+from policy.intake.deployment import Platform  # noqa: TC001  # typer reads the annotations
+from policy.messages import listed, quoted
+from policy.rules.loader import default_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policy.cli.fleet import Entry
+    from policy.cli.fleet_sources import Found
+    from policy.errors import RequestInvalid
+    from policy.policy import Policy
+    from policy.request.request import Request
+
+app = command_app()
+read_log: Callable[[str], Iterator[Found]] | None = None
+"""Reads the requests of a decision log by its URL; the service sets it, as the log is its own."""
+
+INTERRUPTED: Final = 130
+DEFAULT_LIMIT: Final = 50
+MAX_LIMIT: Final = 100_000
+IMPACT_REMEDIES: Final[Remedies] = {
+    **REMEDIES,
+    Remedy.KNOWN_RELEASE: "compare two releases with `--from` and `--to`, or use the closest with `--nearest`",
+    Remedy.VERSION: "state it with `--from`",
+}
+"""The remedies as ``impact`` words them; it has no ``--vllm-version``."""
+
+
+@app.command()
+def impact(
+    context: typer.Context,
+    fleet: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FLEET",
+            help="Files or folders with what `decide` reads, JSON lines or Parquet (a column `request`, or an export "
+            "of the decision log); `-` reads standard input.",
+        ),
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="VERSION", help="The release to go to.")] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="VERSION", help="The release to come from.  [default: what each image says]"),
+    ] = None,
+    releases: Annotated[
+        str | None,
+        typer.Option(
+            "--releases",
+            metavar="LIST",
+            help="Compare each of these with the one before: `0.22.0,0.23.0`, `0.22.0..0.33.0`, `all`, `v1-removed`.",
+        ),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", metavar="|".join(FORMATS), help="The format.  [default: by the file's suffix]"),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of printing.")
+    ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option("--log", metavar="URL", help="Compare the requests of a decision log too, as for `log query`."),
+    ] = None,
+    recursive: Annotated[  # noqa: FBT002  # a typer flag
+        bool, typer.Option("--recursive", "-R", help="Read the subfolders of a folder too.")
+    ] = False,
+    runs_renderer: Annotated[  # noqa: FBT002  # a typer flag
+        bool,
+        typer.Option("--render", help="Run `kustomize build`, `helm template` or `docker compose config` on a folder."),
+    ] = False,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on",
+            metavar="KIND",
+            help=f"Exit with 1 if there is a change of this kind or worse: {', '.join(KINDS)}.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many deployments the table shows.")
+    ] = DEFAULT_LIMIT,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, max=256, help="How many processes decide.  [default: all cores]")
+    ] = None,
+    rules: RulesOption = None,
+    default_release: DefaultOption = None,
+    nearest: NearestOption = False,  # noqa: FBT002  # a typer flag
+    platform: Annotated[
+        Platform | None, typer.Option("--platform", help="Where engines run that do not state it; defaults to `cuda`.")
+    ] = None,
+    model_configs: ModelOption = None,
+    model_folder: FolderOption = None,
+    hub: HubOption = False,  # noqa: FBT002  # a typer flag
+    as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
+) -> None:
+    """Show what another vLLM release changes for everything that you run, the worst first.
+
+    Exits with 1 if a deployment could not be decided. Examples:
+    `kubectl get deploy -A -o yaml | runner-policy impact - --to 0.33.0 --models models`,
+    `runner-policy impact -R deploy/ --from 0.22.0 --to 0.33.0 --format markdown`,
+    `runner-policy impact fleet.jsonl --releases 0.22.0..0.33.0 -o impact.parquet`
+    """
+    if not fleet and log is None:
+        fail(USAGE, "name the fleet: files, folders, `-` for standard input, or a decision log with `--log`")
+    name = _format(form, output, as_json=as_json)
+    threshold = _kind(fail_on)
+    remedies = IMPACT_REMEDIES
+    models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
+    sources, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
+    targets = tuple(read_targets(policy.releases, from_, to, releases))
+    from_own = releases is None and from_ is None
+    options = FleetOptions(
+        recursive=recursive,
+        render=runs_renderer,
+        version=None if from_own else targets[0].release,
+        nearest=nearest,
+        environment={} if platform is None else {"platform": str(platform)},
+        remedies=remedies,
+    )
+    named = dict(each.split("=", 1) for each in model_configs or [])
+    job = Job(
+        sources,
+        default_release,
+        targets,
+        today(),
+        from_own,
+        FORMATS[name].piece,
+        remedies,
+        {model.rstrip("/"): Path(place) for model, place in named.items()},
+        model_folder,
+        hub,
+    )
+    run, tally, interrupt = Run(job, policy, models, jobs or available_cores()), Tally(targets), Interrupt()
+    ignored: list[str] = []
+    title = f"vLLM {targets[-1].name}: what changes" if releases is None else f"vLLM {releases}: what changes"
+    total = number_of_lines(fleet or []) if err.is_terminal and log is None else None
+    with interrupt.handled():
+        found = read_fleet(fleet or [], policy.releases, options, ignored)
+        if log is not None:
+            found = chain(found, _logged(log, policy, options))
+        entries = interrupt.until(found)
+        results = with_progress(tally.counted(run.results(entries, _request_of)), lambda: total)
+        report = Report(results, tally.counts, targets, policy, title, limit, lambda: interrupt.signal is None)
+        _write(report, name, output)
+    _end(tally, interrupt, ignored, threshold)
+
+
+def _logged(log: str, policy: Policy, options: FleetOptions) -> Iterator[Entry]:
+    """The deployments of the requests in a decision log; the command fails if there is no log."""
+    if read_log is None:
+        fail(USAGE, "--log: the log is read by the installed command `runner-policy`")
+    documents = read_log(log)
+    return (entry for found in documents for entry in entries_of(found, policy.releases, options, []))
+
+
+def _request_of(entry: Entry) -> Request | RequestInvalid:
+    return entry.request
+
+
+def _format(form: str | None, output: Path | None, *, as_json: bool) -> str:
+    """The format that the options name; the command fails if there is none, or if it needs a file."""
+    name = form or ("json" if as_json else None) or (format_of(output.name) if output else None)
+    name = name or ("text" if out.is_terminal or output else "json")
+    if name not in FORMATS:
+        fail(USAGE, f"--format: expected one of {listed(list(FORMATS))}, got {quoted(name)}")
+    if FORMATS[name].is_binary and output is None:
+        fail(USAGE, f"--format {name}: it is a file; name one with --output")
+    return name
+
+
+def _kind(name: str | None) -> ChangeKind | None:
+    if name is not None and name not in list(KINDS):
+        fail(USAGE, f"--fail-on: expected one of {listed(list(KINDS))}, got {quoted(name)}")
+    return None if name is None else ChangeKind(name)
+
+
+def _write(report: Report, name: str, output: Path | None) -> None:
+    """Write a report to the file, to the terminal as tables, or to standard output."""
+    if name == "text" and output is None and out.is_terminal:
+        from policy.cli.impact_text import text  # noqa: PLC0415  # other formats need no rich
+
+        rows = collected(report)
+        show(text(rows, report.counts, out.console.width))
+        return
+    with _target(output) as target:
+        FORMATS[name].write(report, target)
+
+
+@contextmanager
+def _target(output: Path | None) -> Iterator[IO[bytes]]:
+    if output is None:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with output.open("wb") as target:
+            yield target
+    except OSError as error:
+        fail(USAGE, f"{output}: {error.strerror or error}")
+
+
+def _end(tally: Tally, interrupt: Interrupt, ignored: list[str], threshold: ChangeKind | None) -> None:
+    """Say on standard error what the report does not, and exit."""
+    if not tally.counts.deployments:
+        err.print("no vLLM container found", markup=False)
+    if ignored:
+        err.print(ignored_line(ignored), markup=False)
+    if interrupt.signal is not None:
+        err.print(f"interrupted: the report has the first {tally.counts.deployments:,} deployments", markup=False)
+        raise typer.Exit(INTERRUPTED)
+    worst = tally.worst()
+    is_bad = threshold is not None and worst is not None and KINDS.index(worst) <= KINDS.index(threshold)
+    raise typer.Exit(FOUND if tally.has_undecided or is_bad else 0)

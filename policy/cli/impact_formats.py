@@ -1,0 +1,211 @@
+"""The formats of a fleet's impact, and how each is written while the deployments are compared.
+
+``FORMATS`` is the table of formats. A format writes a stream of results and then their counts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from policy.cli.impact_rows import Rows
+from policy.cli.impact_sarif import MAX_RESULTS, sarif
+from policy.decision.decision import encode
+from policy.escaping import escape_line
+from policy.impact.run import json_piece, no_piece
+from policy.impact.summary import COLUMNS, problem_row, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policy.cli.fleet import Entry
+    from policy.impact.counts import ImpactCounts
+    from policy.impact.impact import Comparison
+    from policy.impact.run import Result
+    from policy.impact.targets import Target
+    from policy.policy import Policy
+
+
+class Report(Struct):
+    """What a format writes: the results in their order, then the ``counts``, which are complete at their end.
+
+    ``limit`` is how many deployments a table shows; ``is_complete`` whether the run was not interrupted.
+    """
+
+    results: Iterator[tuple[Entry, Result]]
+    counts: ImpactCounts
+    targets: tuple[Target, ...]
+    policy: Policy
+    title: str
+    limit: int
+    is_complete: Callable[[], bool]
+
+
+class Format(Struct, frozen=True):
+    """A format: what a process makes of each comparison, and how all is written.
+
+    ``is_binary``: it is not for a terminal, so it needs a file.
+    """
+
+    piece: Callable[[Comparison], Any]
+    write: Callable[[Report, IO[bytes]], None]
+    suffixes: tuple[str, ...]
+    is_binary: bool = False
+
+
+OWN_COLUMNS: Final = ("deployment", "request_id", "file", "line", "column")
+"""The columns of a row before those of ``rows_of``."""
+KINDS: Final = {"line": "int32", "column": "int32", "starts": "bool"}
+"""The types of columns of Parquet that are not texts."""
+ROWS_OF_BATCH: Final = 20_000
+RISKY: Final = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell begins with that a spreadsheet reads as a formula."""
+
+
+def _text(report: Report, target: IO[bytes]) -> None:
+    from policy.cli.impact_text import text  # noqa: PLC0415  # other formats need no rich
+    from policy.render import as_text  # noqa: PLC0415  # as above
+
+    target.write(as_text(text(collected(report), report.counts)).encode())
+
+
+def _markdown(report: Report, target: IO[bytes]) -> None:
+    from policy.cli.impact_text import markdown  # noqa: PLC0415  # as above
+
+    target.write(markdown(collected(report), report.counts, report.title).encode() + b"\n")
+
+
+def collected(report: Report) -> Rows:
+    """The rows that people read, of all results."""
+    rows = Rows(report.limit)
+    for entry, result in report.results:
+        rows.add(entry, result.summary)
+    return rows
+
+
+def _json(report: Report, target: IO[bytes]) -> None:
+    target.write(b'{"targets":%b,"items":[' % encode([target.name for target in report.targets]))
+    separator = b"\n"
+    for entry, result in report.results:
+        target.write(separator + _item(entry, result))
+        separator = b",\n"
+    target.write(b'\n],"counts":%b,"complete":%b}\n' % (encode(report.counts), encode(report.is_complete())))
+
+
+def _json_lines(report: Report, target: IO[bytes]) -> None:
+    for entry, result in report.results:
+        target.write(_item(entry, result) + b"\n")
+    target.write(b'{"counts":%b,"complete":%b}\n' % (encode(report.counts), encode(report.is_complete())))
+
+
+def _item(entry: Entry, result: Result) -> bytes:
+    """A deployment as a JSON object: the fields of an ``ItemImpact``, and its place."""
+    start = b'{"name":%b,"request_id":%b,"place":%b,' % (
+        encode(entry.name),
+        encode(_request_id(entry)),
+        encode(entry.place),
+    )
+    if result.problem is not None:
+        return b'%b"problem":%b}' % (start, encode(result.problem))
+    piece: bytes = result.piece
+    return start + piece[1:]
+
+
+def _request_id(entry: Entry) -> str | None:
+    return getattr(entry.request, "request_id", None)
+
+
+def row_piece(found: Comparison) -> tuple[tuple[Any, ...], ...]:
+    """A comparison as columns of rows."""
+    return tuple(zip(*rows_of(found), strict=True))
+
+
+def _columns(entry: Entry, result: Result) -> tuple[tuple[Any, ...], ...]:
+    piece = result.piece
+    if piece is None:
+        piece = tuple((value,) for value in problem_row(result.summary.why))
+    number = len(piece[0])
+    place = entry.place
+    own = (entry.name, _request_id(entry), place.file, place.line or None, place.column or None)
+    return (*((value,) * number for value in own), *piece)
+
+
+def _csv(report: Report, target: IO[bytes]) -> None:
+    text = io.TextIOWrapper(target, encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*OWN_COLUMNS, *COLUMNS])
+    for entry, result in report.results:
+        writer.writerows(zip(*(map(_cell, column) for column in _columns(entry, result)), strict=True))
+    text.detach()
+
+
+def _cell(value: Any) -> Any:
+    """A cell that neither a spreadsheet nor a terminal obeys."""
+    if value is None:
+        return ""
+    if type(value) is bool:
+        return "true" if value else "false"
+    if type(value) is not str:
+        return value
+    text = escape_line(value)
+    return f"'{text}" if text.startswith(RISKY) else text
+
+
+def _parquet(report: Report, target: IO[bytes]) -> None:
+    from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only needed for Parquet
+    from arro3.io import write_parquet  # noqa: PLC0415  # as above
+
+    names = [*OWN_COLUMNS, *COLUMNS]
+    types = [getattr(DataType, KINDS.get(name, "string"))() for name in names]
+    schema = Schema([Field(name, kind, nullable=True) for name, kind in zip(names, types, strict=True)])
+
+    def batch(columns: list[list[Any]]) -> Any:
+        return RecordBatch.from_arrays(
+            [Array(values, kind) for values, kind in zip(columns, types, strict=True)], schema=schema
+        )
+
+    failed: list[Exception] = []
+
+    def batches() -> Iterator[Any]:
+        columns: list[list[Any]] = [[] for _ in names]
+        try:
+            for entry, result in report.results:
+                for values, more in zip(columns, _columns(entry, result), strict=True):
+                    values.extend(more)
+                if len(columns[0]) >= ROWS_OF_BATCH:
+                    yield batch(columns)
+                    columns = [[] for _ in names]
+        except Exception as error:  # noqa: BLE001  # raised below: the writer would turn it into text
+            failed.append(error)
+        if columns[0]:
+            yield batch(columns)
+
+    write_parquet(RecordBatchReader.from_batches(schema, batches()), target, compression="snappy")
+    if failed:
+        raise failed[0]
+
+
+def _sarif(report: Report, target: IO[bytes]) -> None:
+    report.limit = MAX_RESULTS
+    rows = collected(report)
+    target.write(encode(sarif(rows, report.policy, complete=report.is_complete())) + b"\n")
+
+
+FORMATS: Final = {
+    "text": Format(no_piece, _text, (".txt",)),
+    "json": Format(json_piece, _json, (".json",)),
+    "jsonl": Format(json_piece, _json_lines, (".jsonl", ".ndjson")),
+    "csv": Format(row_piece, _csv, (".csv",)),
+    "parquet": Format(row_piece, _parquet, (".parquet",), is_binary=True),
+    "markdown": Format(no_piece, _markdown, (".md",)),
+    "sarif": Format(no_piece, _sarif, (".sarif",)),
+}
+"""The formats by name."""
+
+
+def format_of(file: str) -> str | None:
+    """The format of a file by its ending."""
+    return next((name for name, each in FORMATS.items() if file.endswith(each.suffixes)), None)

@@ -1,0 +1,194 @@
+"""What people read of a fleet's impact: the worst deployments, what makes the changes, and the counts.
+
+Owns what is kept of a fleet of any size for a table, and the words of kinds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.impact.changes import KINDS, ChangeKind
+from policy.impact.summary import step_text
+from policy.messages import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.cli.fleet import Entry
+    from policy.impact.counts import ImpactCounts
+    from policy.impact.summary import Summary
+
+LABELS: Final = {
+    ChangeKind.NO_START: "stops starting",
+    ChangeKind.LAUNCH_ERROR: "launch refused",
+    ChangeKind.UNDECIDED: "undecided",
+    ChangeKind.RUNNER_WITH_PROBLEM: "flips, problem",
+    ChangeKind.TO_V2: "V1 to V2",
+    ChangeKind.TO_V1: "V2 to V1",
+    ChangeKind.OTHER_RUNNER: "other runner",
+    ChangeKind.PROBLEM: "new problem",
+    ChangeKind.VARIABLE: "variable",
+    ChangeKind.START: "starts again",
+    ChangeKind.REASONS: "reasons only",
+}
+"""The kinds of changes in a table."""
+PHRASES: Final = {
+    ChangeKind.NO_START: ("stops starting", "stop starting"),
+    ChangeKind.LAUNCH_ERROR: ("is refused at launch", "are refused at launch"),
+    ChangeKind.UNDECIDED: ("is undecided in a release", "are undecided in a release"),
+    ChangeKind.RUNNER_WITH_PROBLEM: (
+        "changes its runner and gets a known problem",
+        "change their runner and get a known problem",
+    ),
+    ChangeKind.TO_V2: ("flips from V1 to V2", "flip from V1 to V2"),
+    ChangeKind.TO_V1: ("flips from V2 to V1", "flip from V2 to V1"),
+    ChangeKind.OTHER_RUNNER: ("gets or leaves a runner of its own", "get or leave a runner of their own"),
+    ChangeKind.PROBLEM: ("gets a known problem", "get a known problem"),
+    ChangeKind.VARIABLE: ("has another variable to set", "have another variable to set"),
+    ChangeKind.START: ("starts, and did not before", "start, and did not before"),
+    ChangeKind.REASONS: ("changes in its reasons only", "change in their reasons only"),
+}
+"""The kinds of changes in a sentence, of one deployment and of several."""
+MAX_CAUSES: Final = 1_000
+"""The most causes that are counted apart."""
+
+
+class Row(Struct, frozen=True, gc=False):
+    """A deployment with a change, or one that no release can decide."""
+
+    rank: int
+    number: int
+    entry: Entry
+    summary: Summary
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """The place among the rows: the worst first, then as in the fleet."""
+        return self.rank, self.number
+
+    @property
+    def label(self) -> str:
+        """The kind of change in a word or two."""
+        change = self.summary.change
+        return "undecided" if change is None else LABELS[change.kind]
+
+    @property
+    def step(self) -> str:
+        """What the change is, such as ``V1 → V2``."""
+        return "" if self.summary.change is None else step_text(self.summary.change)
+
+    @property
+    def at(self) -> str:
+        """The release of the change."""
+        return "" if self.summary.change is None else self.summary.change.to
+
+    @property
+    def cause(self) -> str:
+        """The rules or problems that make the change, or why it is not decided."""
+        return self.summary.why if self.summary.change is None else cause_of(self.summary)
+
+
+class Cause(Struct):
+    """What makes a kind of change, for how many deployments, with the text and the action of the first."""
+
+    kind: ChangeKind
+    at: str
+    rules: str
+    number: int
+    why: str
+    action: str
+
+
+class Rows:
+    """The worst rows of a fleet, at most ``limit`` changed and as many undecided deployments, and the causes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.changed: list[Row] = []
+        self.undecided: list[Row] = []
+        self.causes: dict[tuple[str, str, str], Cause] = {}
+        self.others = 0
+        """The changed deployments whose cause is not in ``causes``."""
+        self._number = 0
+
+    def add(self, entry: Entry, summary: Summary) -> None:
+        """Add a deployment."""
+        self._number += 1
+        if summary.is_undecided:
+            if len(self.undecided) < self.limit:
+                self.undecided.append(Row(-1, self._number, entry, summary))
+            return
+        if summary.change is None:
+            return
+        self._count(summary)
+        self.changed.append(Row(summary.rank, self._number, entry, summary))
+        if len(self.changed) > 2 * self.limit:
+            self._cut()
+
+    def worst(self) -> list[Row]:
+        """The changed deployments, the worst first."""
+        self._cut()
+        return self.changed
+
+    def worst_causes(self) -> list[Cause]:
+        """The causes, of the worst kind first, then by the number of deployments."""
+        return sorted(
+            self.causes.values(), key=lambda each: (KINDS.index(each.kind), -each.number, each.at, each.rules)
+        )
+
+    def _cut(self) -> None:
+        self.changed.sort(key=lambda row: row.order)
+        del self.changed[self.limit :]
+
+    def _count(self, summary: Summary) -> None:
+        assert summary.change is not None
+        key = (str(summary.change.kind), summary.change.to, cause_of(summary))
+        found = self.causes.get(key)
+        if found is not None:
+            found.number += 1
+        elif len(self.causes) < MAX_CAUSES:
+            kind = summary.change.kind
+            self.causes[key] = Cause(kind, summary.change.to, key[2], 1, summary.why, summary.action)
+        else:
+            self.others += 1
+
+
+def cause_of(summary: Summary) -> str:
+    """The rules or known problems that make a change; what it is about if none does."""
+    change = summary.change
+    assert change is not None
+    if change.kind in {ChangeKind.RUNNER_WITH_PROBLEM, ChangeKind.PROBLEM}:
+        rules = [*change.known_problems.new, *(change.rules if change.runner[0] != change.runner[1] else ())]
+    elif change.kind is ChangeKind.LAUNCH_ERROR:
+        return summary.why
+    else:
+        rules = change.rules or [*change.known_problems.new, *change.known_problems.gone]
+    return ", ".join(dict.fromkeys(rules)) or summary.why
+
+
+def headline(counts: ImpactCounts) -> str:
+    """The counts in one sentence: how many deployments change, and how, the worst first."""
+    changed = counts.deployments - counts.undecided - counts.unchanged
+    whole = counted(counts.deployments, "deployment", "deployments")
+    parts = [*_phrases(counts)]
+    text = f"{changed:,} of {whole} {'changes' if changed == 1 else 'change'}"
+    text += f": {', '.join(parts)}" if parts else ""
+    if counts.undecided:
+        text += f"; {counts.undecided:,} {'was' if counts.undecided == 1 else 'were'} not decided"
+    return text
+
+
+def _phrases(counts: ImpactCounts) -> Iterator[str]:
+    for kind in KINDS:
+        number = counts.kinds[str(kind)]
+        if number:
+            yield f"{number:,} {PHRASES[kind][number != 1]}"
+
+
+def place_text(entry: Entry) -> str:
+    """A deployment's place, such as ``fleet.yaml:12:9``."""
+    place = entry.place
+    position = f":{place.line}" + (f":{place.column}" if place.column else "") if place.line else ""
+    return f"{place.file}{position}"

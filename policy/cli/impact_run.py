@@ -1,0 +1,181 @@
+"""One run of the command ``impact``: its targets, its progress, its end and its exit code."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.cli.console import USAGE, err, fail
+from policy.errors import PolicyError
+from policy.impact.changes import KINDS, ChangeKind
+from policy.impact.counts import ImpactCounts, ReleaseCounts, in_order
+from policy.impact.targets import V1_REMOVED, target_of, targets_of
+from policy.messages import listed, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from policy.cli.fleet import Entry
+    from policy.impact.run import Result
+    from policy.impact.targets import Target
+    from policy.rules.releases import Releases
+
+ALL: Final = "all"
+RANGE: Final = ".."
+DELAY: Final = 2.0
+"""Seconds after which a run shows its progress."""
+EVERY: Final = 0.2
+"""Seconds between two updates of the progress."""
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def read_targets(releases: Releases, from_: str | None, to: str | None, names: str | None) -> list[Target]:
+    """The targets that the options name; the command fails if they name none or an unknown one."""
+    if (to is None) == (names is None):
+        fail(
+            USAGE,
+            f"name what to compare: `--to {releases.known[-1]}` with what each image says or with `--from`, or "
+            f"`--releases {releases.known[-2]},{releases.known[-1]}`; also `A..B`, `{ALL}` and `{V1_REMOVED}`",
+        )
+    if names is not None and from_ is not None:
+        fail(USAGE, "`--from` goes with `--to`; `--releases` names all releases that are compared, such as `A..B`")
+    try:
+        if names is None:
+            steps = [target_of(name, releases) for name in (from_, to) if name is not None]
+            if len({step.name for step in steps}) < len(steps):
+                fail(USAGE, f"`--from` and `--to` are both {quoted(to)}; name two releases")
+            return steps
+        return targets_of(
+            [each for part in re.split(r"[,\s]+", names.strip(", ")) for each in _range(part, releases)], releases
+        )
+    except PolicyError as error:
+        fail(USAGE, f"{error}; also {listed([ALL, V1_REMOVED])} or a range such as `A{RANGE}B`")
+
+
+def _range(part: str, releases: Releases) -> list[str]:
+    if part == ALL:
+        return list(releases.known)
+    if RANGE not in part:
+        return [part]
+    first, _, last = part.partition(RANGE)
+    start, end = (target_of(name, releases) for name in (first or releases.known[0], last or releases.known[-1]))
+    if start.without_v1:
+        return [start.name, end.name]
+    known = releases.known[releases.known.index(start.release) : releases.known.index(end.release) + 1]
+    if not known:
+        fail(USAGE, f"the range {quoted(part)} has no releases; the earlier one is first: `{last}{RANGE}{first}`")
+    return [*known, end.name] if end.without_v1 else list(known)
+
+
+class Interrupt:
+    """Ends the reading of a fleet when the user interrupts the command, so that what was read is still written."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._reading = False
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Handle the signals while the block runs."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = [signal.signal(number, self._handle) for number in SIGNALS]
+        try:
+            yield
+        finally:
+            for number, handler in zip(SIGNALS, before, strict=True):
+                signal.signal(number, handler)
+
+    def until(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """The entries up to the signal, which also ends a wait for input."""
+        left = iter(entries)
+        while self.signal is None:
+            self._reading = True
+            try:
+                entry = next(left, None)
+            except KeyboardInterrupt:
+                return
+            finally:
+                self._reading = False
+            if entry is None:
+                return
+            yield entry
+
+    def _handle(self, number: int, _frame: Any) -> None:
+        was_set = self.signal is not None
+        self.signal = number
+        if self._reading or was_set:
+            raise KeyboardInterrupt
+
+
+class Tally:
+    """Counts results while they pass, and notices what the exit code depends on."""
+
+    def __init__(self, targets: Iterable[Target]) -> None:
+        self.counts = ImpactCounts(releases={target.name: ReleaseCounts() for target in targets})
+        self.has_undecided = False
+        self._columns: dict[tuple[tuple[str, str], ...], int] = {}
+        """How many deployments have the same columns, as most have few different ones."""
+
+    def counted(self, results: Iterable[tuple[Entry, Result]]) -> Iterator[tuple[Entry, Result]]:
+        """The results, each counted."""
+        for entry, result in results:
+            self._add(result)
+            yield entry, result
+        self._count_releases()
+        in_order(self.counts)
+
+    def worst(self) -> ChangeKind | None:
+        """The worst kind of change."""
+        return next((kind for kind in KINDS if self.counts.kinds[str(kind)]), None)
+
+    def _add(self, result: Result) -> None:
+        summary, counts = result.summary, self.counts
+        counts.deployments += 1
+        self.has_undecided = self.has_undecided or summary.has_undecided
+        if summary.is_undecided:
+            counts.undecided += 1
+            return
+        if summary.change is None:
+            counts.unchanged += 1
+        else:
+            counts.kinds[str(summary.change.kind)] += 1
+        columns = tuple(summary.columns.items())
+        self._columns[columns] = self._columns.get(columns, 0) + 1
+
+    def _count_releases(self) -> None:
+        for columns, number in self._columns.items():
+            for release, column in columns:
+                found = self.counts.releases.setdefault(release, ReleaseCounts())
+                setattr(found, column, getattr(found, column) + number)
+
+
+def with_progress(
+    results: Iterator[tuple[Entry, Result]], total: Callable[[], int | None]
+) -> Iterator[tuple[Entry, Result]]:
+    """The results; after ``DELAY`` seconds a terminal shows their number, the rate, and the end if it is known."""
+    if not (err.is_terminal and err.console.is_interactive):
+        yield from results
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    start = shown = time.monotonic()
+    rate = TextColumn("{task.fields[rate]}/s")
+    columns = (TextColumn("deployments"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
+    with Progress(*columns, console=err.console, transient=True, redirect_stdout=False) as progress:
+        task = None
+        for number, each in enumerate(results, 1):
+            yield each
+            now = time.monotonic()
+            if now - start < DELAY or now - shown < EVERY:
+                continue
+            shown = now
+            speed = f"{number / (now - start):,.0f}"
+            if task is None:
+                task = progress.add_task("deployments", total=None, rate=speed)
+            progress.update(task, completed=number, total=total(), rate=speed)

@@ -1,0 +1,118 @@
+"""How many deployments change, and what each release does with how many.
+
+Owns the counts of an impact. Each deployment counts once: as undecided, as unchanged, or by its worst kind of change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, UnsetType, field
+from packaging.version import InvalidVersion, Version
+
+from policy.impact.answers import ReleaseAnswer, Undecided
+from policy.impact.changes import KINDS
+from policy.rules.effects import Runner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policy.impact.impact import ItemImpact
+    from policy.impact.targets import Target
+
+RUNS: Final = {Runner.V1: "v1", Runner.V2: "v2"}
+
+
+class ReleaseCounts(Struct):
+    """How many deployments a release runs with V1, with V2 and with a runner of their own, how many do not start.
+
+    ``undecided`` are those that this release cannot decide; those that no release can decide are not counted here.
+    """
+
+    v1: int = 0
+    v2: int = 0
+    own: int = 0
+    no_start: int = 0
+    undecided: int = 0
+
+
+class ImpactCounts(Struct):
+    """The counts of an impact: ``deployments`` is the sum of ``undecided``, ``unchanged`` and all ``kinds``.
+
+    ``undecided`` are those that no release can decide. ``kinds`` has every kind of change, the worst first;
+    ``releases`` those that at least one deployment was compared with, and all targets, in ascending order.
+    """
+
+    deployments: int = 0
+    undecided: int = 0
+    unchanged: int = 0
+    kinds: dict[str, int] = field(default_factory=lambda: dict.fromkeys(map(str, KINDS), 0))
+    releases: dict[str, ReleaseCounts] = field(default_factory=dict)
+
+
+def counts_of(items: Iterable[ItemImpact], targets: Iterable[Target] = ()) -> ImpactCounts:
+    """The counts of all items; each of the ``targets`` is in ``releases``, also if no deployment was decided."""
+    counts = ImpactCounts(releases={target.name: ReleaseCounts() for target in targets})
+    for item in items:
+        add(counts, item)
+    return in_order(counts)
+
+
+def add(counts: ImpactCounts, item: ItemImpact, times: int = 1) -> None:
+    """Count a deployment that occurs this many times."""
+    counts.deployments += times
+    if is_undecided(item):
+        counts.undecided += times
+        return
+    assert not isinstance(item.releases, UnsetType)  # INVARIANT: only an item with a problem has none
+    if isinstance(item.kind, str):
+        counts.kinds[str(item.kind)] += times
+    else:
+        counts.unchanged += times
+    for release, answer in item.releases.items():
+        column = column_of(answer)
+        found = counts.releases.setdefault(release, ReleaseCounts())
+        setattr(found, column, getattr(found, column) + times)
+
+
+def join(counts: ImpactCounts, others: ImpactCounts) -> None:
+    """Add the counts of other deployments."""
+    counts.deployments += others.deployments
+    counts.undecided += others.undecided
+    counts.unchanged += others.unchanged
+    for kind, number in others.kinds.items():
+        counts.kinds[kind] += number
+    for release, found in others.releases.items():
+        total = counts.releases.setdefault(release, ReleaseCounts())
+        for column in ReleaseCounts.__struct_fields__:
+            setattr(total, column, getattr(total, column) + getattr(found, column))
+
+
+def in_order(counts: ImpactCounts) -> ImpactCounts:
+    """The counts with their releases in ascending order, and names that are no versions behind them."""
+    counts.releases = dict(sorted(counts.releases.items(), key=lambda each: release_order(each[0])))
+    return counts
+
+
+def release_order(name: str) -> tuple[bool, Version, str]:
+    """The place of a release by its name: versions in ascending order, then other names such as ``v1-removed``."""
+    try:
+        return False, Version(name), name
+    except InvalidVersion:
+        return True, Version("0"), name
+
+
+def is_undecided(item: ItemImpact) -> bool:
+    """Whether no release can decide the deployment."""
+    if isinstance(item.releases, UnsetType):
+        return True
+    return all(isinstance(answer, Undecided) for answer in item.releases.values())
+
+
+def column_of(answer: ReleaseAnswer | Undecided) -> str:
+    """The field of ``ReleaseCounts`` that counts an answer."""
+    if isinstance(answer, Undecided):
+        return "undecided"
+    if not answer.starts:
+        return "no_start"
+    return "own" if answer.runner is None else RUNS[Runner(answer.runner)]

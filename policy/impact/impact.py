@@ -1,0 +1,144 @@
+"""What several releases do with a deployment, and what changes from each to the next.
+
+Owns the comparison of one deployment; each different deployment is decided once for each release, and once for
+releases with the same rules if its facts are stated.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from policy.errors import RequestInvalid
+from policy.impact.answers import ReleaseAnswer, Undecided, answer_of, refused, without_v1
+from policy.impact.changes import ChangeKind, ReleaseChange, change_of, worst
+from policy.intake.intake import UNSUPPORTED_MODEL
+from policy.policy import key_of
+from policy.problems import REMEDIES, Problem, request_problem
+from policy.remedies.advice import in_release
+from policy.rules.effects import Runner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from policy.errors import Remedies
+    from policy.impact.targets import Target
+    from policy.policy import Policy
+    from policy.request.request import Request
+
+MAX_KEPT: Final = 65_536
+"""The most different deployments whose answers are kept."""
+
+
+class Comparison(Struct, frozen=True, gc=False, rename={"from_": "from"}):
+    """What the releases do with a deployment.
+
+    ``from_`` is the release that it runs, if that is compared with the others; ``releases`` has the answers in
+    ascending order, ``changes`` those between neighbours, ``kind`` the worst of them.
+    """
+
+    from_: str | None
+    releases: dict[str, ReleaseAnswer | Undecided]
+    changes: list[ReleaseChange]
+    kind: ChangeKind | None
+
+
+class ItemImpact(Struct, frozen=True, rename={"from_": "from"}):
+    """A deployment by its name, with what the releases do with it, or the problem why it cannot be decided at all."""
+
+    name: str
+    request_id: str | None
+    from_: str | UnsetType | None = UNSET
+    releases: dict[str, ReleaseAnswer | Undecided] | UnsetType = UNSET
+    changes: list[ReleaseChange] | UnsetType = UNSET
+    kind: ChangeKind | UnsetType | None = UNSET
+    problem: Problem | UnsetType = UNSET
+
+
+class Impact:
+    """Compares deployments: each with the ``targets``, and with the release that it runs if ``from_own``."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        targets: Sequence[Target],
+        today: date,
+        *,
+        from_own: bool = False,
+        remedies: Remedies = REMEDIES,
+        max_kept: int = MAX_KEPT,
+    ) -> None:
+        self._policy, self._targets, self._today = policy, tuple(targets), today
+        self._from_own, self._remedies, self._max_kept = from_own, remedies, max_kept
+        self._kept: dict[bytes, Comparison] = {}
+
+    def of(self, name: str, request: Request) -> ItemImpact:
+        """What the releases do with a deployment."""
+        found = self.compare(request)
+        return ItemImpact(name, request.request_id, found.from_, found.releases, found.changes, found.kind)
+
+    def unreadable(self, name: str, error: RequestInvalid) -> ItemImpact:
+        """The item of a deployment that cannot be decided by any release."""
+        return ItemImpact(name, None, problem=request_problem(error, remedies=self._remedies))
+
+    def key(self, request: Request) -> bytes:
+        """The same text for equal deployments only."""
+        own = (request.release, request.vllm_version) if self._from_own else None
+        what = request.deployment or (request.facts.row, request.facts.stated)
+        return key_of((own, request.upstream_only, request.manifest is not None, what))
+
+    def compare(self, request: Request) -> Comparison:
+        """What the releases do with a deployment; equal deployments get the same comparison."""
+        key = self.key(request)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._compare(request)
+            if len(self._kept) < self._max_kept:
+                self._kept[key] = found
+        return found
+
+    def _compare(self, request: Request) -> Comparison:
+        answers: dict[str, ReleaseAnswer | Undecided] = {}
+        by_ruleset: dict[int, ReleaseAnswer | Undecided] = {}
+        own = request.vllm_version.removeprefix("v") if self._from_own else None
+        if own is not None:
+            answers[own] = self._answer(request)
+        for target in self._targets:
+            if target.name in answers:
+                continue
+            ruleset = id(self._policy.ruleset(target.release))
+            shared = request.deployment is None and not target.without_v1
+            if shared and ruleset in by_ruleset:
+                answers[target.name] = by_ruleset[ruleset]
+                continue
+            other = in_release(request, target.release)
+            answers[target.name] = found = self._answer(other, without=target.without_v1)
+            if shared:
+                by_ruleset[ruleset] = found
+        steps = list(answers.items())
+        changes = [
+            change
+            for (before, answer), (after, other_answer) in pairwise(steps)
+            if (change := change_of(before, answer, after, other_answer)) is not None
+        ]
+        return Comparison(own, answers, changes, worst(change.kind for change in changes))
+
+    def _answer(self, request: Request, *, without: bool = False) -> ReleaseAnswer | Undecided:
+        """The answer of the release of a request; ``without`` V1, only V2 can be selected."""
+        try:
+            if not without:
+                return answer_of(self._policy.evaluate(request, self._today))
+            result = self._policy.evaluate(replace(request, upstream_only=True), self._today)
+            if result.evaluation.ruling.effect.runner is Runner.V1:
+                result = self._policy.with_v2_selected(result)
+            # whether the launch fails does not depend on who asks
+            result = replace(result, request=replace(result.request, upstream_only=request.upstream_only))
+            return without_v1(answer_of(result))
+        except RequestInvalid as error:
+            if error.problem == UNSUPPORTED_MODEL:
+                return refused([fault.worded(self._remedies) for fault in error.faults])
+            return Undecided(request_problem(error, remedies=self._remedies))

@@ -1,0 +1,231 @@
+"""Compares the deployments of a fleet in several processes, in the order of the fleet.
+
+Owns what is sent to a process and what comes back. Each different deployment is decided once, as long as there is room
+to keep its result; the results and their order do not depend on the number of processes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from hashlib import blake2b
+from itertools import islice
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec import Struct
+
+from policy.decision.decision import encode
+from policy.errors import RequestInvalid
+from policy.impact.impact import Impact
+from policy.impact.summary import Summary, summary_of, undecidable
+from policy.intake.model_finder import ModelFinder
+from policy.policy import Policy
+from policy.problems import Problem, request_problem
+from policy.rules.catalogue import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from datetime import date
+    from pathlib import Path
+
+    from policy.errors import Remedies
+    from policy.impact.impact import Comparison
+    from policy.impact.targets import Target
+    from policy.request.request import Request
+    from policy.rules.loader import Sources
+
+ANSWERS_OF_CHUNK: Final = 3_000
+"""How many answers a process makes before it returns them: about a second of work."""
+MAX_KEPT_ANSWERS: Final = 240_000
+"""How many answers are kept for equal deployments; they take about 250 MB."""
+AHEAD: Final = 3
+"""The chunks for each process that are read before the first is written."""
+
+E = TypeVar("E")
+
+
+class Job(Struct, frozen=True):
+    """What a process needs to compare deployments; ``piece`` makes what a format writes of a comparison."""
+
+    sources: Sources
+    default_release: str | None
+    targets: tuple[Target, ...]
+    today: date
+    from_own: bool
+    piece: Callable[[Comparison], Any]
+    remedies: Remedies
+    named: Mapping[str, Path]
+    folder: Path | None
+    hub: bool
+
+    def start(self) -> Worker:
+        """A worker with a policy of its own."""
+        finder = ModelFinder(self.named, hub=self.hub, folder=self.folder)
+        return self.worker(Policy(load(self.sources), self.default_release, finder.find, compile_all=False), finder)
+
+    def worker(self, policy: Policy, finder: ModelFinder) -> Worker:
+        """A worker with this policy, which looks up models with this finder."""
+        impact = Impact(policy, self.targets, self.today, from_own=self.from_own, remedies=self.remedies, max_kept=0)
+        return Worker(impact, finder, self.piece)
+
+
+class Result(Struct, frozen=True, gc=False):
+    """A deployment's impact in short, and what the format writes of it."""
+
+    summary: Summary
+    piece: Any
+    problem: Problem | None = None
+
+
+class Worker:
+    """Compares deployments in one process."""
+
+    def __init__(self, impact: Impact, finder: ModelFinder, piece: Callable[[Comparison], Any]) -> None:
+        self.impact, self._finder, self._piece = impact, finder, piece
+
+    def compare(self, requests: list[Request]) -> tuple[list[Result], list[str]]:
+        """The results in their order, and the models that were looked up."""
+        return [self._result(request) for request in requests], self._finder.use.names
+
+    def _result(self, request: Request) -> Result:
+        found = self.impact.compare(request)
+        return Result(summary_of(found), self._piece(found))
+
+
+_worker: list[Worker] = []
+"""The worker of a process of the pool."""
+
+
+def _start(job: Job) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends the others
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _worker.append(job.start())
+
+
+def _compare(requests: list[Request]) -> tuple[list[Result], list[str]]:
+    return _worker[0].compare(requests)
+
+
+def json_piece(found: Comparison) -> bytes:
+    """A comparison as JSON."""
+    return encode(found)
+
+
+def no_piece(_: Comparison) -> None:
+    """Nothing: the summary is enough."""
+
+
+def available_cores() -> int:
+    """The number of processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Chunk(Struct):
+    """Entries in their order with the keys of their deployments, and the new deployments among them."""
+
+    entries: list[tuple[Any, bytes | RequestInvalid]]
+    keys: list[bytes]
+    requests: list[Request]
+    future: Future[tuple[list[Result], list[str]]] | None = None
+
+
+class Run:
+    """Compares the deployments of a fleet."""
+
+    def __init__(self, job: Job, policy: Policy, finder: ModelFinder, processes: int) -> None:
+        self._job, self._processes = job, max(1, processes)
+        self._finder = finder
+        self._worker = job.worker(policy, finder)
+        self._width = max(1, len(job.targets) + job.from_own)
+        self._kept: dict[bytes, Result] = {}
+        self._promised: set[bytes] = set()
+        self._pool: ProcessPoolExecutor | None = None
+
+    def results(
+        self, entries: Iterable[E], request_of: Callable[[E], Request | RequestInvalid]
+    ) -> Iterator[tuple[E, Result]]:
+        """Each entry with its result, in their order."""
+        size = max(1, ANSWERS_OF_CHUNK // self._width)
+        left = iter(entries)
+        waiting: deque[Chunk] = deque()
+        try:
+            while part := list(islice(left, size)):
+                chunk = self._chunk(part, request_of)
+                if self._pool is None and self._processes > 1 and (len(part) == size or waiting):
+                    self._pool = self._open()
+                if self._pool is not None and chunk.requests:
+                    self._submit(chunk)
+                waiting.append(chunk)
+                if len(waiting) > self._processes * AHEAD or self._pool is None:
+                    yield from self._drained(waiting.popleft())
+            while waiting:
+                yield from self._drained(waiting.popleft())
+        finally:
+            if self._pool is not None:
+                self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _open(self) -> ProcessPoolExecutor:
+        # new processes: a copy of this one would have the threads' locks of the engine and of the progress
+        return ProcessPoolExecutor(self._processes, get_context("spawn"), _start, (self._job,))
+
+    def _submit(self, chunk: Chunk) -> None:
+        assert self._pool is not None
+        try:
+            chunk.future = self._pool.submit(_compare, chunk.requests)
+        except BrokenProcessPool:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Go on without the pool, of which a process has ended."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool, self._processes = None, 1
+
+    def _chunk(self, part: list[E], request_of: Callable[[E], Request | RequestInvalid]) -> Chunk:
+        chunk = Chunk([], [], [])
+        here: set[bytes] = set()
+        room = MAX_KEPT_ANSWERS // self._width
+        for entry in part:
+            request = request_of(entry)
+            if isinstance(request, RequestInvalid):
+                chunk.entries.append((entry, request))
+                continue
+            key = blake2b(self._worker.impact.key(request), digest_size=20).digest()
+            chunk.entries.append((entry, key))
+            if key in self._promised or key in here:
+                continue
+            here.add(key)
+            if len(self._promised) < room:
+                self._promised.add(key)
+            chunk.keys.append(key)
+            chunk.requests.append(request)
+        return chunk
+
+    def _drained(self, chunk: Chunk) -> Iterator[tuple[Any, Result]]:
+        found = dict(zip(chunk.keys, self._found(chunk), strict=True))
+        self._kept.update((key, result) for key, result in found.items() if key in self._promised)
+        for entry, key in chunk.entries:
+            if isinstance(key, RequestInvalid):
+                yield entry, self.unreadable(key)
+            else:
+                yield entry, found.get(key) or self._kept[key]
+
+    def _found(self, chunk: Chunk) -> list[Result]:
+        if chunk.future is not None:
+            try:
+                results, models = chunk.future.result()
+            except (BrokenProcessPool, CancelledError):
+                self._give_up()
+            else:
+                self._finder.use.add({name: name for name in models})
+                return results
+        return self._worker.compare(chunk.requests)[0]
+
+    def unreadable(self, error: RequestInvalid) -> Result:
+        """The result of a deployment that no release can decide."""
+        problem = request_problem(error, remedies=self._job.remedies)
+        return Result(undecidable(problem.detail), None, problem)

@@ -1,0 +1,487 @@
+"""The command ``impact``."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deployments import TODAY
+
+from policy.request.request import read_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from api.conftest import Done
+
+    from policy.policy import Policy
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+QWEN = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "max_position_embeddings": 40960,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+}
+MODEL = "Qwen/Qwen3-8B"
+FLEET = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: pinned, namespace: prod}
+spec:
+  template:
+    spec:
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.22.0
+          command: ["vllm", "serve", "Qwen/Qwen3-8B"]
+          env:
+            - name: VLLM_USE_V2_MODEL_RUNNER
+              value: "0"
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: eagle}
+spec:
+  containers:
+    - name: c
+      image: vllm/vllm-openai:v0.21.0
+      args:
+        - Qwen/Qwen3-8B
+        - --enforce-eager
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: same}
+spec:
+  containers:
+    - name: c
+      image: vllm/vllm-openai:v0.33.0
+      args: [Qwen/Qwen3-8B]
+"""
+
+
+def facts(name: str, architecture: str = "Qwen3ForCausalLM", version: str = "0.22.0", **fields: Any) -> dict[str, Any]:
+    return {
+        "request_id": name,
+        "vllm_version": version,
+        "facts": {"model_config": {"architectures": [architecture]}, **fields},
+    }
+
+
+def lines(*documents: Any) -> str:
+    return "".join(f"{json.dumps(document)}\n" for document in documents)
+
+
+@pytest.fixture
+def impact(call: Callable[..., Done], tmp_path: Path) -> Callable[..., tuple[int, dict[str, Any]]]:
+    """The exit code and the document for a text as a file of this name."""
+
+    def command(text: str | bytes, *options: str, name: str = "fleet.yaml") -> tuple[int, dict[str, Any]]:
+        file = tmp_path / name
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        done = call("impact", str(file), *options, "--json")
+        return done.code, json.loads(done.out)
+
+    return command
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> str:
+    folder = tmp_path / "models" / "Qwen" / "Qwen3-8B"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(QWEN))
+    return str(tmp_path / "models")
+
+
+@pytest.fixture
+def shipped_command() -> list[str]:
+    return [sys.executable, "-c", "from service.cli import main; main()"]
+
+
+def check_sums(document: dict[str, Any]) -> None:
+    """The counts add up to the input, in each release as well."""
+    counts = document["counts"]
+    assert counts["deployments"] == len(document["items"])
+    assert counts["deployments"] == counts["undecided"] + counts["unchanged"] + sum(counts["kinds"].values())
+    for release in document["targets"]:
+        assert sum(counts["releases"][release].values()) == counts["deployments"] - counts["undecided"]
+
+
+def test_names_places_and_kinds(impact: Callable[..., tuple[int, dict[str, Any]]], models: str) -> None:
+    code, found = impact(FLEET, "--to", "0.33.0", "--models", models)
+    check_sums(found)
+    rows = [
+        (item["name"], item["place"]["line"], item["place"]["column"], item["from"], item["kind"])
+        for item in found["items"]
+    ]
+    assert code == 0
+    assert rows == [
+        ("prod/Deployment/pinned/vllm", 8, 11, "0.22.0", None),
+        ("Pod/eagle/c", 20, 7, "0.21.0", "runner-v1-to-v2"),
+        ("Pod/same/c", 31, 7, "0.33.0", None),
+    ]
+
+
+def test_removal_of_v1_changes_what_is_pinned(impact: Callable[..., tuple[int, dict[str, Any]]], models: str) -> None:
+    code, found = impact(FLEET, "--releases", "0.33.0,v1-removed", "--models", models)
+    check_sums(found)
+    assert code == 0
+    assert found["targets"] == ["0.33.0", "v1-removed"]
+    assert [item["kind"] for item in found["items"]] == ["runner-v1-to-v2", None, None]
+
+
+def test_release_without_v1_keeps_launch_errors(impact: Callable[..., tuple[int, dict[str, Any]]]) -> None:
+    deployment = {"args": ["serve", MODEL, "--no-such-flag"], "model_configs": {MODEL: QWEN}}
+    _, found = impact(lines({"deployment": deployment}), "--releases", "0.33.0,v1-removed", name="f.jsonl")
+    (item,) = found["items"]
+    assert [answer["launch_errors"] != [] for answer in item["releases"].values()] == [True, True]
+    assert [answer["starts"] for answer in item["releases"].values()] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("options", "targets"),
+    [
+        (("--to", "0.33.0"), ["0.33.0"]),
+        (("--to", "v0.33.0"), ["0.33.0"]),
+        (("--from", "0.22.0", "--to", "v1-removed"), ["0.22.0", "v1-removed"]),
+        (("--from", "0.33.0", "--to", "0.22.0"), ["0.33.0", "0.22.0"]),
+        (("--releases", "0.23.0,0.22.0"), ["0.22.0", "0.23.0"]),
+        (("--releases", "0.31.0..v1-removed"), ["0.31.0", "0.32.0", "0.33.0", "v1-removed"]),
+    ],
+)
+def test_targets(
+    impact: Callable[..., tuple[int, dict[str, Any]]], options: tuple[str, ...], targets: list[str]
+) -> None:
+    code, found = impact(lines(facts("a")), *options, name="f.jsonl")
+    assert code == 0
+    assert [name for name in found["targets"] if name in targets] == targets
+    assert found["items"][0]["changes"] == [] or found["items"][0]["changes"][0]["from"] in {"0.22.0", *targets}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "name what to compare: `--to "),
+        (("--to", "0.33.0", "--releases", "all"), "name what to compare: `--to "),
+        (("--to", "9.9.9"), "known releases"),
+        (("--releases", "0.33.0..0.22.0"), "the earlier one is first: `0.22.0..0.33.0`"),
+        (("--releases", "all", "--from", "0.22.0"), "`--from` goes with `--to`"),
+        (("--from", "0.33.0", "--to", "0.33.0"), "name two releases"),
+        (("--to", "0.33.0", "--format", "xml"), "--format: expected one of"),
+        (("--to", "0.33.0", "--format", "parquet"), "name one with --output"),
+        (("--to", "0.33.0", "--fail-on", "flip"), "--fail-on: expected one of"),
+    ],
+)
+def test_wrong_usage(call: Callable[..., Done], options: tuple[str, ...], message: str) -> None:
+    done = call("impact", "-", *options, stdin=lines(facts("a")))
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
+def test_no_fleet(call: Callable[..., Done]) -> None:
+    done = call("impact", "--to", "0.33.0")
+    assert (done.code, done.out) == (2, "")
+    assert "name the fleet" in done.err
+
+
+BROKEN = {
+    "lines": (
+        lines(facts("a")) + "{broken\n\n[1]\n" + lines(facts("b")) + '"text"\n',
+        "f.jsonl",
+        ["a", None, None, "b", None],
+        [1, 2, 4, 5, 6],
+    ),
+    "records of the log": (
+        lines({"decision_id": "1", "input": facts("a"), "result": {}}, {"decision_id": "2", "input": 5}),
+        "f.jsonl",
+        ["a", None],
+        [1, 2],
+    ),
+    "a YAML document": (
+        FLEET.replace("kind: Pod\nmetadata: {name: eagle}", "kind: Pod\nmetadata: {name: [eagle}"),
+        "f.yaml",
+        ["prod/Deployment/pinned/vllm", None, "Pod/same/c"],
+        [8, 17, 31],
+    ),
+    "binary": (b"\x00\xff\x1b[2J\n" + lines(facts("a")).encode(), "f.jsonl", [None, "a"], [1, 2]),
+    "deep": ("[" * 100_000 + "\n" + lines(facts("a")), "f.jsonl", [None, "a"], [1, 2]),
+    "long": ("x" * (9 << 20) + "\n" + lines(facts("a")), "f.jsonl", [None, "a"], [1, 2]),
+    "a request of a list": (json.dumps([facts("a"), {"fact": 1}, facts("b")]), "f.json", ["a", None, "b"], [0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_entries(impact: Callable[..., tuple[int, dict[str, Any]]], case: str, models: str) -> None:
+    text, name, names, places = BROKEN[case]
+    code, found = impact(text, "--to", "0.33.0", "--models", models, name=name)
+    check_sums(found)
+    assert code == 1
+    assert [item["name"] if "problem" not in item else None for item in found["items"]] == names
+    assert [item["place"].get("line", 0) for item in found["items"]] == places
+    assert all(item["problem"]["detail"] for item in found["items"] if "problem" in item)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("f.yaml", b""), ("f.json", b"{"), ("f.yaml", b"\xff\xfe"), ("f.parquet", b"PAR1 no"), ("f.hcl.nomad", b"job {}")],
+)
+def test_files_that_cannot_be_read(impact: Callable[..., tuple[int, dict[str, Any]]], name: str, text: bytes) -> None:
+    code, found = impact(text, "--to", "0.33.0", name=name)
+    check_sums(found)
+    assert code == 1
+    assert [item["place"]["file"].endswith(name) for item in found["items"]] == [True]
+
+
+def test_folder_with_a_link_that_leads_out(call: Callable[..., Done], tmp_path: Path, models: str) -> None:
+    folder = tmp_path / "fleet"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "a.yaml").write_text(FLEET)
+    (folder / "b.yaml").symlink_to("/etc/passwd")
+    done = call("impact", str(folder), "-R", "--to", "0.33.0", "--models", models, "--json")
+    found = json.loads(done.out)
+    check_sums(found)
+    assert done.code == 1
+    assert [item["name"] for item in found["items"] if "problem" not in item] == [
+        "prod/Deployment/pinned/vllm",
+        "Pod/eagle/c",
+        "Pod/same/c",
+    ]
+    assert {item["place"]["file"] for item in found["items"] if "problem" not in item} == {"deep/a.yaml"}
+    assert [item["problem"]["detail"] for item in found["items"] if "problem" in item] == [
+        "not read, because the link leads out of the folder"
+    ]
+
+
+def test_one_broken_object_of_a_list(impact: Callable[..., tuple[int, dict[str, Any]]], models: str) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+    spec = {"containers": [{"name": "c", "image": "vllm/vllm-openai:v0.22.0", "args": [MODEL]}]}
+    broken = {**pod, "spec": {"containers": [{"name": "c", "image": 5, "args": 7}]}}
+    listed = {"apiVersion": "v1", "kind": "List", "items": [{**pod, "spec": spec}, broken, {**pod, "spec": spec}]}
+    code, found = impact(json.dumps(listed), "--to", "0.33.0", "--models", models, name="f.json")
+    check_sums(found)
+    assert code in {0, 1}
+    assert [item["name"] for item in found["items"] if "problem" not in item] == ["Pod/a/c", "Pod/a/c"]
+
+
+def test_fail_on(call: Callable[..., Done], models: str) -> None:
+    options = ("impact", "-", "--to", "0.33.0", "--models", models, "--fail-on")
+    codes = [call(*options, kind, stdin=FLEET).code for kind in ("no-start", "runner-v1-to-v2", "reasons")]
+    assert codes == [0, 1, 1]
+
+
+def test_text(call: Callable[..., Done], models: str) -> None:
+    done = call("impact", "-", "--to", "0.33.0", "--models", models, "--format", "text", stdin=FLEET)
+    assert done.code == 0
+    assert done.out == (
+        """\
+change     deployment    made by
+──────────────────────────────────────────────
+V1 to V2   Pod/eagle/c   v2-by-default, opt-in
+
+What makes the changes
+1× V1 to V2 at 0.33.0, v2-by-default, opt-in: nothing keeps this deployment from V2, the default
+
+1 of 3 deployments changes: 1 flips from V1 to V2
+
+change      deployments
+───────────────────────
+V1 to V2              1
+unchanged             2
+all                   3
+
+release   V1   V2
+─────────────────
+0.21.0     1    0
+0.22.0     1    0
+0.33.0     1    2
+"""
+    )
+
+
+def test_hostile_names_obey_nothing(call: Callable[..., Done]) -> None:
+    name = "=1+1|`\x1b[31m\n<script>"
+    fleet = lines(facts(name, version="0.21.0"))
+    for form in "text", "markdown", "csv":
+        done = call("impact", "-", "--to", "0.33.0", "--format", form, stdin=fleet)
+        assert "\x1b" not in done.out, form
+        assert "\n<script>" not in done.out, form
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert [row["deployment"] for row in rows] == ["'=1+1|`\\x1b[31m\\n<script>"] * 2
+    markdown = call("impact", "-", "--to", "0.33.0", "--format", "markdown", stdin=fleet).out
+    assert "``=1+1\\|`\\\\x1b[31m\\\\n<script>``" in markdown
+
+
+def test_markdown_of_many_folds_and_fits(call: Callable[..., Done]) -> None:
+    fleet = lines(*(facts(f"d{number:04}", version="0.21.0") for number in range(1_000)))
+    found = call("impact", "-", "--to", "0.33.0", "--format", "markdown", stdin=fleet).out
+    head, _, folded = found.partition("<details>")
+    assert len(head.splitlines()) < 24
+    assert len(found) < 65_536
+    assert folded.count("<details>") + 1 == found.count("</details>")
+
+
+def test_sarif_names_the_argument(call: Callable[..., Done], tmp_path: Path, models: str) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text(FLEET)
+    done = call("impact", str(file), "--releases", "0.33.0,v1-removed", "--models", models, "--format", "sarif")
+    document = json.loads(done.out)
+    (run,) = document["runs"]
+    (result,) = run["results"]
+    assert document["version"] == "2.1.0"
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "runner-v1-to-v2"
+    (location,) = result["locations"]
+    assert location["physicalLocation"]["region"] == {"startLine": 12, "startColumn": 15}
+    assert location["logicalLocations"] == [{"fullyQualifiedName": "prod/Deployment/pinned/vllm"}]
+
+
+def test_parquet_has_the_rows_of_csv(call: Callable[..., Done], tmp_path: Path) -> None:
+    from arro3.io import read_parquet  # noqa: PLC0415
+
+    fleet = tmp_path / "fleet.jsonl"
+    fleet.write_text(lines(*(facts(f"d{n}", f"A{n % 3}ForCausalLM") for n in range(50))) + "{\n")
+    for name in "a.csv", "a.parquet":
+        done = call("impact", str(fleet), "--releases", "0.22.0..0.24.0", "-o", str(tmp_path / name))
+        assert done.code == 1, done.err
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))
+    columns: dict[str, list[Any]] = {}
+    for batch in read_parquet(str(tmp_path / "a.parquet")):
+        for name in batch.schema.names:
+            columns.setdefault(name, []).extend(batch.column(name).to_pylist())
+    assert len(rows) == len(columns["release"])
+    for name, values in columns.items():
+        shown = ["" if value is None else str(value).lower() if type(value) is bool else str(value) for value in values]
+        assert [row[name] for row in rows] == shown
+
+
+def test_parquet_as_input(call: Callable[..., Done], tmp_path: Path) -> None:
+    from arro3.core import Array, DataType, RecordBatch  # noqa: PLC0415
+    from arro3.io import write_parquet  # noqa: PLC0415
+
+    values = [json.dumps(facts("a")), "{", None]
+    write_parquet(RecordBatch.from_pydict({"input": Array(values, DataType.string())}), str(tmp_path / "f.parquet"))
+    done = call("impact", str(tmp_path / "f.parquet"), "--to", "0.33.0", "--json")
+    found = json.loads(done.out)
+    check_sums(found)
+    assert done.code == 1
+    assert ["problem" in item for item in found["items"]] == [False, True, True]
+    assert [item["place"]["line"] for item in found["items"]] == [1, 2, 3]
+
+
+def test_any_number_of_processes_writes_the_same(call: Callable[..., Done], tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet.jsonl"
+    fleet.write_text(
+        lines(*(facts(f"d{n}", f"A{n % 900}ForCausalLM") for n in range(4_000))) + "{\n" + lines(facts("last"))
+    )
+    for jobs in "1", "2":
+        done = call(
+            "impact", str(fleet), "--releases", "0.22.0,0.33.0", "--jobs", jobs, "-o", str(tmp_path / f"{jobs}.jsonl")
+        )
+        assert done.code == 1, done.err
+    assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "2.jsonl").read_bytes()
+
+
+def test_recordings_agree_in_every_release(call: Callable[..., Done], tmp_path: Path) -> None:
+    """What impact says of each release is what the recorded release did."""
+    for release in "0.22.0", "0.27.0", "0.33.0":
+        with gzip.open(RECORDINGS / f"{release}.jsonl.gz", "rt") as file:
+            recorded = [json.loads(line) for line, _ in zip(file, range(300), strict=False)]
+        fleet = tmp_path / f"{release}.jsonl"
+        fleet.write_text(
+            lines(*({**each["request"], "vllm_version": release, "layers": ["upstream"]} for each in recorded))
+        )
+        found = json.loads(call("impact", str(fleet), "--to", "0.33.0", "--json").out)
+        check_sums(found)
+        for each, item in zip(recorded, found["items"], strict=True):
+            answer = item["releases"][release]
+            assert {name: answer[name] for name in each["expected"]} == each["expected"], each["id"]
+
+
+def test_no_decision_log(call: Callable[..., Done], tmp_path: Path) -> None:
+    missing = call("impact", "--log", f"sqlite:///{tmp_path}/none.db", "--to", "0.33.0")
+    assert (missing.code, missing.out) == (2, "")
+    assert "no log found at" in missing.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_run_says_what_it_has(number: signal.Signals, shipped_command: list[str], tmp_path: Path) -> None:
+    with (tmp_path / "out.jsonl").open("wb") as target:
+        process = subprocess.Popen(
+            [*shipped_command, "impact", "-", "--to", "0.33.0", "--format", "jsonl", "--jobs", "1"],
+            stdin=subprocess.PIPE,
+            stdout=target,
+            stderr=subprocess.PIPE,
+        )
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(lines(*(facts(f"d{at}") for at in range(2_000))).encode())
+    process.stdin.flush()
+    while process.poll() is None and not (tmp_path / "out.jsonl").stat().st_size:
+        time.sleep(0.05)  # until a chunk is written: then the command reads on, and nothing comes
+    process.send_signal(number)
+    code, err = process.wait(30), process.stderr.read().decode()
+    process.stdin.close()
+    process.stderr.close()
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    last = found.pop()
+    assert code == 130
+    assert [item["name"] for item in found] == [f"d{at}" for at in range(len(found))]
+    assert last["complete"] is False
+    assert last["counts"]["deployments"] == len(found) > 0
+    assert f"interrupted: the report has the first {len(found):,} deployments" in err
+
+
+def test_each_release_is_decided_as_alone(call: Callable[..., Done], policy: Policy) -> None:
+    """Impact over releases says what the decision for each release says, for facts and deployments of all kinds."""
+    chance = random.Random(16)
+    flags = [
+        ["--enforce-eager"],
+        ["--enable-dbo"],
+        ["--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'],
+        ["--speculative-config", '{"method": "ngram", "num_speculative_tokens": 3}'],
+        ["-pp", "2"],
+        ["--no-such-flag"],
+        ["--swap-space", "4"],
+        ["--max-model-len", "1k"],
+    ]
+    documents = []
+    for number in range(40):
+        args = ["serve", MODEL, *(word for each in chance.sample(flags, chance.randrange(4)) for word in each)]
+        deployment: dict[str, Any] = {"args": args, "model_configs": {MODEL: QWEN}}
+        if chance.random() < 0.3:
+            deployment["env"] = {"VLLM_USE_V2_MODEL_RUNNER": chance.choice(["0", "1", "x"])}
+        documents.append({"request_id": f"d{number}", "deployment": deployment})
+    options = ("impact", "-", "--releases", "0.22.0,0.27.0,0.33.0", "--json")
+    found = json.loads(call(*options, stdin=lines(*documents)).out)
+    check_sums(found)
+    for document, item in zip(documents, found["items"], strict=True):
+        for release, answer in item["releases"].items():
+            request = read_request({**document, "vllm_version": release}, policy.releases)
+            alone = json.loads(policy.answer(request, TODAY).json)
+            names = (
+                "runner",
+                "outcome",
+                "starts",
+                "startup_errors",
+                "launch_errors",
+                "set_env",
+                "unsupported_features",
+            )
+            assert {name: answer[name] for name in names} == {name: alone[name] for name in names}, (document, release)
+            # impact leaves advice out, and has refusals apart
+            reasons = [each for each in alone["reasons"] if not each["effect"].startswith(("advise", "refuse"))]
+            rules = [(each["rule"], each["decisive"]) for each in answer["reasons"]]
+            assert rules == [(each["rule"], each["decisive"]) for each in reasons]
+            problems = [each["rule"] for each in answer["known_problems"]]
+            assert problems == [each["rule"] for each in alone["known_problems"]]
