@@ -11,6 +11,7 @@ import pytest
 from bench import __main__ as benchmark
 from bench.command_line import CommandLine
 from bench.deployments import DerivationTimes
+from bench.impact import FACTS, FLEET, ImpactFigures
 from bench.inprocess import EngineComparison
 from bench.job import Measurement
 from bench.memory import Growth
@@ -30,7 +31,8 @@ DERIVED = DerivationTimes(count=5_000, size=900.0, new=100.0, seen=5.0, whole_ne
 COMPARED = EngineComparison("0.23.0", 28, 10_000, 2.5, 10.0, 20.0, ratio=2.0, form="one list", bare=9.0)
 GROWTH = Growth(decisions=1_000, before=90_000_000, after=91_000_000)
 COMMANDS = CommandLine(starts=7, plain=0.1, help=0.3, decide=0.5, prove=15.0, diff=3.0, dry_run=2.0, checks=60.0)
-ALL_MET = Results(LOAD, TRAFFIC, [COMPARED], DERIVED, GROWTH, ready=1.0, commands=COMMANDS, skipped=[])
+IMPACTS = [ImpactFigures(fleet, 2, 1_000_000, 30.0, 1e9) for fleet in (FLEET, FACTS)]
+ALL_MET = Results(LOAD, TRAFFIC, [COMPARED], DERIVED, GROWTH, 1.0, COMMANDS, IMPACTS, skipped=[])
 
 
 @pytest.fixture
@@ -89,8 +91,17 @@ def test_the_report_has_the_number_of_starts(bench: Callable[..., tuple[object, 
                 "dry run of one edited rule for all deployments, s; `.ci/rules HEAD`, s"
             ),
         ),
+        (
+            replace(
+                ALL_MET, impacts=[replace(IMPACTS[0], seconds=30.1, peak=1.1e9), replace(IMPACTS[1], seconds=41.0)]
+            ),
+            (
+                "impact of 1,000,000 answers on two cores, s; its memory, MB; "
+                "impact of facts that all differ, on two cores: answers/s"
+            ),
+        ),
     ],
-    ids=["at most", "at least", "two", "starts", "checks"],
+    ids=["at most", "at least", "two", "starts", "checks", "impact"],
 )
 def test_the_exit_code_is_1_if_a_requirement_is_missed_and_the_results_are_written(
     bench: Callable[..., tuple[object, Path]], capsys: pytest.CaptureFixture[str], results: Results, missed: str
