@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from policy.facts.vocabulary import VOCABULARY, Fact, FactKind
+from policy.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -519,7 +520,8 @@ def filled_in(text: str, deployment: Deployment, **lists: str) -> str:
 def as_text(value: Any) -> str:
     if isinstance(value, Unreadable):
         return value.error
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    # names such as `BertForTokenClassification, …` are masked like those of secrets; this is no claim about masking
+    return masked(", ".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
 def comparisons(condition: Any) -> Iterator[tuple[str, Any]]:
