@@ -603,7 +603,7 @@ def test_a_large_answer_to_candidates_is_complete(client: httpx.Client, accept: 
 
 @pytest.mark.slow
 def test_the_size_of_an_answer_to_candidates_is_limited(serve: Callable[..., AbstractContextManager[Server]]) -> None:
-    with serve(RUNNER_POLICY_MAX_ANSWER="2000000") as server, server.client() as client:
+    with serve(RUNNER_POLICY_MAX_ANSWER="4000000") as server, server.client() as client:
         assert dry_run_of_rules(client, 1).status_code == 200
         assert problem(dry_run_of_rules(client, 20)) == (
             422,
@@ -611,7 +611,7 @@ def test_the_size_of_an_answer_to_candidates_is_limited(serve: Callable[..., Abs
             [
                 {
                     "pointer": "",
-                    "message": "the answer would have more than 2000000 bytes; "
+                    "message": "the answer would have more than 4000000 bytes; "
                     "shorten the texts of the rules, or state fewer facts",
                 }
             ],

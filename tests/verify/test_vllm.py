@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import ReleaseRule
 
 RELEASES = ["0.23.0", "0.32.0"]
+OF_WORKERS = {
+    "0.23.0": ("refuse-v2-mamba", "refuse-v2-no-kv-cache", "refuse-v2-pooling-task"),
+    "0.32.0": ("refuse-v2-plugin-task",),
+}
+"""The refusals of workers, which the configuration's code, the one that is compared, does not have."""
 CASES = 5_000
 """Configurations compared for each release; `make verify` compares 20,000."""
 SAMPLES = (250, 1_000, 4_000) if "MUTATED_RELEASES" not in os.environ else (1_000, 4_000, 20_000)
@@ -44,7 +49,8 @@ pytestmark = pytest.mark.usefixtures("cached_releases")
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_release_decides_as_the_rules_say(policy: Policy, cache: Path, release: str) -> None:
     verified = verify(policy, release, downloaded(WHEELS, release, cache), CASES, seed=0)
-    assert (verified.cases, verified.different, verified.mismatches, verified.elsewhere) == (CASES, 0, (), ())
+    found = (verified.cases, verified.different, verified.mismatches, verified.elsewhere)
+    assert found == (CASES, 0, (), OF_WORKERS[release])
 
 
 OBJECTS = {
