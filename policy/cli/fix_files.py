@@ -7,7 +7,7 @@ import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from policy.request.request import Request
 
 
+COMMAND: Final = "fix"
+
+
 class Files:
     """A file, or the files of a folder, with the options of the command; ``texts`` has those that were read so far."""
 
@@ -47,11 +50,11 @@ class Files:
         self.name = name
         self.version, self.platform, self.nearest = version, platform, nearest
         self.texts: dict[str, str] = {}
-        source = read_source(name, recursive=recursive, render=False) if Path(name).is_dir() else None
+        source = read_source(name, recursive=recursive, render=False, command=COMMAND) if Path(name).is_dir() else None
         self.folder: FolderContents | None = source
         self.warnings: list[str] = []
         if source is None:
-            advise_rendering(name)
+            advise_rendering(name, COMMAND)
             self.texts[name] = load_text(name, pipes=True)
         self.read = dict(self.texts)
 

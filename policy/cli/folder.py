@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from msgspec import Struct, structs
 
@@ -31,6 +31,8 @@ ENDINGS: Final = (".json", ".yaml", ".yml", *script_files.ENDINGS)
 """The endings of the files that `kubectl apply -f FOLDER` reads, and of scripts."""
 MAX_FILES: Final = 10_000
 RENDER_SECONDS: Final = 120
+WITH_RENDER: Final = frozenset({"decide", "impact"})
+"""The commands that have the option `--render`."""
 COMPOSE_FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
 """The names of Compose's file, in the order in which it looks for them."""
 COMPOSE_OVERRIDES: Final = tuple(name.replace("compose.y", "compose.override.y") for name in COMPOSE_FILES)
@@ -131,14 +133,14 @@ class FolderContents(Struct, frozen=True):
         return self.places[int(index)], rest
 
 
-def read_source(file: str, *, recursive: bool, render: bool) -> Any | FolderContents:
+def read_source(file: str, *, recursive: bool, render: bool, command: str = "decide") -> Any | FolderContents:
     """The document in a file or standard input, or what a folder contains; the command fails if it cannot be read.
 
     With ``recursive`` subfolders are read too. With ``render`` the tool of a project is run, and its output is the
     document; without it the command fails and says what to run.
     """
     try:
-        return load_source(file, recursive=recursive, render=render)
+        return load_source(file, recursive=recursive, render=render, command=command)
     except Unreadable as error:
         fail(USAGE, *error.lines)
 
@@ -171,13 +173,13 @@ def load_source(
         return join_documents(parse_documents(load_text(file, pipes=True), file, trees))
 
 
-def advise_rendering(file: str) -> None:
-    """Fail if a tool has to render a file, and say which command does."""
+def advise_rendering(file: str, command: str) -> None:
+    """Fail if a tool has to render a file for a ``command`` that renders none, and say what does."""
     path = Path(file)
     try:
         renderer = None if file == "-" else _renderer_of(path, path.parent)
         if renderer is not None:
-            _advise(renderer, path.parent, "decide")
+            _advise(renderer, path.parent, command)
     except Unreadable as error:
         fail(USAGE, *error.lines)
     except (OSError, ValueError) as error:
@@ -191,11 +193,12 @@ def _renderer_of(path: Path, folder: Path) -> Renderer | None:
     )
 
 
-def _advise(renderer: Renderer, folder: Path, command: str) -> Any:
+def _advise(renderer: Renderer, folder: Path, command: str) -> NoReturn:
     tool = escape_line(" ".join(renderer.arguments(folder)))
+    option = ", or add `--render`, which runs that command" if command in WITH_RENDER else ""
     raise Unreadable(
-        f"{escape_line(str(folder))}: {renderer.project} has to render it; run `{tool} | runner-policy {command} -`, "
-        "or add `--render`, which runs that command"
+        f"{escape_line(str(folder))}: {renderer.project} has to render it; "
+        f"run `{tool} | runner-policy {command} -`{option}"
     )
 
 
