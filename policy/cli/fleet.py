@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from policy.cli.fleet_sources import DECISION, Found, documents_of
 from policy.errors import RequestFault, RequestInvalid
 from policy.messages import counted
-from policy.request.manifest import name_of, requests_of, values_along
+from policy.request.manifest import name_of, path_steps, requests_of, values_along
 from policy.request.request import (
     NEAREST,
     Manifest,
@@ -229,7 +229,7 @@ def _node_at(tree: YamlNode | None, base: str, path: str) -> YamlNode | None:
         return None
     if base and isinstance(tree.value, dict) and "manifest" in tree.value:
         tree = tree.value["manifest"]
-    return walk(tree, [step for part in path.split(".") for step in part.replace("]", "").split("[") if step])
+    return walk(tree, path_steps(path))
 
 
 def _child(tree: YamlNode | None, *steps: str) -> YamlNode | None:

@@ -23,7 +23,7 @@ from policy.cli.console import (
     show,
 )
 from policy.cli.fleet import FleetOptions, entries_of, ignored_line, read_fleet
-from policy.cli.fleet_sources import number_of_lines
+from policy.cli.fleet_sources import STANDARD_INPUT, number_of_lines
 from policy.cli.impact_formats import FORMATS, Report, collected, format_of
 from policy.cli.impact_run import Interrupt, Tally, read_targets, with_progress
 from policy.cli.requests import (
@@ -37,6 +37,7 @@ from policy.cli.requests import (
     today,
 )
 from policy.errors import Remedies, Remedy
+from policy.escaping import escape_line
 from policy.impact.changes import KINDS, ChangeKind
 from policy.impact.run import Job, Run, available_cores
 from policy.intake.deployment import Platform  # noqa: TC001  # typer reads the annotations
@@ -143,9 +144,9 @@ def impact(
     """
     if not fleet and log is None:
         fail(USAGE, "name the fleet: files, folders, `-` for standard input, or a decision log with `--log`")
+    _check_names(fleet or [])
     name = _format(form, output, as_json=as_json)
     threshold = _kind(fail_on)
-    remedies = IMPACT_REMEDIES
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     sources, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
     targets = tuple(read_targets(policy.releases, from_, to, releases))
@@ -156,7 +157,7 @@ def impact(
         version=None if from_own else targets[0].release,
         nearest=nearest,
         environment={} if platform is None else {"platform": str(platform)},
-        remedies=remedies,
+        remedies=IMPACT_REMEDIES,
     )
     named = dict(each.split("=", 1) for each in model_configs or [])
     job = Job(
@@ -166,7 +167,7 @@ def impact(
         today(),
         from_own,
         FORMATS[name].piece,
-        remedies,
+        IMPACT_REMEDIES,
         {model.rstrip("/"): Path(place) for model, place in named.items()},
         model_folder,
         hub,
@@ -180,10 +181,17 @@ def impact(
         if log is not None:
             found = chain(found, _logged(log, policy, options))
         entries = interrupt.until(found)
-        results = with_progress(tally.counted(run.results(entries, _request_of)), lambda: total)
+        results = with_progress(tally.counted(run.results(entries, _request_of)), total)
         report = Report(results, tally.counts, targets, policy, title, limit, lambda: interrupt.signal is None)
         _write(report, name, output)
     _end(tally, interrupt, ignored, threshold)
+
+
+def _check_names(names: list[str]) -> None:
+    """Fail if a file or folder does not exist: a report without it would look like one of the whole fleet."""
+    missing = [name for name in names if name != STANDARD_INPUT and not Path(name).exists()]
+    if missing:
+        fail(USAGE, *(f"{escape_line(name)}: there is no such file or folder" for name in missing))
 
 
 def _logged(log: str, policy: Policy, options: FleetOptions) -> Iterator[Entry]:

@@ -58,7 +58,7 @@ class Format(Struct, frozen=True):
 
 OWN_COLUMNS: Final = ("deployment", "request_id", "file", "line", "column")
 """The columns of a row before those of ``rows_of``."""
-KINDS: Final = {"line": "int32", "column": "int32", "starts": "bool"}
+COLUMN_TYPES: Final = {"line": "int32", "column": "int32", "starts": "bool"}
 """The types of columns of Parquet that are not texts."""
 ROWS_OF_BATCH: Final = 20_000
 RISKY: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -102,7 +102,7 @@ def _json_lines(report: Report, target: IO[bytes]) -> None:
 
 
 def _item(entry: Entry, result: Result) -> bytes:
-    """A deployment as a JSON object: the fields of an ``ItemImpact``, and its place."""
+    """A deployment as a JSON object: its name and place, and the fields of its ``Comparison`` or the problem."""
     start = b'{"name":%b,"request_id":%b,"place":%b,' % (
         encode(entry.name),
         encode(_request_id(entry)),
@@ -159,7 +159,7 @@ def _parquet(report: Report, target: IO[bytes]) -> None:
     from arro3.io import write_parquet  # noqa: PLC0415  # as above
 
     names = [*OWN_COLUMNS, *COLUMNS]
-    types = [getattr(DataType, KINDS.get(name, "string"))() for name in names]
+    types = [getattr(DataType, COLUMN_TYPES.get(name, "string"))() for name in names]
     schema = Schema([Field(name, kind, nullable=True) for name, kind in zip(names, types, strict=True)])
 
     def batch(columns: list[list[Any]]) -> Any:

@@ -17,7 +17,7 @@ from policy.impact.targets import V1_REMOVED, target_of, targets_of
 from policy.messages import listed, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from policy.cli.fleet import Entry
     from policy.impact.run import Result
@@ -155,9 +155,7 @@ class Tally:
                 setattr(found, column, getattr(found, column) + number)
 
 
-def with_progress(
-    results: Iterator[tuple[Entry, Result]], total: Callable[[], int | None]
-) -> Iterator[tuple[Entry, Result]]:
+def with_progress(results: Iterator[tuple[Entry, Result]], total: int | None) -> Iterator[tuple[Entry, Result]]:
     """The results; after ``DELAY`` seconds a terminal shows their number, the rate, and the end if it is known."""
     if not (err.is_terminal and err.console.is_interactive):
         yield from results
@@ -177,5 +175,5 @@ def with_progress(
             shown = now
             speed = f"{number / (now - start):,.0f}"
             if task is None:
-                task = progress.add_task("deployments", total=None, rate=speed)
-            progress.update(task, completed=number, total=total(), rate=speed)
+                task = progress.add_task("deployments", total=total, rate=speed)
+            progress.update(task, completed=number, rate=speed)

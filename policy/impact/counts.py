@@ -5,20 +5,14 @@ Owns the counts of an impact. Each deployment counts once: as undecided, as unch
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from msgspec import Struct, UnsetType, field
+from msgspec import Struct, field
 from packaging.version import InvalidVersion, Version
 
 from policy.impact.answers import ReleaseAnswer, Undecided
 from policy.impact.changes import KINDS
 from policy.rules.effects import Runner
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from policy.impact.impact import ItemImpact
-    from policy.impact.targets import Target
 
 RUNS: Final = {Runner.V1: "v1", Runner.V2: "v2"}
 
@@ -50,44 +44,6 @@ class ImpactCounts(Struct):
     releases: dict[str, ReleaseCounts] = field(default_factory=dict)
 
 
-def counts_of(items: Iterable[ItemImpact], targets: Iterable[Target] = ()) -> ImpactCounts:
-    """The counts of all items; each of the ``targets`` is in ``releases``, also if no deployment was decided."""
-    counts = ImpactCounts(releases={target.name: ReleaseCounts() for target in targets})
-    for item in items:
-        add(counts, item)
-    return in_order(counts)
-
-
-def add(counts: ImpactCounts, item: ItemImpact, times: int = 1) -> None:
-    """Count a deployment that occurs this many times."""
-    counts.deployments += times
-    if is_undecided(item):
-        counts.undecided += times
-        return
-    assert not isinstance(item.releases, UnsetType)  # INVARIANT: only an item with a problem has none
-    if isinstance(item.kind, str):
-        counts.kinds[str(item.kind)] += times
-    else:
-        counts.unchanged += times
-    for release, answer in item.releases.items():
-        column = column_of(answer)
-        found = counts.releases.setdefault(release, ReleaseCounts())
-        setattr(found, column, getattr(found, column) + times)
-
-
-def join(counts: ImpactCounts, others: ImpactCounts) -> None:
-    """Add the counts of other deployments."""
-    counts.deployments += others.deployments
-    counts.undecided += others.undecided
-    counts.unchanged += others.unchanged
-    for kind, number in others.kinds.items():
-        counts.kinds[kind] += number
-    for release, found in others.releases.items():
-        total = counts.releases.setdefault(release, ReleaseCounts())
-        for column in ReleaseCounts.__struct_fields__:
-            setattr(total, column, getattr(total, column) + getattr(found, column))
-
-
 def in_order(counts: ImpactCounts) -> ImpactCounts:
     """The counts with their releases in ascending order, and names that are no versions behind them."""
     counts.releases = dict(sorted(counts.releases.items(), key=lambda each: release_order(each[0])))
@@ -100,13 +56,6 @@ def release_order(name: str) -> tuple[bool, Version, str]:
         return False, Version(name), name
     except InvalidVersion:
         return True, Version("0"), name
-
-
-def is_undecided(item: ItemImpact) -> bool:
-    """Whether no release can decide the deployment."""
-    if isinstance(item.releases, UnsetType):
-        return True
-    return all(isinstance(answer, Undecided) for answer in item.releases.values())
 
 
 def column_of(answer: ReleaseAnswer | Undecided) -> str:

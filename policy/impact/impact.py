@@ -1,15 +1,15 @@
 """What several releases do with a deployment, and what changes from each to the next.
 
-Owns the comparison of one deployment; each different deployment is decided once for each release, and once for
-releases with the same rules if its facts are stated.
+Owns the comparison of one deployment, which is decided once for each release, and once for releases with the same
+rules if its facts are stated.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.errors import RequestInvalid
@@ -17,7 +17,7 @@ from policy.impact.answers import ReleaseAnswer, Undecided, answer_of, refused, 
 from policy.impact.changes import ChangeKind, ReleaseChange, change_of, worst
 from policy.intake.intake import UNSUPPORTED_MODEL
 from policy.policy import key_of
-from policy.problems import REMEDIES, Problem, request_problem
+from policy.problems import REMEDIES, request_problem
 from policy.remedies.advice import in_release
 from policy.rules.effects import Runner
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from policy.impact.targets import Target
     from policy.policy import Policy
     from policy.request.request import Request
-
-MAX_KEPT: Final = 65_536
-"""The most different deployments whose answers are kept."""
 
 
 class Comparison(Struct, frozen=True, gc=False, rename={"from_": "from"}):
@@ -47,18 +44,6 @@ class Comparison(Struct, frozen=True, gc=False, rename={"from_": "from"}):
     kind: ChangeKind | None
 
 
-class ItemImpact(Struct, frozen=True, rename={"from_": "from"}):
-    """A deployment by its name, with what the releases do with it, or the problem why it cannot be decided at all."""
-
-    name: str
-    request_id: str | None
-    from_: str | UnsetType | None = UNSET
-    releases: dict[str, ReleaseAnswer | Undecided] | UnsetType = UNSET
-    changes: list[ReleaseChange] | UnsetType = UNSET
-    kind: ChangeKind | UnsetType | None = UNSET
-    problem: Problem | UnsetType = UNSET
-
-
 class Impact:
     """Compares deployments: each with the ``targets``, and with the release that it runs if ``from_own``."""
 
@@ -70,20 +55,9 @@ class Impact:
         *,
         from_own: bool = False,
         remedies: Remedies = REMEDIES,
-        max_kept: int = MAX_KEPT,
     ) -> None:
         self._policy, self._targets, self._today = policy, tuple(targets), today
-        self._from_own, self._remedies, self._max_kept = from_own, remedies, max_kept
-        self._kept: dict[bytes, Comparison] = {}
-
-    def of(self, name: str, request: Request) -> ItemImpact:
-        """What the releases do with a deployment."""
-        found = self.compare(request)
-        return ItemImpact(name, request.request_id, found.from_, found.releases, found.changes, found.kind)
-
-    def unreadable(self, name: str, error: RequestInvalid) -> ItemImpact:
-        """The item of a deployment that cannot be decided by any release."""
-        return ItemImpact(name, None, problem=request_problem(error, remedies=self._remedies))
+        self._from_own, self._remedies = from_own, remedies
 
     def key(self, request: Request) -> bytes:
         """The same text for equal deployments only."""
@@ -92,16 +66,7 @@ class Impact:
         return key_of((own, request.upstream_only, request.manifest is not None, what))
 
     def compare(self, request: Request) -> Comparison:
-        """What the releases do with a deployment; equal deployments get the same comparison."""
-        key = self.key(request)
-        found = self._kept.get(key)
-        if found is None:
-            found = self._compare(request)
-            if len(self._kept) < self._max_kept:
-                self._kept[key] = found
-        return found
-
-    def _compare(self, request: Request) -> Comparison:
+        """What the releases do with a deployment; equal ones, by ``key``, get equal comparisons."""
         answers: dict[str, ReleaseAnswer | Undecided] = {}
         by_ruleset: dict[int, ReleaseAnswer | Undecided] = {}
         own = request.vllm_version.removeprefix("v") if self._from_own else None

@@ -69,7 +69,7 @@ class Job(Struct, frozen=True):
 
     def worker(self, policy: Policy, finder: ModelFinder) -> Worker:
         """A worker with this policy, which looks up models with this finder."""
-        impact = Impact(policy, self.targets, self.today, from_own=self.from_own, remedies=self.remedies, max_kept=0)
+        impact = Impact(policy, self.targets, self.today, from_own=self.from_own, remedies=self.remedies)
         return Worker(impact, finder, self.piece)
 
 

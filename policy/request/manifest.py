@@ -146,7 +146,7 @@ def _with_known_version(container: Container, releases: Releases) -> Container:
 
 def values_along(document: Any, path: str) -> list[Any]:
     """The values along a path such as ``items[3].spec``, from the document to the last existing step."""
-    return walk_path(document, _steps(path))
+    return walk_path(document, path_steps(path))
 
 
 def named_steps(path: str, values: list[Any]) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ def named_steps(path: str, values: list[Any]) -> tuple[str, ...]:
 
     ``values`` are those along the path, the document first.
     """
-    steps = _steps(path)
+    steps = path_steps(path)
     for place, (parent, value) in enumerate(pairwise(values)):
         if isinstance(parent, list) and isinstance(value, dict) and isinstance(value.get("name"), str):
             steps[place] = f"[{value['name']}]"
@@ -173,7 +173,7 @@ def name_of(document: object, path: str) -> str:
                 for text in (metadata.get("namespace"), value["kind"], metadata.get("name"))
                 if isinstance(text, str)
             ]
-    container = values[-1] if len(values) > len(_steps(path)) else None
+    container = values[-1] if len(values) > len(path_steps(path)) else None
     if names and isinstance(container, dict) and isinstance(container.get("name"), str):
         names.append(container["name"])
     return "/".join(names) or path
@@ -184,11 +184,12 @@ def pointer_of(pointer: str, path: str, document: object) -> str:
 
     If the path continues inside a string, the pointer ends at the string.
     """
-    values, steps = values_along(document, path), _steps(path)
+    values, steps = values_along(document, path), path_steps(path)
     if isinstance(values[-1], str):
         steps = steps[: len(values) - 1]
     return pointer + "".join(at("", step) for step in steps)
 
 
-def _steps(path: str) -> list[str]:
+def path_steps(path: str) -> list[str]:
+    """The steps of a path such as ``items[3].spec``."""
     return [step for part in path.split(".") for step in part.replace("]", "").split("[") if step]

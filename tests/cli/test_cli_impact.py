@@ -411,6 +411,38 @@ def test_recordings_agree_in_every_release(call: Callable[..., Done], policy: Po
             assert found_fields == each["expected"], each["id"]
 
 
+def test_a_file_that_does_not_exist_is_wrong_usage(call: Callable[..., Done], tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet.jsonl"
+    fleet.write_text(lines(facts("a")))
+    done = call("impact", str(fleet), str(tmp_path / "nnoe.yaml"), "a\0b", "--to", "0.33.0")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines() == [
+        f"{tmp_path}/nnoe.yaml: there is no such file or folder",
+        "a\\x00b: there is no such file or folder",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        (("fix", "{}"), "run `helm template {} | runner-policy fix -`\n"),
+        (
+            ("impact", "{}", "--to", "0.33.0", "--json"),
+            'run `helm template {} | runner-policy impact -`, or add `--render`, which runs that command"',
+        ),
+    ],
+)
+def test_only_a_command_that_renders_advises_its_option(
+    call: Callable[..., Done], tmp_path: Path, command: tuple[str, ...], advice: str
+) -> None:
+    chart = tmp_path / "chart"
+    chart.mkdir()
+    (chart / "Chart.yaml").write_text("name: c\n")
+    done = call(*(word.format(chart) for word in command))
+    assert done.code in {1, 2}
+    assert f"Helm has to render it; {advice.format(chart)}" in f"{done.out}{done.err}"
+
+
 def test_no_decision_log(call: Callable[..., Done], tmp_path: Path) -> None:
     missing = call("impact", "--log", f"sqlite:///{tmp_path}/none.db", "--to", "0.33.0")
     assert (missing.code, missing.out) == (2, "")
