@@ -32,7 +32,7 @@ from policy.request.manifest import name_of
 from policy.request.request import Manifest
 from policy.rules.loader import default_folder
 from policy.rules.request_rule import Verdict
-from policy.sampling.check import MEMBER, CheckRequest, RequestCheck, RequestChecker
+from policy.sampling.check import MEMBER, CheckRequest, RequestCheck, RequestChecker, size_of
 from policy.sampling.manifest import check_request
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def check_request_command(
     for warning in warnings:
         err.print(f"warning: {warning}", markup=False)
     try:
-        request = CheckRequest(deployment, parameters, f"/{MEMBER}")
+        request = CheckRequest(deployment, parameters, f"/{MEMBER}", size_of(parameters))
         answer = check_request(RequestChecker(policy), request, today(), _problem)
     except RequestInvalid as error:
         fail_request(error)

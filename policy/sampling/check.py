@@ -74,11 +74,15 @@ class RequestCheck(Struct, frozen=True):
 
 
 class CheckRequest(Struct, frozen=True):
-    """A request to check: the deployment's own request, and the document with the parameters."""
+    """A request to check: the deployment's own request, and the document with the parameters.
+
+    ``size`` is the number of values in that document.
+    """
 
     deployment: Request | Manifest
     document: Any
     pointer: str
+    size: int
 
 
 class RequestRuleset:
@@ -108,7 +112,18 @@ def read_check_request(document: object, releases: Releases, pointer: str = "") 
         raise RequestInvalid([RequestFault(pointer, message)])
     rest = {name: value for name, value in document.items() if name != MEMBER}
     deployment = read_request_or_manifest(rest, releases, pointer)
-    return CheckRequest(deployment, document[MEMBER], at(pointer, MEMBER))
+    return CheckRequest(deployment, document[MEMBER], at(pointer, MEMBER), size_of(document[MEMBER]))
+
+
+def size_of(document: Any) -> int:
+    """The number of values in a document, those of objects and lists included."""
+    size, left = 0, [document]
+    while left:
+        size += 1
+        value = left.pop()
+        if isinstance(value, dict | list):
+            left.extend(value.values() if isinstance(value, dict) else value)
+    return size
 
 
 class RequestChecker:

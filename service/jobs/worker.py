@@ -211,7 +211,7 @@ class JobWorker:
         """What becomes of a request; nothing is recorded, as nothing is decided."""
         request = read_check_request(document, self.policy.releases, pointer)
         try:
-            found = check_request(self.checker, request, today, problem_of, lambda: budget.decide(explained=False))
+            found = check_request(self.checker, request, today, problem_of, lambda: budget.check(request.size))
         except ModelConfigNeeded as error:
             raise self._models.refusal(error) from error
         for each in [found] if isinstance(found, RequestCheck) else [item.check for item in found.items]:

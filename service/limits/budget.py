@@ -11,6 +11,8 @@ from service.problems import Refused
 
 EXPLAINED: Final = 64
 """The decisions that an explained one counts as: it decides again for each assumption and remedy (6 to 250)."""
+VALUES: Final = 200
+"""The values of a checked request that count as one decision for each engine: they take about a microsecond each."""
 
 
 class WorkBudget:
@@ -29,13 +31,20 @@ class WorkBudget:
         Raises:
             Refused: the request has reached its limit.
         """
-        cost = EXPLAINED if explained else 1
+        self._spend(EXPLAINED if explained else 1, f"an explained one counts as {EXPLAINED}")
+
+    def check(self, values: int) -> None:
+        """Count the check of a request with this many values for one engine, before it is made.
+
+        Raises:
+            Refused: the request has reached its limit.
+        """
+        self._spend(1 + values // VALUES, f"{VALUES} values of a checked `request` count as one for each engine")
+
+    def _spend(self, cost: int, how: str) -> None:
         if self.spent + cost > self._decisions:
-            raise Refused(
-                "too-much-work",
-                f"one request may ask for {self._decisions} decisions, an explained one counts as {EXPLAINED}; "
-                "send it in parts",
-            )
+            message = f"one request may ask for {self._decisions} decisions, {how}; send it in parts"
+            raise Refused("too-much-work", message)
         self.spent += cost
 
     def answer(self, size: int) -> None:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 CONFIG = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
 BATCH = "/v1/decisions/batch"
+CHECK = "/v1/requests/check"
 LINES = {"content-type": "application/x-ndjson"}
 
 
@@ -199,6 +200,21 @@ def test_all_items_and_engines_of_a_request_share_the_limit_of_decisions(serve: 
         assert kinds(explained) == ["v2", "v2", "too-much-work", "too-much-work"]
         dry = client.post("/v1/dry-run", json=manifest(4)).json()["items"]
         assert ["decision" in item for item in dry] == [True, True, False, False]
+
+
+def test_a_checked_request_counts_by_its_values_for_each_engine(serve: Callable[..., Any]) -> None:
+    biases = {"logit_bias": {str(token): 1.0 for token in range(798)}}  # 800 values with the object and its map
+    with serve(MAX_DECISIONS="160") as service, service.client() as client:
+        items = client.post(CHECK, json={**manifest(100), "request": biases}).json()["items"]
+        checked = [item["check"]["verdict"] if "check" in item else kind(item["problem"]) for item in items]
+        assert checked == ["fine"] * 32 + ["too-much-work"] * 68
+        assert items[32]["problem"]["detail"] == (
+            "one request may ask for 160 decisions, 200 values of a checked `request` count as one for each engine; "
+            "send it in parts"
+        )
+        alone = {"facts": {}, "request": {"logit_bias": {str(token): 1.0 for token in range(40_000)}}}
+        assert kind(client.post(CHECK, json=alone).json()) == "too-much-work"
+        assert client.post(CHECK, json={"facts": {}, "request": biases}).json()["verdict"] == "fine"
 
 
 @pytest.mark.slow
