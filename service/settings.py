@@ -91,7 +91,7 @@ class Settings(BaseSettings):
         10_000,
         ge=1,
         le=10_000_000,
-        description="how many decisions one request may ask for; an explained one counts as sixteen",
+        description="how many decisions one request may ask for; an explained one counts as 64",
     )
     max_answer: int = Field(
         64 << 20, ge=1 << 16, le=1 << 32, description="the largest answer to a batch, or to candidate rules"
