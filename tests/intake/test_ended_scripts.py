@@ -11,6 +11,7 @@ from policy.intake.command.launcher import read_command
 if TYPE_CHECKING:
     from policy.errors import RequestFault
 
+ENDS = "`false` fails and ends the script, because of `-e`, before it starts vLLM"
 CODE = "runs code that is not read"
 
 
@@ -33,6 +34,10 @@ def read(script: str) -> tuple[list[str], list[str], list[str]]:
         ("false && x && vllm serve a/b", "the command after `false &&` never runs"),
         ("true || vllm serve a/b", "the command after `true ||` never runs"),
         (": || x || vllm serve a/b", "the command after `: ||` never runs"),
+        ("set -e; false; vllm serve a/b", ENDS),
+        ("set -euo pipefail\nfalse\nvllm serve a/b", ENDS),
+        ("set -o errexit; true && false; vllm serve a/b", ENDS),
+        ("set +e; set -e; x || true; false; vllm serve a/b", ENDS),
     ],
 )
 def test_a_script_that_certainly_ends_before_starts_nothing(script: str, why: str) -> None:
@@ -48,10 +53,33 @@ def test_a_script_that_certainly_ends_before_starts_nothing(script: str, why: st
         *("if [ -f x ]; then exit 1; fi; vllm serve a/b", "false | true && vllm serve a/b"),
         *("while true; do exit 0; done; vllm serve a/b", "exec >log; vllm serve a/b", "vllm serve a/b; exit 1"),
         *("exec vllm serve a/b; vllm serve c/d", "false && vllm serve c/d; vllm serve a/b"),
+        *("set -e; false || true; vllm serve a/b", "set -e; false & vllm serve a/b"),
+        *(
+            "set -e; false && x; vllm serve a/b",
+            "set -e; false | true; vllm serve a/b",
+            "set +e; false; vllm serve a/b",
+        ),
+        *(
+            "set -e; set +e; false; vllm serve a/b",
+            "set -e | x; false; vllm serve a/b",
+        ),
+        *("set -e; if false; then x; fi; vllm serve a/b", "set -e; x && false; vllm serve a/b"),
+        *("[ -f x ] && set -e; false; vllm serve a/b", "set -e; [ -f x ] && set +e; false; vllm serve a/b"),
+        *("vllm serve a/b; set -e; false", "set -e; while false; do x; done; vllm serve a/b"),
     ],
 )
 def test_a_script_that_may_reach_vllm_starts_it(script: str) -> None:
     assert read(script) == (["a/b"], [], [])
+
+
+@pytest.mark.parametrize("options", [["-ec"], ["-e", "-c"], ["-euxc"], ["-o", "errexit", "-c"], ["+e", "-ec"]])
+def test_an_option_of_the_shell_ends_a_script_that_fails(options: list[str]) -> None:
+    faults: list[RequestFault] = []
+    words = ["sh", *options, "false; vllm serve a/b"]
+    found = read_command(words, ["a"] * len(words), {}, faults, "")
+    (fault,) = faults
+    assert (found.words, ENDS in fault.message) == ([], True)
+    assert read_command([*words[:-1], "set +e; false; vllm serve a/b"], ["a"] * len(words), {}, [], "").words == ["a/b"]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +87,7 @@ def test_a_script_that_may_reach_vllm_starts_it(script: str) -> None:
     [
         *("(exit 1); vllm serve a/b", "exec {fd}>x; vllm serve a/b", "exec $X; vllm serve a/b"),
         *("exit() { :; }; exit 0; vllm serve a/b", "f() { exit 0; }; vllm serve a/b", "! false && vllm serve a/b"),
+        *("(set -e); false; vllm serve a/b", "set -e; ! true; vllm serve a/b"),
     ],
 )
 def test_what_may_not_end_a_script_is_in_doubt(script: str) -> None:

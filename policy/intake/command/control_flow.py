@@ -67,6 +67,8 @@ class ControlFlow(Struct):
     """Whether the chain so far has certainly succeeded or failed; None if that is not known."""
     status_of: str = ""
     """The command that decided this."""
+    ends_on_failure: bool = False
+    """Whether a command that fails certainly ends the script, as after `set -e`."""
     changed_in_group: list[str] = []
     """The variables set by the preceding braces, which may turn out to run in a subshell: `{ A=b; } &`."""
 
@@ -162,8 +164,11 @@ class ControlFlow(Struct):
         self.is_piped = operator in PIPES
         return is_in_subshell
 
-    def reach(self, words: Sequence[str], *, is_in_subshell: bool) -> str:
-        """Why a command never runs, empty if it may; also notes what it means for those after it."""
+    def reach(self, words: Sequence[str], operator: str, *, is_in_subshell: bool) -> str:
+        """Why a command before ``operator`` never runs, empty if it may; also notes what it means for those after it.
+
+        After `set -e` a failure ends the script, except before `&&` or `||`, after `!`, and in a condition.
+        """
         joiner = self.variables.chain.joiner
         is_negated, self.is_negated = self.is_negated, False
         why = self.unreached
@@ -173,9 +178,12 @@ class ControlFlow(Struct):
         is_known = not is_in_subshell and name in CERTAIN_STATUS
         self.status = CERTAIN_STATUS[name] is not is_negated if is_known else None
         self.status_of = f"! {name}" if is_negated else name
-        ends = name == "exit" or (name == "exec" and _names_program(words))
-        if ends and not is_in_subshell and not self.is_conditional:
+        if is_in_subshell or self.is_conditional:
+            return why
+        if name == "exit" or (name == "exec" and _names_program(words)):
             self.unreached = f"{quoted(' '.join(words[:2]))} ends the script before it starts vLLM"
+        elif self.ends_on_failure and not is_negated and self.status is False and operator not in {"&&", "||"}:
+            self.unreached = f"`{name}` fails and ends the script, because of `-e`, before it starts vLLM"
         return why
 
     def join(self, operator: str) -> None:

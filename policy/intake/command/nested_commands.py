@@ -13,7 +13,7 @@ from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.programs import PROGRAMS, STARTS_VLLM, is_unknown, next_start
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.shell import split
-from policy.intake.command.shell_options import shell_options, startup_doubt
+from policy.intake.command.shell_options import shell_options, startup_doubt, startup_text
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
@@ -68,10 +68,21 @@ def server_of_shell(
             context.budget.reread(len(words[at]))
         is_bash, hidden = program == "bash", context.has_hidden_variables
         arguments = words[at + 1 :]
-        commands = split(words[at], env, arguments, context.budget, is_bash=is_bash, has_hidden_variables=hidden)
+        commands = split(
+            words[at],
+            env,
+            arguments,
+            context.budget,
+            is_bash=is_bash,
+            has_hidden_variables=hidden,
+            ends_on_failure=options.ends_on_failure,
+        )
         found = _with_outer(server_in_script(commands, places[at], env, context, find), own, context.budget)
         if isinstance(found, ServerCommand) and program in OTHER_SHELLS:
             found.doubts.append(f"the script is read as bash reads it, and {quoted(program)} may read it differently")
+        if found is None and doubt and (named := startup_text(env)):
+            why = f"the variable `{named}` names vLLM's server, and {quoted(words[start])} may evaluate it"
+            return UnreadableCommand(why, places[start], names_vllm=True)
         return _with_startup_doubt(found, doubt, places[start], env, context.budget)
     if at >= len(words):
         return (

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.intake.command.builtin_tables import INTERPRETED_COMMANDS
+from policy.intake.command.programs import mentions_vllm
+from policy.intake.command.words import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ENDING_COMMANDS: Final = frozenset({"exit", "exec", "true", "false", ":"})
 """The commands by which it is known that others never run; a function may have the name of one."""
@@ -42,6 +47,8 @@ class ScriptCommands(Struct):
     doubt: str = ""
     """Why the whole script may run other commands than those parsed; the first reason is kept."""
     function_names: set[str] = set()
+    texts: list[str] = []
+    """The words and values with a literal `$(…)` that names vLLM's server, which a shell may evaluate later."""
 
     def add(
         self,
@@ -54,6 +61,12 @@ class ScriptCommands(Struct):
     ) -> None:
         """Add a command."""
         self.commands.append(Command(words, env, writes, "", condition, unreached))
+
+    def note_texts(self, texts: Iterable[str | None]) -> None:
+        """Note those of the texts that start vLLM if a shell evaluates them: `PS4='$(vllm serve MODEL)'`."""
+        for text in texts:
+            if text is not None and ("$(" in text or "`" in text) and type(text) is not Unknown and mentions_vllm(text):
+                self.texts.append(text)
 
     def doubt_all(self, doubt: str) -> None:
         """Put the whole script in doubt."""
@@ -84,7 +97,14 @@ class ScriptCommands(Struct):
             self.doubt_all(f"the script replaces `{name}` with a function")
 
     def doubted(self) -> list[Command]:
-        """All commands, with the doubts about the whole script."""
+        """All commands, with the doubts about the whole script.
+
+        A script in doubt may evaluate its texts, such as those in arithmetic, in `${A@P}` or in `PS4`, so each of them
+        is also a command that is not known.
+        """
+        if self.doubt:
+            for text in self.texts:
+                self.add([Unknown(text)], {})
         if not self.function_names.isdisjoint(ENDING_COMMANDS):
             self.commands = [replace(command, unreached="") for command in self.commands]
         for index, command in enumerate(self.commands if self.function_names else ()):

@@ -46,6 +46,7 @@ def split(
     *,
     is_bash: bool = False,
     has_hidden_variables: bool = False,
+    ends_on_failure: bool = False,
 ) -> list[Command]:
     """The commands of a script, in order.
 
@@ -53,6 +54,7 @@ def split(
     `budget` of the outer one. If the text is an Unknown, a part of it is replaced before any shell reads it, even
     within single quotes. With `is_bash` the shell is bash, which expands `{a,b}`; otherwise it may be any shell. With
     `has_hidden_variables` any variable may be set by a source that is not shown: a Secret, or the script around `eval`.
+    With `ends_on_failure` the shell has the option `-e`.
 
     `A=b` sets a variable for the rest of the script, `export A=b` also for its commands, and `A=b command` only for
     that command. A Command's `env` has only the variables that the script itself sets for it.
@@ -68,6 +70,7 @@ def split(
         raise ShellSyntaxError(f"expected a text of at most {MAX_TEXT} characters, got {len(text)}")
     budget = budget or ExpansionBudget()
     reader = _ShellReader(text, env, arguments, budget, is_bash=is_bash, has_hidden_variables=has_hidden_variables)
+    reader.flow.ends_on_failure = ends_on_failure
     return reader.commands()
 
 
@@ -238,7 +241,8 @@ class _ShellReader:
         if operator[:1] in {")", "|"} and self.flow.is_in_case and len(words) == 1 and type(words[0]) is Pattern:
             words = [str(words[0])]  # the pattern of a branch
         is_in_subshell = self.flow.end_command(operator)
-        unreached = self.flow.reach(words, is_in_subshell=is_in_subshell) if words else ""
+        self.script.note_texts((*words, *assignments.values()))
+        unreached = self.flow.reach(words, operator, is_in_subshell=is_in_subshell) if words else ""
         if words:
             self.builtins.read_effects(words, assignments, is_in_subshell=is_in_subshell)
         succeeds = self.builtins.succeeds(words) if words else None not in assignments.values()

@@ -169,6 +169,8 @@ class ShellBuiltins(Struct):
                 at += 1
             if is_uncertain(word) or not letters <= SAFE_LETTERS or (option and option not in SAFE_OPTIONS):
                 self.script.doubt_all("`set` changes how the shell parses the script")
+            if "e" in letters or option == "errexit":
+                self.flow.ends_on_failure = word[0] == "-" and not self.flow.is_conditional
             if "a" in letters or option == "allexport":
                 if self.flow.is_conditional:
                     self.script.doubt_all("it is not known whether `set -a` runs")

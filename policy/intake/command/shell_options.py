@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from policy.intake.command.programs import mentions_vllm
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ FUNCTION_PREFIX: Final = "BASH_FUNC_"
 class ShellOptions(Struct, frozen=True, gc=False):
     """The options of a shell. ``end`` is the position after them, which is the script's if ``has_script``.
 
-    ``changes_meaning``: whether one of them may change what the script means.
+    ``changes_meaning``: whether one of them may change what the script means. ``ends_on_failure``: whether a command
+    that fails ends the script.
     """
 
     end: int
@@ -52,6 +54,7 @@ class ShellOptions(Struct, frozen=True, gc=False):
     runs: bool
     reads_files: bool
     changes_meaning: bool
+    ends_on_failure: bool
 
 
 def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
@@ -64,7 +67,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
     while at < len(words) and (option := _long(program, words[at])):
         found.add(option)
         at += 2 if option in WITH_FILE else 1
-    letters, is_off = "", False
+    letters, is_off, ends_on_failure = "", False, False
     values_of_o: list[str] = []
     while at < len(words) and words[at][:1] in {"-", "+"}:
         word = words[at]
@@ -79,6 +82,8 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
         values_of_o += words[at : at + values]
         if "n" in word or "noexec" in words[at : at + values]:
             is_off = word[0] == "-"
+        if "e" in word or "errexit" in words[at : at + values]:
+            ends_on_failure = word[0] == "-"
         letters += word[1:]
         at += values
     return ShellOptions(
@@ -87,6 +92,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
         found.isdisjoint(PRINT_ONLY) and "D" not in letters and (not is_off or "i" in letters),
         not found.isdisjoint(STARTUP) or "l" in letters or "i" in letters,
         not (CERTAIN_LETTERS.issuperset(letters) and CERTAIN_OPTIONS.issuperset(values_of_o) and found <= CERTAIN_LONG),
+        ends_on_failure,
     )
 
 
@@ -109,4 +115,12 @@ def startup_doubt(program: str, options: ShellOptions, env: Mapping[str, str | N
             return f"the variable `{found}` may change how {quoted(program)} interprets its script"
     if any(name.startswith(FUNCTION_PREFIX) for name in env):
         return f"variables `{FUNCTION_PREFIX}…` are functions that {quoted(program)} may run in place of programs"
+    return ""
+
+
+def startup_text(env: Mapping[str, str | None]) -> str:
+    """The variable that names vLLM's server and that bash evaluates or defines as a function; empty if none does."""
+    for name, value in env.items():
+        if value and (name in STARTUP_VARIABLES or name.startswith(FUNCTION_PREFIX)) and mentions_vllm(value):
+            return name
     return ""
