@@ -39,9 +39,10 @@ from policy.cli.requests import (
 from policy.errors import Remedies, Remedy
 from policy.escaping import escape_line
 from policy.impact.changes import KINDS, ChangeKind
-from policy.impact.run import Job, Run, available_cores
+from policy.impact.run import Job, Run
 from policy.intake.deployment import Platform  # noqa: TC001  # typer reads the annotations
 from policy.messages import listed, quoted
+from policy.processes import available_cores
 from policy.rules.loader import default_folder
 
 if TYPE_CHECKING:

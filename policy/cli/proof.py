@@ -83,12 +83,14 @@ def prove(
     Also shows which releases are equivalent, and for adjacent releases that differ, a smallest deployment for each
     difference, which the engine decides as well.
     """
+    from policy.processes import available_cores  # noqa: PLC0415  # as below
     from policy.proof.claims import prove as proof_of  # noqa: PLC0415  # the solver takes a third of a second to import
+    from policy.proof.steps import Steps  # noqa: PLC0415
 
     rules_folder = folder or rules or default_folder()
-    _, policy = load_policy(rules_folder, None)
-    with _proving("proving") as progress:
-        proof = proof_of(policy, progress)
+    sources, policy = load_policy(rules_folder, None)
+    with _proving("proving") as progress, Steps(policy, sources, available_cores()) as steps:
+        proof = proof_of(policy, steps, progress)
     faults = RulesInvalid(proof.faults).under(rules_folder).faults
     match form:
         case ProofFormat.TEXT:

@@ -6,14 +6,11 @@ to keep its result; the results and their order do not depend on the number of p
 
 from __future__ import annotations
 
-import os
-import signal
 from collections import deque
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
 from hashlib import blake2b
 from itertools import islice
-from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
@@ -25,10 +22,12 @@ from policy.impact.summary import Summary, summary_of, undecidable
 from policy.intake.model_finder import ModelFinder
 from policy.policy import Policy
 from policy.problems import Problem, request_problem
+from policy.processes import pool
 from policy.rules.catalogue import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from concurrent.futures import ProcessPoolExecutor
     from datetime import date
     from pathlib import Path
 
@@ -101,8 +100,6 @@ _worker: list[Worker] = []
 
 
 def _start(job: Job) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends the others
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _worker.append(job.start())
 
 
@@ -117,11 +114,6 @@ def json_piece(found: Comparison) -> bytes:
 
 def no_piece(_: Comparison) -> None:
     """Nothing: the summary is enough."""
-
-
-def available_cores() -> int:
-    """The number of processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Chunk(Struct):
@@ -169,8 +161,7 @@ class Run:
                 self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _open(self) -> ProcessPoolExecutor:
-        # new processes: a copy of this one would have the threads' locks of the engine and of the progress
-        return ProcessPoolExecutor(self._processes, get_context("spawn"), _start, (self._job,))
+        return pool(self._processes, _start, self._job)
 
     def _submit(self, chunk: Chunk) -> None:
         assert self._pool is not None

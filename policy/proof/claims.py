@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import z3
 
 from policy.errors import Fault
-from policy.proof.difference import Difference, differences, differing_condition, meaning
+from policy.proof.difference import differences, differing_condition, meaning
 from policy.proof.replay import Replay
 from policy.proof.space import Space
 from policy.proof.symbolic import SymbolicRules
@@ -26,16 +25,8 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.policy import Policy
+    from policy.proof.steps import Step, Steps
     from policy.rules.catalogue import Catalogue, ReleaseRule
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The differences between a release and the next; if there are none, the two are proved equivalent."""
-
-    before: str
-    after: str
-    changes: tuple[Difference, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +38,8 @@ class Proof:
     steps: tuple[Step, ...]
 
 
-def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> Proof:
-    """Check every claim for every release of a loaded policy.
+def prove(policy: Policy, steps: Steps, progress: Callable[[str], None] = lambda _: None) -> Proof:
+    """Check every claim for every release of a loaded policy, whose ``steps`` these are.
 
     A rule must matter on some day on which it is in force, together with the house rules that have not ended by then.
     Releases are compared by all their rules. ``progress`` is called with the name of each release and step before its
@@ -74,15 +65,8 @@ def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> P
     for release in known:
         for fault in _permanent(catalogue, days, [prove_on(release, day) for day in days]):
             faults.setdefault(fault, []).append(release)
-    steps = []
-    for before, after in pairwise(known):
-        progress(f"{before} to {after}")
-        replay = Replay((policy, before), (policy, after))
-        changes = differences(
-            catalogue.rules_of(before), catalogue.rules_of(after), (series(before), series(after)), replay
-        )
-        steps.append(Step(before, after, tuple(changes)))
-    return Proof(tuple(_in_releases(faults, known)), _equivalent_groups(policy, steps), tuple(steps))
+    found = tuple(steps.all(progress))
+    return Proof(tuple(_in_releases(faults, known)), _equivalent_groups(policy, found), found)
 
 
 def _permanent(catalogue: Catalogue, days: Sequence[date], faults: Sequence[tuple[Fault, ...]]) -> Iterator[Fault]:

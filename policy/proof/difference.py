@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import z3
 
@@ -51,6 +51,10 @@ class Difference:
     facts: Facts
     before: ProofOutcome
     after: ProofOutcome
+
+
+USUAL: Final = 8
+"""How many bounds of a count are defined in advance."""
 
 
 class ProofFailed(PolicyError):
@@ -125,11 +129,12 @@ def _differences(
 
 
 class _Count:
-    """Bounds on how many of some propositions hold."""
+    """Bounds on how many of some propositions hold; ``laws`` define the usual bounds once for a solver."""
 
-    def __init__(self, propositions: Sequence[Any]) -> None:
+    def __init__(self, name: str, propositions: Sequence[Any]) -> None:
         self._terms = [(proposition, 1) for proposition in propositions]
-        self._at_most: dict[int, Any] = {}
+        self._at_most: dict[int, Any] = {n: z3.Bool(f"at most {n} {name}") for n in range(USUAL)}
+        self.laws = [z3.Implies(bound, z3.PbLe(self._terms, n)) for n, bound in self._at_most.items()]
 
     def at_most(self, number: int) -> Any:
         """The formula that at most ``number`` of them hold."""
@@ -175,8 +180,8 @@ class _RuleSetComparison:
             ]
             self.differs = all_of([self.differs, any_of(changed_since)])
         self.preferences = self.space.preferences()
-        self.rules = _Count(list(self.responsible.values()))
-        self.facts = _Count([fact.stated for fact in self.space.facts.values()])
+        self.rules = _Count("rules", list(self.responsible.values()))
+        self.facts = _Count("facts", [fact.stated for fact in self.space.facts.values()])
         self.found: list[tuple[str, Any]] = []
         self.least = 0
         """The number of facts of the smallest deployment that differs."""
@@ -239,7 +244,7 @@ class _RuleSetComparison:
     def changes(self, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Iterator[Difference]:
         """One difference for each class: first those of single rules, then those of several rules together."""
         solver = z3.SolverFor("QF_FD")
-        solver.add(self.space.laws)
+        solver.add(self.space.laws + self.rules.laws + self.facts.laws)
         solver.add(self.differs)
         solver.push()
         self.least = self.facts.add_fewest(solver, 0) or 0

@@ -67,8 +67,13 @@ def _negation(formula: Any) -> Any:
 
 
 def holds_in(model: Any, formula: Any) -> bool:
-    """Whether a formula is true in a model of the solver."""
-    return bool(model.eval(formula, model_completion=True).eq(TRUE))
+    """Whether a formula is true in a model of the solver.
+
+    Without ``model.eval``, which makes an expression of each value, ``rules prove`` takes 1 s less of 32.
+    """
+    value = (z3.Ast * 1)()
+    z3.Z3_model_eval(CONTEXT.ref(), model.model, formula.ast, True, value)  # completed
+    return bool(z3.Z3_get_bool_value(CONTEXT.ref(), value[0]) == z3.Z3_L_TRUE)
 
 
 def unequal(one: Any, other: Any) -> Any:
@@ -153,8 +158,9 @@ class Texts:
         return none_of([found]) if leaf.negated else found
 
     def preferences(self) -> list[Any]:
-        """The preferences for a simple deployment: no list, else few texts, preferably the first ones."""
-        return [z3.Not(self.stated), *(z3.Not(has) for has in reversed(self.holds_item))]
+        """The preferences for a simple deployment: no list, else few texts, preferably the first ones, in order."""
+        others = [*reversed(self.holds_item), *reversed(self.is_first[1:])]
+        return [z3.Not(self.stated), *map(z3.Not, others)]
 
     def value(self, model: Any) -> list[str] | None:
         """The list in a model."""

@@ -12,9 +12,7 @@ import os
 import resource
 import signal
 from collections import Counter
-from multiprocessing import parent_process
 from pathlib import Path
-from threading import Thread
 from time import process_time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +33,7 @@ from policy.intake.unused_models import ModelUse
 from policy.messages import quoted
 from policy.pointer import at
 from policy.policy import Policy
+from policy.processes import end_with_parent
 from policy.request.items import ManifestDecisions, answer_of, ignored_objects, item_of
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
@@ -455,11 +454,4 @@ def bound_process() -> None:
     os.nice(NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     configure_worker()
-    Thread(target=_end_with_parent, name="parent", daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)  # the result of the other thread's job is no longer needed
+    end_with_parent()
