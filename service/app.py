@@ -28,7 +28,8 @@ from service.api.decisions import DecisionEndpoint
 from service.api.docs import add_docs
 from service.api.dry_run import DryRunEndpoint
 from service.api.endpoint import end_response, send_problem, stopping
-from service.api.landing import add_landing_page
+from service.api.landing import add_landing
+from service.api.page import Page, add_page, is_page
 from service.api.request_check import RequestCheckBatchEndpoint, RequestCheckEndpoint
 from service.auth.access import Access, scope_of
 from service.auth.browsers import guard_of
@@ -133,7 +134,7 @@ class Application(FastAPI):
                 status = message["status"]
             await send(message)
 
-        needed = scope_of(path)
+        needed = None if is_page(scope) else scope_of(path)
         try:
             if needed is not None:
                 scope["caller"] = self.service.access.caller(scope["client"], dict(scope["headers"]), needed)
@@ -217,7 +218,9 @@ def create_app(
     app.router.routes.extend(Route(path, endpoint, methods=["POST"]) for path, endpoint in app.endpoints.items())
     app.read_app = app.answer_read
     app.include_router(router)
-    add_landing_page(app, program)
+    page = Page()
+    add_landing(app, program, page)
+    add_page(app, page)
     add_docs(app, app.openapi_json)
     add_handlers(app)
     return app

@@ -1,21 +1,20 @@
-"""``GET /``: the landing page, as HTML for browsers, text for terminals, and JSON.
+"""``GET /``: what the service is, as text for terminals and as JSON; browsers get the page (``page``).
 
-Owns the endpoint, its headers, and the choice of the form. Not here: the contents (``service.state.landing``).
+Owns the endpoint and the choice of the form. Not here: the contents (``service.state.landing``).
 """
 
 from __future__ import annotations
 
-import hashlib
-from base64 import b64encode
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 from starlette.routing import Route
 
 from service.api.docs import UNFRAMED
-from service.documents.accept import HTML, JSON, TEXT, accept_of, preferred
+from service.api.page import LANDING, is_page
+from service.documents.accept import JSON, TEXT, accept_of, headers_of, preferred
 from service.state.answers import today
-from service.state.landing import STYLE, landing_forms
+from service.state.landing import landing_forms
 
 if TYPE_CHECKING:
     from datetime import date
@@ -24,21 +23,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from policy.policy import Policy
+    from service.api.page import Page
 
-PATH: Final = "/"
-STYLE_HASH: Final = b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-HEADERS: Final = {
-    **UNFRAMED,
-    "content-security-policy": (
-        f"default-src 'none'; style-src 'sha256-{STYLE_HASH}'; base-uri 'none'; form-action 'none'; "
-        f"{UNFRAMED['content-security-policy']}"
-    ),
-    "vary": "accept",
-}
+HEADERS: Final = {**UNFRAMED, "vary": "accept"}
 
 
-class LandingPage:
-    """The page of a loaded policy, rebuilt when the rules or the date change."""
+class Landing:
+    """The description of a loaded policy, made again when the rules or the date change."""
 
     def __init__(self, version: str) -> None:
         self._version = version
@@ -50,15 +41,17 @@ class LandingPage:
         now = policy, today()
         if now != self._made:
             self._forms, self._made = landing_forms(*now, self._version), now
-        media_type = preferred(accept, (HTML, JSON, TEXT)) or TEXT
+        media_type = preferred(accept, (JSON, TEXT)) or TEXT
         return Response(self._forms[media_type], media_type=media_type.decode(), headers=HEADERS)
 
 
-def add_landing_page(app: FastAPI, version: str) -> None:
-    """Serve the page."""
-    page = LandingPage(version)
+def add_landing(app: FastAPI, version: str, page: Page) -> None:
+    """Serve the description, and the page to browsers."""
+    found = Landing(version)
 
     async def landing(request: Request) -> Response:
-        return page.response(request.app.state.service.answers.policy, accept_of(request.scope))
+        if is_page(request.scope):
+            return page.index.response(headers_of(request.scope))
+        return found.response(request.app.state.service.answers.policy, accept_of(request.scope))
 
-    app.router.routes.append(Route(PATH, landing, methods=["GET"]))
+    app.router.routes.append(Route(LANDING, landing, methods=["GET"]))

@@ -1,12 +1,11 @@
 """The landing page of the loaded rules: what this service is, which rules are loaded, and links.
 
-Owns the contents, as JSON, text and HTML. They are the same for every caller, and contain nothing from a request. The
+Owns the contents, as JSON and text. They are the same for every caller, and contain nothing from a request. The
 answer of the example is the loaded policy's own. Not here: the endpoint (``service.api.landing``).
 """
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -14,7 +13,7 @@ import msgspec
 from policy.decision.decision import encode
 from policy.render import as_text, decision
 from policy.request.request import read_request
-from service.documents.accept import HTML, JSON, TEXT
+from service.documents.accept import JSON, TEXT
 
 if TYPE_CHECKING:
     from datetime import date
@@ -42,10 +41,6 @@ EXAMPLE: Final[dict[str, Any]] = msgspec.json.decode(BODY)
 SHOWN_FIELDS: Final = ("runner", "outcome", "starts", "summary", "set_env")
 """The fields of a decision that the JSON form shows."""
 COMMAND: Final = f"curl -sS localhost:8080/v1/decisions -H 'accept: text/plain' -d '\n{BODY}'"
-STYLE: Final = (
-    "body{max-width:60rem;margin:2rem auto;padding:0 1rem;font:1rem/1.5 system-ui,sans-serif}"
-    "pre{padding:1rem;overflow-x:auto;background:#f3f3f3;color:#111}"
-)
 
 
 def landing_document(policy: Policy, example: Decision, version: str) -> dict[str, Any]:
@@ -79,31 +74,9 @@ def landing_forms(policy: Policy, day: date, version: str) -> dict[bytes, bytes]
     return {
         JSON: encode(document),
         TEXT: _text(title, loaded, answer).encode(),
-        HTML: _html(title, loaded, answer).encode(),
     }
 
 
 def _text(title: str, loaded: dict[str, str], answer: str) -> str:
     rows = "".join(f"{name:<10}{value}\n" for name, value in {**loaded, **LINKS}.items())
     return f"{title}\n{SENTENCE}\n\n{rows}\n$ {COMMAND}\n{answer}"
-
-
-def _html(title: str, loaded: dict[str, str], answer: str) -> str:
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>\n" for name, value in loaded.items())
-    links = "".join(f'<li>{name}: <a href="{path}">{path}</a></li>\n' for name, path in LINKS.items())
-    return f"""\
-<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style></head>
-<body>
-<h1>{escape(title)}</h1>
-<p>{escape(SENTENCE)}</p>
-<dl>
-{rows}</dl>
-<ul>
-{links}</ul>
-<pre>$ {escape(COMMAND)}
-{escape(answer)}</pre>
-</body>
-</html>
-"""

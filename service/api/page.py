@@ -1,0 +1,119 @@
+"""The page for browsers: ``/``, ``/rules``, and the files that they load.
+
+Owns the endpoints and their headers. The files are built from ``service/page`` and held in memory, also compressed;
+they contain nothing of the loaded rules or of a caller, so they need no token. What the page shows, it asks the other
+endpoints for. Not here: the other forms of ``/`` (``landing``).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from starlette.responses import Response
+from starlette.routing import Route
+
+from service.documents.accept import HTML, JSON, TEXT, accept_of, headers_of, preferred
+from service.problems import Refused
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+    from fastapi import FastAPI
+    from starlette.requests import Request
+    from starlette.types import Scope
+
+LANDING: Final = "/"
+VIEWS: Final = ("/rules",)
+"""The paths of the page's views, beside ``/``."""
+ASSETS: Final = "/assets/"
+TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+}
+REVALIDATED: Final = "no-cache"
+"""For the page itself, whose files change with the service."""
+IMMUTABLE: Final = "public, max-age=31536000, immutable"
+"""For files whose names change with their contents."""
+
+
+class PageFile(Struct, frozen=True):
+    """A file of the page, whole and compressed, with its headers."""
+
+    body: bytes
+    compressed: bytes
+    headers: dict[str, str]
+
+    def response(self, headers: dict[bytes, bytes]) -> Response:
+        """The answer to a request: compressed if it accepts gzip, and without the file if it has it already."""
+        tags = {tag.strip().removeprefix(b"W/") for tag in headers.get(b"if-none-match", b"").split(b",")}
+        if not tags.isdisjoint({self.headers["etag"].encode(), b"*"}):
+            return Response(status_code=304, headers=self.headers)
+        if not _accepts_gzip(headers.get(b"accept-encoding", b"")):
+            return Response(self.body, headers=self.headers)
+        return Response(self.compressed, headers={**self.headers, "content-encoding": "gzip"})
+
+
+class Page:
+    """The files of the page."""
+
+    def __init__(self) -> None:
+        built = files("service").joinpath("page", "built")
+        self.index = _page_file(built.joinpath("index.html"), REVALIDATED)
+        self.assets = {file.name: _page_file(file, IMMUTABLE) for file in built.joinpath("assets").iterdir()}
+
+
+def is_page(scope: Scope) -> bool:
+    """Whether a read request is for the page or one of its files, which need no token."""
+    path: str = scope["path"]
+    if path == LANDING:
+        return preferred(accept_of(scope), (HTML, JSON, TEXT)) == HTML
+    return path in VIEWS or path.startswith(ASSETS)
+
+
+def add_page(app: FastAPI, page: Page) -> None:
+    """Serve the views and the files; ``/`` is served with the landing page."""
+
+    async def view(request: Request) -> Response:
+        return page.index.response(headers_of(request.scope))
+
+    async def asset(request: Request) -> Response:
+        file = page.assets.get(request.path_params["name"])
+        if file is None:
+            raise Refused("not-found", f"no file of the page is named {request.path_params['name']!r}; load it again")
+        return file.response(headers_of(request.scope))
+
+    app.router.routes.extend(Route(path, view, methods=["GET"]) for path in VIEWS)
+    app.router.routes.append(Route(f"{ASSETS}{{name}}", asset, methods=["GET"]))
+
+
+def _page_file(file: Traversable, caching: str) -> PageFile:
+    body = file.read_bytes()
+    headers = {
+        **HEADERS,
+        "content-type": f"{TYPES[file.name.rpartition('.')[2]]}; charset=utf-8",
+        "cache-control": caching,
+        "etag": f'"{hashlib.sha256(body).hexdigest()[:32]}"',
+        "vary": "accept, accept-encoding",
+    }
+    return PageFile(body, gzip.compress(body, 9, mtime=0), headers)
+
+
+def _accepts_gzip(header: bytes) -> bool:
+    """Whether ``Accept-Encoding`` names gzip with a weight above zero (RFC 9110, section 12.5.3)."""
+    for part in header.lower().split(b","):
+        coding, *parameters = (piece.strip() for piece in part.split(b";"))
+        if coding in {b"gzip", b"*"}:
+            return not any(piece.replace(b" ", b"").rstrip(b"0.") in {b"q=", b"q"} for piece in parameters)
+    return False

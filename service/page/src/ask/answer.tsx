@@ -1,0 +1,256 @@
+/** A decision as people read it. */
+
+import type { ComponentChildren } from "preact";
+import type { Change, Decision, KnownProblem, Reason, Remedy } from "../api";
+import { Copies } from "./copies";
+import { changeText, shown } from "./changes";
+import { Prose } from "../prose";
+
+/** A runner's name; a platform may have one of its own, and a configuration that cannot be read has none. */
+export function runnerName(decision: Pick<Decision, "runner" | "outcome">): string {
+  if (decision.runner !== null) return decision.runner.toUpperCase();
+  return decision.outcome === "not-applicable" ? "own runner" : "no runner";
+}
+
+/** The class of a decision's colour: its runner, or that vLLM does not start. */
+export function tone(decision: Pick<Decision, "runner" | "starts">): string {
+  return decision.starts ? (decision.runner ?? "own") : "stops";
+}
+
+function References({ links }: { readonly links: readonly string[] }) {
+  return (
+    <>
+      {links.map((link) => {
+        const name = link.replace(/^https:\/\/(?:github\.com\/)?/, "").replace(/\/(?:pull|issues)\//, " #");
+        return /^https:\/\//.test(link) ? (
+          <a key={link} href={link} rel="noreferrer noopener" target="_blank">
+            {name}
+          </a>
+        ) : (
+          <span key={link}>{link}</span>
+        );
+      })}
+    </>
+  );
+}
+
+function ReasonView({ reason, decision }: { readonly reason: Reason; readonly decision: Decision }) {
+  const facts = Object.entries(reason.facts as Record<string, unknown>);
+  return (
+    <li class={reason.decisive ? "decisive" : ""}>
+      <p class="message">
+        <Prose text={reason.message} /> {reason.decisive && <span class="tag">decides</span>}
+        {reason.layer === "house" && <span class="tag">house rule</span>}
+      </p>
+      {facts.length > 0 && (
+        <ul class="facts">
+          {facts.map(([name, value]) => (
+            <li key={name}>
+              <code>{name}</code> is <code>{shown(value)}</code>
+              {decision.facts?.[name] && <span class="from"> from {decision.facts[name].from}</span>}
+            </li>
+          ))}
+        </ul>
+      )}
+      {reason.remedy !== null && (
+        <p class="remedy">
+          <Prose text={reason.remedy} />
+        </p>
+      )}
+      <p class="links">
+        <a href={`rules#${encodeURIComponent(reason.rule)}`}>{reason.rule}</a>
+        <References links={reason.references} />
+        {reason.lifted_in && <span>ends with {reason.lifted_in}</span>}
+      </p>
+    </li>
+  );
+}
+
+export function Problems({ problems }: { readonly problems: readonly KnownProblem[] }) {
+  return (
+    <ul class="problems">
+      {problems.map((problem) => (
+        <li key={problem.rule}>
+          <p class="message">
+            <span class={`symptom ${problem.symptom}`}>{problem.symptom}</span> <Prose text={problem.message} />
+          </p>
+          {problem.remedy !== null && (
+            <p class="remedy">
+              <Prose text={problem.remedy} />
+            </p>
+          )}
+          <p class="links">
+            <a href={`rules#${encodeURIComponent(problem.rule)}`}>{problem.rule}</a>
+            <span>known by: {problem.certainty}</span>
+            <span>{problem.fixed_in === null ? "not fixed yet" : `fixed in ${problem.fixed_in}`}</span>
+            <References links={problem.references} />
+          </p>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Card({ title, children }: { readonly title: string; readonly children: ComponentChildren }) {
+  return (
+    <section class="card">
+      <h3>{title}</h3>
+      {children}
+    </section>
+  );
+}
+
+const GOALS: Readonly<Record<string, string>> = { start: "so that it starts", v2: "to get V2" };
+
+function Remedies(properties: {
+  readonly remedies: readonly Remedy[];
+  readonly canTry: (change: readonly Change[]) => boolean;
+  readonly onTry: (change: readonly Change[]) => void;
+}) {
+  return (
+    <Card title="What would help">
+      <ul>
+        {properties.remedies.map((remedy, n) => (
+          <li key={n} class="remedies">
+            <span>
+              {remedy.change.map(changeText).join(", and ")}{" "}
+              <span class="from">
+                {GOALS[remedy.for] ?? `to avoid ${remedy.for}`}
+                {" → "}
+                {remedy.runner?.toUpperCase() ?? "own runner"}
+                {remedy.starts ? "" : ", does not start"}
+              </span>
+            </span>
+            {properties.canTry(remedy.change) && (
+              <button
+                type="button"
+                onClick={() => {
+                  properties.onTry(remedy.change);
+                }}
+              >
+                Try
+              </button>
+            )}
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function Assumptions({ decision }: { readonly decision: Decision }) {
+  const found = decision.assumptions ?? [];
+  const weighty = found.filter((each) => Object.keys(each.would_change).length > 0);
+  if (found.length === 0) return null;
+  return (
+    <Card title="What was assumed">
+      {weighty.length === 0 && <p>{found.length} facts were not stated; no other value of them changes the answer.</p>}
+      <ul>
+        {weighty.map((each) => (
+          <li key={each.fact}>
+            <code>{each.fact}</code> is <code>{shown(each.assumed)}</code> ({each.why}).{" "}
+            {Object.entries(each.would_change).map(([value, other]) => (
+              <span key={value} class="otherwise">
+                <code>{value}</code>: {other.runner?.toUpperCase() ?? "own runner"}
+                {other.starts ? "" : ", does not start"}
+              </span>
+            ))}
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+/** The decision: runner, start and sentence first, then why, then what else is known. */
+export function AnswerView(properties: {
+  readonly decision: Decision;
+  readonly path: string;
+  readonly children: ComponentChildren;
+  readonly canTry: (change: readonly Change[]) => boolean;
+  readonly onTry: (change: readonly Change[]) => void;
+}) {
+  const { decision } = properties;
+  const { alternative, upstream } = decision;
+  const errors = [...decision.launch_errors, ...decision.startup_errors];
+  const differs = upstream.runner !== decision.runner || upstream.starts !== decision.starts;
+  return (
+    <div class="answer">
+      <section class={`verdict ${tone(decision)}`} aria-live="polite">
+        <p class="runner">{runnerName(decision)}</p>
+        <div>
+          <p class="starts">{decision.starts ? "vLLM starts" : "vLLM will not start"}</p>
+          <p>
+            <Prose text={decision.summary} />
+          </p>
+          <p class="from">
+            vLLM {decision.release.decided_as}
+            {decision.release.defaulted ? " (the default release)" : decision.release.verified ? "" : " (not verified)"}
+          </p>
+        </div>
+      </section>
+      {properties.children}
+      {errors.length > 0 && (
+        <Card title="vLLM ends with">
+          <ul>
+            {errors.map((error, n) => (
+              <li key={n}>
+                <code class="wrap">{error}</code>
+              </li>
+            ))}
+          </ul>
+        </Card>
+      )}
+      <Copies env={decision.set_env} path={properties.path} />
+      {decision.reasons.length > 0 && (
+        <Card title="Why">
+          <ul class="reasons">
+            {decision.reasons.map((reason, n) => (
+              <ReasonView key={n} reason={reason} decision={decision} />
+            ))}
+          </ul>
+        </Card>
+      )}
+      {decision.known_problems.length > 0 && (
+        <Card title="Known problems">
+          <Problems problems={decision.known_problems} />
+        </Card>
+      )}
+      {(decision.remedies?.length ?? 0) > 0 && (
+        <Remedies remedies={decision.remedies ?? []} canTry={properties.canTry} onTry={properties.onTry} />
+      )}
+      {alternative && (
+        <Card title={`The other runner: ${alternative.runner.toUpperCase()}`}>
+          <p>{alternative.starts ? "vLLM would start with it." : "vLLM would not start with it."}</p>
+          {alternative.startup_errors.map((error, n) => (
+            <p key={n}>
+              <code class="wrap">{error}</code>
+            </p>
+          ))}
+          {alternative.unsupported_features.length > 0 && (
+            <p>It does not support: {alternative.unsupported_features.join(", ")}.</p>
+          )}
+          <Problems problems={alternative.known_problems} />
+        </Card>
+      )}
+      <Card title="vLLM alone">
+        <p>
+          {differs ? "Without the house rules: " : "The same: "}
+          {runnerName(upstream)}, {upstream.starts ? "starts" : "does not start"}.
+        </p>
+      </Card>
+      <Assumptions decision={decision} />
+      {decision.warnings.length > 0 && (
+        <Card title="Notes">
+          <ul>
+            {decision.warnings.map((warning, n) => (
+              <li key={n}>
+                <Prose text={warning} />
+              </li>
+            ))}
+          </ul>
+        </Card>
+      )}
+    </div>
+  );
+}

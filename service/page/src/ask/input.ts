@@ -1,0 +1,92 @@
+/** What was written: a command, facts, a deployment, a manifest or a whole request. Owns how it becomes a request. */
+
+import { parseAllDocuments } from "yaml";
+
+/** A request to decide, as the service takes it. */
+export type DecisionRequest = Record<string, unknown>;
+export type Input =
+  | { readonly kind: "empty" }
+  | { readonly kind: "document"; readonly request: DecisionRequest; readonly isManifest: boolean }
+  | { readonly kind: "text"; readonly text: string };
+
+/** The longest text that is read here, in characters; a longer one is sent as it is. */
+export const MAX_READ = 1 << 20;
+const COMMENTS = /^(?:\s*(?:#[^\n]*)?\n)*\s*(?:\$ )?/;
+const PROGRAM =
+  /^(?:[A-Z_][A-Z0-9_]*=\S*\s+)*(?:vllm|docker|podman|nerdctl|python[0-9.]*|uvx?|bash|sh|exec|env|export|set|cd|sudo|nohup|--?\w[\w-]*)(?:\s|$)/;
+const SCRIPT = /^#!|\n|^(?:sudo\s+)?(?:docker|podman|nerdctl)\s/;
+const UNIT = /^\[(?:Unit|Service|Install)\]/m;
+const REQUEST_FIELDS = ["facts", "deployment", "manifest"];
+
+/** Reads a text. What is neither a command nor YAML is left to the service, which says what is wrong with it. */
+export function readInput(text: string): Input {
+  if (text.trim() === "") return { kind: "empty" };
+  if (text.length > MAX_READ) return { kind: "text", text };
+  const command = text.replace(/\r\n/g, "\n").replace(COMMENTS, "");
+  if (PROGRAM.test(command) || text.startsWith("#!")) {
+    const isScript = SCRIPT.test(text.startsWith("#!") ? text : command.replace(/\\\n/g, " ").trim());
+    return isScript ? manifest({ script: text }) : document({ deployment: { args: command } });
+  }
+  if (UNIT.test(text)) return manifest({ unit: text });
+  return readYaml(text);
+}
+
+function readYaml(text: string): Input {
+  const documents = parseAllDocuments(text, { version: "1.1", logLevel: "silent", uniqueKeys: true });
+  if (!Array.isArray(documents) || documents.some((each) => each.errors.length > 0)) return { kind: "text", text };
+  let values: unknown[];
+  try {
+    values = documents.map((each) => each.toJS({ maxAliasCount: 1000 }) as unknown).filter((each) => each !== null);
+  } catch {
+    return { kind: "text", text };
+  }
+  const [first] = values;
+  if (values.length > 1) return manifest(values);
+  if (Array.isArray(first) && first.length > 0 && first.every((word) => typeof word === "string")) {
+    return document({ deployment: { args: first } });
+  }
+  if (typeof first !== "object" || first === null) return { kind: "text", text };
+  if (Array.isArray(first)) return manifest(first);
+  if (REQUEST_FIELDS.some((field) => field in first)) return document(first as DecisionRequest);
+  if (isDeployment(first)) return document({ deployment: first });
+  if (isFacts(first)) return document({ facts: first });
+  return manifest(first);
+}
+
+function isDeployment(value: object): boolean {
+  return "args" in value && !("kind" in value) && !("apiVersion" in value) && !("image" in value);
+}
+
+function isFacts(value: object): boolean {
+  const names = Object.keys(value);
+  return names.length > 0 && names.every((name) => /^(?:platform|plugins|omni|[a-z_]+_config)$/.test(name));
+}
+
+function document(request: DecisionRequest): Input {
+  return { kind: "document", request, isManifest: "manifest" in request };
+}
+
+function manifest(value: unknown): Input {
+  return { kind: "document", request: { manifest: value }, isManifest: true };
+}
+
+/** The request with a release, with the configurations of models that were added, and with an explanation if asked. */
+export function completed(
+  request: DecisionRequest,
+  release: string,
+  configs: Readonly<Record<string, unknown>>,
+  explain: boolean,
+): DecisionRequest {
+  const found: DecisionRequest = { ...request, explain };
+  if (release !== "") found.vllm_version = release;
+  if (Object.keys(configs).length === 0 || "facts" in found) return found;
+  const holder = isObject(found.deployment) ? { ...found.deployment } : found;
+  holder.model_configs = { ...(isObject(holder.model_configs) ? holder.model_configs : {}), ...configs };
+  if (holder !== found) found.deployment = holder;
+  return found;
+}
+
+/** Whether a value is an object with members. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

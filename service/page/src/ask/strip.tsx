@@ -1,0 +1,168 @@
+/** The strip of releases: what each would do with a deployment, and what comes or goes at each step. */
+
+import { useEffect, useState } from "preact/hooks";
+import { type Decision, type Engines, type Problem, get, isProblem, post } from "../api";
+import { runnerName, tone } from "./answer";
+import type { DecisionRequest } from "./input";
+
+/** The first release with V2; those before have V1 only, and are shown on demand. */
+const FIRST_WITH_V2 = "0.20.0";
+let known: Promise<string[]> | null = null;
+
+interface ReleaseList {
+  readonly releases: readonly { readonly version: string }[];
+}
+
+/** The known releases, oldest first; empty if the service does not say. */
+export function knownReleases(): Promise<string[]> {
+  known ??= get<ReleaseList>("v1/releases", new AbortController().signal).then((answer) => {
+    if ("value" in answer) return answer.value.releases.map((each) => each.version);
+    known = null;
+    return [];
+  });
+  return known;
+}
+
+type Cell = Decision | null;
+
+/** The decision of a batch's item for the engine at a path; `null` if it has none. */
+function decisionOf(item: Decision | Engines | Problem, path: string): Cell {
+  if (isProblem(item)) return null;
+  if ("items" in item) return item.items.find((each) => each.path === path)?.decision ?? null;
+  return item;
+}
+
+function namesIn(decision: Cell): Map<string, string> {
+  const reasons = decision?.reasons.map((each) => [each.rule, each.message] as const) ?? [];
+  const problems =
+    decision?.known_problems.map((each) => [each.rule, `${each.symptom}: ${each.message}`] as const) ?? [];
+  const errors = decision?.launch_errors.map((each) => [each, each] as const) ?? [];
+  return new Map([...reasons, ...problems, ...errors]);
+}
+
+function Step({ before, after, release }: { readonly before: Cell; readonly after: Cell; readonly release: string }) {
+  const [had, has] = [namesIn(before), namesIn(after)];
+  const came = [...has].filter(([name]) => !had.has(name));
+  const went = [...had].filter(([name]) => !has.has(name));
+  const line = (sign: string, [name, text]: [string, string]) => (
+    <li key={sign + name}>
+      <b>{sign}</b> {name !== text && <code>{name}</code>} {text}
+    </li>
+  );
+  return (
+    <div class="step" aria-live="polite">
+      <p>
+        <b>{release}</b>:{" "}
+        {after === null ? "cannot be decided" : `${runnerName(after)}, ${after.starts ? "starts" : "will not start"}`}
+        {before !== null &&
+          after !== null &&
+          ` (before: ${runnerName(before)}, ${before.starts ? "starts" : "will not start"})`}
+      </p>
+      {came.length + went.length === 0 ? (
+        <p class="from">the same reasons as the release before</p>
+      ) : (
+        <ul>
+          {came.map((each) => line("+", each))}
+          {went.map((each) => line("−", each))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+export function Strip(properties: {
+  readonly request: DecisionRequest;
+  readonly path: string;
+  readonly release: string;
+  readonly onRelease: (release: string) => void;
+}) {
+  const { request, path } = properties;
+  const [releases, setReleases] = useState<readonly string[]>([]);
+  const [cells, setCells] = useState<readonly Cell[]>([]);
+  const [isWhole, setWhole] = useState(false);
+  const [step, setStep] = useState("");
+  const [said, setSaid] = useState("");
+  useEffect(() => {
+    const control = new AbortController();
+    const load = async (): Promise<void> => {
+      const all = await knownReleases();
+      const wanted = isWhole ? all : all.slice(Math.max(0, all.indexOf(FIRST_WITH_V2)));
+      const items = wanted.map((release) => ({ ...request, vllm_version: release, explain: false }));
+      const answer = await post<{ items: (Decision | Engines | Problem)[] }>(
+        "v1/decisions/batch",
+        { items },
+        control.signal,
+      );
+      if (control.signal.aborted) return;
+      setReleases(wanted);
+      setCells("value" in answer ? answer.value.items.map((item) => decisionOf(item, path)) : []);
+      setSaid("problem" in answer ? answer.problem.detail : "");
+    };
+    load().catch(() => undefined);
+    return () => {
+      control.abort();
+    };
+  }, [request, path, isWhole]);
+  const at = releases.indexOf(step);
+  return (
+    <section class="card strip">
+      <h3>Releases</h3>
+      {said !== "" && <p role="alert">{said}</p>}
+      <ol>
+        {cells.map((cell, n) => {
+          const release = releases[n] ?? "";
+          const problems = cell?.known_problems.length ?? 0;
+          const what = cell === null ? "?" : cell.starts ? runnerName(cell) : "✕";
+          const label =
+            cell === null ? "cannot be decided" : `${runnerName(cell)}, ${cell.starts ? "starts" : "will not start"}`;
+          return (
+            <li key={release}>
+              <button
+                type="button"
+                class={`cell ${cell === null ? "unknown" : tone(cell)}`}
+                aria-pressed={release === step}
+                aria-label={`${release}: ${label}${problems > 0 ? `, ${problems.toString()} known problems` : ""}`}
+                onClick={() => {
+                  setStep(release === step ? "" : release);
+                }}
+              >
+                <span class="what">{what === "own runner" ? "own" : what}</span>
+                <span class="mark">{problems > 0 ? "•" : ""}</span>
+                <span class="number">{release}</span>
+              </button>
+            </li>
+          );
+        })}
+      </ol>
+      <p class="legend from">
+        ✕ will not start, • known problems.{" "}
+        {!isWhole && (
+          <button
+            type="button"
+            class="plain"
+            onClick={() => {
+              setWhole(true);
+            }}
+          >
+            All releases
+          </button>
+        )}
+      </p>
+      {at >= 0 && (
+        <>
+          <Step before={cells[at - 1] ?? null} after={cells[at] ?? null} release={step} />
+          {step !== properties.release && (
+            <button
+              type="button"
+              onClick={() => {
+                properties.onRelease(step);
+              }}
+            >
+              Ask for {step}
+            </button>
+          )}
+        </>
+      )}
+    </section>
+  );
+}

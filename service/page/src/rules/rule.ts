@@ -1,0 +1,57 @@
+/** What the page reads of a rule: the releases in which it holds, its topic, and its text. */
+
+import { stringify } from "yaml";
+import type { Rule } from "../api";
+
+type Bound = readonly [operator: string, release: string];
+
+/** The order of two releases: negative if the first is older; `0.4.0.post1` follows `0.4.0`. */
+export function compare(one: string, other: string): number {
+  const [left, right] = [one, other].map((text) => text.replace("post", "").split(".").map(Number));
+  for (let n = 0; n < 4; n += 1) {
+    const difference = (left?.[n] ?? 0) - (right?.[n] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+function bounds(range: string): Bound[] {
+  return range.split(",").map((part) => {
+    const found = /^\s*(>=|<=|==|<|>)\s*(\S+)\s*$/.exec(part);
+    return [found?.[1] ?? "", found?.[2] ?? ""] as const;
+  });
+}
+
+function isWithin(release: string, [operator, bound]: Bound): boolean {
+  const order = compare(release, bound);
+  switch (operator) {
+    case ">=":
+      return order >= 0;
+    case "<=":
+      return order <= 0;
+    case "<":
+      return order < 0;
+    case ">":
+      return order > 0;
+    case "==":
+      return order === 0;
+    default:
+      return false;
+  }
+}
+
+/** Whether a rule has a range with a release. */
+export function holdsIn(rule: Rule, release: string): boolean {
+  return rule.releases.some((range) => bounds(range.vllm).every((bound) => isWithin(release, bound)));
+}
+
+/** The folder of a rule within its layer, such as `known-problems`. */
+export function topicOf(rule: Rule): string {
+  return rule.file.split("/").slice(1, -1).join("/") || "house";
+}
+
+/** The rule as YAML, in the order of its file. */
+export function textOf(rule: Rule): string {
+  const members = Object.entries(rule).filter(([name]) => name !== "layer" && name !== "file");
+  return stringify(Object.fromEntries(members), { lineWidth: 100 });
+}
