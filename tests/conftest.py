@@ -131,19 +131,22 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # as above
         super()._reschedule(node)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest reads the folder for temporary files
 def pytest_configure(config: pytest.Config) -> None:
     """Make tests and their processes interruptible, also in the background, where a shell ignores SIGINT.
 
-    Files that programs keep for their user, such as logs and downloads, go to a folder that is removed at the end.
+    Files that programs keep for their user, such as logs and downloads, and those of tests go to a folder of this run,
+    which is removed at the end: in the folder that runs share by default, one fails while another removes old files.
     Compiled modules are kept, also where PYTHONDONTWRITEBYTECODE is set: compiling them in each of the several hundred
     processes would take a fifth of the total time.
     """
     gc.disable()  # until all tests are collected
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    folder = Path(tempfile.mkdtemp(prefix="runner-policy-tests-"))
+    folder = Path(tempfile.mkdtemp(prefix="runner-policy-"))
     folder.chmod(0o755)
     config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
+    config.option.basetemp = config.option.basetemp or str(folder / "t")
     os.environ |= {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("STATE", "CACHE", "DATA")}
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
