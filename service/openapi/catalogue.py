@@ -136,6 +136,8 @@ def _operation(path: str, call: dict[str, Any], operation: ReadOperation, servic
     if path == "/v1/arguments":
         responses["200"]["headers"] = ARGUMENTS_TAG
         responses["304"] = {"description": "the answer is the one in `If-None-Match`", "headers": ARGUMENTS_TAG}
+    elif path == "/":
+        responses["304"] = {"description": "for a browser: the page is the one in `If-None-Match`"}
     return {
         "tags": [operation.tag],
         "operationId": operation.name,

@@ -67,6 +67,7 @@ function ReasonView({ reason, decision }: { readonly reason: Reason; readonly de
 }
 
 export function Problems({ problems }: { readonly problems: readonly KnownProblem[] }) {
+  if (problems.length === 0) return null;
   return (
     <ul class="problems">
       {problems.map((problem) => (
@@ -94,7 +95,7 @@ export function Problems({ problems }: { readonly problems: readonly KnownProble
 function Card({ title, children }: { readonly title: string; readonly children: ComponentChildren }) {
   return (
     <section class="card">
-      <h3>{title}</h3>
+      <h2>{title}</h2>
       {children}
     </section>
   );

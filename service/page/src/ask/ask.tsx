@@ -235,9 +235,10 @@ export function Ask() {
           }}
         />
         <div class="row">
-          <label>
-            vLLM{" "}
+          <span class="field">
+            <label for="release">vLLM</label>{" "}
             <select
+              id="release"
               value={state.release}
               onChange={(event) => {
                 change({ release: event.currentTarget.value });
@@ -250,7 +251,7 @@ export function Ask() {
                 </option>
               ))}
             </select>
-          </label>
+          </span>
           {state.text === "" && (
             <button
               type="button"

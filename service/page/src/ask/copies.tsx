@@ -15,7 +15,7 @@ export function Copies({ env, path }: { readonly env: Record<string, string>; re
   const patch = names.map(([name, value]) => ({ op: "add", path: `${pointer}/env/-`, value: { name, value } }));
   return (
     <section class="card" aria-labelledby="to-set">
-      <h3 id="to-set">To set</h3>
+      <h2 id="to-set">To set</h2>
       <Copy label="variable" text={names.map(([name, value]) => `${name}=${value}`).join(" ")} />
       <Copy label="YAML" text={names.map(([name, value]) => `- {name: ${name}, value: "${value}"}`).join("\n")} />
       {pointer !== "" && <Copy label="JSON patch" text={JSON.stringify(patch)} />}

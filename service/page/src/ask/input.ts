@@ -78,12 +78,17 @@ export function completed(
   explain: boolean,
 ): DecisionRequest {
   const found: DecisionRequest = { ...request, explain };
-  if (release !== "") found.vllm_version = release;
+  if (release !== "") Object.assign(found, releaseOf(found, release));
   if (Object.keys(configs).length === 0 || "facts" in found) return found;
   const holder = isObject(found.deployment) ? { ...found.deployment } : found;
   holder.model_configs = { ...(isObject(holder.model_configs) ? holder.model_configs : {}), ...configs };
   if (holder !== found) found.deployment = holder;
   return found;
+}
+
+/** The fields that decide a request for a release, whatever the images of a manifest show. */
+export function releaseOf(request: DecisionRequest, release: string): DecisionRequest {
+  return { vllm_version: release, ...("manifest" in request ? { override_images: true } : {}) };
 }
 
 /** Whether a value is an object with members. */

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { type Decision, type Engines, type Problem, get, isProblem, post } from "../api";
 import { runnerName, tone } from "./answer";
-import type { DecisionRequest } from "./input";
+import { type DecisionRequest, releaseOf } from "./input";
 
 /** The first release with V2; those before have V1 only, and are shown on demand. */
 const FIRST_WITH_V2 = "0.20.0";
@@ -87,7 +87,7 @@ export function Strip(properties: {
     const load = async (): Promise<void> => {
       const all = await knownReleases();
       const wanted = isWhole ? all : all.slice(Math.max(0, all.indexOf(FIRST_WITH_V2)));
-      const items = wanted.map((release) => ({ ...request, vllm_version: release, explain: false }));
+      const items = wanted.map((release) => ({ ...request, ...releaseOf(request, release), explain: false }));
       const answer = await post<{ items: (Decision | Engines | Problem)[] }>(
         "v1/decisions/batch",
         { items },
@@ -106,7 +106,7 @@ export function Strip(properties: {
   const at = releases.indexOf(step);
   return (
     <section class="card strip">
-      <h3>Releases</h3>
+      <h2>Releases</h2>
       {said !== "" && <p role="alert">{said}</p>}
       <ol>
         {cells.map((cell, n) => {
@@ -121,14 +121,21 @@ export function Strip(properties: {
                 type="button"
                 class={`cell ${cell === null ? "unknown" : tone(cell)}`}
                 aria-pressed={release === step}
-                aria-label={`${release}: ${label}${problems > 0 ? `, ${problems.toString()} known problems` : ""}`}
                 onClick={() => {
                   setStep(release === step ? "" : release);
                 }}
               >
-                <span class="what">{what === "own runner" ? "own" : what}</span>
-                <span class="mark">{problems > 0 ? "•" : ""}</span>
                 <span class="number">{release}</span>
+                <span class="hidden">
+                  : {label}
+                  {problems > 0 && `, known problems: ${problems.toString()}`}
+                </span>
+                <span class="what" aria-hidden="true">
+                  {what === "own runner" ? "own" : what}
+                </span>
+                <span class="mark" aria-hidden="true">
+                  {problems > 0 ? "•" : ""}
+                </span>
               </button>
             </li>
           );

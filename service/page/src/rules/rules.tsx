@@ -16,9 +16,10 @@ function Choice(properties: {
   readonly onValue: (value: string) => void;
 }) {
   return (
-    <label>
-      {properties.name}{" "}
+    <span class="field">
+      <label for={`rules-${properties.name}`}>{properties.name}</label>{" "}
       <select
+        id={`rules-${properties.name}`}
         value={properties.value}
         onChange={(event) => {
           properties.onValue(event.currentTarget.value);
@@ -31,7 +32,7 @@ function Choice(properties: {
           </option>
         ))}
       </select>
-    </label>
+    </span>
   );
 }
 

@@ -1,0 +1,381 @@
+"""The page in a real browser, used as people do: by mouse, by keyboard alone, with hostile texts, behind a prefix."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from .browser import chromium, open_page, violations
+from .conftest import TOKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from playwright.sync_api import Browser, Page
+
+    from .conftest import Server
+
+pytestmark = pytest.mark.slow
+
+MODEL: Final = "acme/small"
+CONFIG: Final = json.dumps({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 1000})
+CONNECTOR: Final = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
+COMMAND: Final = f"vllm serve {MODEL} --kv-transfer-config '{CONNECTOR}'"
+FACTS: Final = '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}}'
+TEXT: Final = "A command, a deployment, facts or a manifest"
+HOSTILE: Final = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
+
+
+def pod(name: str, *args: str, release: str = "0.27.0") -> str:
+    container = {"name": "vllm", "image": f"vllm/vllm-openai:v{release}", "args": ["--model", MODEL, *args]}
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+    )
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server) -> Iterator[Page]:
+    with open_page(browser, server.url) as found:
+        yield found
+
+
+def ask(page: Page, text: str) -> None:
+    page.get_by_label(TEXT).fill(text)
+
+
+def give_config(page: Page) -> None:
+    page.get_by_label(MODEL).fill(CONFIG)
+
+
+def choose(page: Page, release: str) -> None:
+    page.get_by_label("vLLM", exact=True).select_option(release)
+
+
+def verdict(page: Page) -> str:
+    """The answer in short, once nothing is being asked."""
+    expect(page.locator(".verdict")).to_be_visible()
+    expect(page.locator(".result.busy")).to_have_count(0)
+    return " ".join(page.locator(".verdict .runner, .verdict .starts").all_inner_texts())
+
+
+def test_a_command_is_answered_once_the_config_of_its_model_is_given(page: Page) -> None:
+    ask(page, COMMAND)
+    expect(page.get_by_role("heading", name="The config.json of the model is needed")).to_be_visible()
+    give_config(page)
+    choose(page, "0.23.0")
+    expect(page.get_by_text("a KV connector (NixlConnector) keeps this deployment on V1").first).to_be_visible()
+    assert verdict(page) == "V1 vLLM starts"
+    assert page.locator(".editor mark").all_text_contents() == ["--kv-transfer-config", "kv_connector"]
+    assert page.locator(".copy code").all_inner_texts() == [
+        "VLLM_USE_V2_MODEL_RUNNER=0",
+        '- {name: VLLM_USE_V2_MODEL_RUNNER, value: "0"}',
+    ]
+    expect(page.get_by_role("heading", name="The other runner: V2")).to_be_visible()
+    expect(page.get_by_text("Without the house rules: V2, starts.")).to_be_visible()
+
+
+def test_a_config_that_is_no_object_is_refused_in_place(page: Page) -> None:
+    ask(page, COMMAND)
+    for text, said in (("[1]", "expected an object, got [1]"), ("{", "this is not JSON")):
+        page.get_by_label(MODEL).fill(text)
+        expect(page.get_by_role("alert").filter(has_text=said)).to_be_visible()
+
+
+def test_a_remedy_is_tried_and_undone(page: Page) -> None:
+    ask(page, COMMAND)
+    give_config(page)
+    choose(page, "0.23.0")
+    remedy = page.locator(".remedies").filter(has_text="drop --kv-transfer-config")
+    remedy.get_by_role("button", name="Try").click()
+    expect(page.locator(".verdict .runner")).to_have_text("V2")
+    assert page.get_by_label(TEXT).input_value() == COMMAND
+    page.get_by_role("button", name="Undo: drop --kv-transfer-config").click()
+    expect(page.locator(".verdict .runner")).to_have_text("V1")
+    page.locator(".remedies").filter(has_text="set vllm_version to 0.25.0").get_by_role("button").click()
+    expect(page.get_by_label("vLLM", exact=True)).to_have_value("0.25.0")
+    expect(page.locator(".verdict .runner")).to_have_text("V2")
+
+
+def test_the_strip_shows_each_release_and_what_changed(page: Page) -> None:
+    ask(page, FACTS)
+    cells = page.locator(".cell")
+    expect(cells).to_have_count(19)
+    page.get_by_role("button", name=re.compile(r"^0\.25\.0 ?: V2, starts")).click()
+    step = page.locator(".step")
+    expect(step).to_contain_text("0.25.0: V2, starts (before: V1, starts)")
+    expect(step).to_contain_text("− kv-connector-fallback")
+    page.get_by_role("button", name="Ask for 0.25.0").click()
+    expect(page.locator(".verdict")).to_contain_text("vLLM 0.25.0")
+    page.get_by_role("button", name="All releases").click()
+    expect(cells).to_have_count(83)
+
+
+def test_every_form_of_an_input_is_understood(page: Page) -> None:
+    config = {MODEL: json.loads(CONFIG)}
+    for text, runner in [
+        (FACTS, "V1"),
+        ("facts:\n  model_config: {architectures: [Qwen3ForCausalLM]}\n", "V2"),
+        ('{"model_config": {"architectures": ["OPTForCausalLM"]}}', "V1"),
+        (json.dumps({"deployment": {"args": ["--model", MODEL], "model_configs": config}}), "V2"),
+        (json.dumps({"args": ["--model", MODEL], "model_configs": config}), "V2"),
+        (json.dumps({"manifest": json.loads(pod("a")), "model_configs": config}), "V2"),
+    ]:
+        ask(page, text)
+        expect(page.locator(".verdict .runner")).to_have_text(runner)
+        page.get_by_role("button", name="Clear").click()
+        expect(page.locator(".verdict")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# start it\n$ VLLM_LOGGING_LEVEL=DEBUG vllm serve {MODEL} \\\n  --port 8000",
+        f"docker run --gpus all vllm/vllm-openai:v0.27.0 --model {MODEL}",
+        f"#!/bin/bash\nset -e\nexec vllm serve {MODEL}\n",
+        f"[Service]\nExecStart=/usr/bin/vllm serve {MODEL}\n",
+        f'["vllm", "serve", "{MODEL}"]',
+        f"--model {MODEL}",
+    ],
+)
+def test_a_command_is_read_in_every_form(page: Page, text: str) -> None:
+    ask(page, text)
+    give_config(page)
+    expect(page.locator(".verdict .runner")).to_have_text(re.compile("V[12]"))
+
+
+def test_a_manifest_with_several_engines_is_a_list(page: Page) -> None:
+    service = json.dumps({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}})
+    ask(page, "\n---\n".join([pod("first"), pod("second", "--enable-dbo"), service]))
+    give_config(page)
+    engines = page.locator(".engines")
+    expect(engines.get_by_role("heading", name="2 engines")).to_be_visible()
+    expect(page.get_by_text("V2: 1, V1: 1, will not start: 1, not decided: 0")).to_be_visible()
+    assert verdict(page) == "V2 vLLM starts"
+    engines.get_by_role("button", name="Pod/second").click()
+    expect(page.locator(".verdict .runner")).to_have_text("V1")
+    expect(page.locator(".remedies").first).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile(r"^0\.23\.0 ?: V1, will not start"))).to_be_visible()
+    choose(page, "0.33.0")
+    expect(page.locator(".verdict")).to_contain_text("vLLM 0.33.0")
+
+
+def test_what_to_set_in_a_manifest_is_a_patch_too(page: Page) -> None:
+    ask(
+        page,
+        pod("a", "--kv-transfer-config", CONNECTOR, release="0.23.0"),
+    )
+    give_config(page)
+    patch = page.locator(".copy").filter(has_text="JSON patch").locator("code")
+    assert json.loads(patch.inner_text()) == [
+        {
+            "op": "add",
+            "path": "/spec/containers/0/env/-",
+            "value": {"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"},
+        }
+    ]
+
+
+def test_a_link_has_the_state_and_no_server_gets_it(browser: Browser, server: Server, page: Page) -> None:
+    ask(page, FACTS)
+    choose(page, "0.24.0")
+    page.wait_for_url(re.compile("#.+"))
+    verdict(page)
+    page.wait_for_timeout(500)
+    link = page.url
+    with open_page(browser, link) as other:
+        expect(other.get_by_label(TEXT)).to_have_value(FACTS)
+        expect(other.locator(".verdict")).to_contain_text("vLLM 0.24.0")
+    assert link.partition("#")[2][:20] not in server.log.read_text()
+
+
+@pytest.mark.parametrize("fragment", ["#x", "#AAAA", "#%00", "#q1YqSa0oUbJSUKoFAA", "#" + "A" * 5000])
+def test_a_link_that_cannot_be_read_opens_an_empty_page(browser: Browser, server: Server, fragment: str) -> None:
+    with open_page(browser, f"{server.url}/{fragment}") as page:
+        expect(page.get_by_label(TEXT)).to_have_value("")
+
+
+def test_a_fault_is_shown_where_it_is(page: Page) -> None:
+    ask(page, '{"facts": {"model": 1, "parallel_config": {"enable_dbo": "yes"}}}')
+    problem = page.get_by_role("alert")
+    expect(problem).to_contain_text("/facts/model")
+    expect(problem).to_contain_text("/facts/parallel_config/enable_dbo")
+
+
+def test_the_page_is_used_with_the_keyboard_alone(page: Page) -> None:
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.getAttribute('aria-label')") == TEXT:
+            break
+    page.keyboard.insert_text(FACTS)
+    expect(page.locator(".cell")).to_have_count(19)
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if str(page.evaluate("document.activeElement.textContent")).startswith("0.25.0"):
+            break
+    page.keyboard.press("Enter")
+    expect(page.locator(".step")).to_contain_text("0.25.0: V2, starts")
+
+
+@pytest.mark.parametrize(
+    "text", [HOSTILE, json.dumps({"facts": {HOSTILE: HOSTILE}}), pod(HOSTILE), f"vllm serve '{HOSTILE}'"]
+)
+def test_markup_in_what_is_sent_stays_text(page: Page, text: str) -> None:
+    ask(page, text)
+    expect(page.locator(".problem, .ask-config, .verdict").first).to_be_visible()
+    page.wait_for_timeout(300)
+    assert (page.title(), page.locator("#page img, #page script").count()) == ("Runner Policy", 0)
+
+
+def test_ten_megabytes_are_answered_and_the_page_goes_on(page: Page) -> None:
+    ask(page, "x: " + "a" * 10_000_000)
+    expect(page.get_by_role("alert")).to_be_visible()
+    ask(page, FACTS)
+    assert verdict(page) == "V1 vLLM starts"
+
+
+def test_a_thousand_engines_stay_usable(page: Page) -> None:
+    pods = [json.loads(pod(f"p{n}")) for n in range(1000)]
+    ask(page, json.dumps({"manifest": pods, "model_configs": {MODEL: json.loads(CONFIG)}}))
+    engines = page.locator(".engines")
+    expect(engines.get_by_role("heading", name="1000 engines")).to_be_visible()
+    expect(engines.locator("li")).to_have_count(100)
+    engines.get_by_label("Find").fill("p999")
+    engines.get_by_role("button", name="Pod/p999").click()
+    expect(page.locator(".remedies, .strip").first).to_be_visible()
+    expect(page.locator(".cell")).to_have_count(19)
+
+
+def test_a_service_that_goes_away_loses_nothing(
+    browser: Browser, serve: Callable[..., AbstractContextManager[Server]]
+) -> None:
+    with serve() as server:
+        opened = open_page(browser, server.url)
+        page = opened.__enter__()  # it outlives the server
+        ask(page, FACTS)
+        assert verdict(page) == "V1 vLLM starts"
+    choose(page, "0.24.0")
+    expect(page.get_by_role("alert").first).to_contain_text("The service cannot be reached")
+    expect(page.get_by_label(TEXT)).to_have_value(FACTS)
+    opened.__exit__(None, None, None)
+
+
+def test_a_token_is_asked_for_and_kept_in_the_tab(browser: Browser, with_tokens: Server) -> None:
+    with open_page(browser, with_tokens.url) as page:
+        ask(page, FACTS)
+        expect(page.get_by_role("alert").first).to_contain_text("Give a token that may do this")
+        page.locator(".token summary").click()
+        page.get_by_label("Token").fill(TOKEN)
+        page.get_by_role("button", name="Keep in this tab").click()
+        expect(page.get_by_text("Token given")).to_be_visible()
+        stored = page.evaluate("[Object.values(sessionStorage), Object.values(localStorage), document.cookie]")
+    assert stored == [[TOKEN], [], ""]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/", "/rules#dual-batch-overlap"])
+def test_the_page_has_no_barrier(browser: Browser, server: Server, path: str, scheme: str) -> None:
+    with open_page(browser, server.url + path, scheme=scheme) as page:
+        if path == "/":
+            ask(page, FACTS)
+            expect(page.locator(".cell")).to_have_count(19)
+        else:
+            expect(page.locator(".rule h2")).to_be_visible()
+        assert violations(page) == []
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280, 2560])
+def test_no_view_scrolls_sideways(browser: Browser, server: Server, width: int) -> None:
+    with open_page(browser, server.url, width=width) as page:
+        ask(page, FACTS.replace("Qwen3ForCausalLM", "A" * 300))
+        expect(page.locator(".cell")).to_have_count(19)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.goto(f"{server.url}/rules#kv-connector-fallback")
+        expect(page.locator(".rule h2")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_rules_are_found_by_words_and_release_and_read(browser: Browser, server: Server) -> None:
+    with open_page(browser, f"{server.url}/rules") as page:
+        rows = page.locator(".matrix > li")
+        expect(rows.nth(100)).to_be_attached()
+        page.get_by_label("Find").fill("dual batch")
+        expect(page.get_by_role("link", name="dual-batch-overlap exclude-v2")).to_be_visible()
+        page.get_by_label("release", exact=True).select_option("0.19.0")
+        expect(rows).to_have_count(0)
+        page.get_by_label("release", exact=True).select_option("0.30.0")
+        page.get_by_role("link", name="dual-batch-overlap exclude-v2").click()
+        expect(page.get_by_role("heading", name="Dual batch overlap")).to_be_visible()
+        expect(page.locator(".yaml")).to_contain_text("parallel_config.enable_dbo: true")
+        assert page.url.endswith("/rules#dual-batch-overlap")
+
+
+def test_a_reason_leads_to_its_rule(page: Page) -> None:
+    ask(page, FACTS)
+    page.get_by_role("link", name="kv-connector-fallback").first.click()
+    expect(page.locator(".rule .links code")).to_have_text("house/kv-connector-fallback.yaml")
+
+
+@contextmanager
+def behind_prefix(server: Server, prefix: str) -> Iterator[str]:
+    """The address of a proxy that serves the server's paths below a prefix, as ingress controllers do."""
+
+    class Proxy(BaseHTTPRequestHandler):
+        def forward(self) -> None:
+            if not self.path.startswith(prefix):
+                self.send_error(404)
+                return
+            connection = HTTPConnection("127.0.0.1", server.port)
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            own = urlsplit(server.url).netloc
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in {"host", "origin"}}
+            connection.request(self.command, self.path.removeprefix(prefix), body, {**headers, "host": own})
+            answer = connection.getresponse()
+            sent = answer.read()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in {"transfer-encoding", "content-length", "connection", "date"}:
+                    self.send_header(name, value)
+            self.send_header("content-length", str(len(sent)))
+            self.end_headers()
+            self.wfile.write(sent)
+            connection.close()
+
+        do_GET = do_POST = forward  # noqa: N815  # the names of the handler
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    Thread(target=proxy.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{proxy.server_port}{prefix}"
+    finally:
+        proxy.shutdown()
+        proxy.server_close()
+
+
+def test_the_page_works_behind_a_path_prefix(browser: Browser, server: Server) -> None:
+    with behind_prefix(server, "/tools/policy") as url, open_page(browser, f"{url}/") as page:
+        ask(page, FACTS)
+        assert verdict(page) == "V1 vLLM starts"
+        page.get_by_role("link", name="Rules").click()
+        expect(page.locator(".matrix > li").first).to_be_visible()
+        page.get_by_role("link", name="Runner Policy").click()
+        expect(page.get_by_label(TEXT)).to_be_visible()
+        assert page.url == f"{url}/"

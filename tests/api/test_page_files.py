@@ -1,0 +1,113 @@
+"""The files of the page: their headers, compression and tags, and who may have them."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    import httpx
+
+    from .conftest import Server
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+VIEWS = ("/", "/rules")
+POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "connect-src": "'self'",
+    "img-src": "'self' data:",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+    "frame-ancestors": "'none'",
+}
+
+
+def asset_paths(client: httpx.Client) -> list[str]:
+    """The files that the page loads, as paths; it names them relatively."""
+    found: list[str] = re.findall(r'(?:src|href)="\./([^"]+)"', client.get("/", headers={"accept": BROWSER}).text)
+    return [f"/{path}" for path in found]
+
+
+@pytest.mark.parametrize("path", VIEWS)
+def test_every_view_is_the_same_page_and_loads_nothing_from_elsewhere(client: httpx.Client, path: str) -> None:
+    response = client.get(path, headers={"accept": BROWSER})
+    policy = dict(part.strip().split(" ", 1) for part in response.headers["content-security-policy"].split(";"))
+    assert policy == POLICY
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert response.headers["cache-control"] == "no-cache"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["referrer-policy"] == "no-referrer"
+    assert response.text == client.get("/", headers={"accept": BROWSER}).text
+    assert ("://" in response.text, "<style" in response.text, "style=" in response.text) == (False, False, False)
+    assert re.findall(r"<script(?![^>]* src=)", response.text) == []
+
+
+def test_the_files_of_the_page_are_kept_for_ever_and_their_names_change_with_them(client: httpx.Client) -> None:
+    paths = asset_paths(client)
+    assert {path.rpartition(".")[2] for path in paths} == {"js", "css"}
+    for path in paths:
+        response = client.get(path)
+        assert (response.status_code, response.headers["cache-control"]) == (200, "public, max-age=31536000, immutable")
+        assert re.fullmatch(r"/assets/[\w-]+-[\w-]{8}\.(js|css)", path)
+
+
+def test_all_files_of_the_page_are_small(client: httpx.Client) -> None:
+    sizes = [len(gzip.compress(client.get(path).content)) for path in asset_paths(client)]
+    assert sum(sizes) < 150_000
+
+
+@pytest.mark.parametrize(
+    ("accepted", "is_compressed"),
+    [("gzip", True), ("br;q=1, gzip;q=0.5", True), ("*", True), ("identity", False), ("gzip;q=0", False), ("", False)],
+)
+def test_a_file_is_compressed_for_clients_that_accept_it(
+    client: httpx.Client, accepted: str, *, is_compressed: bool
+) -> None:
+    path = asset_paths(client)[0]
+    whole = client.get(path, headers={"accept-encoding": "identity"}).content
+    response = client.get(path, headers={"accept-encoding": accepted})
+    assert ("content-encoding" in response.headers) is is_compressed
+    assert response.content == whole  # the client decompresses it
+    assert (int(response.headers["content-length"]) < len(whole)) is is_compressed
+    assert "accept-encoding" in response.headers["vary"]
+
+
+@pytest.mark.parametrize("path", [*VIEWS, "asset"])
+def test_a_file_that_the_client_has_is_not_sent_again(client: httpx.Client, path: str) -> None:
+    path = asset_paths(client)[0] if path == "asset" else path
+    tag = client.get(path, headers={"accept": BROWSER}).headers["etag"]
+    for sent in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+        response = client.get(path, headers={"accept": BROWSER, "if-none-match": sent})
+        assert (response.status_code, response.content, response.headers["etag"]) == (304, b"", tag)
+    assert client.get(path, headers={"accept": BROWSER, "if-none-match": '"other"'}).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["index.html", "none.js", "..%2f..%2fapp.py", "%00", "x" * 300])
+def test_other_names_are_a_problem(client: httpx.Client, name: str) -> None:
+    response = client.get(f"/assets/{name}")
+    assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")
+
+
+@pytest.mark.slow
+def test_the_page_needs_no_token_and_what_it_shows_does(
+    serve: Callable[..., AbstractContextManager[Server]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    tokens = tmp_path_factory.mktemp("tokens") / "tokens.yaml"
+    tokens.write_text("tokens: []\n")
+    with serve("--tokens", str(tokens)) as server, server.client() as client:
+        page = [client.get(path, headers={"accept": BROWSER}).status_code for path in VIEWS]
+        files = [client.get(path).status_code for path in asset_paths(client)]
+        others = [client.get("/").status_code, client.get("/", headers={"accept": "application/json"}).status_code]
+        others += [
+            client.get("/v1/rules").status_code,
+            client.get("/v1/rules", headers={"accept": BROWSER}).status_code,
+        ]
+    assert (set(page), set(files), set(others)) == ({200}, {200}, {401})
