@@ -32,6 +32,7 @@ FIELDS: Final = (
     "model_configs",
     "environment",
     "vllm_version",
+    "override_images",
     "layers",
     "request_id",
     "explain",
@@ -144,6 +145,7 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
         facts = read_facts(document["facts"], series(release.decided_as), f"{pointer}/facts", faults)
     elif field == "deployment":
         deployment = read_deployment(document["deployment"], f"{pointer}/deployment", faults)
+    overrides = _read_override(document, field, pointer, faults)
     configs = read_model_configs(document.get("model_configs"), f"{pointer}/model_configs", faults)
     environment = read_environment(document.get("environment"), f"{pointer}/environment", faults)
     upstream_only = _read_layers(document, pointer, faults)
@@ -163,6 +165,7 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
             request,
             version is not None,
             document.get("beyond_verified") == NEAREST,
+            overrides,
         )
     return request
 
@@ -199,6 +202,21 @@ def _read_input(document: Mapping[str, Any], pointer: str, faults: list[RequestF
             if name in document
         )
     return names[0]
+
+
+def _read_override(document: Mapping[str, Any], field: str, pointer: str, faults: list[RequestFault]) -> bool:
+    """Whether the version overrides those of images; only a manifest has images."""
+    overrides = document.get("override_images", False)
+    place = at(pointer, "override_images")
+    if overrides is not True and overrides is not False:
+        faults.append(RequestFault(place, f"expected `true` or `false`, got {quoted(overrides)}"))
+    elif overrides and field and field != "manifest":
+        faults.append(RequestFault(place, "`override_images` belongs beside a `manifest`"))
+    elif overrides and document.get("vllm_version") is None:
+        faults.append(
+            RequestFault(place, "`override_images` needs a `vllm_version`, for which all engines are decided")
+        )
+    return overrides is True
 
 
 def _unknown_fields(document: Mapping[str, Any], pointer: str) -> list[RequestFault]:

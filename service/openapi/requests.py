@@ -111,6 +111,10 @@ def _decision_requests() -> dict[str, Schema]:
             manifest,
             model_configs=nullable(ref("ModelConfigs"), "for all engines in the manifest"),
             environment=nullable(ref("Environment"), "for all engines in the manifest"),
+            override_images={
+                "type": "boolean",
+                "description": "whether `vllm_version` decides all engines, whatever their images show (`false`)",
+            },
         ),
         "Layers": {
             "type": "array",

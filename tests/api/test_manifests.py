@@ -205,6 +205,43 @@ def test_the_release_is_that_of_the_image_else_of_the_request_else_the_default(
     assert (item["decision"]["vllm_version"], item["decision"]["warnings"]) == (version, warnings)
 
 
+@pytest.mark.parametrize(
+    ("image", "warnings"),
+    [
+        ("vllm/vllm-openai:v0.24.0", ["decided for vLLM 0.30.0, which overrides the image's 0.24.0"]),
+        ("vllm/vllm-openai:v0.30.0", []),
+        ("vllm/vllm-openai:latest", []),
+    ],
+)
+def test_a_stated_release_overrides_those_of_images_if_asked_to(
+    client: httpx.Client, image: str, warnings: list[str]
+) -> None:
+    document = request_for(deployment(container(image=image)), vllm_version="0.30.0", override_images=True)
+    (item,) = items(client, document)
+    assert (item["decision"]["vllm_version"], item["decision"]["warnings"]) == ("0.30.0", warnings)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"manifest": ONE, "vllm_version": "0.30.0", "override_images": 1}, "expected `true` or `false`, got `1`"),
+        (
+            {"facts": {}, "vllm_version": "0.30.0", "override_images": True},
+            "`override_images` belongs beside a `manifest`",
+        ),
+        (
+            {"manifest": ONE, "override_images": True},
+            "`override_images` needs a `vllm_version`, for which all engines are decided",
+        ),
+    ],
+)
+def test_overriding_images_needs_a_manifest_and_a_release(
+    client: httpx.Client, document: dict[str, Any], message: str
+) -> None:
+    response = client.post("/v1/decisions", json=document)
+    assert problem_of(response) == (422, "invalid-request", [("/override_images", message)])
+
+
 @pytest.mark.parametrize("manifest", [NGINX, listed(), [], [NGINX], {"apiVersion": "v1", "kind": "Service"}])
 def test_a_manifest_without_vllm_has_no_items(client: httpx.Client, manifest: object) -> None:
     assert items(client, {"manifest": manifest}) == []
