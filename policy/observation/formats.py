@@ -14,13 +14,11 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
+import msgspec.yaml
 from msgspec import Struct
 from packaging.specifiers import SpecifierSet
-
-from policy.parser.safe_load import safe_load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,8 +111,7 @@ class Format(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 @cache
 def formats() -> tuple[Format, ...]:
     """All formats, in the order of the file."""
-    rows: list[Any] = safe_load(FILE.read_text(encoding="utf-8"), FILE.name)
-    return msgspec.convert(rows, tuple[Format, ...])
+    return msgspec.yaml.decode(FILE.read_bytes(), type=tuple[Format, ...])
 
 
 @cache

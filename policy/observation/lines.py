@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
+import msgspec.yaml
 from msgspec import Struct
-
-from policy.parser.safe_load import safe_load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,15 +55,13 @@ class PlaceLines(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def places() -> tuple[Place, ...]:
     """The places that are known."""
-    rows: list[Any] = safe_load(PLACES.read_text(encoding="utf-8"), PLACES.name)
-    return msgspec.convert(rows, tuple[Place, ...])
+    return msgspec.yaml.decode(PLACES.read_bytes(), type=tuple[Place, ...])
 
 
 @cache
 def place_lines() -> tuple[PlaceLines, ...]:
     """The lines of all places."""
-    rows: list[Any] = safe_load(LINES.read_text(encoding="utf-8"), LINES.name)
-    return msgspec.convert(rows, tuple[PlaceLines, ...])
+    return msgspec.yaml.decode(LINES.read_bytes(), type=tuple[PlaceLines, ...])
 
 
 @cache

@@ -22,12 +22,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
+import msgspec.yaml
 from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 
 from policy.intake.launch.expression import formula_of
-from policy.parser.safe_load import safe_load
 
 FOLDER: Final = Path(__file__).parent / "data"
 HOLE: Final = re.compile(r"\{([^{}\"][^{}]*)\}")
@@ -99,8 +98,7 @@ def all_checks(folder: Path = FOLDER) -> tuple[Check, ...]:
     """All checks; those that differ by release once for each range."""
     found: list[Check] = []
     for path in sorted(folder.glob("*.yaml")):
-        rows: list[Mapping[str, Any]] = safe_load(path.read_text(encoding="utf-8"), path.name)
-        for row in rows:
+        for row in msgspec.yaml.decode(path.read_bytes(), type=list[dict[str, Any]]):
             common = {name: item for name, item in row.items() if name != "ranges"}
             found += [msgspec.convert(common | part, Check) for part in row.get("ranges", ({},))]
     return tuple(found)
