@@ -45,6 +45,12 @@ class Place(Struct, frozen=True, gc=False, omit_defaults=True):
     column: int = 0
     path: str = ""
 
+    @property
+    def text(self) -> str:
+        """The place, such as ``fleet.yaml:12:9``."""
+        position = f":{self.line}" + (f":{self.column}" if self.column else "") if self.line else ""
+        return f"{self.file}{position}"
+
 
 class Entry(Struct, frozen=True, gc=False):
     """A deployment of a fleet: its name, its place, and its request or why there is none.
@@ -56,6 +62,12 @@ class Entry(Struct, frozen=True, gc=False):
     place: Place
     request: Request | RequestInvalid
     node: YamlNode | None = None
+
+    @property
+    def title(self) -> str:
+        """The name with the place, unless the place is the name."""
+        where = self.place.text
+        return where if self.name.startswith(self.place.file) else f"{self.name} ({where})"
 
 
 class FleetOptions(Struct, frozen=True, kw_only=True):

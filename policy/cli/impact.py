@@ -25,7 +25,7 @@ from policy.cli.console import (
 from policy.cli.fleet import FleetOptions, entries_of, ignored_line, read_fleet
 from policy.cli.fleet_sources import STANDARD_INPUT, number_of_lines
 from policy.cli.impact_formats import FORMATS, Report, collected, format_of
-from policy.cli.impact_run import Interrupt, Tally, read_targets, with_progress
+from policy.cli.impact_run import Interrupt, read_targets, with_progress
 from policy.cli.requests import (
     REMEDIES,
     FolderOption,
@@ -40,6 +40,7 @@ from policy.errors import Remedies, Remedy
 from policy.escaping import escape_line
 from policy.impact.changes import KINDS, ChangeKind
 from policy.impact.run import Job, Run
+from policy.impact.tally import Tally
 from policy.intake.deployment import Platform  # noqa: TC001  # typer reads the annotations
 from policy.messages import listed, quoted
 from policy.processes import available_cores
@@ -227,7 +228,7 @@ def _kind(name: str | None) -> ChangeKind | None:
 def _write(report: Report, name: str, output: Path | None) -> None:
     """Write a report to the file, to the terminal as tables, or to standard output."""
     if name == "text" and output is None and out.is_terminal:
-        from policy.cli.impact_text import text  # noqa: PLC0415  # other formats need no rich
+        from policy.render_impact import text  # noqa: PLC0415  # other formats need no rich
 
         rows = collected(report)
         show(text(rows, report.counts, out.console.width))

@@ -11,10 +11,10 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.cli.impact_rows import Rows
 from policy.cli.impact_sarif import MAX_RESULTS, sarif
 from policy.decision.decision import encode
 from policy.escaping import escape_line
+from policy.impact.rows import Rows
 from policy.impact.run import json_piece, no_piece
 from policy.impact.summary import COLUMNS, problem_row, rows_of
 
@@ -66,21 +66,21 @@ RISKY: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def _text(report: Report, target: IO[bytes]) -> None:
-    from policy.cli.impact_text import text  # noqa: PLC0415  # other formats need no rich
     from policy.render import as_text  # noqa: PLC0415  # as above
+    from policy.render_impact import text  # noqa: PLC0415  # other formats need no rich
 
     target.write(as_text(text(collected(report), report.counts)).encode())
 
 
 def _markdown(report: Report, target: IO[bytes]) -> None:
-    from policy.cli.impact_text import markdown  # noqa: PLC0415  # as above
+    from policy.cli.impact_markdown import markdown  # noqa: PLC0415  # only needed for Markdown
 
     target.write(markdown(collected(report), report.counts, report.title).encode() + b"\n")
 
 
-def collected(report: Report) -> Rows:
+def collected(report: Report) -> Rows[Entry]:
     """The rows that people read, of all results."""
-    rows = Rows(report.limit)
+    rows: Rows[Entry] = Rows(report.limit)
     for entry, result in report.results:
         rows.add(entry, result.summary)
     return rows

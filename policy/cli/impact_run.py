@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.cli.console import USAGE, err, fail
 from policy.errors import PolicyError
-from policy.impact.changes import KINDS, ChangeKind
-from policy.impact.counts import ImpactCounts, ReleaseCounts, in_order
 from policy.impact.targets import V1_REMOVED, target_of, targets_of
 from policy.messages import listed, quoted
 
@@ -111,48 +109,6 @@ class Interrupt:
         self.signal = number
         if self._reading or was_set:
             raise KeyboardInterrupt
-
-
-class Tally:
-    """Counts results while they pass, and notices what the exit code depends on."""
-
-    def __init__(self, targets: Iterable[Target]) -> None:
-        self.counts = ImpactCounts(releases={target.name: ReleaseCounts() for target in targets})
-        self.has_undecided = False
-        self._columns: dict[tuple[tuple[str, str], ...], int] = {}
-        """How many deployments have the same columns, as most have few different ones."""
-
-    def counted(self, results: Iterable[tuple[Entry, Result]]) -> Iterator[tuple[Entry, Result]]:
-        """The results, each counted."""
-        for entry, result in results:
-            self._add(result)
-            yield entry, result
-        self._count_releases()
-        in_order(self.counts)
-
-    def worst(self) -> ChangeKind | None:
-        """The worst kind of change."""
-        return next((kind for kind in KINDS if self.counts.kinds[str(kind)]), None)
-
-    def _add(self, result: Result) -> None:
-        summary, counts = result.summary, self.counts
-        counts.deployments += 1
-        self.has_undecided = self.has_undecided or summary.has_undecided
-        if summary.is_undecided:
-            counts.undecided += 1
-            return
-        if summary.change is None:
-            counts.unchanged += 1
-        else:
-            counts.kinds[str(summary.change.kind)] += 1
-        columns = tuple(summary.columns.items())
-        self._columns[columns] = self._columns.get(columns, 0) + 1
-
-    def _count_releases(self) -> None:
-        for columns, number in self._columns.items():
-            for release, column in columns:
-                found = self.counts.releases.setdefault(release, ReleaseCounts())
-                setattr(found, column, getattr(found, column) + number)
 
 
 def with_progress(results: Iterator[tuple[Entry, Result]], total: int | None) -> Iterator[tuple[Entry, Result]]:

@@ -5,7 +5,7 @@ Owns what is kept of a fleet of any size for a table, and the words of kinds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -16,7 +16,6 @@ from policy.messages import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.cli.fleet import Entry
     from policy.impact.counts import ImpactCounts
     from policy.impact.summary import Summary
 
@@ -55,12 +54,27 @@ MAX_CAUSES: Final = 1_000
 """The most causes that are counted apart."""
 
 
-class Row(Struct, frozen=True, gc=False):
+class Listed(Protocol):
+    """A deployment as people read of it: its name, and its title, the name with the place unless that is the name."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+    @property
+    def title(self) -> str:
+        """The name and the place."""
+
+
+E = TypeVar("E", bound=Listed)
+
+
+class Row(Struct, Generic[E], frozen=True, gc=False):
     """A deployment with a change, or one that no release can decide."""
 
     rank: int
     number: int
-    entry: Entry
+    entry: E
     summary: Summary
 
     @property
@@ -101,19 +115,19 @@ class Cause(Struct):
     action: str
 
 
-class Rows:
+class Rows(Generic[E]):
     """The worst rows of a fleet, at most ``limit`` changed and as many undecided deployments, and the causes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.changed: list[Row] = []
-        self.undecided: list[Row] = []
+        self.changed: list[Row[E]] = []
+        self.undecided: list[Row[E]] = []
         self.causes: dict[tuple[str, str, str], Cause] = {}
         self.others = 0
         """The changed deployments whose cause is not in ``causes``."""
         self._number = 0
 
-    def add(self, entry: Entry, summary: Summary) -> None:
+    def add(self, entry: E, summary: Summary) -> None:
         """Add a deployment."""
         self._number += 1
         if summary.is_undecided:
@@ -127,7 +141,7 @@ class Rows:
         if len(self.changed) > 2 * self.limit:
             self._cut()
 
-    def worst(self) -> list[Row]:
+    def worst(self) -> list[Row[E]]:
         """The changed deployments, the worst first."""
         self._cut()
         return self.changed
@@ -185,10 +199,3 @@ def _phrases(counts: ImpactCounts) -> Iterator[str]:
         number = counts.kinds[str(kind)]
         if number:
             yield f"{number:,} {PHRASES[kind][number != 1]}"
-
-
-def place_text(entry: Entry) -> str:
-    """A deployment's place, such as ``fleet.yaml:12:9``."""
-    place = entry.place
-    position = f":{place.line}" + (f":{place.column}" if place.column else "") if place.line else ""
-    return f"{place.file}{position}"
