@@ -377,8 +377,8 @@ OBJECTS = (
     "`speculative_config`, `cache_config`"
 )
 MEMBERS = (
-    "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `layers`, `request_id`, "
-    "`explain`, `beyond_verified`"
+    "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `override_images`, "
+    "`layers`, `request_id`, `explain`, `beyond_verified`"
 )
 
 

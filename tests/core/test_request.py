@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from policy.policy import Policy
 
 FIELDS = (
-    "`facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `layers`, `request_id`, "
-    "`explain`, `beyond_verified`"
+    "`facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `override_images`, "
+    "`layers`, `request_id`, `explain`, `beyond_verified`"
 )
 LAYERS = '`["upstream"]`, `["upstream", "house"]`'
 
