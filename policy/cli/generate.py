@@ -126,7 +126,7 @@ def language_page() -> str:
         )
     lines += ["", "## Effects of rules about requests, the worst first", "", "| effect | what it means |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in MEANINGS.items()]
-    lines += ["", "## Fields that only known problems have", "", "| field | meaning |", "|---|---|"]
+    lines += ["", "## Fields of known problems", "", "| field | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in PROBLEM_FIELDS.items()]
     lines += ["", "| symptom, the worst first | meaning |", "|---|---|"]
     lines += [f"| `{symptom}` | {meaning} |" for symptom, meaning in SYMPTOMS.items()]

@@ -21,7 +21,7 @@ from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail
 from policy.cli.requests import load_policy
 from policy.errors import PolicyError
 from policy.escaping import escape_line
-from policy.messages import listed, quoted
+from policy.messages import counted, listed, quoted
 from policy.rules.loader import default_folder
 from policy.rules.releases import is_final
 from policy.vllm.tablegen.wheels import downloaded
@@ -82,8 +82,8 @@ def verify_releases(
     """Compare the upstream layer with what vLLM itself decides.
 
     The functions of the decision are extracted from the release's source and run in a separate process, with facts in
-    place of the configuration. The evidence of known problems is looked up in the same source. Without `--source` pip
-    downloads the release's wheel, which is cached.
+    place of the configuration. The evidence of known problems and of workers' refusals is looked up in the same source.
+    Without `--source` pip downloads the release's wheel, which is cached.
     Example: `runner-policy verify 0.32.0`
     """
     sources, policy = load_policy(rules or default_folder(), None)
@@ -196,7 +196,11 @@ def _print_result(verified: VerificationResult) -> None:
     verdict = "all equal" if not verified.different else f"{verified.different} differ"
     typer.echo(f"{verified.release}: {verified.cases} configurations, {verdict}")
     for rule in verified.elsewhere:
-        typer.echo(f"  not compared: {rule}, whose text is in another file of vLLM")
+        proof = ", where its evidence is looked up" if rule in verified.evidence else ""
+        typer.echo(f"  not compared: {rule}, whose text is in another file of vLLM{proof}")
+    if verified.evidence and not verified.unproved:
+        rules = counted(len(verified.evidence), "rule", "rules")
+        typer.echo(f"  evidence: {rules}; it holds in the releases of the rules and in no other")
     for sentence in verified.unproved:
         typer.echo(f"  not proved: {escape_line(sentence)}")
     for mismatch in verified.mismatches:

@@ -211,7 +211,13 @@ def rule_schema(layer: Layer) -> dict[str, Any]:
                 },
             },
         },
-        "allOf": [_when_or_problem(layer), *map(_not_in_both, common), *map(_fields_of_effect, effects)],
+        "allOf": [
+            _when_or_problem(layer),
+            _evidence_if("stage", Stage.WORKER),
+            _evidence_if("certainty", Certainty.CODE),
+            *map(_not_in_both, common),
+            *map(_fields_of_effect, effects),
+        ],
         "$defs": definitions(),
     }
 
@@ -221,6 +227,14 @@ def _when_or_problem(layer: Layer) -> dict[str, Any]:
     if layer is not Layer.HOUSE:
         return _in_rule_or_ranges("when")
     return {"anyOf": [_in_rule_or_ranges("when"), _in_rule_or_ranges("known_problem")]}
+
+
+def _evidence_if(field: str, value: str) -> dict[str, Any]:
+    """Requires evidence in rules with this value of a field."""
+    return {
+        "if": {"properties": {field: {"const": str(value)}}, "required": [field]},
+        "then": _in_rule_or_ranges("evidence"),
+    }
 
 
 def _in_rule_or_ranges(field: str) -> dict[str, Any]:

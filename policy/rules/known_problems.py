@@ -1,7 +1,7 @@
 """What is known to go wrong with a runner: the fields of a rule with the effect ``known-problem``.
 
-Owns the scales of symptoms and certainties, both worst first, and the evidence in vLLM's source. Rules with other
-effects have none of these fields.
+Owns the scales of symptoms and certainties, both worst first, and the evidence in vLLM's source, which refusals may
+have too. Rules with other effects have none of these fields.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ FIELDS: Final = {
     "certainty": f"how it is known, the most certain first: {listed(Certainty)}",
     "fixed_in": "the release that has the fix, such as `0.29.0`; left out if there is none yet",
     "evidence": "texts in vLLM's files that hold in the releases of the range, and not all of them in any other known "
-    "release; needed with `certainty: code`",
+    "release; needed with `certainty: code`. Refusals may have it too, and need it with `stage: worker`",
 }
-"""The fields that only known problems have, with their meanings."""
+"""The fields of known problems, with their meanings; refusals have only ``evidence`` of them."""
 REQUIRED: Final = ("symptom", "certainty")
 
 Scale = TypeVar("Scale", Symptom, Certainty)

@@ -39,7 +39,7 @@ SCOPE_EFFECTS: Final[dict[str, tuple[str, ...]]] = {
     "runner": ("advise", "known-problem"),
     "decided_by": ("advise",),
     "cleared_at_startup": ("exclude-v2", "exclude-v1"),
-    "evidence": ("known-problem",),
+    "evidence": ("known-problem", "refuse-v1", "refuse-v2"),
 }
 EFFECTS_WITH_LISTS: Final = ("refuse-v1", "refuse-v2", "advise")
 RANGE_FIELDS: Final = (*TEXT_FIELDS, *SCOPE_EFFECTS, "when")
@@ -93,7 +93,7 @@ class Range:
     ``unless``. ``runner`` and ``decided_by`` restrict an advisory to certain decisions. ``cleared_at_startup`` is the
     condition under which a reason no longer applies when vLLM would refuse to start. ``known_problem`` is the problem
     for which a house rule chooses the other runner: its condition must hold too, and the runner that it affects must be
-    the one that all other rules choose. ``evidence`` proves the range of a known problem.
+    the one that all other rules choose. ``evidence`` proves the range of a known problem or of a refusal.
     """
 
     span: ReleaseRange
@@ -261,6 +261,8 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
     ranges = [part for item in items if (part := _read_range(item, fields, reader, effect, layer))]
     if problem is not None:
         _check_problem(problem, ranges, fields, reader)
+    if stage is Stage.WORKER and effect is not None and effect.refuses:
+        _check_evidence(ranges, fields, reader, "stage", Stage.WORKER, "leave `stage` out")
     gaps = [gap for item in reader.items(fields.get("gaps"), "gaps", MAX_RELEASES) if (gap := _read_gap(item, reader))]
     if not (name and effect and texts["title"] and texts["why"] and ranges) or reader.faults:
         return None
@@ -303,17 +305,26 @@ def _read_problem(
 
 def _check_problem(problem: Problem, ranges: list[Range], fields: Mapping[str, YamlNode], reader: FieldReader) -> None:
     """Check the ranges of a known problem against its certainty and the release with the fix."""
+    if problem.certainty is Certainty.CODE:
+        _check_evidence(ranges, fields, reader, "certainty", Certainty.CODE, "choose another certainty")
     for part in ranges:
-        if problem.certainty is Certainty.CODE and not part.evidence and "evidence" not in fields:
-            reader.fault(
-                fields["certainty"],
-                f"`certainty: code` needs `evidence` for `{part.span.text}`: `file`, and `has` or `lacks` with a text; "
-                "add it, or choose another certainty",
-            )
         if problem.fixed_in is not None and (part.span.upper is None or part.span.upper > Version(problem.fixed_in)):
             reader.fault(
                 fields["fixed_in"],
                 f"the range `{part.span.text}` does not end before the fix in {problem.fixed_in}; correct one of them",
+            )
+
+
+def _check_evidence(
+    ranges: list[Range], fields: Mapping[str, YamlNode], reader: FieldReader, name: str, value: str, otherwise: str
+) -> None:
+    """Check that each range has evidence, which a rule with this value of a field needs."""
+    for part in ranges:
+        if not part.evidence and "evidence" not in fields:
+            reader.fault(
+                fields[name],
+                f"`{name}: {value}` needs `evidence` for `{part.span.text}`: `file`, and `has` or `lacks` with a text; "
+                f"add it, or {otherwise}",
             )
 
 

@@ -158,7 +158,9 @@ def _rules() -> dict[str, Schema]:
     }
     evidence = rule["properties"]["evidence"]["items"]
     for schema in (rule, part):
-        schema["properties"]["evidence"] = list_of(ref("RuleEvidence"), "what proves the ranges of a known problem")
+        schema["properties"]["evidence"] = list_of(
+            ref("RuleEvidence"), "what proves the ranges of a known problem or of a refusal"
+        )
     condition_part = named["properties"]["releases"]["items"]
     named["properties"]["releases"] = list_of(ref("ConditionRange"), "the condition in each range of releases")
     return {

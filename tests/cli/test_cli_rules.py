@@ -733,7 +733,7 @@ def test_every_mutant_of_a_shipped_rule_is_killed_or_accepted(call: Callable[...
     assert (
         done.code,
         done.err,
-        re.fullmatch(r"\d{3} mutants: \d{3} killed, \d+ accepted, 0 survived\n", done.out) is not None,
+        re.fullmatch(r"\d+ mutants: \d+ killed, \d+ accepted, 0 survived\n", done.out) is not None,
     ) == (0, "", True)
 
 

@@ -43,6 +43,38 @@ def test_equal_configurations_are_reported_with_the_rules_not_compared(verify: C
     )
 
 
+@pytest.mark.parametrize(
+    ("evidence", "code", "lines"),
+    [
+        (
+            {"has": "class VllmConfig:"},
+            0,
+            [
+                "  not compared: elsewhere, whose text is in another file of vLLM, where its evidence is looked up",
+                "  evidence: 1 rule; it holds in the releases of the rules and in no other",
+            ],
+        ),
+        (
+            {"lacks": "class VllmConfig:"},
+            1,
+            [
+                "  not compared: elsewhere, whose text is in another file of vLLM, where its evidence is looked up",
+                (
+                    "  not proved: elsewhere: `>=0.33` has 0.33.0, but this does not hold there: "
+                    "vllm/config/vllm.py lacks `class VllmConfig:`"
+                ),
+            ],
+        ),
+    ],
+    ids=["holds", "contradicts"],
+)
+def test_the_evidence_of_refusals_in_other_files_is_looked_up(
+    verify: Callable[..., Done], evidence: dict[str, str], code: int, lines: list[str]
+) -> None:
+    done = verify(changed={"elsewhere": {"evidence": [{"file": "vllm/config/vllm.py", **evidence}]}})
+    assert (done.code, done.out.splitlines()) == (code, ["0.33.0: 600 configurations, all equal", *lines])
+
+
 def test_a_difference_exits_with_1_and_shows_the_rule_the_facts_and_both_answers(verify: Callable[..., Done]) -> None:
     done = verify(changed=WRONG)
     lines = done.out.splitlines()

@@ -80,7 +80,6 @@ def test_every_shipped_file_names_its_schema_in_its_first_line(path: str) -> Non
 # These schemas cannot check relations between files, the content of texts, and the calendar.
 UNDETECTED = {
     "known-problems-referred:house/leaves.yaml",
-    "known-problems:upstream/a.yaml",
     "alternatives:upstream/example.yaml",
     "cases-missing:upstream/example_test.yaml",
     "condition-unused:upstream/conditions/named.yaml",

@@ -1,4 +1,4 @@
-"""Check the evidence of known problems in a release's source.
+"""Check the evidence of known problems and refusals in a release's source.
 
 Owns what evidence proves: in a release of a rule's range all its lines hold, and in any other release at least one of
 them does not, so that the range neither begins nor ends at the wrong release.
@@ -21,16 +21,21 @@ if TYPE_CHECKING:
 
 
 def unproved(rules: Iterable[Rule], release: str, source: Path) -> tuple[str, ...]:
-    """A sentence for each known problem whose evidence contradicts its ranges in this release.
+    """A sentence for each rule whose evidence contradicts its ranges in this release.
 
     Raises:
         InvalidSource, OSError: the source cannot be read.
     """
-    with_evidence = [rule for rule in rules if any(part.evidence for part in rule.ranges)]
-    if not with_evidence:
+    proved = [rule for rule in rules if any(part.evidence for part in rule.ranges)]
+    if not proved:
         return ()
     files = SourceFiles(source)
-    return tuple(sentence for rule in with_evidence for sentence in _contradictions(rule, release, files))
+    return tuple(sentence for rule in proved for sentence in _contradictions(rule, release, files))
+
+
+def with_evidence(rules: Iterable[Rule], release: str) -> tuple[str, ...]:
+    """The rules that have evidence in the range of this release."""
+    return tuple(rule.id for rule in rules if (part := rule.range_of(release)) is not None and part.evidence)
 
 
 class SourceFiles:

@@ -24,7 +24,7 @@ from policy.rules.effects import Layer, Outcome, Stage
 from policy.rules.releases import series
 from policy.rules.rule import LONG_AGO
 from policy.vllm.verify.drawing import cases, overlay, targeted_facts, values_of, with_objects
-from policy.vllm.verify.evidence import unproved
+from policy.vllm.verify.evidence import unproved, with_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,7 +64,8 @@ class VerificationResult:
     """The result of verifying a release.
 
     ``elsewhere`` has rules whose refusals are in other files of vLLM, ``beyond`` code that reads something that is not
-    a fact. ``unproved`` has the known problems whose evidence contradicts their ranges.
+    a fact. ``evidence`` has the rules whose evidence was looked up in the source, because they are about the release;
+    ``unproved`` says of every rule whose evidence contradicts its ranges what does not hold.
     """
 
     release: str
@@ -73,6 +74,7 @@ class VerificationResult:
     mismatches: tuple[Mismatch, ...]
     elsewhere: tuple[str, ...]
     beyond: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
     unproved: tuple[str, ...] = ()
 
 
@@ -147,7 +149,8 @@ def verify(
     """
     with release_process(source) as vllm:
         found = _ReleaseComparison(policy, release, vllm).compare(count, seed, progress)
-    return replace(found, unproved=unproved(policy.catalogue.rules, release, source))
+    rules = policy.catalogue.rules
+    return replace(found, evidence=with_evidence(rules, release), unproved=unproved(rules, release, source))
 
 
 def _of_core(policy: Policy) -> Policy:
