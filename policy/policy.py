@@ -8,7 +8,7 @@ what vLLM then does.
 from __future__ import annotations
 
 from datetime import date  # noqa: TC003  # msgspec reads the annotations
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.json import Encoder
@@ -29,12 +29,12 @@ from policy.decision.decision import (
     summary,
 )
 from policy.decision.evaluation import EncodedDecision, Evaluation, evaluate
-from policy.decision.known_problems import OtherRunner, worse_than
+from policy.decision.known_problems import VARIABLE_NAME, OtherRunner
 from policy.decision.ruleset import NO_LISTS, Ruleset
 from policy.decision.trace import assumptions, trace
 from policy.errors import RequestFault, RequestInvalid
 from policy.facts.facts import defaults
-from policy.facts.vocabulary import VARIABLE, VARIABLE_INDEX
+from policy.facts.vocabulary import VARIABLE_INDEX
 from policy.fastpath.response_encoder import ResponseEncoder
 from policy.intake.assumptions import find_assumptions, transformers_to_try
 from policy.intake.command.expansion import EXHAUSTED, current_expansion
@@ -51,10 +51,8 @@ from policy.rules.releases import InvalidVersion, UnknownRelease, series, why_pr
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from policy.decision.known_problems import KnownProblem
-    from policy.decision.ruling import Ruling
     from policy.facts.facts import Facts
     from policy.intake.deployment import Deployment
     from policy.intake.intake import IntakeResult
@@ -69,7 +67,6 @@ CACHED_DEPLOYMENTS: Final = 128
 MAX_CACHED_KEY: Final = 16_384  # bytes
 EXCLUDE_V2: Final = "exclude-v2"
 EXCLUDE_V1: Final = "exclude-v1"
-VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 
 
 class RequestEvaluation(Struct, frozen=True, gc=False):
@@ -106,8 +103,16 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
         return "" if deployment is None or value is None else why_without_effect(deployment, VARIABLE_NAME, value)
 
 
-FullEvaluation: TypeAlias = tuple[RequestEvaluation, WithoutVariable | UnsetType]
-"""An evaluation, and what would be decided without the operator's variable if that decided."""
+class FullEvaluation(Struct, frozen=True, gc=False):
+    """An evaluation, and those with another variable that its decision contains.
+
+    ``without_variable`` is set if the operator's variable decided. ``choice_warning`` says that the variable or a house
+    rule chose the runner with the worse known problems; it is empty if neither did.
+    """
+
+    result: RequestEvaluation
+    without_variable: WithoutVariable | UnsetType
+    choice_warning: str
 
 
 class Policy:
@@ -188,16 +193,25 @@ class Policy:
         Raises:
             RequestInvalid: the facts cannot be derived from the deployment.
         """
-        result = self.evaluate(request, today)
-        return result, self._without_variable(result)
+        return self._with_other_variables(self.evaluate(request, today))
+
+    def _with_other_variables(self, result: RequestEvaluation) -> FullEvaluation:
+        return FullEvaluation(result, self._without_variable(result), self._choice_warning(result))
 
     def encode(self, evaluation: FullEvaluation) -> EncodedDecision:
         """The decision as JSON; common decisions are encoded directly, without a ``Decision``."""
-        result, without_variable = evaluation
-        json = self._encoder.encode(result.request, result.ruleset, result.evaluation, without_variable, result.today)
+        result = evaluation.result
+        json = self._encoder.encode(
+            result.request,
+            result.ruleset,
+            result.evaluation,
+            evaluation.without_variable,
+            evaluation.choice_warning,
+            result.today,
+        )
         if json is not None:
             return EncodedDecision(json, result.evaluation)
-        decision = self.assemble(result)
+        decision = self._assemble(evaluation)
         return EncodedDecision(encode(decision), result.evaluation, decision)
 
     def evaluate(self, request: Request, today: date) -> RequestEvaluation:
@@ -310,16 +324,34 @@ class Policy:
             raise RequestInvalid([RequestFault(result.request.pointer, message)])
         return other
 
-    def _alternative(self, result: RequestEvaluation) -> OtherRunner | None:
-        """What the other runner would do if the variable selected it; ``None`` if the release cannot use it here."""
+    def _with_other_runner(self, result: RequestEvaluation) -> RequestEvaluation | None:
+        """The evaluation with the variable that selects the other runner; ``None`` if no value selects it."""
         runner = result.evaluation.ruling.runner
         other = None if runner is None else self._with_variable(result, runner is Runner.V1)
         if runner is None or other is None or other.evaluation.ruling.runner is not runner.other:
             return None
+        return other
+
+    def _choice_warning(self, result: RequestEvaluation) -> str:
+        """That the variable or a house rule chose the runner with the worse known problems; empty if neither did."""
+        ruling = result.evaluation.ruling
+        if not (ruling.is_choice_of_problems and result.starts):
+            return ""
+        other = self._with_other_runner(result)
+        if other is None or not other.starts:
+            return ""
+        return result.ruleset.choice_warning(ruling, other.evaluation.ruling)
+
+    def _alternative(self, result: RequestEvaluation) -> OtherRunner | None:
+        """What the other runner would do if the variable selected it; ``None`` if the release cannot use it here."""
+        other = self._with_other_runner(result)
+        runner = None if other is None else other.evaluation.ruling.runner
+        if other is None or runner is None:
+            return None
         views, ruling, row = result.ruleset.views, other.evaluation.ruling, other.evaluation.facts.row
-        listed = ruling.v2_list if runner.other is Runner.V2 else ruling.v1_list
+        listed = ruling.v2_list if runner is Runner.V2 else ruling.v1_list
         return OtherRunner(
-            runner.other,
+            runner,
             other.starts,
             startup_errors(views, other.evaluation.final, row),
             features(views, listed, row),
@@ -354,6 +386,10 @@ class Policy:
 
     def assemble(self, result: RequestEvaluation) -> Decision:
         """The decision that follows from an evaluation."""
+        return self._assemble(self._with_other_variables(result))
+
+    def _assemble(self, evaluated: FullEvaluation) -> Decision:
+        result = evaluated.result
         request, ruleset, evaluation, intake = result.request, result.ruleset, result.evaluation, result.intake
         ruling, upstream, final = evaluation.ruling, evaluation.upstream, evaluation.final
         row = evaluation.facts.row
@@ -373,17 +409,11 @@ class Policy:
         )
         errors = startup_errors(views, final, final_row)
         problems = known_problems(views, ruling, row)
-        is_choice = ruling.is_choice_of_problems and result.starts
-        alternative = self._alternative(result) if request.explain or is_choice else None
         launch_errors = result.launch_errors
         sentence = summary(ruling, reasons, [*launch_errors, *errors])
         other = self._other_vllm(request, intake)
         without_effect = result.without_effect
-        warnings = [
-            text
-            for text in (without_effect, other, _choice_warning(ruling, problems, alternative if is_choice else None))
-            if text
-        ]
+        warnings = [text for text in (without_effect, other, evaluated.choice_warning) if text]
         warnings += self._warnings(result, is_other=bool(other))
         if final.refusals:
             left = start_lists(views, final, final_row)
@@ -417,13 +447,13 @@ class Policy:
             request.vllm_version,
             request.release,
             self._ref,
-            self._without_variable(result),
+            evaluated.without_variable,
         )
         if request.explain:
             helping = self._advice(result)
             decision = replace(
                 self._with_explanation(decision, result),
-                alternative=alternative,
+                alternative=self._alternative(result),
                 remedies=helping.remedies,
                 v2_from=helping.v2_from,
                 v2_path=helping.v2_path,
@@ -520,24 +550,6 @@ class Policy:
             ),
             assumptions=assumed,
         )
-
-
-def _choice_warning(ruling: Ruling, problems: Sequence[KnownProblem], alternative: OtherRunner | None) -> str:
-    """That the variable or a house rule chose the runner with the worse known problems; empty if neither did.
-
-    ``alternative`` is given if one of them chose the runner.
-    """
-    if alternative is None or not alternative.starts:
-        return ""
-    worse = worse_than(problems, alternative.known_problems)
-    if not worse or ruling.runner is None:
-        return ""
-    chooser = f"`{VARIABLE_NAME}`" if ruling.effect.outcome is Outcome.OVERRIDE else "a house rule"
-    names = ", ".join(f"`{each.rule}` ({each.symptom})" for each in worse)
-    return (
-        f"{chooser} chooses {ruling.runner.upper()}, of which worse problems are known than of "
-        f"{ruling.runner.other.upper()}: {names}"
-    )
 
 
 def _unused_models(request: Request, intake: IntakeResult) -> list[str]:

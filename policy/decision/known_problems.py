@@ -1,6 +1,6 @@
 """What is known to go wrong with the decided runner and with the other one.
 
-Owns the types of their JSON, and the comparison of two lists.
+Owns the types of their JSON, the comparison of two lists, and the warning about a choice of the worse one.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.rules.known_problems import Certainty, Symptom
+from policy.facts.vocabulary import VARIABLE
+from policy.rules.effects import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SYMPTOMS: Final = list(Symptom)
-CERTAINTIES: Final = list(Certainty)
+    from policy.decision.ruling import Ruling
+    from policy.rules.rule import Rule
+
+VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 
 
 class KnownProblem(Struct, frozen=True, gc=False):
@@ -30,11 +33,6 @@ class KnownProblem(Struct, frozen=True, gc=False):
     fixed_in: str | None
     references: tuple[str, ...]
 
-    @property
-    def severity(self) -> tuple[int, int]:
-        """The places on the scales of symptoms and certainties: a worse or more certain problem has lower ones."""
-        return SYMPTOMS.index(Symptom(self.symptom)), CERTAINTIES.index(Certainty(self.certainty))
-
 
 class OtherRunner(Struct, frozen=True, gc=False):
     """What the runner that was not decided would do with the deployment, if the operator's variable selected it."""
@@ -46,16 +44,31 @@ class OtherRunner(Struct, frozen=True, gc=False):
     known_problems: list[KnownProblem]
 
 
-def worse_than(problems: Sequence[KnownProblem], other: Sequence[KnownProblem]) -> list[KnownProblem]:
+def choice_warning(rules: Sequence[Rule], ruling: Ruling, other: Ruling) -> str:
+    """That the variable or a house rule chose the runner with the worse known problems; empty if they are not worse.
+
+    ``other`` is the ruling with the variable that selects the other runner, which starts. ``rules`` are the release's.
+    """
+    runner = ruling.runner
+    worse = _worse_than([rules[n] for n in ruling.problems], [rules[n] for n in other.problems])
+    if not worse or runner is None:
+        return ""
+    chooser = f"`{VARIABLE_NAME}`" if ruling.effect.outcome is Outcome.OVERRIDE else "a house rule"
+    names = ", ".join(f"`{each.id}` ({each.problem.symptom})" for each in worse if each.problem is not None)
+    return (
+        f"{chooser} chooses {runner.upper()}, of which worse problems are known than of {runner.other.upper()}: {names}"
+    )
+
+
+def _worse_than(problems: Sequence[Rule], other: Sequence[Rule]) -> list[Rule]:
     """The problems that only the first list has, if it is the worse one; ``[]`` if it is not.
 
     Both lists are ordered, the worst first. The first place at which they differ decides; of two lists with the same
     beginning, the longer one is worse.
     """
-    rules, others = {each.rule for each in problems}, {each.rule for each in other}
-    own = [each for each in problems if each.rule not in others]
-    left = [each for each in other if each.rule not in rules]
+    own = [each for each in problems if each not in other]
+    left = [each for each in other if each not in problems]
     for mine, theirs in zip(own, left, strict=False):
-        if mine.severity != theirs.severity:
-            return own if mine.severity < theirs.severity else []
+        if mine.place_among_its_effect != theirs.place_among_its_effect:
+            return own if mine.place_among_its_effect < theirs.place_among_its_effect else []
     return own if len(own) > len(left) else []

@@ -12,6 +12,7 @@ import msgspec
 from policy.cache import RecentCache, memoize
 from policy.decision.dates import quiet_until
 from policy.decision.decision import RuleView, encode
+from policy.decision.known_problems import choice_warning
 from policy.decision.ruling import NO_RULES, RuleCombiner, Ruling
 from policy.engine.compiler import compile_rules
 from policy.engine.rete import Engine
@@ -69,6 +70,7 @@ class Ruleset:
         self._fragments: dict[tuple[int, bool, Any], ReasonFragment] = {}
         self._problem_fragments: dict[tuple[int, Any], bytes] = {}
         self._fragments_with: dict[tuple[Any, ...], ReasonFragment] = {}
+        self._choice_warnings: dict[tuple[Any, ...], str] = {}
         self._number = self.definition.numbers.__getitem__
         self.combiner = RuleCombiner(self.rules, self.definition.always)
         self.rulings = self._rulings_without(NO_RULES)
@@ -129,6 +131,16 @@ class Ruleset:
         return self._problem_fragments.get(key) or memoize(
             self._problem_fragments, key, encode(self.views[index].known_problem(facts.row)), values
         )
+
+    def choice_warning(self, ruling: Ruling, other: Ruling) -> str:
+        """``known_problems.choice_warning``, which is cached too."""
+        key = (ruling.effect.rank, ruling.problems, other.problems)
+        found = self._choice_warnings.get(key)
+        if found is None:
+            found = memoize(
+                self._choice_warnings, key, choice_warning([item.rule for item in self.rules], ruling, other), key
+            )
+        return found
 
     def reason_fragment_with(self, index: int, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> ReasonFragment:
         """The reason of a rule whose message may contain ``lists``, which are escaped for JSON; it is cached too."""

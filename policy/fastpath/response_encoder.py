@@ -1,9 +1,9 @@
 """Encode common decisions as JSON by joining fragments that were encoded beforehand.
 
 It is the counterpart of ``request_decoder``: it encodes decisions on requests decoded there, if the only warnings are
-vLLM's own advice. For all others it returns ``None``, and the decision is assembled and encoded in full. Both paths
-produce the same bytes except for the id; a property test checks this. It saves 5 of 52 µs of a decision in process, in
-the median of four runs of 5,000 documents.
+vLLM's own advice and that about worse known problems. For all others it returns ``None``, and the decision is assembled
+and encoded in full. Both paths produce the same bytes except for the id; a property test checks this. A decision is
+encoded in 9 instead of 48 µs of processor time.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from policy.decision.decision import WithoutVariable
     from policy.decision.evaluation import Evaluation
     from policy.decision.ruleset import ReasonFragment, Ruleset
+    from policy.decision.ruling import Ruling
+    from policy.facts.facts import Facts
     from policy.request.request import Request
 
 ANSWER: Final = (
@@ -61,6 +63,7 @@ class ResponseEncoder:
         ruleset: Ruleset,
         evaluation: Evaluation,
         without_variable: WithoutVariable | UnsetType,
+        choice_warning: str,
         today: date,
     ) -> bytes | None:
         """The decision as JSON, or ``None`` if it is not a common one and must be assembled in full."""
@@ -76,8 +79,7 @@ class ResponseEncoder:
             or not request.release.verified
             or ruling.effect.runner is None
             or upstream.effect.runner is None
-            or (ruling is not final and (upstream.refusals or final.refusals))
-            or (ruling.is_choice_of_problems and final.starts)
+            or final.effect.runner is None
             or (today > ruleset.quiet_until and (ruling.ended or not ruleset.dated.isdisjoint(ruling.holding)))
         ):
             return None
@@ -93,20 +95,22 @@ class ResponseEncoder:
         v2_list = [fragments[n][2] for n in ruling.v2_list] if ruling.v2_list else []
         v1_list = [fragments[n][2] for n in ruling.v1_list] if ruling.v1_list else []
         summary = b"; ".join(messages)
-        starts = STARTS
+        starts = upstream_starts = STARTS
         if final.refusals:
-            left = [fragments[n][2] for n in final.at_start]
-            lists = {UNSUPPORTED: left, V1_UNSUPPORTED: left}
-            refusals = [ruleset.reason_fragment_with(n, lists, facts) for n in final.refusals]
+            refusals = _refusals(ruleset, final, facts if set_to is None else evaluation.final_facts)
             reasons += [json for json, _, _ in refusals]
-            starts = DOES_NOT_START % _listed([message for _, message, _ in refusals])
+            starts = upstream_starts = _does_not_start(refusals)
             summary = SUMMARY_WITH_ERROR % (summary, refusals[0][1])
-        warnings: Sequence[bytes] = ()
+        if upstream is not final:
+            upstream_starts = _does_not_start(_refusals(ruleset, upstream, facts)) if upstream.refusals else STARTS
+        warnings: list[bytes] = []
         if ruling.advice:
             lists = {UNSUPPORTED: v2_list, V1_UNSUPPORTED: v1_list}
             advice = [ruleset.reason_fragment_with(n, lists, facts) for n in ruling.advice]
             reasons += [json for json, _, _ in advice]
             warnings = [message for _, message, _ in advice]
+        if choice_warning:
+            warnings.append(encode(choice_warning)[1:-1])
         name, outcome = OUTCOMES[ruling.effect.rank]
         return ANSWER % (
             str(uuid7()).encode(),
@@ -118,7 +122,7 @@ class ResponseEncoder:
             _listed(v1_list),
             b",".join(reasons),
             b",".join([ruleset.problem_fragment(n, facts) for n in ruling.problems]),
-            OUTCOMES[upstream.effect.rank][1] + (starts if set_to is None else STARTS),
+            OUTCOMES[upstream.effect.rank][1] + upstream_starts,
             SET_ENV[set_to],
             _listed(warnings),
             self._tail(request, without_variable),
@@ -132,6 +136,17 @@ class ResponseEncoder:
             self._policy,
             b"" if without_variable is UNSET else b',"without_variable":%b' % encode(without_variable),
         )
+
+
+def _refusals(ruleset: Ruleset, ruling: Ruling, facts: Facts) -> list[ReasonFragment]:
+    """The reasons of the refusals, which may contain the features left on the runner's list at startup."""
+    left = [ruleset.reason_fragment(n, n in ruling.decisive, facts)[2] for n in ruling.at_start]
+    lists = {UNSUPPORTED: left, V1_UNSUPPORTED: left}
+    return [ruleset.reason_fragment_with(n, lists, facts) for n in ruling.refusals]
+
+
+def _does_not_start(refusals: Sequence[ReasonFragment]) -> bytes:
+    return DOES_NOT_START % _listed([message for _, message, _ in refusals])
 
 
 def _listed(texts: Sequence[bytes]) -> bytes:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.decision.decision import features, startup_errors
+from policy.decision.known_problems import VARIABLE_NAME
 from policy.decision.ruleset import NO_LISTS
-from policy.policy import VARIABLE_NAME
 from policy.problems import Problem  # noqa: TC001  # msgspec reads the annotations
 from policy.rules.effects import Runner
 

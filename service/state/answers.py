@@ -171,7 +171,7 @@ class Answers:
         Raises:
             PolicyError: the body cannot be read or decided.
         """
-        request = self._small_request(body) if evaluation is None else evaluation[0].request
+        request = self._small_request(body) if evaluation is None else evaluation.result.request
         if request is None:
             return None
         try:
@@ -184,7 +184,7 @@ class Answers:
         counted = self.recorder.record(answer, request, self.policy, context, body)
         json = answer.json
         may_change = request.deployment is not None and self.models.fetches  # the model on the hub may change
-        is_current = evaluation[0].today is self._day  # midnight may have passed since a group was evaluated
+        is_current = evaluation.result.today is self._day  # midnight may have passed since a group was evaluated
         may_cache = is_current and not may_change and len(body) <= MAX_CACHED and len(json) <= MAX_CACHED
         if may_cache and self._cache.seen_before(body):
             self._cache.put(body, (json[ID_END:], answer, request, counted))
@@ -226,7 +226,7 @@ class Answers:
         try:
             if isinstance(body, PolicyError):
                 raise body
-            request = self._small_request(body) if evaluation is None else evaluation[0].request
+            request = self._small_request(body) if evaluation is None else evaluation.result.request
             if request is None or (request.deployment is not None and self.models.fetches):
                 return None
             answer = self.policy.encode(evaluation or self.policy.evaluate_fully(request, self._today()))

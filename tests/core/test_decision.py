@@ -1035,13 +1035,16 @@ def test_a_cached_reason_is_not_used_for_another_deployment(sources: Sources) ->
         assert [
             reason.facts["parallel_config.ubatch_size"] for reason in decision.reasons if reason.rule == "counts"
         ] == [size]
+        assert fast_answer(policy, facts) == without_id(decision)
 
 
 def fast_answer(policy: Policy, facts: dict[str, Any]) -> dict[str, Any]:
     """The answer of the fast path, without its id."""
     request = decode_fast(json.dumps({"facts": facts}).encode(), policy.releases)
     assert request
-    found: dict[str, Any] = json.loads(policy.answer(request, TODAY).json)
+    answer = policy.answer(request, TODAY)
+    assert answer.decision is None, "assembled in full"
+    found: dict[str, Any] = json.loads(answer.json)
     del found["decision_id"]
     return found
 

@@ -12,7 +12,7 @@ import yaml
 from ruletexts import rule_text
 
 from policy.checks.comparison import MemberChange, compare
-from policy.decision.decision import encode
+from policy.decision.decision import ID_END, encode
 from policy.fastpath.request_decoder import decode_fast
 from policy.policy import Policy
 from policy.render import as_text
@@ -149,6 +149,8 @@ def test_a_decision_has_the_known_problems_of_its_runner_the_worst_first(
     own = [text for text in decision.warnings if "worse problems" in text]
     assert own == warnings
     assert {reason.rule for reason in decision.reasons}.isdisjoint(problems)
+    if runner is not None:
+        assert_fast_answer(policy, with_variable(facts, variable), version)
 
 
 def test_a_known_problem_and_the_other_runner_have_these_members(policy: Policy) -> None:
@@ -239,10 +241,16 @@ def test_a_house_rule_holds_if_its_problem_does_for_the_runner_that_would_be_dec
     assert decision.trace
     traced = [item.rule for item in decision.trace if item.fired and item.rule.startswith("leaves")]
     assert traced == fired
-    request = decode_fast(json.dumps({"vllm_version": version, "facts": facts}).encode(), leaving.releases)
+    assert_fast_answer(leaving, facts, version)
+
+
+def assert_fast_answer(policy: Policy, facts: dict[str, Any], version: str) -> None:
+    """Check that the fast path encodes the decision, and that it is the decision of the plain path."""
+    request = decode_fast(json.dumps({"vllm_version": version, "facts": facts}).encode(), policy.releases)
     assert request
-    fast = json.loads(leaving.answer(request, TODAY).json)
-    assert [each["rule"] for each in fast["known_problems"]] == [each.rule for each in decision.known_problems]
+    found = policy.answer(request, TODAY)
+    assert found.decision is None, "assembled in full"
+    assert found.json[ID_END:] == encode(decided(policy, facts, version))[ID_END:]
 
 
 def test_the_trace_says_that_the_problem_is_of_the_other_runner(leaving: Policy) -> None:
