@@ -71,11 +71,11 @@ def _deployments(changed: list[Row[Any]], width: int) -> RenderableType:
         at = [row.at] if len(releases) > 1 else []
         shown = Text(cause, QUIET)
         shown.truncate(max(left - for_name, MIN_NAME), overflow="ellipsis")
-        table.add_row(Text(row.label, STYLES.get(change.kind, "")), *at, Text(_end_of(name, for_name)), shown)
+        table.add_row(Text(row.label, STYLES.get(change.kind, "")), *at, Text(end_of(name, for_name)), shown)
     return table
 
 
-def _end_of(name: str, width: int) -> str:
+def end_of(name: str, width: int) -> str:
     """A name, or as much of its end as fits."""
     if cell_len(name) <= width:
         return name

@@ -44,6 +44,11 @@ add_command(
 add_command(
     "fix", "policy.cli.fix", "Show the smallest changes that let engines start or avoid known problems, and write them."
 )
+add_command(
+    "pins",
+    "policy.cli.pins",
+    "Find every `VLLM_USE_V2_MODEL_RUNNER`, and say whether it is needed, redundant, harmful or fatal.",
+)
 add_command("dry-run", "policy.cli.dry_run", "Explain a decision, or show what candidate rules would change.")
 add_command("check-request", "policy.cli.check_request", "Show whether a deployment's runner takes a request.")
 add_command("observe", "policy.cli.observe", "Compare what engines did, as their log shows it, with the decision.")

@@ -31,12 +31,17 @@ from policy.cli.requests import (
     print_warnings,
     today,
 )
+from policy.decision.remedies import Change, Remedy
 from policy.edits.layers import Lines, documents_of
 from policy.edits.plan import Planner, Wanted, place_in
 from policy.edits.remedies import DEFAULT, Purpose, chosen, is_upgrade, purposes_of, remedies_for
 from policy.errors import RequestInvalid, RulesInvalid
 from policy.masking import masked
+from policy.pins.decider import PinDecider
+from policy.pins.pins import Source
+from policy.pins.verdicts import Verdict
 from policy.problems import Problem, request_problem
+from policy.remedies.changes import VARIABLE_NAME
 from policy.request.items import ManifestDecision, object_of
 from policy.request.manifest import name_of
 from policy.request.request import Manifest
@@ -47,10 +52,10 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.decision.decision import Decision
-    from policy.decision.remedies import Change, Remedy
     from policy.edits.nodes import Node
     from policy.edits.plan import Refusal
     from policy.edits.sources import Engine
+    from policy.pins.pins import Pin
     from policy.policy import Policy
 
 app = command_app()
@@ -58,6 +63,8 @@ app = command_app()
 MAX_ROUNDS: Final = 8
 """How often the engines that were changed are decided again: an engine may have several things to fix."""
 UPGRADE: Final = "the remedy is another release; `--allow-upgrade` writes the tag of vLLM's own image"
+WRITTEN: Final = frozenset({Source.VARIABLES, Source.COMMAND})
+"""What sets a variable in a text that can be edited."""
 NO_REMEDY: Final = "no remedy was found"
 NO_CHOICE: Final = "there is no remedy with this number"
 
@@ -78,7 +85,11 @@ def fix(
     ] = False,
     purposes: Annotated[
         list[Purpose] | None,
-        typer.Option("--for", help="What to fix; may be repeated. Default: `start` and `known-problems`."),
+        typer.Option(
+            "--for",
+            help="What to fix; may be repeated. Default: `start` and `known-problems`. `pins` are redundant settings "
+            "of VLLM_USE_V2_MODEL_RUNNER.",
+        ),
     ] = None,
     write: Annotated[  # noqa: FBT002  # a typer flag
         bool, typer.Option("--write", help="Write the first remedy of each engine into its file.")
@@ -103,6 +114,8 @@ def fix(
     as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:
     """Show the smallest changes that let engines start or avoid known problems, and write them.
+
+    With `--for pins`, remove each VLLM_USE_V2_MODEL_RUNNER without which the decision is the same.
 
     Exits with 1 if there is something to fix. Examples: `runner-policy fix deployment.yaml --diff`,
     `runner-policy fix manifests/ --write`
@@ -146,6 +159,12 @@ def _purposes(named: list[Purpose] | None) -> frozenset[Purpose]:
     return frozenset(Purpose) if Purpose.ALL in chosen else chosen
 
 
+def _removal(pin: Pin, decision: Decision) -> Remedy:
+    """The removal of a redundant setting, without which the decision is the same."""
+    change = Change(variable=VARIABLE_NAME, from_=pin.value, to=None)
+    return Remedy(str(Purpose.PINS), [change], decision.runner, decision.starts)
+
+
 class Fixer:
     """Finds what there is to fix, and plans the edits; ``texts`` are those of the files with the edits."""
 
@@ -157,6 +176,7 @@ class Fixer:
         self.texts: dict[str, str] = {}
         self.warnings: list[str] = []
         self.nodes: dict[str, tuple[list[Node], Lines]] = {}
+        self.pins = PinDecider(policy, (), day, from_own=True)
 
     def engines(self) -> list[EngineFix]:
         """The engines with something to fix, and those that cannot be decided."""
@@ -184,7 +204,7 @@ class Fixer:
                     runner=decision.runner,
                     starts=decision.starts,
                     summary=decision.summary,
-                    fixes=purposes_of(decision, self.wanted),
+                    fixes=[*purposes_of(decision, self.wanted), *(["pins"] if self._pin(engine) else [])],
                     remedies=[self._shown(engine, each) for each in remedies],
                 )
                 found.append(self._named(fixed, manifest, engine.path))
@@ -213,14 +233,23 @@ class Fixer:
         """
         decision = self.policy.decide(engine.request, self.day)
         purposes = purposes_of(decision, self.wanted)
+        pin = self._pin(engine)
+        of_pin = [] if pin is None else [_removal(pin, decision)]
         if not purposes:
-            return None, []
+            return (decision if of_pin else None), of_pin
         decision = self.policy.decide(replace(engine.request, explain=True), self.day)
         keeps_v2 = Purpose.V2 in self.wanted
         found = remedies_for(decision, purposes, keeps_v2=keeps_v2)
         if self.upgrades:
             found = [*filter(is_upgrade, found), *(each for each in found if not is_upgrade(each))]
-        return decision, found
+        return decision, [*found, *of_pin]
+
+    def _pin(self, engine: Engine) -> Pin | None:
+        """The first redundant setting of the variable in an engine's text, if those are to be removed."""
+        if Purpose.PINS not in self.wanted:
+            return None
+        _, pins = self.pins.decide(engine.request)
+        return next((pin for pin, found in pins if found.now is Verdict.REDUNDANT and pin.source in WRITTEN), None)
 
     def _shown(self, engine: Engine, remedy: Remedy) -> FixRemedy:
         changes = [self._placed(engine, change) for change in remedy.change]
@@ -264,7 +293,8 @@ class Fixer:
                     has_upgrade = len(options) >= self.choice
                     each.refuse(Unwritten(UPGRADE if has_upgrade else NO_CHOICE if options else NO_REMEDY))
                 elif self.files.load(engine.file):
-                    wanted.append(Wanted(engine, tuple(remedy.change)))
+                    pin = self._pin(engine) if remedy.purpose == Purpose.PINS else None
+                    wanted.append(Wanted(engine, tuple(remedy.change), None if pin is None else pin.without))
                     remedies[engine.path] = remedy
             if not wanted:
                 break

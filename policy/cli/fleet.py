@@ -55,13 +55,15 @@ class Place(Struct, frozen=True, gc=False, omit_defaults=True):
 class Entry(Struct, frozen=True, gc=False):
     """A deployment of a fleet: its name, its place, and its request or why there is none.
 
-    ``node`` is the engine in a YAML text, whose arguments have positions.
+    ``node`` is the engine in a YAML text, whose arguments have positions. ``root`` is the folder to which the file of
+    the place is relative, empty if it is not.
     """
 
     name: str
     place: Place
     request: Request | RequestInvalid
     node: YamlNode | None = None
+    root: str = ""
 
     @property
     def title(self) -> str:
@@ -120,7 +122,8 @@ def entries_of(found: Found, releases: Releases, options: FleetOptions, ignored:
             return
         for index, each in parts:
             path = _places_of(found, index)
-            part = Found(path[0], each, _child(found.tree, *path[1]), line=found.line, index=index, name=path[2])
+            tree = _child(found.tree, *path[1])
+            part = Found(path[0], each, tree, line=found.line, index=index, name=path[2], root=found.root)
             yield from entries_of(part, releases, options, ignored)
 
 
@@ -145,7 +148,8 @@ def _entries(
         node = _node_at(found.tree, base, path)
         line, column = (found.line, found.column) if node is None else (node.line, node.column)
         where = Place(file, line, column, rest)
-        yield Entry(_engine_name(found, request, path)[:MAX_NAME], where, _alone(each, request, path), node)
+        name = _engine_name(found, request, path)[:MAX_NAME]
+        yield Entry(name, where, _alone(each, request, path), node, found.root)
 
 
 def _alone(request: Request | RequestInvalid, manifest: Manifest, path: str) -> Request | RequestInvalid:

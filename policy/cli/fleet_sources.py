@@ -50,7 +50,7 @@ class Found(Struct):
     """A document and its file, or why it cannot be read.
 
     ``places`` has the files of the documents of a folder; ``index`` is the number in a list, ``name`` a name for what
-    has none of its own.
+    has none of its own. ``root`` is the folder to which the files are relative.
     """
 
     file: str
@@ -62,6 +62,7 @@ class Found(Struct):
     places: list[Place] | None = None
     index: int | None = None
     name: str = ""
+    root: str = ""
 
 
 def documents_of(name: str, *, recursive: bool, render: bool, command: str) -> Iterator[Found]:
@@ -87,7 +88,7 @@ def documents_of(name: str, *, recursive: bool, render: bool, command: str) -> I
         yield Found(file, fault=fault)
     if source.documents:
         root = YamlNode([each or YamlNode(None, 0, 0) for each in trees], 1, 1)
-        yield Found(shown, source.documents, root, places=source.places)
+        yield Found(shown, source.documents, root, places=source.places, root=name)
 
 
 def _of_stream(name: str, shown: str, *, render: bool, command: str) -> Iterator[Found]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -22,10 +20,12 @@ from policy.cli.console import (
     out,
     show,
 )
-from policy.cli.fleet import FleetOptions, entries_of, ignored_line, read_fleet
-from policy.cli.fleet_sources import STANDARD_INPUT, number_of_lines
-from policy.cli.impact_formats import FORMATS, Report, collected, format_of
+from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
+from policy.cli.fleet_log import logged
+from policy.cli.fleet_sources import number_of_lines
+from policy.cli.impact_formats import FORMATS, Report, collected
 from policy.cli.impact_run import Interrupt, read_targets, with_progress
+from policy.cli.outputs import check_names, format_name, output_file
 from policy.cli.requests import (
     REMEDIES,
     FolderOption,
@@ -37,7 +37,6 @@ from policy.cli.requests import (
     today,
 )
 from policy.errors import Remedies, Remedy
-from policy.escaping import escape_line
 from policy.impact.changes import KINDS, ChangeKind
 from policy.impact.run import Job, Run
 from policy.impact.tally import Tally
@@ -47,18 +46,11 @@ from policy.processes import available_cores
 from policy.rules.loader import default_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from policy.cli.fleet import Entry
-    from policy.cli.fleet_sources import Found
     from policy.errors import RequestInvalid
-    from policy.policy import Policy
     from policy.request.request import Request
 
 app = command_app()
-read_log: Callable[[str], Iterator[Found]] | None = None
-"""Reads the requests of a decision log by its URL; the service sets it, as the log is its own."""
-
 INTERRUPTED: Final = 130
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 100_000
@@ -146,8 +138,8 @@ def impact(
     """
     if not fleet and log is None:
         fail(USAGE, "name the fleet: files, folders, `-` for standard input, or a decision log with `--log`")
-    _check_names(fleet or [])
-    name = _format(form, output, as_json=as_json)
+    check_names(fleet or [])
+    name = format_name(form, output, FORMATS, as_json=as_json)
     threshold = _kind(fail_on)
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     sources, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
@@ -181,7 +173,7 @@ def impact(
     with interrupt.handled():
         found = read_fleet(fleet or [], policy.releases, options, ignored)
         if log is not None:
-            found = chain(found, _logged(log, policy, options))
+            found = chain(found, logged(log, policy, options))
         entries = interrupt.until(found)
         results = with_progress(tally.counted(run.results(entries, _request_of)), total)
         report = Report(results, tally.counts, targets, policy, title, limit, lambda: interrupt.signal is None)
@@ -189,34 +181,8 @@ def impact(
     _end(tally, interrupt, ignored, threshold)
 
 
-def _check_names(names: list[str]) -> None:
-    """Fail if a file or folder does not exist: a report without it would look like one of the whole fleet."""
-    missing = [name for name in names if name != STANDARD_INPUT and not Path(name).exists()]
-    if missing:
-        fail(USAGE, *(f"{escape_line(name)}: there is no such file or folder" for name in missing))
-
-
-def _logged(log: str, policy: Policy, options: FleetOptions) -> Iterator[Entry]:
-    """The deployments of the requests in a decision log; the command fails if there is no log."""
-    if read_log is None:
-        fail(USAGE, "--log: the log is read by the installed command `runner-policy`")
-    documents = read_log(log)
-    return (entry for found in documents for entry in entries_of(found, policy.releases, options, []))
-
-
 def _request_of(entry: Entry) -> Request | RequestInvalid:
     return entry.request
-
-
-def _format(form: str | None, output: Path | None, *, as_json: bool) -> str:
-    """The format that the options name; the command fails if there is none, or if it needs a file."""
-    name = form or ("json" if as_json else None) or (format_of(output.name) if output else None)
-    name = name or ("text" if out.is_terminal or output else "json")
-    if name not in FORMATS:
-        fail(USAGE, f"--format: expected one of {listed(list(FORMATS))}, got {quoted(name)}")
-    if FORMATS[name].is_binary and output is None:
-        fail(USAGE, f"--format {name}: it is a file; name one with --output")
-    return name
 
 
 def _kind(name: str | None) -> ChangeKind | None:
@@ -233,22 +199,8 @@ def _write(report: Report, name: str, output: Path | None) -> None:
         rows = collected(report)
         show(text(rows, report.counts, out.console.width))
         return
-    with _target(output) as target:
+    with output_file(output) as target:
         FORMATS[name].write(report, target)
-
-
-@contextmanager
-def _target(output: Path | None) -> Iterator[IO[bytes]]:
-    if output is None:
-        sys.stdout.flush()
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    try:
-        with output.open("wb") as target:
-            yield target
-    except OSError as error:
-        fail(USAGE, f"{output}: {error.strerror or error}")
 
 
 def _end(tally: Tally, interrupt: Interrupt, ignored: list[str], threshold: ChangeKind | None) -> None:

@@ -138,11 +138,11 @@ def _csv(report: Report, target: IO[bytes]) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*OWN_COLUMNS, *COLUMNS])
     for entry, result in report.results:
-        writer.writerows(zip(*(map(_cell, column) for column in _columns(entry, result)), strict=True))
+        writer.writerows(zip(*(map(csv_cell, column) for column in _columns(entry, result)), strict=True))
     text.detach()
 
 
-def _cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
     """A cell that neither a spreadsheet nor a terminal obeys."""
     if value is None:
         return ""
@@ -204,8 +204,3 @@ FORMATS: Final = {
     "sarif": Format(no_piece, _sarif, (".sarif",)),
 }
 """The formats by name."""
-
-
-def format_of(file: str) -> str | None:
-    """The format of a file by its ending."""
-    return next((name for name, each in FORMATS.items() if file.endswith(each.suffixes)), None)

@@ -32,27 +32,27 @@ def markdown(rows: Rows[Any], counts: ImpactCounts, title: str) -> str:
     lines = [f"### {title}", "", f"**{headline(counts)}.**", ""]
     if changed:
         lines += [*_table(changed[:SHOWN]), ""]
-    parts = [*_details("Where each release stands", [*_releases(counts)])]
+    parts = [*details("Where each release stands", [*_releases(counts)])]
     if rest := changed[SHOWN : SHOWN + FOLDED]:
-        parts += _details(f"{counted(len(rest), 'more deployment', 'more deployments')}", [*_table(rest)])
+        parts += details(f"{counted(len(rest), 'more deployment', 'more deployments')}", [*_table(rest)])
     causes = rows.worst_causes()
     if causes:
         said = [
-            f"- {cause.number:,}× {LABELS[cause.kind]} at {code_span(cause.at)}, {_text(cause.rules)}"
-            + ("" if cause.why == cause.rules else f": {_text(cause.why)}")
-            + (f"; {_text(cause.action)}" if cause.action else "")
+            f"- {cause.number:,}× {LABELS[cause.kind]} at {code_span(cause.at)}, {code_text(cause.rules)}"
+            + ("" if cause.why == cause.rules else f": {code_text(cause.why)}")
+            + (f"; {code_text(cause.action)}" if cause.action else "")
             for cause in causes[:FOLDED]
         ]
-        parts = _details("What makes the changes", said) + parts
+        parts = details("What makes the changes", said) + parts
     if rows.undecided:
-        said = [f"- {_text(row.entry.title)}: {_text(row.cause)}" for row in rows.undecided[:FOLDED]]
-        parts += _details(f"{counted(counts.undecided, 'deployment', 'deployments')} not decided", said)
+        said = [f"- {code_text(row.entry.title)}: {code_text(row.cause)}" for row in rows.undecided[:FOLDED]]
+        parts += details(f"{counted(counts.undecided, 'deployment', 'deployments')} not decided", said)
     left = counts.deployments - counts.undecided - counts.unchanged - min(len(changed), SHOWN + FOLDED)
     end = [f"{left:,} more changed deployments are not listed."] if left else []
-    return _bounded("\n".join(lines), parts, end)
+    return bounded("\n".join(lines), parts, end)
 
 
-def _bounded(head: str, parts: list[str], end: list[str]) -> str:
+def bounded(head: str, parts: list[str], end: list[str]) -> str:
     """The Markdown with as many whole lines of its folded parts as fit."""
     found, size = [head], len(head)
     is_cut, is_open = False, False
@@ -71,7 +71,8 @@ def _bounded(head: str, parts: list[str], end: list[str]) -> str:
     return "\n".join([*found, *end])
 
 
-def _details(title: str, lines: list[str]) -> list[str]:
+def details(title: str, lines: list[str]) -> list[str]:
+    """Lines of Markdown, folded below a title."""
     return [f"<details><summary>{title}</summary>", "", *lines, "", "</details>", ""]
 
 
@@ -80,22 +81,23 @@ def _table(rows: list[Row[Any]]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for row in rows:
         cells = (row.entry.name, cause_of(row.summary), row.summary.action)
-        name, cause, action = (_cell(each) for each in cells)
-        yield f"| {row.label} | {_cell(row.at)} | {row.step} | {name} | {cause} | {action} |"
+        name, cause, action = (cell(each) for each in cells)
+        yield f"| {row.label} | {cell(row.at)} | {row.step} | {name} | {cause} | {action} |"
 
 
 def _releases(counts: ImpactCounts) -> Iterator[str]:
     yield f"| release | {' | '.join(WORDS[name] for name in COLUMNS)} |"
     yield f"|---|{'---:|' * len(COLUMNS)}"
     for release, found in counts.releases.items():
-        yield f"| {_cell(release)} | {' | '.join(f'{getattr(found, name):,}' for name in COLUMNS)} |"
+        yield f"| {cell(release)} | {' | '.join(f'{getattr(found, name):,}' for name in COLUMNS)} |"
 
 
-def _cell(value: str) -> str:
+def cell(value: str) -> str:
     """A text as code in a cell of a table, which a pipe would end even inside code."""
-    return _text(value).replace("\\", "\\\\").replace("|", "\\|") if value else ""
+    return code_text(value).replace("\\", "\\\\").replace("|", "\\|") if value else ""
 
 
-def _text(value: str) -> str:
+def code_text(value: str) -> str:
+    """A text as code, cut if it is long."""
     shown = value if len(value) <= MAX_WHY else f"{value[:MAX_WHY]}…"
     return code_span(shown)

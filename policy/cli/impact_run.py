@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from policy.cli.console import USAGE, err, fail
 from policy.errors import PolicyError
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policy.cli.fleet import Entry
-    from policy.impact.run import Result
     from policy.impact.targets import Target
     from policy.rules.releases import Releases
 
+T = TypeVar("T")
 ALL: Final = "all"
 RANGE: Final = ".."
+ALSO: Final = f"also {listed([ALL, V1_REMOVED])} or a range such as `A{RANGE}B`"
 DELAY: Final = 2.0
 """Seconds after which a run shows its progress."""
 EVERY: Final = 0.2
@@ -47,11 +48,30 @@ def read_targets(releases: Releases, from_: str | None, to: str | None, names: s
             if len({step.name for step in steps}) < len(steps):
                 fail(USAGE, f"`--from` and `--to` are both {quoted(to)}; name two releases")
             return steps
-        return targets_of(
-            [each for part in re.split(r"[,\s]+", names.strip(", ")) for each in _range(part, releases)], releases
-        )
+        return _listed(names, releases)
     except PolicyError as error:
-        fail(USAGE, f"{error}; also {listed([ALL, V1_REMOVED])} or a range such as `A{RANGE}B`")
+        fail(USAGE, f"{error}; {ALSO}")
+
+
+def read_later_targets(releases: Releases, from_: str | None, to: list[str]) -> tuple[Target, ...]:
+    """The release of ``--from``, if it is given, and then those of ``--to``; the command fails if one is unknown."""
+    try:
+        first = [] if from_ is None else [target_of(from_, releases)]
+        names = {target.name: target for each in to for target in _listed(each, releases)}
+        later = targets_of(names, releases)
+    except PolicyError as error:
+        fail(USAGE, f"{error}; {ALSO}")
+    return (*first, *(target for target in later if target not in first))
+
+
+def _listed(names: str, releases: Releases) -> list[Target]:
+    """The targets in a list such as ``0.22.0,0.30.0..0.33.0``.
+
+    Raises:
+        PolicyError: a name is unknown.
+    """
+    parts = re.split(r"[,\s]+", names.strip(", "))
+    return targets_of([each for part in parts for each in _range(part, releases)], releases)
 
 
 def _range(part: str, releases: Releases) -> list[str]:
@@ -111,7 +131,7 @@ class Interrupt:
             raise KeyboardInterrupt
 
 
-def with_progress(results: Iterator[tuple[Entry, Result]], total: int | None) -> Iterator[tuple[Entry, Result]]:
+def with_progress(results: Iterator[T], total: int | None) -> Iterator[T]:
     """The results; after ``DELAY`` seconds a terminal shows their number, the rate, and the end if it is known."""
     if not (err.is_terminal and err.console.is_interactive):
         yield from results

@@ -5,7 +5,7 @@ Owns the types of their JSON, the comparison of two lists, and the warning about
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
 
@@ -13,11 +13,12 @@ from policy.facts.vocabulary import VARIABLE
 from policy.rules.effects import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from policy.decision.ruling import Ruling
     from policy.rules.rule import Rule
 
+P = TypeVar("P")
 VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 
 
@@ -50,7 +51,8 @@ def choice_warning(rules: Sequence[Rule], ruling: Ruling, other: Ruling) -> str:
     ``other`` is the ruling with the variable that selects the other runner, which starts. ``rules`` are the release's.
     """
     runner = ruling.runner
-    worse = _worse_than([rules[n] for n in ruling.problems], [rules[n] for n in other.problems])
+    of_other = [rules[n] for n in other.problems]
+    worse = worse_than([rules[n] for n in ruling.problems], of_other, lambda rule: rule.place_among_its_effect)
     if not worse or runner is None:
         return ""
     chooser = f"`{VARIABLE_NAME}`" if ruling.effect.outcome is Outcome.OVERRIDE else "a house rule"
@@ -60,15 +62,15 @@ def choice_warning(rules: Sequence[Rule], ruling: Ruling, other: Ruling) -> str:
     )
 
 
-def _worse_than(problems: Sequence[Rule], other: Sequence[Rule]) -> list[Rule]:
+def worse_than(problems: Sequence[P], other: Sequence[P], rank: Callable[[P], Any]) -> list[P]:
     """The problems that only the first list has, if it is the worse one; ``[]`` if it is not.
 
-    Both lists are ordered, the worst first. The first place at which they differ decides; of two lists with the same
-    beginning, the longer one is worse.
+    Both lists are ordered, the worst first, which is the one with the lowest ``rank``. The first place at which they
+    differ decides; of two lists with the same beginning, the longer one is worse.
     """
     own = [each for each in problems if each not in other]
     left = [each for each in other if each not in problems]
     for mine, theirs in zip(own, left, strict=False):
-        if mine.place_among_its_effect != theirs.place_among_its_effect:
-            return own if mine.place_among_its_effect < theirs.place_among_its_effect else []
+        if rank(mine) != rank(theirs):
+            return own if rank(mine) < rank(theirs) else []
     return own if len(own) > len(left) else []

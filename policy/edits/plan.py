@@ -52,10 +52,14 @@ NOT_READ: Final = "with this edit the file cannot be read"
 
 
 class Wanted(Struct, frozen=True):
-    """The changes of one engine that are wanted together."""
+    """The changes of one engine that are wanted together.
+
+    ``promised`` is the engine with them; ``None`` if the changes say all of it.
+    """
 
     engine: Engine
     changes: tuple[Change, ...]
+    promised: Request | None = None
 
 
 class Refusal(Struct, frozen=True):
@@ -191,7 +195,9 @@ class Planner:
                     return found
                 texts[file] = found
         promised = {
-            _key(each.engine): state_of(self.policy, changed_request(each.engine.request, each.changes), self.today)
+            _key(each.engine): state_of(
+                self.policy, each.promised or changed_request(each.engine.request, each.changes), self.today
+            )
             for each in group
         }
         after = self._states(texts)

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 
 class Purpose(StrEnum):
-    """What to fix: an engine that does not start, one on V1, or known problems."""
+    """What to fix: an engine that does not start, one on V1, known problems, or a variable that changes nothing."""
 
     START = "start"
     V2 = "v2"
     KNOWN_PROBLEMS = "known-problems"
+    PINS = "pins"
     ALL = "all"
 
 

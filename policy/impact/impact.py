@@ -57,7 +57,7 @@ class Impact:
         remedies: Remedies = REMEDIES,
     ) -> None:
         self._policy, self._targets, self._today = policy, tuple(targets), today
-        self._from_own, self._remedies = from_own, remedies
+        self._from_own, self.remedies = from_own, remedies
 
     def key(self, request: Request) -> bytes:
         """The same text for equal deployments only."""
@@ -105,5 +105,5 @@ class Impact:
             return without_v1(answer_of(result))
         except RequestInvalid as error:
             if error.problem == UNSUPPORTED_MODEL:
-                return refused([fault.worded(self._remedies) for fault in error.faults])
-            return Undecided(request_problem(error, remedies=self._remedies))
+                return refused([fault.worded(self.remedies) for fault in error.faults])
+            return Undecided(request_problem(error, remedies=self.remedies))

@@ -1,7 +1,8 @@
 """Compares the deployments of a fleet in several processes, in the order of the fleet.
 
 Owns what is sent to a process and what comes back. Each different deployment is decided once, as long as there is room
-to keep its result; the results and their order do not depend on the number of processes.
+to keep its result; the results and their order do not depend on the number of processes. ``AnyJob`` and ``AnyWorker``
+are what a run needs of those who decide; ``Job`` and ``Worker`` are those of impact.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -45,6 +46,34 @@ AHEAD: Final = 3
 """The chunks for each process that are read before the first is written."""
 
 E = TypeVar("E")
+R = TypeVar("R")
+
+
+class AnyWorker(Protocol[R]):
+    """What decides deployments in one process, each with a result."""
+
+    def key(self, request: Request) -> bytes:
+        """The same text for deployments with equal results only."""
+
+    def compare(self, requests: list[Request]) -> tuple[list[R], list[str]]:
+        """The results in their order, and the models that were looked up."""
+
+    def unreadable(self, error: RequestInvalid) -> R:
+        """The result of a deployment that cannot be read."""
+
+
+class AnyJob(Protocol[R]):
+    """What a process needs to decide deployments."""
+
+    @property
+    def width(self) -> int:
+        """How many answers a result has, about."""
+
+    def start(self) -> AnyWorker[R]:
+        """A worker with a policy of its own."""
+
+    def worker(self, policy: Policy, finder: ModelFinder) -> AnyWorker[R]:
+        """A worker with this policy, which looks up models with this finder."""
 
 
 class Job(Struct, frozen=True):
@@ -61,15 +90,27 @@ class Job(Struct, frozen=True):
     folder: Path | None
     hub: bool
 
+    @property
+    def width(self) -> int:
+        """How many releases a deployment is decided for."""
+        return max(1, len(self.targets) + self.from_own)
+
     def start(self) -> Worker:
         """A worker with a policy of its own."""
-        finder = ModelFinder(self.named, hub=self.hub, folder=self.folder)
-        return self.worker(Policy(load(self.sources), self.default_release, finder.find, compile_all=False), finder)
+        return self.worker(*loaded(self.sources, self.default_release, self.named, self.folder, hub=self.hub))
 
     def worker(self, policy: Policy, finder: ModelFinder) -> Worker:
         """A worker with this policy, which looks up models with this finder."""
         impact = Impact(policy, self.targets, self.today, from_own=self.from_own, remedies=self.remedies)
         return Worker(impact, finder, self.piece)
+
+
+def loaded(
+    sources: Sources, default_release: str | None, named: Mapping[str, Path], folder: Path | None, *, hub: bool
+) -> tuple[Policy, ModelFinder]:
+    """The policy of a process, and where it looks up models."""
+    finder = ModelFinder(named, hub=hub, folder=folder)
+    return Policy(load(sources), default_release, finder.find, compile_all=False), finder
 
 
 class Result(Struct, frozen=True, gc=False):
@@ -86,6 +127,15 @@ class Worker:
     def __init__(self, impact: Impact, finder: ModelFinder, piece: Callable[[Comparison], Any]) -> None:
         self.impact, self._finder, self._piece = impact, finder, piece
 
+    def key(self, request: Request) -> bytes:
+        """The same text for equal deployments only."""
+        return self.impact.key(request)
+
+    def unreadable(self, error: RequestInvalid) -> Result:
+        """The result of a deployment that no release can decide."""
+        problem = request_problem(error, remedies=self.impact.remedies)
+        return Result(undecidable(problem.detail), None, problem)
+
     def compare(self, requests: list[Request]) -> tuple[list[Result], list[str]]:
         """The results in their order, and the models that were looked up."""
         return [self._result(request) for request in requests], self._finder.use.names
@@ -95,15 +145,15 @@ class Worker:
         return Result(summary_of(found), self._piece(found))
 
 
-_worker: list[Worker] = []
+_worker: list[AnyWorker[Any]] = []
 """The worker of a process of the pool."""
 
 
-def _start(job: Job) -> None:
+def _start(job: AnyJob[Any]) -> None:
     _worker.append(job.start())
 
 
-def _compare(requests: list[Request]) -> tuple[list[Result], list[str]]:
+def _compare(requests: list[Request]) -> tuple[list[Any], list[str]]:
     return _worker[0].compare(requests)
 
 
@@ -122,24 +172,24 @@ class Chunk(Struct):
     entries: list[tuple[Any, bytes | RequestInvalid]]
     keys: list[bytes]
     requests: list[Request]
-    future: Future[tuple[list[Result], list[str]]] | None = None
+    future: Future[tuple[list[Any], list[str]]] | None = None
 
 
-class Run:
+class Run(Generic[R]):
     """Compares the deployments of a fleet."""
 
-    def __init__(self, job: Job, policy: Policy, finder: ModelFinder, processes: int) -> None:
+    def __init__(self, job: AnyJob[R], policy: Policy, finder: ModelFinder, processes: int) -> None:
         self._job, self._processes = job, max(1, processes)
         self._finder = finder
         self._worker = job.worker(policy, finder)
-        self._width = max(1, len(job.targets) + job.from_own)
-        self._kept: dict[bytes, Result] = {}
+        self._width = job.width
+        self._kept: dict[bytes, R] = {}
         self._promised: set[bytes] = set()
         self._pool: ProcessPoolExecutor | None = None
 
     def results(
         self, entries: Iterable[E], request_of: Callable[[E], Request | RequestInvalid]
-    ) -> Iterator[tuple[E, Result]]:
+    ) -> Iterator[tuple[E, R]]:
         """Each entry with its result, in their order."""
         size = max(1, ANSWERS_OF_CHUNK // self._width)
         left = iter(entries)
@@ -185,7 +235,7 @@ class Run:
             if isinstance(request, RequestInvalid):
                 chunk.entries.append((entry, request))
                 continue
-            key = blake2b(self._worker.impact.key(request), digest_size=20).digest()
+            key = blake2b(self._worker.key(request), digest_size=20).digest()
             chunk.entries.append((entry, key))
             if key in self._promised or key in here:
                 continue
@@ -196,16 +246,16 @@ class Run:
             chunk.requests.append(request)
         return chunk
 
-    def _drained(self, chunk: Chunk) -> Iterator[tuple[Any, Result]]:
+    def _drained(self, chunk: Chunk) -> Iterator[tuple[Any, R]]:
         found = dict(zip(chunk.keys, self._found(chunk), strict=True))
         self._kept.update((key, result) for key, result in found.items() if key in self._promised)
         for entry, key in chunk.entries:
             if isinstance(key, RequestInvalid):
-                yield entry, self.unreadable(key)
+                yield entry, self._worker.unreadable(key)
             else:
-                yield entry, found.get(key) or self._kept[key]
+                yield entry, found[key] if key in found else self._kept[key]
 
-    def _found(self, chunk: Chunk) -> list[Result]:
+    def _found(self, chunk: Chunk) -> list[R]:
         if chunk.future is not None:
             try:
                 results, models = chunk.future.result()
@@ -215,8 +265,3 @@ class Run:
                 self._finder.use.add({name: name for name in models})
                 return results
         return self._worker.compare(chunk.requests)[0]
-
-    def unreadable(self, error: RequestInvalid) -> Result:
-        """The result of a deployment that no release can decide."""
-        problem = request_problem(error, remedies=self._job.remedies)
-        return Result(undecidable(problem.detail), None, problem)

@@ -40,13 +40,25 @@ class HardwareSign(Struct, frozen=True):
     strength: Strength
 
 
+class ImageVariable(Struct, frozen=True, gc=False):
+    """A variable that the image sets: its value, and the row of the table of images that says so.
+
+    ``is_used``: whether it has this value because the manifest does not set it.
+    """
+
+    value: str
+    row: str
+    is_used: bool
+
+
 class Container(Struct, frozen=True):
     """One vLLM engine that a manifest would start, as the manifest states it.
 
     ``words`` is the whole command, with the entry point if the manifest states one. ``places`` has the place of each
     word, or what added it: ``args[3]``, ``vllmConfig.tensorParallelSize``, ``added by KServe``. A variable whose value
-    is not in the manifest is ``None``. ``models`` maps the path at which the controller mounts a model
-    (``/mnt/models``) to the model's name. ``files`` maps the paths of files that the manifest contains to their texts.
+    is not in the manifest is ``None``. ``image_env`` has the variables that the image sets. ``models`` maps the path
+    at which the controller mounts a model (``/mnt/models``) to the model's name. ``files`` maps the paths of files
+    that the manifest contains to their texts.
     ``platform`` is the platform of the image that the controller chooses, if it does not run the stated one;
     ``hardware`` has the signs of the hardware that it asks for.
     ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, ``version_row`` is the id of
@@ -62,6 +74,7 @@ class Container(Struct, frozen=True):
     words: list[str] = []
     places: list[str] = []
     env: dict[str, str | None] = {}
+    image_env: dict[str, ImageVariable] = {}
     image: str | None = None
     platform: str | None = None
     hardware: tuple[HardwareSign, ...] = ()

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.errors import MAX_FAULTS, RequestFault
-from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.command_line import ImageVariable, Installation  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.provenance import ASSUMED, IMAGE
 from policy.masking import is_secret
 from policy.messages import listed, nearest, quoted
@@ -124,6 +124,7 @@ class Deployment(Struct, frozen=True):
     from the manifest. ``installation`` is the vLLM that is installed before the command runs, if any.
     ``has_hidden_variables``: whether there may be variables with unknown names. ``doubts`` says why vLLM
     may get other arguments or variables than those of the manifest. ``edits`` are made to what its command says.
+    ``image_env`` has the variables that the image sets.
     """
 
     args: list[str] | str
@@ -139,6 +140,7 @@ class Deployment(Struct, frozen=True):
     has_hidden_variables: bool = False
     doubts: list[str] = []
     edits: Edits = NO_EDITS
+    image_env: dict[str, ImageVariable] = {}
 
 
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:

@@ -118,7 +118,18 @@ def request_of(
     words, env, files, places = container.words, container.env, container.files, container.places
     hidden, doubts = container.has_hidden_variables, container.doubts
     deployment = Deployment(
-        words, env, configs, files, environment, places, *models, notes, container.installation, hidden, doubts
+        words,
+        env,
+        configs,
+        files,
+        environment,
+        places,
+        *models,
+        notes,
+        container.installation,
+        hidden,
+        doubts,
+        image_env=container.image_env,
     )
     return replace(
         base,

@@ -22,6 +22,11 @@ add_command(
     "service.cli.impact",
     "Show what another vLLM release changes for everything that you run, the worst first.",
 )
+add_command(
+    "pins",
+    "service.cli.pins",
+    "Find every `VLLM_USE_V2_MODEL_RUNNER`, and say whether it is needed, redundant, harmful or fatal.",
+)
 add_command("log", "service.cli.log", "The decision log: follow, query, export.")
 add_command("token", "service.cli.token", "Manage API tokens.")
 

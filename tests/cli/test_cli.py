@@ -497,7 +497,7 @@ def test_a_file_that_is_named_json_is_not_read_as_yaml(call: Callable[..., Done]
         ),
         (["verify", "0.99.0"], "unknown release `0.99.0`; known releases: 0.3.0 to"),
         (["verify", "0.32.0", "0.33.0", "--source", "vllm"], "--source: expected one release, got `0.32.0`, `0.33.0`"),
-        (["pins"], "No such command 'pins'"),
+        (["pin"], "No such command 'pin'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

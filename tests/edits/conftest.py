@@ -11,17 +11,17 @@ from api.conftest import call, catalogue, on_terminal, policy, run, sources
 from edits.test_fix_kinds import QWEN
 
 from policy.cli.fix_files import Files
-from policy.edits.pins import without_pins
+from policy.decision.remedies import Change
 from policy.edits.plan import Planner, Wanted
 from policy.edits.sources import Engine
 from policy.intake.model_finder import ModelFinder
 from policy.policy import Policy
+from policy.remedies.changes import VARIABLE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from policy.decision.remedies import Change
     from policy.rules.catalogue import Catalogue
 
 __all__ = ["call", "catalogue", "on_terminal", "policy", "run", "sources"]
@@ -40,11 +40,8 @@ def changed(catalogue: Catalogue, tmp_path: Path) -> Callable[..., tuple[list[st
         files = Files(deciding, str(path), None, None, nearest=False, recursive=False)
         engines = [each for each in files.engines(files.texts) if isinstance(each, Engine)]
         day = date(2026, 1, 1)
-        plan = (
-            Planner(deciding, files, day).write([Wanted(engine, changes) for engine in engines])
-            if changes
-            else without_pins(deciding, files, engines, day)
-        )
+        wanted = changes or (Change(variable=VARIABLE_NAME, to=None),)
+        plan = Planner(deciding, files, day).write([Wanted(engine, wanted) for engine in engines])
         return [each.reason for each in plan.refused.values()], plan.texts[str(path)]
 
     return remove

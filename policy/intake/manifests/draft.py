@@ -12,7 +12,7 @@ from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 from policy.intake.command.words import Unknown
-from policy.intake.command_line import Container, Installation
+from policy.intake.command_line import Container, ImageVariable, Installation
 from policy.intake.manifests import images
 from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.mounts import Mounts
@@ -57,6 +57,7 @@ class EngineDraft:
         self.words: list[str] = []
         self.places: list[str] = []
         self.env: dict[str, str | None] = {}
+        self.image_env: dict[str, ImageVariable] = {}
         self.image: str | None = None
         self.platform: str | None = None
         """The platform of the image that the controller chooses, if it does not run the stated one."""
@@ -274,6 +275,7 @@ class EngineDraft:
             words=self.words,
             places=self.places,
             env=self.env,
+            image_env=self.image_env,
             image=self.image,
             platform=self.platform,
             hardware=tuple(dict.fromkeys(self.hardware[:MAX_SIGNS])),
@@ -295,6 +297,7 @@ class EngineDraft:
     def _add_image_variables(self, found: ImageVersion) -> None:
         """Set the variables that the image sets, unless the manifest sets them."""
         for name, value in found.env.items():
+            self.image_env[name] = ImageVariable(value, found.row, is_used=name not in self.env)
             if name not in self.env:
                 self.env[name] = value
                 self.note(f"the image {quoted(self.image)} sets `{name}={value}` (`{found.row}`)")

@@ -1,0 +1,203 @@
+"""The command ``pins``: every place that sets the variable for the runner, and what each does now and later."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from policy.cli.commands import command_app
+from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, out, show
+from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
+from policy.cli.fleet_log import logged
+from policy.cli.fleet_sources import number_of_lines
+from policy.cli.impact import DEFAULT_LIMIT, IMPACT_REMEDIES, INTERRUPTED, MAX_LIMIT
+from policy.cli.impact_run import Interrupt, read_later_targets, with_progress
+from policy.cli.outputs import check_names, format_name, output_file
+from policy.cli.pin_places import PinPlaces
+from policy.cli.pin_report import FORMATS, Line, Report, rows_of, text
+from policy.cli.requests import (
+    FolderOption,
+    HubOption,
+    ModelOption,
+    NearestOption,
+    load_policy,
+    models_of,
+    today,
+)
+from policy.impact.run import Run
+from policy.intake.deployment import Platform  # noqa: TC001  # typer reads the annotations
+from policy.messages import listed, quoted
+from policy.pins.run import Job, PinCounts
+from policy.pins.verdicts import VERDICTS, Verdict
+from policy.processes import available_cores
+from policy.rules.loader import default_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.cli.fleet import Entry
+    from policy.errors import RequestInvalid
+    from policy.impact.targets import Target
+    from policy.pins.run import Result
+    from policy.request.request import Request
+
+app = command_app()
+TITLE: Final = "Pins of the model runner"
+
+
+@app.command()
+def pins(
+    context: typer.Context,
+    fleet: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FLEET",
+            help="Files or folders with what `decide` reads, JSON lines or Parquet (a column `request`, or an export "
+            "of the decision log); `-` reads standard input.",
+        ),
+    ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--to",
+            metavar="VERSION",
+            help="A later release; may be repeated, or be a list: `0.33.0,v1-removed`, `0.30.0..0.33.0`.",
+        ),
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="VERSION", help="The release of now.  [default: what each image says]"),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", metavar="|".join(FORMATS), help="The format.  [default: by the file's suffix]"),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of printing.")
+    ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option("--log", metavar="URL", help="Read the requests of a decision log too, as for `log query`."),
+    ] = None,
+    recursive: Annotated[  # noqa: FBT002  # a typer flag
+        bool, typer.Option("--recursive", "-R", help="Read the subfolders of a folder too.")
+    ] = False,
+    runs_renderer: Annotated[  # noqa: FBT002  # a typer flag
+        bool,
+        typer.Option("--render", help="Run `kustomize build`, `helm template` or `docker compose config` on a folder."),
+    ] = False,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on",
+            metavar="VERDICT",
+            help="Exit with 1 if a pin has this verdict or a worse one, in any release: "
+            f"{', '.join(verdict for verdict in VERDICTS)}.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many pins the table shows.")
+    ] = DEFAULT_LIMIT,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, max=256, help="How many processes decide.  [default: all cores]")
+    ] = None,
+    rules: RulesOption = None,
+    default_release: DefaultOption = None,
+    nearest: NearestOption = False,  # noqa: FBT002  # a typer flag
+    platform: Annotated[
+        Platform | None, typer.Option("--platform", help="Where engines run that do not state it; defaults to `cuda`.")
+    ] = None,
+    model_configs: ModelOption = None,
+    model_folder: FolderOption = None,
+    hub: HubOption = False,  # noqa: FBT002  # a typer flag
+    as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
+) -> None:
+    """Find every `VLLM_USE_V2_MODEL_RUNNER`, and say whether it is needed, redundant, harmful or fatal.
+
+    Each verdict comes from deciding with the variable and without it. Exits with 1 if something could not be decided.
+    `runner-policy fix --for pins --write` removes the redundant ones. Examples:
+    `kubectl get deploy -A -o yaml | runner-policy pins - --to 0.33.0,v1-removed --models models`,
+    `runner-policy pins -R deploy/ --to 0.33.0 --fail-on harmful --format markdown`
+    """
+    if not fleet and log is None:
+        fail(USAGE, "name the fleet: files, folders, `-` for standard input, or a decision log with `--log`")
+    check_names(fleet or [])
+    name = format_name(form, output, FORMATS, as_json=as_json)
+    threshold = _verdict(fail_on)
+    models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
+    sources, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
+    targets = read_later_targets(policy.releases, from_, to or [])
+    options = FleetOptions(
+        recursive=recursive,
+        render=runs_renderer,
+        version=None if from_ is None else targets[0].release,
+        nearest=nearest,
+        environment={} if platform is None else {"platform": str(platform)},
+        remedies=IMPACT_REMEDIES,
+    )
+    named = {
+        model.rstrip("/"): Path(place) for model, _, place in (each.partition("=") for each in model_configs or [])
+    }
+    job = Job(sources, default_release, targets, today(), from_ is None, IMPACT_REMEDIES, named, model_folder, hub)
+    run, counts, interrupt = Run(job, policy, models, jobs or available_cores()), PinCounts(), Interrupt()
+    later = tuple(target for target in targets if from_ is None or target is not targets[0])
+    counts.releases = {target.name: dict.fromkeys(map(str, VERDICTS), 0) for target in later}
+    ignored: list[str] = []
+    total = number_of_lines(fleet or []) if err.is_terminal and log is None else None
+    with interrupt.handled():
+        found = read_fleet(fleet or [], policy.releases, options, ignored, "pins")
+        if log is not None:
+            found = chain(found, logged(log, policy, options))
+        results = with_progress(run.results(interrupt.until(found), _request_of), total)
+        report = Report(
+            _lines(results, counts, later),
+            counts,
+            tuple(target.name for target in targets),
+            TITLE,
+            limit,
+            lambda: interrupt.signal is None,
+        )
+        if name == "text" and output is None and out.is_terminal:
+            show(text(rows_of(report), report, out.console.width))
+        else:
+            with output_file(output) as target:
+                FORMATS[name].write(report, target)
+    _end(counts, interrupt, ignored, threshold)
+
+
+def _lines(results: Iterator[tuple[Entry, Result]], counts: PinCounts, later: tuple[Target, ...]) -> Iterator[Line]:
+    """The pins with their places, and the deployments that cannot be read; each deployment is counted."""
+    places = PinPlaces()
+    for entry, result in results:
+        counts.add(result, later)
+        if result.problem is not None:
+            yield Line(entry, entry.place, None, None, result.problem.detail, result)
+        for pin in result.pins:
+            yield Line(entry, places.of(entry, pin), result.from_, pin)
+
+
+def _request_of(entry: Entry) -> Request | RequestInvalid:
+    return entry.request
+
+
+def _verdict(name: str | None) -> Verdict | None:
+    if name is not None and name not in list(VERDICTS):
+        fail(USAGE, f"--fail-on: expected one of {listed(list(VERDICTS))}, got {quoted(name)}")
+    return None if name is None else Verdict(name)
+
+
+def _end(counts: PinCounts, interrupt: Interrupt, ignored: list[str], threshold: Verdict | None) -> None:
+    """Say on standard error what the report does not, and exit."""
+    if not counts.deployments:
+        err.print("no vLLM container found", markup=False)
+    if ignored:
+        err.print(ignored_line(ignored), markup=False)
+    if interrupt.signal is not None:
+        err.print(f"interrupted: the report has the first {counts.deployments:,} deployments", markup=False)
+        raise typer.Exit(INTERRUPTED)
+    found = {verdict for verdict in VERDICTS for each in (counts.now, *counts.releases.values()) if each[str(verdict)]}
+    is_bad = threshold is not None and any(VERDICTS.index(each) <= VERDICTS.index(threshold) for each in found)
+    raise typer.Exit(FOUND if counts.unread or Verdict.UNDECIDED in found or is_bad else 0)

@@ -1,0 +1,1 @@
+"""Pins: where deployments set the variable that selects the runner, and what each setting does in a release."""
