@@ -14,7 +14,8 @@ from policy.impact.counts import ReleaseCounts
 from policy.impact.rows import LABELS, headline
 from policy.impact.summary import WORDS
 from policy.messages import counted
-from policy.render import BAD, QUIET, STRONG, WIDTH, table_of
+from policy.render import BAD, QUIET, STRONG, WIDTH, as_text, table_of
+from policy.request.items import ignored_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +51,12 @@ def text(rows: Rows[Any], counts: ImpactCounts, width: int = WIDTH) -> Renderabl
     if rows.undecided:
         parts += [*_undecided(rows, counts), Text()]
     return Group(*parts, Text(headline(counts), STRONG), Text(), _by_kind(counts), Text(), _by_release(counts))
+
+
+def answer_text(rows: Rows[Any], counts: ImpactCounts, ignored: list[str]) -> str:
+    """A fleet's impact as text, with the names of the objects in which nothing that starts vLLM was found."""
+    found = as_text(text(rows, counts))
+    return f"{found}\n{escape_line(ignored_objects(ignored))}\n" if ignored else found
 
 
 def _deployments(changed: list[Row[Any]], width: int) -> RenderableType:

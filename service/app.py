@@ -28,6 +28,7 @@ from service.api.decisions import DecisionEndpoint
 from service.api.docs import add_docs
 from service.api.dry_run import DryRunEndpoint
 from service.api.endpoint import end_response, send_problem, stopping
+from service.api.impact import ImpactEndpoint
 from service.api.landing import add_landing
 from service.api.page import Page, add_page, is_page
 from service.api.request_check import RequestCheckBatchEndpoint, RequestCheckEndpoint
@@ -76,6 +77,7 @@ ENDPOINTS: Final = {
     "/v1/decisions": DecisionEndpoint,
     "/v1/decisions/batch": BatchEndpoint,
     "/v1/dry-run": DryRunEndpoint,
+    "/v1/impact": ImpactEndpoint,
     "/v1/requests/check": RequestCheckEndpoint,
     "/v1/requests/check/batch": RequestCheckBatchEndpoint,
     VALIDATE: AdmissionEndpoint,

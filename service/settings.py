@@ -94,7 +94,10 @@ class Settings(BaseSettings):
         description="how many decisions one request may ask for; an explained one counts as 64",
     )
     max_answer: int = Field(
-        64 << 20, ge=1 << 16, le=1 << 32, description="the largest answer to a batch, or to candidate rules"
+        64 << 20,
+        ge=1 << 16,
+        le=1 << 32,
+        description="the largest answer to a batch, to an impact, or to candidate rules",
     )
     job_concurrency: int = Field(
         2,

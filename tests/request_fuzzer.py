@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parent
 JSON, YAML, NDJSON = b"application/json", b"application/yaml", b"application/x-ndjson"
-DECIDE, BATCH, DRY_RUN, VALIDATE, MUTATE = (
+DECIDE, BATCH, DRY_RUN, IMPACT, VALIDATE, MUTATE = (
     "/v1/decisions",
     "/v1/decisions/batch",
     "/v1/dry-run",
+    "/v1/impact",
     "/v1/admission",
     "/v1/admission/mutate",
 )
@@ -209,6 +210,11 @@ def originals() -> list[Sent]:
         posted(BATCH, BATCH_EXAMPLE),
         *(posted(BATCH, {"items": requests[start : start + 3]}) for start in range(0, len(requests), 29)),
     ]
+    found += [
+        posted(IMPACT, {"deployments": requests[start : start + 3], **compared}, kind)
+        for start in range(0, len(requests), 29)
+        for compared, kind in (({"releases": ["0.23.0", "0.33.0", "v1-removed"]}, JSON), ({"to": "0.33.0"}, YAML))
+    ]
     found += [Sent("POST", BATCH, ((b"content-type", NDJSON),), as_lines(BATCH_EXAMPLE["items"]).encode())] * 8
     found += [
         posted(path, document, kind) for document in manifests for path in (DECIDE, DRY_RUN) for kind in (JSON, YAML)
@@ -366,7 +372,7 @@ class RequestMutator:
                 f"/v1/decisions/{rng.randbytes(16).hex()}",
                 "/v1/decisions/01a1fead-3b52-7415-a7da-62eefab0cd39",
                 rng.choice(READ_PATHS),
-                rng.choice((DECIDE, BATCH, DRY_RUN, VALIDATE, MUTATE)),
+                rng.choice((DECIDE, BATCH, DRY_RUN, IMPACT, VALIDATE, MUTATE)),
             )
         )
         return replace(sent, path=made)

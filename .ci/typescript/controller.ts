@@ -16,6 +16,7 @@ const operationIds: Equal<
   | "decide"
   | "decideBatch"
   | "dryRun"
+  | "compareReleases"
   | "checkRequest"
   | "checkRequests"
   | "reviewAdmission"
@@ -58,6 +59,23 @@ export async function plan(service: string, token: string): Promise<Record<strin
   }
   const runner: Runner | null = data.runner;
   return runner !== null && data.starts ? data.set_env : null;
+}
+
+// The deployments that stop starting with a release, by name.
+export async function blocked(service: string, release: string, manifest: Record<string, unknown>): Promise<string[]> {
+  const client = createClient<paths, "application/json" | "application/problem+json">({ baseUrl: service });
+  const { data, error } = await client.POST("/v1/impact", { body: { deployments: [{ manifest }], to: release } });
+  if (error) {
+    throw new Error(error.detail);
+  }
+  return data.items.flatMap((item) => {
+    if ("problem" in item) {
+      return [`${item.name}: ${item.problem.detail}`];
+    }
+    const last = item.releases[release];
+    const errors = last && "starts" in last ? [...last.startup_errors, ...last.launch_errors] : [];
+    return item.kind === "no-start" || item.kind === "launch-error" ? [`${item.name}: ${errors.join("; ")}`] : [];
+  });
 }
 
 export { operationIds, outcomes, runners };

@@ -66,6 +66,11 @@ def _review() -> bytes:
     return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
 
 
+def _impact(deployment: bytes, number: int) -> bytes:
+    return b'{"deployments":[' + b",".join([deployment] * number) + b"]}"
+
+
+IMPACT = "/v1/impact"
 DECIDE, BATCHES, DRY = "/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"
 ATTACKS: Final[dict[str, Attack]] = {
     "a list of ones": Attack(DECIDE, lambda: b"[" + b"1," * (BODY // 2 - 1) + b"1]"),
@@ -91,6 +96,10 @@ ATTACKS: Final[dict[str, Attack]] = {
     "a manifest": Attack(DECIDE, lambda: _manifest(1024)),
     "a manifest as text": Attack(DECIDE, lambda: _manifest(1024), TEXT),
     "long names as text": Attack(DECIDE, lambda: _manifest(120, "--model m", "n" * 8000), TEXT),
+    "an impact of engines over all releases": Attack(IMPACT, lambda: _impact(_manifest(1024), 16)),
+    "an impact of facts": Attack(
+        IMPACT, lambda: json.dumps({"deployments": [FACTS] * 10_000, "to": "v1-removed"}).encode(), TEXT
+    ),
     "an explained manifest": Attack(DRY, lambda: _manifest(1024)),
     "a stream of empty lines": Attack(BATCHES, lambda: b"\n" * BATCH, LINES),
     "a stream of deployments": Attack(

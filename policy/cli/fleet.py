@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from policy.cli.fleet_sources import DECISION, Found, documents_of
 from policy.errors import RequestFault, RequestInvalid
 from policy.messages import counted
-from policy.request.manifest import name_of, path_steps, requests_of, values_along
+from policy.request.manifest import MAX_NAME, name_of, path_steps, requests_of, values_along
 from policy.request.request import (
     NEAREST,
     Manifest,
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 LISTS: Final = ("items", "resources")
 """The fields in which an object lists others, such as kubectl's `List`."""
-MAX_NAME: Final = 512
-"""Characters of a deployment's name; a longer one is cut."""
 
 
 class Place(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -64,6 +62,7 @@ class Entry(Struct, frozen=True, gc=False):
     request: Request | RequestInvalid
     node: YamlNode | None = None
     root: str = ""
+    request_id: str | None = None
 
     @property
     def title(self) -> str:
@@ -135,7 +134,7 @@ def _entries(
         node = found.tree
         where = place if node is None else replace(place, line=node.line, column=node.column)
         name = request.request_id or found.name or _shown(place, found.index)
-        yield Entry(name, where, request, _child(node, "deployment"))
+        yield Entry(name, where, request, _child(node, "deployment"), request_id=request.request_id)
         return
     if options.version is not None:
         request = replace(request, overrides=True)
@@ -148,8 +147,9 @@ def _entries(
         node = _node_at(found.tree, base, path)
         line, column = (found.line, found.column) if node is None else (node.line, node.column)
         where = Place(file, line, column, rest)
+        own = _alone(each, request, path)
         name = _engine_name(found, request, path)[:MAX_NAME]
-        yield Entry(name, where, _alone(each, request, path), node, found.root)
+        yield Entry(name, where, own, node, found.root, request.request.request_id)
 
 
 def _alone(request: Request | RequestInvalid, manifest: Manifest, path: str) -> Request | RequestInvalid:

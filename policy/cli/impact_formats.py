@@ -12,8 +12,9 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.cli.impact_sarif import MAX_RESULTS, sarif
-from policy.decision.decision import encode
+from policy.decision.decision import PolicyRef, encode
 from policy.escaping import escape_line
+from policy.impact.items import item_json
 from policy.impact.rows import Rows
 from policy.impact.run import json_piece, no_piece
 from policy.impact.summary import COLUMNS, problem_row, rows_of
@@ -87,7 +88,8 @@ def collected(report: Report) -> Rows[Entry]:
 
 
 def _json(report: Report, target: IO[bytes]) -> None:
-    target.write(b'{"targets":%b,"items":[' % encode([target.name for target in report.targets]))
+    names, revision = [target.name for target in report.targets], PolicyRef(report.policy.revision)
+    target.write(b'{"targets":%b,"policy":%b,"items":[' % (encode(names), encode(revision)))
     separator = b"\n"
     for entry, result in report.results:
         target.write(separator + _item(entry, result))
@@ -103,19 +105,7 @@ def _json_lines(report: Report, target: IO[bytes]) -> None:
 
 def _item(entry: Entry, result: Result) -> bytes:
     """A deployment as a JSON object: its name and place, and the fields of its ``Comparison`` or the problem."""
-    start = b'{"name":%b,"request_id":%b,"place":%b,' % (
-        encode(entry.name),
-        encode(_request_id(entry)),
-        encode(entry.place),
-    )
-    if result.problem is not None:
-        return b'%b"problem":%b}' % (start, encode(result.problem))
-    piece: bytes = result.piece
-    return start + piece[1:]
-
-
-def _request_id(entry: Entry) -> str | None:
-    return getattr(entry.request, "request_id", None)
+    return item_json(entry.name, entry.request_id, entry.place, result.problem or result.piece)
 
 
 def row_piece(found: Comparison) -> tuple[tuple[Any, ...], ...]:
@@ -129,7 +119,7 @@ def _columns(entry: Entry, result: Result) -> tuple[tuple[Any, ...], ...]:
         piece = tuple((value,) for value in problem_row(result.summary.why))
     number = len(piece[0])
     place = entry.place
-    own = (entry.name, _request_id(entry), place.file, place.line or None, place.column or None)
+    own = (entry.name, entry.request_id, place.file, place.line or None, place.column or None)
     return (*((value,) * number for value in own), *piece)
 
 

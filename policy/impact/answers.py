@@ -5,7 +5,7 @@ Owns the fields of an answer, and how they follow from an evaluation.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -16,6 +16,9 @@ from policy.problems import Problem  # noqa: TC001  # msgspec reads the annotati
 from policy.rules.effects import Runner
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.decision.decision import RuleView
     from policy.policy import RequestEvaluation
 
 NO_RUNNER_LEFT: Final = "V1 is removed in this release, and V2 does not run this deployment"
@@ -78,7 +81,7 @@ def answer_of(result: RequestEvaluation) -> ReleaseAnswer:
         result.launch_errors,
         features(views, ruling.v2_list, row),
         features(views, ruling.v1_list, row),
-        [ReasonSummary(views[n].rule, n in decisive, views[n].text(row, NO_LISTS)) for n in ruling.standing],
+        [_reason(views[n], row, is_decisive=n in decisive) for n in ruling.standing],
         [views[n].rule for n in final.refusals] if ruling.effect.is_readable else [views[n].rule for n in decisive],
         [_problem(result, n) for n in ruling.problems],
         {} if evaluation.set_to is None else {VARIABLE_NAME: evaluation.set_to},
@@ -107,6 +110,11 @@ def without_v1(answer: ReleaseAnswer) -> ReleaseAnswer:
         [],
         {},
     )
+
+
+def _reason(view: RuleView, row: Sequence[Any], *, is_decisive: bool) -> ReasonSummary:
+    """The reason as a decision words it."""
+    return ReasonSummary(view.rule, is_decisive, view.message + view.text(row, NO_LISTS))
 
 
 def _problem(result: RequestEvaluation, index: int) -> ProblemSummary:

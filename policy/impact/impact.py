@@ -22,12 +22,13 @@ from policy.remedies.advice import in_release
 from policy.rules.effects import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import date
 
     from policy.errors import Remedies
     from policy.impact.targets import Target
     from policy.policy import Policy
+    from policy.problems import Problem
     from policy.request.request import Request
 
 
@@ -55,9 +56,12 @@ class Impact:
         *,
         from_own: bool = False,
         remedies: Remedies = REMEDIES,
+        problem_of: Callable[[RequestInvalid], Problem] | None = None,
     ) -> None:
+        """``problem_of`` makes the problem of a release that cannot decide; by default one with the ``remedies``."""
         self._policy, self._targets, self._today = policy, tuple(targets), today
         self._from_own, self.remedies = from_own, remedies
+        self._problem_of = problem_of or (lambda error: request_problem(error, remedies=remedies))
 
     def key(self, request: Request) -> bytes:
         """The same text for equal deployments only."""
@@ -106,4 +110,4 @@ class Impact:
         except RequestInvalid as error:
             if error.problem == UNSUPPORTED_MODEL:
                 return refused([fault.worded(self.remedies) for fault in error.faults])
-            return Undecided(request_problem(error, remedies=self.remedies))
+            return Undecided(self._problem_of(error))

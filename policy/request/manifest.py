@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 HOW_TO_TELL: Final = "`kubectl exec … -- vllm --version` shows it"
+MAX_NAME: Final = 512
+"""Characters that are shown of a name."""
 MAX_SHARED: Final = 32 << 20
 """The maximum size of a manifest's configurations in bytes, times its containers, as each is decided with all."""
 
@@ -173,20 +175,23 @@ def named_steps(path: str, values: list[Any]) -> tuple[str, ...]:
 
 
 def name_of(document: object, path: str) -> str:
-    """A container's name, ``namespace/kind/name/container`` with its object's names; the path if it has none."""
+    """A container's name, ``namespace/kind/name/container`` with its object's names; the path if it has none.
+
+    It has at most ``MAX_NAME`` characters of each name, as each container repeats those of its object.
+    """
     values = values_along(document, path)
     names: list[str] = []
     for value in values:
         metadata = value.get("metadata") if isinstance(value, dict) and "kind" in value else None
         if isinstance(metadata, dict):
             names = [
-                text
+                text[:MAX_NAME]
                 for text in (metadata.get("namespace"), value["kind"], metadata.get("name"))
                 if isinstance(text, str)
             ]
     container = values[-1] if len(values) > len(path_steps(path)) else None
     if names and isinstance(container, dict) and isinstance(container.get("name"), str):
-        names.append(container["name"])
+        names.append(container["name"][:MAX_NAME])
     return "/".join(names) or path
 
 

@@ -25,6 +25,7 @@ class JobKind(StrEnum):
     DECISION = "decision"
     BATCH = "batch"
     DRY_RUN = "dry-run"
+    IMPACT = "impact"
     VALIDATE = "validate"
     MUTATE = "mutate"
     CHECK = "check"

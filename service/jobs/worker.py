@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UnsetType
 
-from policy import render, render_requests
+from policy import render, render_impact, render_requests
 from policy.checks import candidate
 from policy.checks.candidate import with_models
 from policy.checks.sandbox import INLINE
@@ -26,6 +26,8 @@ from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.errors import MAX_FAULTS, PolicyError, Remedy, RequestFault, RequestInvalid
 from policy.escaping import escape_line
+from policy.impact.answer import impact_answer
+from policy.impact.request import read_impact_request
 from policy.intake.command.expansion import request_expansion
 from policy.intake.intake import require_known_values
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelConfigNeeded
@@ -58,6 +60,8 @@ from service.telemetry.metrics import DecisionCount
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import date
+
+    from policy.problems import Problem
 
 FORM: Final = b"multipart/form-data"
 MEMORY_LIMIT: Final = 512 << 20
@@ -189,6 +193,8 @@ class JobWorker:
                 return JobResult(OK, TEXT if job.wants_text else JSON, body)
             case JobKind.CHECK_BATCH:
                 return self._check_batch(job, records, budget, today)
+            case JobKind.IMPACT:
+                return self._impact(job, budget, today)
         answer = self._decide(decode(job.body, job.content_type), records, budget, today)
         return JobResult(OK, TEXT, _text(answer)) if job.wants_text else JobResult(OK, JSON, encode(answer))
 
@@ -229,6 +235,20 @@ class JobWorker:
                 piece = encode(problem_of(error))
             pieces.append(piece)
         return JobResult(OK, JSON, b'{"items":[' + b",".join(pieces) + b"]}")
+
+    def _impact(self, job: Job, budget: WorkBudget, today: date) -> JobResult:
+        """What releases do with many deployments; nothing is recorded."""
+
+        def worded(error: PolicyError) -> Problem:
+            return problem_of(self._models.refusal(error) if isinstance(error, ModelConfigNeeded) else error)
+
+        document = decode(job.body, job.content_type)
+        request = read_impact_request(document, self.policy.releases, job.settings.max_batch_items)
+        found, rows = impact_answer(request, self.policy, today, worded, budget)
+        if not job.wants_text:
+            return JobResult(OK, JSON, encode(found))
+        ignored = [] if isinstance(found.ignored, UnsetType) else [each.place.pointer for each in found.ignored]
+        return JobResult(OK, TEXT, render_impact.answer_text(rows, found.counts, ignored).encode())
 
     def _dry_run(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
         """The explained decision, or with candidate rules the job for the process that runs them."""

@@ -41,6 +41,14 @@ class WorkBudget:
         """
         self._spend(1 + values // VALUES, f"{VALUES} values of a checked `request` count as one for each engine")
 
+    def compare(self, releases: int) -> None:
+        """Count a deployment that this many releases decide, before they do.
+
+        Raises:
+            Refused: the request has reached its limit.
+        """
+        self._spend(releases, "each deployment or engine counts once for each release")
+
     def _spend(self, cost: int, how: str) -> None:
         if self.spent + cost > self._decisions:
             message = f"one request may ask for {self._decisions} decisions, {how}; send it in parts"

@@ -20,12 +20,14 @@ from policy.sampling.manifest import EngineChecks
 from service.admission.review import AdmissionReview
 from service.log.record import Record
 from service.openapi.descriptions import FIELDS
+from service.openapi.impacts import EXACT_IMPACT, IMPACT_TYPES, impact_answers
 from service.openapi.request_checks import check_answers
 from service.openapi.shapes import REF, TEXT, TIMESTAMP, Schema, list_of, nullable, object_of, ref
 
 TYPES: Final = (
     *(Decision, Problem, DryRunComparison, DryRunComparisonOfAll, ManifestDecisions, Record, AdmissionReview),
     *(RequestCheck, EngineChecks),
+    *IMPACT_TYPES,
 )
 NAMES: Final = {
     "AdmissionReview": "AdmissionReviewResponse",
@@ -35,6 +37,9 @@ NAMES: Final = {
     "ClassOutcome": "ClassDecision",
     "Record": "LogRecord",
     "Resolution": "DecidingRelease",
+    "Difference": "AddedAndRemoved",
+    "Undecided": "UndecidedRelease",
+    "ProblemSummary": "KnownProblemSummary",
 }
 """Types whose name is too general, or means something else in a generated client."""
 CLOSED: Final = {
@@ -60,8 +65,11 @@ EXACT: Final[dict[str, dict[str, Schema]]] = {
         "input": ref("LoggedRequest"),
         "result": ref("Decision"),
     },
+    **EXACT_IMPACT,
 }
 """Schemas of fields that are narrower than their types."""
+SPARSE: Final = frozenset({"Record", "DocumentPlace"})
+"""Types that leave out a field that has its default; other answers have all fields."""
 
 
 def answers() -> dict[str, Schema]:
@@ -94,6 +102,7 @@ def answers() -> dict[str, Schema]:
             "contentMediaType": "application/x-ndjson",
         },
         **check_answers(),
+        **impact_answers(),
         "Table": {**TEXT, "description": "The answer as a table for people."},
         **_typed_schemas(),
         "RuleEffect": object_of(
@@ -113,10 +122,12 @@ def _typed_schemas() -> dict[str, Schema]:
         text = text.replace(f'"{REF.format(name=name)}"', f'"{REF.format(name=known)}"')
     found: dict[str, Schema] = {}
     for name, schema in msgspec.json.decode(text).items():
+        if "properties" not in schema:  # a closed set of values, which has a description elsewhere
+            continue
         known = NAMES.get(name, name)
         fields = {field: _field(known, field, child) for field, child in schema["properties"].items()}
         required = set(schema.get("required", ()))
-        if name != "Record":  # a record leaves out a field that has its default, other answers have all fields
+        if name not in SPARSE:
             required |= {field for field, child in schema["properties"].items() if "default" in child}
         found[known] = {
             "type": "object",

@@ -18,6 +18,7 @@ from service.openapi.examples import (
     request_examples,
     review_example,
 )
+from service.openapi.impacts import impact_path
 from service.openapi.request_checks import check_paths
 from service.openapi.responses import (
     ACCESS_PROBLEMS,
@@ -115,6 +116,7 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
             (*DECISION_PROBLEMS, "rules-invalid", "candidate-aborted", "dry-run-busy"),
             security(service, DRY_RUN),
         ),
+        **impact_path(service, _post),
         **check_paths(service, _post),
         **_reviews(service),
     }

@@ -15,6 +15,7 @@ from policy.facts.vocabulary import MAX_TEXT
 from policy.request.request import MAX_REQUEST_ID
 from policy.rules.effects import Layer
 from policy.rules.json_schema import facts_schema
+from service.openapi.impacts import impact_request
 from service.openapi.request_checks import check_requests
 from service.openapi.shapes import TEXT, Schema, nullable, ref
 
@@ -32,6 +33,7 @@ def requests() -> dict[str, Schema]:
         },
         **_decision_requests(),
         **check_requests(_decision_requests()),
+        **impact_request(),
         "Facts": _without_defaults(facts_schema()),
         "FactText": {**FACT_TEXT, "description": "The text of a fact."},
         **_deployment(),

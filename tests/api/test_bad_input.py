@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .conftest import Server
 
-ENDPOINTS = ["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"]
+ENDPOINTS = ["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/impact"]
 MALFORMED = "malformed"
 INVALID = "invalid-request"
 YAML = {"content-type": "application/yaml"}
@@ -232,6 +232,7 @@ def test_no_depth_of_nesting_causes_an_internal_error(
         "/v1/decisions": ("", ""),
         "/v1/decisions/batch": ('{"items": [', "]}"),
         "/v1/dry-run": ('{"rules": [], "request": ', "}"),
+        "/v1/impact": ('{"deployments": [', "]}"),
     }[path]
     document = f"{before}{around}{after}".encode()
     found = {
@@ -692,7 +693,7 @@ FIFTY = 50 << 20
 @pytest.mark.parametrize("filling", [b"[", b"\xff"])
 def test_an_announced_body_of_50_mb_is_a_413(client: httpx.Client, path: str, filling: bytes) -> None:
     status, kind, ((pointer, message),) = problem_of(client.post(path, content=filling * FIFTY))
-    limit = 16 << 20 if path.endswith("batch") else 1 << 20
+    limit = 16 << 20 if path.endswith(("batch", "impact")) else 1 << 20
     assert (status, kind, pointer, message.startswith(f"{FIFTY} bytes are more than the {limit} that are read")) == (
         413,
         "too-large",
@@ -704,7 +705,7 @@ def test_an_announced_body_of_50_mb_is_a_413(client: httpx.Client, path: str, fi
 @pytest.mark.parametrize("path", ENDPOINTS)
 def test_a_chunked_body_of_50_mb_is_a_413(client: httpx.Client, path: str) -> None:
     response = client.post(path, content=(b" " * (1 << 16) for _ in range(FIFTY >> 16)))
-    limit = 16 << 20 if path.endswith("batch") else 1 << 20
+    limit = 16 << 20 if path.endswith(("batch", "impact")) else 1 << 20
     assert problem_of(response) == (413, "too-large", [("", f"more than the {limit} bytes that are read")])
 
 

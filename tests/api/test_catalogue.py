@@ -37,7 +37,7 @@ READ_PATHS = [
     "/openapi.json",
     "/docs",
 ]
-DECIDING_PATHS = ["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"]
+DECIDING_PATHS = ["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/impact"]
 
 
 def get(client: httpx.Client, path: str, **parameters: str) -> Any:

@@ -89,6 +89,7 @@ def test_every_endpoint_and_method_is_documented(document: dict[str, Any]) -> No
         ("post", "/v1/decisions"),
         ("post", "/v1/decisions/batch"),
         ("post", "/v1/dry-run"),
+        ("post", "/v1/impact"),
         ("post", "/v1/requests/check"),
         ("post", "/v1/requests/check/batch"),
         ("post", "/v1/admission"),
@@ -127,6 +128,7 @@ def test_every_deciding_endpoint_has_an_example_of_each_content_type_that_it_rea
         "/v1/decisions": ["application/json", "application/yaml"],
         "/v1/decisions/batch": ["application/json", "application/x-ndjson", "application/yaml"],
         "/v1/dry-run": ["application/json", "application/yaml", "multipart/form-data"],
+        "/v1/impact": ["application/json", "application/yaml"],
         "/v1/requests/check": ["application/json", "application/yaml"],
         "/v1/requests/check/batch": ["application/json", "application/x-ndjson", "application/yaml"],
         "/v1/admission": ["application/json"],
@@ -247,6 +249,7 @@ OPERATIONS = {
     "decide": "decisions",
     "decideBatch": "decisions",
     "dryRun": "dry-runs",
+    "compareReleases": "impact",
     "checkRequest": "requests",
     "checkRequests": "requests",
     "reviewAdmission": "admission",
@@ -376,7 +379,9 @@ CLOSED_SETS: dict[str, list[str]] = {
     "FactType": list(FactKind),
     "ComparedField": [*COMPARED, MESSAGE],
     "ProblemType": [f"urn:runner-policy:problem:{kind}" for kind in KINDS],
-    "LoggedPath": [path.removeprefix("/") for path in ENDPOINTS if not path.startswith("/v1/requests/")],
+    "LoggedPath": [
+        path.removeprefix("/") for path in ENDPOINTS if not path.startswith(("/v1/impact", "/v1/requests/"))
+    ],
     "RunnerFilter": [*Runner, "null"],
     "OutcomeFilter": [*Outcome, "null"],
     "FactsModelConfigRunnerType": ["generate", "pooling", "draft"],
@@ -727,7 +732,7 @@ def test_every_endpoint_documents_its_scope_and_every_status(document: dict[str,
                 *("/v1/admission", "/v1/admission/mutate"),
             )
         },
-        "/v1/dry-run": [[], [["dry-run"]]],
+        **{key: [[], [["dry-run"]]] for key in ("/v1/dry-run", "/v1/impact")},
         **{
             key: [[], [["read"]]]
             for key in (

@@ -44,6 +44,7 @@ UNKNOWN_TYPES = {
     ("POST", "/v1/decisions/batch", "application/yaml"),
     ("POST", "/v1/decisions/batch", NDJSON),
     ("POST", "/v1/dry-run", "application/yaml"),
+    ("POST", "/v1/impact", "application/yaml"),
     ("POST", "/v1/requests/check", "application/yaml"),
     ("POST", "/v1/requests/check/batch", "application/yaml"),
     ("POST", "/v1/requests/check/batch", NDJSON),
@@ -228,6 +229,8 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("POST", "/v1/requests/check", "EngineChecks", {"json": {**MANIFEST, "request": {}}}),
     ("POST", "/v1/dry-run", "DryRunAnswer", {"json": FACTS}),
     ("POST", "/v1/dry-run", "DryRunComparison", {"json": {"request": FACTS, "remove": ["kv-connector-fallback"]}}),
+    ("POST", "/v1/impact", "ImpactAnswer", {"json": {"deployments": [FACTS, {"facts": 1}, MANIFEST]}}),
+    ("POST", "/v1/impact", "ImpactAnswer", {"json": {"deployments": [MANIFEST, [{"kind": "X"}]], "to": "v1-removed"}}),
     ("GET", "/v1/policy", "LoadedPolicy", {}),
     ("GET", "/v1/rules", "RuleCatalogue", {}),
     ("GET", "/v1/rules/kv-connector-fallback", "Rule", {"params": {"vllm_version": "0.23.0"}}),
@@ -307,6 +310,7 @@ def test_the_python_client_calls_every_operation(with_tokens: Server, document: 
         decide(api)
         decide_many(api)
         check_requests(api)
+        compare_releases(api)
         try_rules(api)
         read_catalogue(api)
         read_log(api)
@@ -381,6 +385,19 @@ def check_requests(api: Api) -> None:
     batch = api.model("RequestCheckBatch", {"items": [body.to_dict(), {**MANIFEST, "request": {}}]})
     kinds = [type(answer) for answer in api.call("checkRequests", body=batch).items]
     assert kinds == [models.RequestCheck, models.EngineChecks]
+
+
+def compare_releases(api: Api) -> None:
+    models = api.models
+    members = {"releases": ["0.21.0", "0.33.0"]}
+    body = api.model("ImpactRequest", {"deployments": [FACTS, MANIFEST, {**FACTS, "vllm_version": "0.1.0"}], **members})
+    found = api.call("compareReleases", body=body)
+    kinds = [type(item) for item in found.items]
+    assert kinds == [*[models.ComparedDeployment] * 3, models.UndecidedDeployment]
+    change = found.items[1].changes[0]
+    assert (change.kind, change.runner) == (models.ChangeKind.RUNNER_V1_TO_V2, [models.Runner.V1, models.Runner.V2])
+    assert isinstance(found.items[1].releases["0.33.0"], models.ReleaseAnswer)
+    assert (found.counts.deployments, found.counts.kinds["runner-v1-to-v2"], found.counts.undecided) == (4, 3, 1)
 
 
 def try_rules(api: Api) -> None:

@@ -22,7 +22,10 @@ PROBLEM, TEXT = "application/problem+json", "text/plain; charset=utf-8"
 NAME = "Qwen/Qwen3-8B"
 POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"image": "vllm/vllm-openai:v0.24.0"}]}}
 HOSTILE = "\x1b[31m\u202e\n\u009b"
-DECIDING_PATHS = ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate")
+DECIDING_PATHS = (
+    *("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/impact"),
+    *("/v1/admission", "/v1/admission/mutate"),
+)
 REQUESTS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     **{f"no body {path}": ("POST", path, 400, {"content": b""}) for path in DECIDING_PATHS},
     **{f"compressed {path}": ("POST", path, 415, {"headers": {"content-encoding": "br"}}) for path in DECIDING_PATHS},
@@ -31,7 +34,7 @@ REQUESTS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     **{
         f"a method {path}": ("PUT", path, 405, {}) for path in (*DECIDING_PATHS, "/", "/v1/policy", "/docs", "/metrics")
     },
-    **{f"a query {path}": ("POST", f"{path}?x=1", 422, {"content": b"{}"}) for path in DECIDING_PATHS[:3]},
+    **{f"a query {path}": ("POST", f"{path}?x=1", 422, {"content": b"{}"}) for path in DECIDING_PATHS[:4]},
     **{f"revision {path}": ("POST", path, 412, {"json": {}, "headers": {"if-match": "x"}}) for path in DECIDING_PATHS},
     "several faults": ("POST", "/v1/decisions", 422, {"json": {"facts": {"a": 1}, "layers": [], "explain": 2}}),
     "many faults": ("POST", "/v1/decisions", 422, {"json": {"facts": {f"x{n}": n for n in range(500)}}}),

@@ -25,6 +25,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/decisions": FACTS,
     "/v1/decisions/batch": {"items": [FACTS]},
     "/v1/dry-run": FACTS,
+    "/v1/impact": {"deployments": [FACTS]},
 }
 
 

@@ -393,6 +393,8 @@ def test_no_endpoint_and_no_log_has_a_secret(
 
         singles = [document for document in requests() if "deployment" in document]
         ask("/v1/decisions/batch", {"items": singles})
+        ask("/v1/impact", {"deployments": singles, "releases": ["0.23.0", "0.33.0"]})
+        ask("/v1/impact", {"deployments": singles, "to": "0.33.0"}, accept="text/plain")
         for document in singles[::ONE_IN]:
             ask("/v1/decisions", document)
             ask("/v1/decisions", document, accept="text/plain")

@@ -14,6 +14,7 @@ from hostile.reader import Reader
 from policy.checks.cases import read_cases
 from policy.facts.facts import read_facts
 from policy.fastpath.request_decoder import decode_fast
+from policy.impact.request import entries_of, read_impact_request
 from policy.parser.jsontext import read_json
 from policy.parser.yamltree import read_yaml
 from policy.request.request import read_request_or_manifest
@@ -139,6 +140,31 @@ REQUESTS: Final[dict[str, Family]] = {
     "configurations": numbered(b'"a%d":1,', b'{"deployment":{"model_configs":{', b'"a":1}}}'),
     "variables": numbered(b'"a%d":1,', b'{"deployment":{"env":{', b'"a":1}}}'),
     "arguments that are numbers": repeated(b"1,", b'{"deployment":{"args":[', b"1]}}"),
+}
+
+ENGINE: Final = b'{"name":"c%d","image":"vllm/vllm-openai:v0.23.0","args":["--model","m"]},'
+POD: Final = b'{"kind":"Pod","metadata":{"name":"%b"},"spec":{"containers":[%b]}},'
+NO_ENGINE: Final = b'{"kind":"Other","apiVersion":"example.org/v1","metadata":{"name":"a%d"}},'
+
+
+def _named_engines(size: int) -> bytes:
+    """Engines of one object with a long name, which each of them has."""
+    engines = numbered(ENGINE)(size // 2).removesuffix(b",")
+    return b'{"deployments":[%b]}' % (POD % (b"n" * (size // 2), engines)).removesuffix(b",")
+
+
+IMPACTS: Final[dict[str, Family]] = {
+    "deployments of facts": numbered(b'{"facts":{"a":%d}},', b'{"deployments":[', b"{}]}"),
+    "deployments that are numbers": repeated(b"1,", b'{"deployments":[', b"1]}"),
+    "manifests": numbered(POD % (b"p", ENGINE.removesuffix(b",")), b'{"deployments":[', b"{}]}"),
+    "objects of a manifest": numbered(POD % (b"p", ENGINE.removesuffix(b",")), b'{"deployments":[[', b"{}]]}"),
+    "engines of an object with a long name": _named_engines,
+    "objects without an engine": numbered(NO_ENGINE, b'{"deployments":[[', b"{}]]}"),
+    "releases": repeated(b'"0.23.0",', b'{"deployments":[],"releases":[', b'"0.22.0"]}'),
+    "unknown releases": numbered(b'"0.%d",', b'{"deployments":[],"releases":[', b'"0.22.0"]}'),
+    "a long release": repeated(b"1.", b'{"deployments":[],"to":"', b'"}'),
+    "long releases": repeated(b'"' + b"1." * 100 + b'",', b'{"deployments":[],"releases":[', b'"0.22.0"]}'),
+    "unknown fields": numbered(b'"a%d":1,', b"{", b'"deployments":[]}'),
 }
 
 STREAM: Final[dict[str, Family]] = {
@@ -437,6 +463,11 @@ def _read_cases(text: bytes) -> Any:
     return read_cases({f"upstream/{RULE}_test.yaml": text.decode()}, CATALOGUE)
 
 
+def _read_impact(body: bytes) -> Any:
+    request = read_impact_request(decode(body), CATALOGUE.releases, 10_000)
+    return [*entries_of(request, CATALOGUE.releases, [])]
+
+
 def _read_headers(head: bytes) -> Any:
     return read_headers(dict([head.split(b": ", 1)]), BODY)
 
@@ -469,6 +500,7 @@ READERS: Final[dict[str, Reader]] = {
     "request": Reader(
         lambda body: read_request_or_manifest(decode(body), CATALOGUE.releases), BODY, REQUESTS, counted=16_384
     ),
+    "impact": Reader(_read_impact, BODY, IMPACTS),
     "facts": Reader(lambda body: read_facts(read_json(body), series("0.23.0"), "", []), BODY, REQUESTS),
     "candidate": Reader(lambda body: read_candidate(read_json(body)), BODY, CANDIDATES),
     "review": Reader(lambda body: read_review(read_json(body)), REVIEW, REVIEWS),

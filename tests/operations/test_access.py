@@ -54,6 +54,7 @@ ENDPOINTS: dict[tuple[str, str], str | None] = {
     ("POST", "/v1/admission"): "decide",
     ("POST", "/v1/admission/mutate"): "decide",
     ("POST", "/v1/dry-run"): "dry-run",
+    ("POST", "/v1/impact"): "dry-run",
     ("GET", "/v1/policy"): "read",
     ("GET", "/v1/rules"): "read",
     ("GET", "/v1/rules/kv-connector-fallback"): "read",
@@ -84,6 +85,7 @@ BODIES: dict[str, Any] = {
     "/v1/decisions": QWEN,
     "/v1/decisions/batch": {"items": [QWEN]},
     "/v1/dry-run": QWEN,
+    "/v1/impact": {"deployments": [QWEN]},
     "/v1/admission": REVIEW,
     "/v1/admission/mutate": REVIEW,
 }

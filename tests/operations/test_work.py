@@ -18,7 +18,6 @@ import pytest
 from api.conftest import PATIENCE
 from api.test_dry_run import HOSTILE
 from pydantic import SecretStr
-from representatives import slow_except
 
 from bench.reliability.attacks import ATTACKS
 from policy.rules.loader import default_folder
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
 CONFIG = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
 BATCH = "/v1/decisions/batch"
 CHECK = "/v1/requests/check"
+IMPACT = "/v1/impact"
 LINES = {"content-type": "application/x-ndjson"}
 
 
@@ -217,6 +217,45 @@ def test_a_checked_request_counts_by_its_values_for_each_engine(serve: Callable[
         assert client.post(CHECK, json={"facts": {}, "request": biases}).json()["verdict"] == "fine"
 
 
+def test_an_impact_counts_each_deployment_and_engine_for_each_release(serve: Callable[..., Any]) -> None:
+    with serve(MAX_DECISIONS="20") as service, service.client() as client:
+        asked = {"deployments": [manifest(5), QWEN, QWEN], "releases": ["0.23.0", "0.26.0", "0.33.0"]}
+        found = client.post(IMPACT, json=asked).json()
+        refused = [kind(item["problem"]) if "problem" in item else "" for item in found["items"]]
+        assert refused == [*[""] * 6, "too-much-work"]
+        assert found["items"][6]["problem"]["detail"] == (
+            "one request may ask for 20 decisions, each deployment or engine counts once for each release; "
+            "send it in parts"
+        )
+        assert (found["complete"], found["counts"]["undecided"], found["counts"]["deployments"]) == (False, 1, 7)
+        to = client.post(IMPACT, json={"deployments": [manifest(11)], "to": "0.33.0"}).json()
+        assert ["problem" in item for item in to["items"]] == [False] * 10 + [True]
+
+
+def test_the_size_of_the_answer_to_an_impact_is_limited(serve: Callable[..., Any]) -> None:
+    with serve(MAX_ANSWER=str(1 << 16)) as service, service.client() as client:
+        answer = client.post(IMPACT, json={"deployments": [QWEN] * 100, "releases": ["0.22.0", "0.33.0"]})
+        found = answer.json()
+        refused = [kind(item["problem"]) if "problem" in item else "" for item in found["items"]]
+        assert set(refused[: refused.index("too-much-work")]) == {""}
+        assert set(refused[refused.index("too-much-work") :]) == {"too-much-work"}
+        assert found["complete"] is False
+        assert len(answer.content) < 1 << 17
+
+
+def test_an_impact_is_charged_by_its_decisions(serve: Callable[..., Any], tokens: Tokens) -> None:
+    token = tokens.add("planner", "dry-run")
+    with (
+        serve("--tokens", str(tokens.path), RATE_LIMIT="0.01") as service,
+        service.client(token) as client,
+    ):
+        asked = {"deployments": [QWEN, manifest(4)], "releases": ["0.23.0", "0.26.0", "0.33.0"]}
+        assert client.post(IMPACT, json=asked).json()["complete"] is True
+        refused = client.post(IMPACT, json=asked)
+        assert (refused.status_code, kind(refused.json())) == (429, "too-many-requests")
+        assert 1300 < int(refused.headers["retry-after"]) <= 1501  # 15 decisions
+
+
 @pytest.mark.slow
 def test_the_size_of_the_answer_to_a_batch_is_limited(serve: Callable[..., Any]) -> None:
     with serve(MAX_ANSWER=str(1 << 16)) as service, service.client() as client:
@@ -246,18 +285,25 @@ def test_a_request_that_takes_too_much_memory_is_refused_and_the_next_is_answere
 
 
 @pytest.mark.parametrize(
-    "further",
-    slow_except([b""], [b"", b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"]),
-    ids=["alone", "pipelined"],
+    ("path", "further"),
+    [
+        (BATCH, b""),
+        (IMPACT, b""),
+        pytest.param(BATCH, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", marks=pytest.mark.slow),
+    ],
+    ids=["alone", "an impact", "pipelined"],
 )
-def test_work_ends_when_its_client_disconnects(serve: Callable[..., Any], further: bytes) -> None:
+def test_work_ends_when_its_client_disconnects(serve: Callable[..., Any], path: str, further: bytes) -> None:
     body = heavy(10_000)
+    if path == IMPACT:
+        documents = [deployment(number) for number in range(5_000)]
+        body = json.dumps({"deployments": documents, "releases": ["0.26.0", "0.33.0"]}).encode()
     with serve() as service, service.client() as client:
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]  # the process has started
         (process,) = worker_processes(service)
         connection = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
         connection.sendall(
-            b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (BATCH.encode(), len(body))
+            b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body))
             + body
             + further
         )
