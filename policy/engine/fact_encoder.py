@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policy.facts.facts import Row
+    from policy.facts.vocabulary import Tristate
     from policy.rules.conditions import Leaf
 
 PRECOMPUTED: Final = 65  # numbers whose texts are precomputed
@@ -26,6 +27,12 @@ NULL: Final = 0
 OTHER: Final = 1
 FIRST_CODE: Final = 2
 UNSET, FALSE, TRUE, MALFORMED = range(4)
+_VARIABLE_CODES: Final[dict[Any, int]] = {None: UNSET, False: FALSE, True: TRUE}
+
+
+def variable_code(value: Tristate) -> int:
+    """The code of a variable's value."""
+    return _VARIABLE_CODES.get(value, MALFORMED)
 
 
 class CodeTable(dict[Any, str]):

@@ -16,7 +16,7 @@ from policy.facts.vocabulary import FACTS_WITH_REQUEST, INDEX, FactKind, Malform
 from policy.rules.operators import NEGATIONS, Comparison
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MAX_WAYS: Final = 16
 
@@ -142,6 +142,27 @@ def negate(condition: Condition) -> Condition:
             return Or(tuple(negate(part) for part in parts))
         case Or(parts):
             return And(tuple(negate(part) for part in parts))
+
+
+def assuming(condition: Condition, fact: str, value: Any) -> Condition | bool:
+    """What is left to test of a condition if a fact, which is in no object that can be absent, has this value."""
+    match condition:
+        case Leaf() if condition.fact == fact:
+            return holds(condition, value)
+        case And(parts):
+            return _joined(And, [assuming(part, fact, value) for part in parts], decides=False)
+        case Or(parts):
+            return _joined(Or, [assuming(part, fact, value) for part in parts], decides=True)
+        case _:
+            return condition
+
+
+def _joined(kind: type[And | Or], parts: Sequence[Condition | bool], *, decides: bool) -> Condition | bool:
+    """The parts together; a known part either ``decides`` or does not matter."""
+    if decides in parts:
+        return decides
+    left = tuple(part for part in parts if not isinstance(part, bool))
+    return kind(left) if len(left) > 1 else left[0] if left else not decides
 
 
 def holds(leaf: Leaf, value: Any) -> bool:

@@ -12,8 +12,10 @@ from msgspec import Struct
 
 from policy.decision.decision import PolicyRef
 from policy.engine.compiler import compile_rules
+from policy.engine.fact_encoder import variable_code
 from policy.engine.rete import Engine
 from policy.errors import RequestFault, RequestInvalid
+from policy.facts.vocabulary import VARIABLE_INDEX
 from policy.intake.derive.request_limits import EngineLimits
 from policy.pointer import at
 from policy.request.request import UNKNOWN_RELEASE, Manifest, Request, read_request_or_manifest
@@ -96,9 +98,9 @@ class RequestRuleset:
 
     def fired(self, row: list[Any]) -> list[ReleaseRequestRule]:
         """The rules that hold for a row of facts of a deployment and of a request to it, the worst first."""
-        numbers = self._definition.numbers
         actions = self._engine.fired(self._definition.encoder.encode(row))
-        return [self.rules[n] for n in sorted({*(numbers[action] for action in actions), *self._definition.always})]
+        fired = self._definition.fired(actions, variable_code(row[VARIABLE_INDEX]))
+        return [self.rules[n] for n in sorted({*fired, *self._definition.always})]
 
 
 def read_check_request(document: object, releases: Releases, pointer: str = "") -> CheckRequest:

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -750,14 +751,14 @@ def test_priorities_are_the_order_of_the_rules_and_the_sentinel_is_the_last(poli
 def test_a_refused_ruleset_is_an_engine_error(policy: Policy) -> None:
     definition = policy.ruleset("0.33.0").definition
     with pytest.raises(EngineFailed, match=r"^the engine refuses the rules: "):
-        Engine(type(definition)("[]", definition.encoder, definition.numbers, definition.always, definition.canary))
+        Engine(replace(definition, ruleset="[]"))
 
 
 def test_a_run_without_its_sentinel_is_an_error(policy: Policy) -> None:
     definition = policy.ruleset("0.33.0").definition
     silent = json.dumps({"0": {"pri": 1, "count": 1, "all": [{"m": {"_0": 1}}]}})
     with pytest.raises(EngineFailed, match=r"^the engine stopped before the last rule$"):
-        Engine(type(definition)(silent, definition.encoder, definition.numbers, definition.always, definition.canary))
+        Engine(replace(definition, ruleset=silent))
 
 
 # Threads.

@@ -21,11 +21,12 @@ from reference import Deployment, Reference, Unreadable, as_reference
 from representatives import slow_except
 
 from policy.decision.decision import WithoutVariable, encode
+from policy.decision.evaluation import Evaluation, evaluate, evaluate_with
 from policy.decision.ruleset import Ruleset
 from policy.decision.trace import failures
 from policy.errors import RulesInvalid
 from policy.facts.facts import defaults, read_facts, to_json
-from policy.facts.vocabulary import FACTS, VARIABLE, VOCABULARY, Fact, FactKind, Malformed
+from policy.facts.vocabulary import FACTS, VARIABLE, VARIABLE_INDEX, VOCABULARY, Fact, FactKind, Malformed
 from policy.fastpath.request_decoder import decode_fast
 from policy.policy import Policy
 from policy.remedies.changes import GIVEN
@@ -546,6 +547,26 @@ def test_without_variable_is_the_decision_of_the_same_facts_without_it(
     other = decided(extended, release, {**facts, "env": env}, layers)
     expected = WithoutVariable(other.runner, other.outcome, other.starts) if found.outcome == "override" else UNSET
     assert found.without_variable == expected
+
+
+@law
+@deployments
+def test_one_run_of_the_engine_tells_the_rules_for_every_value_of_the_variable(
+    extended: Policy, facts: dict[str, Any], release: str
+) -> None:
+    ruleset = extended.ruleset(release)
+    found = evaluate(ruleset, request_for(extended, release, facts, BOTH).facts, TODAY, upstream_only=False)
+    for text in (None, "0", "1", "x"):
+        env = {**(facts.get("env") or {}), VARIABLE.removeprefix("env."): text}
+        other = request_for(extended, release, {**facts, "env": env}, BOTH).facts
+        expected = evaluate(ruleset, other, TODAY, upstream_only=False)
+        changed = evaluate_with(ruleset, found, other.row[VARIABLE_INDEX], TODAY, upstream_only=False)
+        assert changed.facts.row == other.row
+        assert (text, *rulings_of(changed)) == (text, *rulings_of(expected))
+
+
+def rulings_of(evaluation: Evaluation) -> tuple[Any, ...]:
+    return evaluation.matches, evaluation.ruling, evaluation.upstream, evaluation.final, evaluation.set_to
 
 
 @law
