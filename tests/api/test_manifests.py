@@ -728,7 +728,7 @@ NAMING: list[tuple[dict[str, Any], str]] = [
         {"command": ["python3", "-c", "import runpy; runpy.run_module('vllm.entrypoints.openai.api_server')"]},
         "/command/2",
     ),
-    ({"command": ["sh", "-c", f"cat <<EOF >/tmp/x\nx\nEOF\nvllm serve {NAME}"]}, ""),
+    ({"command": ["sh", "-c", f"cat <<EOF >/tmp/x\nx\nvllm serve {NAME}"]}, ""),
     ({"command": ["sh", "-c", f'eval "$B vllm serve {NAME}"']}, "/command/2"),
     ({"command": ["sh", "-c", f"echo $(vllm serve {NAME})"]}, "/command/2"),
     ({"command": ["sh", "-c", f"echo serve {NAME} | xargs vllm"]}, "/command/2"),

@@ -284,7 +284,8 @@ UNVERSIONED: list[tuple[str, str]] = [
         "ghcr.io/llm-d/llm-d-cuda:v0.1.0",
         "the table of images has no release of vLLM for the tag of `ghcr.io/llm-d/llm-d-cuda:v0.1.0` (`llm-d-cuda`)",
     ),
-    ("team/vllm:v1", "the tag of the image `team/vllm:v1` does not name vLLM's version"),
+    ("team/vllm:v1", "the tag of the image `team/vllm:v1` names no release of vLLM"),
+    ("team/engine:v1", "the tag of the image `team/engine:v1` does not name vLLM's version"),
     (
         "vllm/vllm-openai@sha256:00",
         "the image `vllm/vllm-openai@sha256:00` is named by its digest, which does not show vLLM's version",

@@ -305,6 +305,36 @@ def test_a_variable_that_a_script_sets_in_another_way_is_unknown(text: str) -> N
     assert type(command.words[-1]) is Unknown
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('x=(a b)\nif c; then x+=(d); fi\nr "${x[@]}" e', ["r", "a", "b", "${x[@]}", "e"]),
+        ('x=(a)\n[ 1 ] && x+=(b)\nr "${x[@]}"', ["r", "a", "${x[@]}"]),
+        ('x=(a)\nfor y in b; do x+=("$y"); done\nif z; then x+=(c); fi\nr "${x[@]}"', ["r", "a", "${x[@]}"]),
+        ('x=(a)\nz && { x+=(b); }\nr "${x[@]}"', ["r", "a", "${x[@]}"]),
+        ('x=()\ncase z in a) x=(b) ;; esac\nr "${x[@]}"', ["r", "${x[@]}"]),
+    ],
+)
+def test_elements_that_may_be_added_to_an_array_are_unknown_and_the_others_stay(text: str, words: list[str]) -> None:
+    found = next(command for command in split(text, {}, is_bash=True) if command.words[0] == "r")
+    unknown = [word for word in found.words if type(word) is Unknown]
+    assert (found.words, [(word, word.is_several) for word in unknown]) == (words, [("${x[@]}", True)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x=(a b); if c; then x=(d); fi; r "${x[@]}"',
+        'x=(a b); c && x=(a d); r "${x[@]}"',
+        'x=(a b); c && x+=(d) && x=(e); r "${x[@]}"',
+        'x=(a b); if c; then unset x; fi; r "${x[@]}"',
+    ],
+)
+def test_an_array_that_may_be_another_one_is_unknown(text: str) -> None:
+    found = next(command for command in split(text, {}, is_bash=True) if command.words[0] == "r")
+    assert ([*found.words], type(found.words[1])) == (["r", "${x[@]}"], Unknown)
+
+
 def test_an_array_that_starts_vllm_may_start_it() -> None:
     text = 'x=(vllm); x+=(serve m); if a; then x+=(b); fi; exec "${x[@]}"'
     assert ["x=(vllm serve m)"] in [command.words for command in split(text, {})]
@@ -433,7 +463,11 @@ def test_a_substitution_that_may_start_vllm_is_an_unknown_command(text: str) -> 
         ("a $(b", "the bracket `(` at character 4 is not closed; close it"),
         ("a ${b", "the bracket `{` at character 4 is not closed; close it"),
         ("a `b", "the backtick at character 3 is not closed; close it"),
-        ("a <<EOF\nb\nEOF", "the here-document at character 3 is not supported; write the command without it"),
+        ("a <<EOF\nb\nEO", "the here-document at character 3 has no end; add a line with `EOF` alone"),
+        (
+            "a <<EOF 'x\ny'\nEOF",
+            "the line of the here-document at character 3 goes on in the next one; write it as one",
+        ),
         ("a " * (MAX_WORDS + 1), f"more than {MAX_WORDS} words, which is the limit"),
         ("a" * (MAX_TEXT + 1), f"expected a text of at most {MAX_TEXT} characters, got {MAX_TEXT + 1}"),
         (

@@ -27,6 +27,7 @@ JOINERS: Final = frozenset({"&&", "||", "|"})
 """The operators after which a command has to follow."""
 JOINER: Final = re.compile(r"(&&|\|\|?)\Z")
 REDIRECTION: Final = re.compile(r"(?:[012]?(?:>>|>|<)|&>>?)(?![<>|&(])|[012]?>&[012](?![^ \t\n;|&)])")
+HERE_DOCUMENT: Final = re.compile(r"[0-9]?<<(?!<)")
 DUPLICATION: Final = re.compile(r"[012]?>&[012]")
 BARE: Final = re.compile(r"[A-Za-z0-9_@%+=:,./^~*?\[\]{}!-]++")
 SIMPLE: Final = re.compile(
@@ -174,6 +175,8 @@ class _Scanner:
             elif (match := REDIRECTION.match(text, self.at)) is not None:
                 if found := self._read_redirection(match):
                     return found
+            elif HERE_DOCUMENT.match(text, self.at) is not None:
+                return "a here-document"
             elif found := self._read_word():
                 return found
         if found := self._end_command():

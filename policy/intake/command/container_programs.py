@@ -1,4 +1,4 @@
-"""Programs that start a container: `docker run`, `podman run`, `nerdctl run`.
+"""Programs that start a container: `docker run`, `podman run`, `nerdctl run`, each also with `create`; Apptainer.
 
 Finds the image of the container. Not here: the containers of a manifest (`policy.intake.manifests`).
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policy.intake.command.apptainer import apptainer_run
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 CONTAINER_PROGRAMS: Final = frozenset({"docker", "podman", "nerdctl"})
 RUN: Final = "run"
+CREATE: Final = "create"
+"""The command that makes a container without starting it, which `start` does later."""
+CREATING: Final = (["container"], [CREATE])
+"""The first words after the program that makes a container; after others it makes networks, volumes and the like."""
 FLAGS_WITHOUT_VALUE: Final = frozenset(
     {
         *("--detach", "--disable-content-trust", "--env-host", "--http-proxy", "--init", "--interactive"),
@@ -33,17 +38,19 @@ class ContainerRun(NamedTuple):
     """A command that starts a container: its options with their values, None for a flag, and the words after them.
 
     ``unread`` has the words before the image of which it is not known whether they are options.
+    ``gets_variables``: whether the container gets all variables of the command.
     """
 
     options: list[tuple[str, str | None]]
     unread: list[str]
     words: list[str]
+    gets_variables: bool = False
 
 
 def started_image(words: Sequence[str], start: int) -> str | None:
-    """The image of vLLM whose container a command starts, from the program at ``start`` on; None if there is none."""
+    """The image whose container a command starts, from the program at ``start`` on; None if there is none."""
     found = container_run(words, start)
-    return found.words[0] if found is not None and found.words and _contains_vllm(found.words[0]) else None
+    return found.words[0] if found is not None and found.words else None
 
 
 def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
@@ -51,16 +58,20 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
 
     The first of ``words`` is the image. An option whose value is not known may be several words, or none.
     """
+    if (apptainer := apptainer_run(words, start)) is not None:
+        return ContainerRun(*apptainer)
     programs = (at for at in range(start, len(words)) if words[at].rpartition("/")[2] in CONTAINER_PROGRAMS)
     at = next(programs, None)
-    if at is None or RUN not in words[at:]:
+    if at is None:
         return None
-    at = words.index(RUN, at) + 1
+    at = _after_command(words, at)
+    if at == len(words):
+        return None
     options: list[tuple[str, str | None]] = []
     unread: list[str] = []
     while at < len(words):
         word = words[at]
-        if type(word) is Unknown and word.is_several and any(map(_contains_vllm, words[at + 1 :])):
+        if type(word) is Unknown and word.is_several and any(map(_is_image, words[at + 1 :])):
             unread.append(word)
             at += 1
             continue
@@ -70,6 +81,13 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
         options.append(_option(word, words[at + 1] if takes_next and at + 1 < len(words) else None))
         at += 2 if takes_next else 1
     return ContainerRun(options, unread, list(words[at:]))
+
+
+def _after_command(words: Sequence[str], at: int) -> int:
+    """The position after `run` or `create` of the program at ``at``; the number of words if there is none."""
+    first = next((index for index in range(at + 1, len(words)) if not words[index].startswith("-")), len(words))
+    wanted = {RUN, CREATE} if list(words[first : first + 1]) in CREATING else {RUN}
+    return next((index + 1 for index in range(first, len(words)) if words[index] in wanted), len(words))
 
 
 def _option(word: str, following: str | None) -> tuple[str, str | None]:
@@ -92,7 +110,12 @@ def takes_next_word(flag: str) -> bool:
     return len(letters) == 1
 
 
-def _contains_vllm(image: str) -> bool:
+def _is_image(word: str) -> bool:
+    """Whether a word is an image of vLLM, and not its program: it has an owner or a tag."""
+    return ("/" in word or ":" in word) and contains_vllm(word)
+
+
+def contains_vllm(image: str) -> bool:
     """Whether an image's name shows vLLM: the word `vllm` in the last component, or llm-d's images."""
     name = image.partition("@")[0].rpartition("/")[2].partition(":")[0].lower()
     return "vllm" in name.replace("_", "-").replace(".", "-").split("-") or name.removesuffix("-dev") in LLM_D

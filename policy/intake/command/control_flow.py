@@ -147,9 +147,11 @@ class ControlFlow(Struct):
             self.changed_in_group = changed
             if opened != "group" or block.is_piped:
                 variables.doubt_exports_since(block.before)
-                variables.forget(changed)
+                variables.doubt(changed, block.before.values)
             elif variables.chain.is_conditional:
                 variables.chain.doubtful.extend(changed)
+                for name in changed:
+                    variables.chain.before.setdefault(name, block.before.values.get(name))
         if opened in FUNCTION_BLOCKS:
             self.bodies.append((block.start, stop))
             variables.follows_function = True

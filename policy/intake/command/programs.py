@@ -35,7 +35,7 @@ SUBCOMMANDS: Final = frozenset({"serve", "chat", "complete", "launch", "bench", 
 PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*")
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 TEXT_PROGRAMS: Final = frozenset(
-    {"echo", "printf", "logger", "grep", "egrep", "fgrep", "pgrep", "pkill", "test", "[", "[["}
+    {"cat", "echo", "printf", "logger", "grep", "egrep", "fgrep", "pgrep", "pkill", "test", "[", "[["}
 )
 """Programs that print or search text and never run it."""
 

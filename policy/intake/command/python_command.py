@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from policy.intake.command.dynamo_arguments import MODULES as DYNAMO_MODULES
-from policy.intake.command.programs import CLIS, PROGRAMS, SERVERS, STARTS_PROGRAMS, is_unknown
+from policy.intake.command.programs import CLIS, PROGRAMS, SERVERS, STARTS_PROGRAMS, STARTS_VLLM, is_unknown
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
@@ -48,7 +48,8 @@ def python_command(
             if not is_uncertain and is_harmless:
                 return None
             why = f"{quoted(words[start])} runs code that is not read"
-            return UnreadableCommand(why, places[min(code, len(words) - 1)])
+            names_vllm = STARTS_VLLM.search(written) is not None
+            return UnreadableCommand(why, places[min(code, len(words) - 1)], names_vllm)
         at += 2 if word == "--check-hash-based-pycs" or (letter and not value) else 1
     return (
         UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[start])

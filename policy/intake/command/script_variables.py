@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from policy.intake.command.words import Array, is_uncertain
+from policy.intake.command.words import Array, Unknown, is_uncertain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -50,15 +50,16 @@ class Chain(Struct, gc=False):
     """Commands joined by `&&` and `||`, the later of which may not run.
 
     ``joiner`` is the operator before the current command; ``is_waiting``: whether this command has not begun.
-    ``doubtful`` has the variables set by commands that may not run. ``group`` identifies the commands between two `||`:
-    each runs only if those before it in the group have run. ``start`` is the position of the first command that may be
-    unconditional.
+    ``doubtful`` has the variables set by commands that may not run, and ``before`` their values before. ``group``
+    identifies the commands between two `||`: each runs only if those before it in the group have run. ``start`` is the
+    position of the first command that may be unconditional.
     """
 
     joiner: str = ""
     is_waiting: bool = False
     is_conditional: bool = False
     doubtful: list[str] = []
+    before: dict[str, str | None] = {}
     group: object = field(default_factory=object)
     start: int = 0
 
@@ -180,6 +181,7 @@ class ScriptVariables(Struct):
         )
         if self.chain.is_conditional and value is not None and is_new:
             self.chain.doubtful.append(name)
+            self.chain.before.setdefault(name, self.values.get(name))
         self.values[name] = value
         if is_passed:
             if self.is_environment_shared:
@@ -209,8 +211,22 @@ class ScriptVariables(Struct):
         if not self.chain.doubtful:
             return
         names, self.chain.doubtful = self.chain.doubtful, []
+        before, self.chain.before = self.chain.before, {}
         self.perhaps_exported.update(name for name in names if name in self.exported)
-        self.forget(names)
+        self.doubt(names, before)
+
+    def doubt(self, names: Iterable[str], before: Mapping[str, str | None]) -> None:
+        """Mark variables as unknown that keep their values from ``before`` or have the present ones.
+
+        An array to which elements may have been added keeps the others.
+        """
+        for name in names:
+            kept, value = before.get(name), self.values.get(name)
+            self.assign(name, None)
+            if isinstance(kept, Array) and isinstance(value, Array) and name not in self.readonly:
+                self.budget.fill(len(kept))
+                if value.elements[: len(kept.elements)] == kept.elements:
+                    self.values[name] = _perhaps_more(name, kept)
 
     def forget_set_in_functions(self) -> None:
         """Mark the variables that functions set as unknown."""
@@ -287,3 +303,11 @@ class ScriptVariables(Struct):
     def _copy_environment(self) -> None:
         self.budget.copy(len(self.environment))
         self.environment, self.is_environment_shared = self.environment.copy(), False
+
+
+def _perhaps_more(name: str, array: Array) -> Array:
+    """An array to which elements may have been added."""
+    others = f"${{{name}[@]}}"
+    if array.elements and type(array.elements[-1]) is Unknown and array.elements[-1] == others:
+        return array
+    return Array((*array.elements, Unknown(others, is_several=True)))

@@ -15,6 +15,7 @@ from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.command_builder import CommandBuilder
 from policy.intake.command.control_flow import ControlFlow
 from policy.intake.command.expansion import MAX_TEXT, ExpansionBudget, ShellSyntaxError
+from policy.intake.command.here_documents import HereDocuments, with_here_documents
 from policy.intake.command.parameter_expansion import ParameterExpansion
 from policy.intake.command.positional_parameters import PositionalParameters
 from policy.intake.command.programs import STARTS_VLLM
@@ -64,7 +65,7 @@ def split(
     unset variable is used unless a shell, Kubernetes, an image or a hidden source may set it.
 
     Raises:
-        ShellSyntaxError: a quote or a bracket is not closed, there is a here-document, or a limit is exceeded.
+        ShellSyntaxError: a quote, a bracket or a here-document is not closed, or a limit is exceeded.
     """
     if len(text) > MAX_TEXT:
         raise ShellSyntaxError(f"expected a text of at most {MAX_TEXT} characters, got {len(text)}")
@@ -102,6 +103,9 @@ class _ShellReader:
         """Whether the current command has a redirection, which may fail."""
         self.writes = False
         """Whether the output of the current command goes to a file."""
+        self.here_documents = HereDocuments(text)
+        self.input_texts: list[str] = []
+        """The here-documents of the current command."""
 
     def commands(self) -> list[Command]:
         """The commands of the whole script."""
@@ -205,7 +209,9 @@ class _ShellReader:
 
     def read_operator(self) -> None:
         """Read an operator, which ends a command."""
-        operator, flow = OPERATORS.match(self.text, self.at), self.flow
+        here, flow = self.here_documents, self.flow
+        stop = here.line_end + 1 if here.is_pending(self.at) else len(self.text)
+        operator = OPERATORS.match(self.text, self.at, stop)
         found = operator.group() if operator else ""
         is_function = self.builder.names_function(found)
         if is_function:
@@ -226,6 +232,8 @@ class _ShellReader:
             elif mark == ";" or (mark == "\n" and not self.variables.chain.is_waiting):
                 flow.end_chain()
         self.at = operator.end() if operator else self.at + 1
+        if stop == self.at == here.line_end + 1:
+            self.at = here.end + 1
 
     def end_command(self, operator: str = "") -> None:
         """End the current command at an operator.
@@ -235,6 +243,7 @@ class _ShellReader:
         self.builder.end_word()
         words, assignments = self.command.words, self.command.assignments
         writes, self.writes = self.writes, False
+        texts, self.input_texts = self.input_texts, []
         if not words and not assignments:
             return
         self.command.words, self.command.assignments = [], {}
@@ -253,6 +262,7 @@ class _ShellReader:
                 self.variables.assign(name, value)
         elif not self.builtins.read_builtin(words, is_in_subshell=is_in_subshell):
             env = self.variables.environment_with(assignments) if assignments else self.variables.share_environment()
+            words = with_here_documents(words, texts) if texts else words
             self.script.add(words, env, writes=writes, condition=self.flow.condition, unreached=unreached)
 
     def read_arithmetic(self) -> bool:
@@ -317,14 +327,13 @@ class _ShellReader:
         return elements
 
     def skip_redirection(self, operator: str, end: int) -> None:
-        """Skip a redirection with its file; a here-document is an error.
+        """Skip a redirection with its file, or the delimiter of a here-document.
 
         A here-string that may start vLLM is added as a command `<<<`: a shell may read it.
         """
         if operator.lstrip("0123456789").startswith("<<") and "<<<" not in operator:
-            raise ShellSyntaxError(
-                f"the here-document at character {self.at + 1} is not supported; write the command without it"
-            )
+            self.read_here_document(operator, end)
+            return
         is_output = ">" in operator
         self.is_redirected = True
         if operator.startswith("&"):
@@ -346,6 +355,21 @@ class _ShellReader:
         if operator.endswith("<<<") and STARTS_VLLM.search(file) is not None:
             self.script.add([operator, file], self.variables.share_environment())
         self.writes = self.writes or (is_output and not file.startswith(("/dev/", "/proc/")))
+
+    def read_here_document(self, operator: str, end: int) -> None:
+        """Read the delimiter of a here-document and its text, which the current command gets."""
+        start, builder = self.at, self.builder
+        if "".join(builder.parts or ()).isdecimal() and builder.begins_bare:
+            builder.parts = None  # the descriptor
+        builder.end_word()
+        self.at = end
+        self.is_redirected = True
+        delimiter = self.read_file_name()
+        is_quoted = any(mark in self.text[end : self.at] for mark in "'\"\\")
+        strips_tabs = operator.endswith("-")
+        self.input_texts.append(
+            self.here_documents.read(self.at, start, delimiter, is_quoted=is_quoted, strips_tabs=strips_tabs)
+        )
 
     def read_file_name(self) -> str:
         """Read the file name of a redirection."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from policy.intake.command.container_programs import started_image
+from policy.intake.command.container_programs import contains_vllm, started_image
 from policy.intake.command.programs import (
     CLIS,
     OFFLINE_MODULES,
@@ -138,10 +138,11 @@ def other_program(words: list[str], places: list[str], at: int) -> UnreadableCom
         why = f"{quoted(program)} runs code that is not read"
         return UnreadableCommand(why, places[at], names_vllm="vllm" in code and SERVE.search(code) is not None)
     image = started_image(words, at)
-    if image is not None:
+    names_server = STARTS_VLLM.search(" ".join(arguments)) is not None or passes_server(arguments)
+    if image is not None and (names_server or contains_vllm(image)):
         why = f"the script starts a container of the image {quoted(image)}"
         return UnreadableCommand(why, places[at], names_vllm=True, remedy=AS_DEPLOYMENT)
-    if STARTS_VLLM.search(" ".join(arguments)) is None and not passes_server(arguments):
+    if not names_server:
         return None
     return UnreadableCommand(
         f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True

@@ -1,4 +1,4 @@
-"""An engine from a command that starts a container: `docker run`, `podman run` or `nerdctl run` with its options.
+"""An engine from a command that starts a container: `docker run`, `apptainer run` and the like, with their options.
 
 Its variables, entry point, mounts and devices are read; of an option that is not known, the engine has a doubt.
 """
@@ -57,6 +57,8 @@ def read_container_run(
 
 def _add_options(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | None]) -> None:
     mounts: list[str] = []
+    if run.gets_variables:
+        draft.env.update(env)
     for name, value in run.options:
         text = value or ""
         if name in ENV:

@@ -1,7 +1,7 @@
 """A shell script as a manifest: `{"script": TEXT}`, which the command line makes of a file that ends in `.sh`.
 
-The whole script is read as bash does, with arguments and variables that are not known. Each `docker run`, `podman run`
-or `nerdctl run` in it whose image starts vLLM is an engine too, with the options of that command.
+The whole script is read as bash does, with arguments and variables that are not known. Each command that starts a
+container, such as `docker run`, and whose image starts vLLM is an engine too, with the options of that command.
 """
 
 from __future__ import annotations

@@ -42,6 +42,13 @@ def words(container: Container) -> list[str]:
         (f"docker run $A $B {IMAGE} --model a/b", ["--model", "a/b"], {}, 2),
         (f"docker run {IMAGE} --model $1", ["--model", PARTLY], {}, 0),
         ("docker run nginx --model a/b", None, {}, 0),
+        (f"docker create --name x --gpus all {IMAGE} --model a/b", ["--model", "a/b"], {}, 0),
+        (f"podman container create {IMAGE} --model a/b", ["--model", "a/b"], {}, 0),
+        (f"docker --context c container run {IMAGE} --model a/b", ["--model", "a/b"], {}, 0),
+        ("docker network create vllm-openai", None, {}, 0),
+        ("docker volume create create vllm-openai", None, {}, 0),
+        ("docker run other vllm serve a/b", ["vllm", "serve", "a/b"], {}, 0),
+        ("docker run $IMAGE vllm serve a/b", ["vllm", "serve", "a/b"], {}, 0),
         (f"docker pull {IMAGE}", None, {}, 0),
     ],
 )
@@ -50,6 +57,43 @@ def test_a_script_that_starts_a_container(
 ) -> None:
     found = [(words(each), each.env, len(each.doubts)) for each in engines({"script": f"set -e\n{command}\n"})]
     assert found == ([] if expected is None else [(expected, env, doubts)])
+
+
+@pytest.mark.parametrize(
+    ("command", "expected", "image", "env", "hardware"),
+    [
+        (f"apptainer run --nv docker://{IMAGE} --model a/b", ["--model", "a/b"], IMAGE, {}, ["cuda"]),
+        (
+            "singularity run --rocm x/vllm-openai_v0.23.0.sif --model a/b",
+            ["--model", "a/b"],
+            "vllm-openai:v0.23.0",
+            {},
+            ["rocm"],
+        ),
+        ("apptainer exec -B /a:/b,/c any.sif vllm serve a/b", ["vllm", "serve", "a/b"], "any", {}, []),
+        ("apptainer -q instance run vllm.sif name vllm serve a/b", ["vllm", "serve", "a/b"], "vllm", {}, []),
+        (
+            "export A=1; apptainer exec --env B=2,C=3 any.sif vllm serve a/b",
+            ["vllm", "serve", "a/b"],
+            "any",
+            {"A": "1", "B": "2", "C": "3"},
+            [],
+        ),
+        ("export A=1; apptainer exec --cleanenv any.sif vllm serve a/b", ["vllm", "serve", "a/b"], "any", {}, []),
+        ("apptainer exec any.sif python train.py", None, None, {}, []),
+        ("apptainer pull vllm.sif docker://vllm/vllm-openai", None, None, {}, []),
+        ("apptainer exec", None, None, {}, []),
+        ("apptainer", None, None, {}, []),
+    ],
+)
+def test_a_script_that_starts_a_container_with_apptainer(
+    command: str, expected: list[str] | None, image: str | None, env: dict[str, str], hardware: list[str]
+) -> None:
+    found = [
+        (words(each), each.image, each.env, [sign.platform for sign in each.hardware])
+        for each in engines({"script": command})
+    ]
+    assert found == ([] if expected is None else [(expected, image, env, hardware)])
 
 
 @pytest.mark.parametrize("script", ["echo vllm", "python train.py", "", "if", 'echo "', "curl vllm:8000/v1/models"])

@@ -1,0 +1,92 @@
+"""The here-documents of a script: where their texts are, and what a command gets in one.
+
+A text is read up to its delimiter. A shell that gets it as its program runs it as with `-c`, and so does Python. For
+any other program it counts as one more argument.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.intake.command.expansion import ShellSyntaxError
+from policy.intake.command.programs import PYTHON, SHELLS
+from policy.intake.command.shell_options import shell_options
+from policy.intake.command.words import Unknown
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REST_OF_LINE: Final = re.compile(
+    r"""(?:(?<=[ \t])\#[^\n]*+|[^'"\\\n`]|\\[^\n]|'[^'\n]*+'|"(?:[^"\\\n]|\\[^\n])*+"|`[^`\n]*+`)*+(?=\n|\Z)"""
+)
+"""Matches the rest of a line that ends no word in the middle, so that the next line is not a part of it."""
+EXPANDED: Final = re.compile(r"[$`\\]")
+"""Matches what a shell replaces in the text of a here-document whose delimiter is not quoted."""
+EXPANDED_LINE: Final = re.compile(r"^[ \t]*+[$`]", re.MULTILINE)
+"""Matches the beginning of a line that consists of what a shell puts in."""
+
+STDIN: Final = frozenset({"-", "-s", "--"})
+"""The options after which a shell reads its program from its input."""
+
+
+class HereDocuments(Struct):
+    """The here-documents of the line that is read: they are between ``line_end``, its line feed, and ``end``."""
+
+    text: str
+    line_end: int = -1
+    end: int = -1
+
+    def is_pending(self, at: int) -> bool:
+        """Whether texts follow the line with the position ``at``."""
+        return at <= self.line_end
+
+    def read(self, at: int, start: int, delimiter: str, *, is_quoted: bool, strips_tabs: bool) -> str:
+        """The text of the here-document whose operator is at ``start`` and whose delimiter ends at ``at``.
+
+        It is an Unknown if a shell replaces something in it.
+
+        Raises:
+            ShellSyntaxError: the text does not begin with the next line, or its end is missing.
+        """
+        text = self.text
+        if not self.is_pending(at):
+            rest = REST_OF_LINE.match(text, at)
+            if rest is None:
+                raise ShellSyntaxError(
+                    f"the line of the here-document at character {start + 1} goes on in the next one; write it as one"
+                )
+            self.line_end = self.end = rest.end()
+        begin = line = self.end + 1
+        while line < len(text):
+            stop = text.find("\n", line)
+            stop = len(text) if stop < 0 else stop
+            found = text[line:stop].removesuffix("\r")
+            if (found.lstrip("\t") if strips_tabs else found) == delimiter:
+                self.end = stop
+                body = text[begin:line]
+                return Unknown(body) if not is_quoted and EXPANDED.search(body) is not None else body
+            line = stop + 1
+        raise ShellSyntaxError(
+            f"the here-document at character {start + 1} has no end; add a line with {quoted(delimiter)} alone"
+        )
+
+
+def with_here_documents(words: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """The words of a command that gets ``texts``, of which a program reads the last one."""
+    if not texts:
+        return list(words)
+    text = texts[-1]
+    for at, word in enumerate(words):
+        program = word.rpartition("/")[2]
+        if program in SHELLS:
+            options = shell_options(program, words, at + 1)
+            if not options.has_script and all(option.startswith("-") for option in words[at + 1 :]):
+                return [*words[: at + 1], *(option for option in words[at + 1 :] if option not in STDIN), "-c", text]
+        elif PYTHON.fullmatch(program) is not None and words[at + 1 : at + 2] in ([], ["-"]):
+            is_code = EXPANDED_LINE.search(text) is None
+            return [*words[: at + 1], "-c", str(text) if is_code else text, *words[at + 2 :]]
+    return [*words, *texts]
