@@ -176,7 +176,9 @@ def impact(
             found = chain(found, logged(log, policy, options))
         entries = interrupt.until(found)
         results = with_progress(tally.counted(run.results(entries, _request_of)), total)
-        report = Report(results, tally.counts, targets, policy, title, limit, lambda: interrupt.signal is None)
+        report = Report(
+            results, tally.counts, targets, policy, title, limit, job.today, lambda: interrupt.signal is None
+        )
         _write(report, name, output)
     _end(tally, interrupt, ignored, threshold)
 

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from policy.cli.impact_html import Data, html
 from policy.cli.impact_sarif import MAX_RESULTS, sarif
 from policy.decision.decision import PolicyRef, encode
 from policy.escaping import escape_line
@@ -21,6 +22,7 @@ from policy.impact.summary import COLUMNS, problem_row, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import date
 
     from policy.cli.fleet import Entry
     from policy.impact.counts import ImpactCounts
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 class Report(Struct):
     """What a format writes: the results in their order, then the ``counts``, which are complete at their end.
 
-    ``limit`` is how many deployments a table shows; ``is_complete`` whether the run was not interrupted.
+    ``limit`` is how many deployments a table shows; ``day`` the one for which the rules decide; ``is_complete`` whether
+    the run was not interrupted.
     """
 
     results: Iterator[tuple[Entry, Result]]
@@ -42,6 +45,7 @@ class Report(Struct):
     policy: Policy
     title: str
     limit: int
+    day: date
     is_complete: Callable[[], bool]
 
 
@@ -184,6 +188,15 @@ def _sarif(report: Report, target: IO[bytes]) -> None:
     target.write(encode(sarif(rows, report.policy, complete=report.is_complete())) + b"\n")
 
 
+def _html(report: Report, target: IO[bytes]) -> None:
+    data = Data()
+    for entry, result in report.results:
+        data.add(entry, result)
+    targets = [each.name for each in report.targets]
+    document = data.document(report.title, targets, report.policy, report.day, complete=report.is_complete())
+    target.writelines(html(document))
+
+
 FORMATS: Final = {
     "text": Format(no_piece, _text, (".txt",)),
     "json": Format(json_piece, _json, (".json",)),
@@ -192,5 +205,6 @@ FORMATS: Final = {
     "parquet": Format(row_piece, _parquet, (".parquet",), is_binary=True),
     "markdown": Format(no_piece, _markdown, (".md",)),
     "sarif": Format(no_piece, _sarif, (".sarif",)),
+    "html": Format(json_piece, _html, (".html", ".htm")),
 }
 """The formats by name."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 LANDING: Final = "/"
-VIEWS: Final = ("/rules",)
+VIEWS: Final = ("/rules", "/fleet")
 """The paths of the page's views, beside ``/``."""
 ASSETS: Final = "/assets/"
 TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css"}

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from playwright.sync_api import Browser
     from shipped_rules import ShippedRules
 
     from policy.rules.catalogue import Catalogue
@@ -222,6 +223,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         tmp_path_factory.mktemp("server"), RUNNER_POLICY_CANDIDATE_TIMEOUT="60", RUNNER_POLICY_LOG=""
     ) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The one Chromium of a process."""
+    from .browser import chromium  # noqa: PLC0415  # only tests of the page need it
+
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from .browser import chromium, open_page, violations
+from .browser import open_page, violations
 from .conftest import TOKEN
 
 if TYPE_CHECKING:
@@ -41,12 +41,6 @@ def pod(name: str, *args: str, release: str = "0.27.0") -> str:
     return json.dumps(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
     )
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 import { useState } from "preact/hooks";
 import { keepToken, token } from "./api";
 import { Ask } from "./ask/ask";
+import { Fleet } from "./fleet/fleet";
 import { Rules } from "./rules/rules";
 
 const VIEWS = [
   { path: "", name: "Ask", view: Ask },
   { path: "rules", name: "Rules", view: Rules },
+  { path: "fleet", name: "Fleet", view: Fleet },
 ] as const;
 
 function TokenForm() {
