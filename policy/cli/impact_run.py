@@ -17,7 +17,6 @@ from policy.messages import listed, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policy.cli.fleet import Entry
     from policy.impact.targets import Target
     from policy.rules.releases import Releases
 
@@ -109,7 +108,7 @@ class Interrupt:
             for number, handler in zip(SIGNALS, before, strict=True):
                 signal.signal(number, handler)
 
-    def until(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+    def until(self, entries: Iterable[T]) -> Iterator[T]:
         """The entries up to the signal, which also ends a wait for input."""
         left = iter(entries)
         while self.signal is None:
@@ -131,7 +130,7 @@ class Interrupt:
             raise KeyboardInterrupt
 
 
-def with_progress(results: Iterator[T], total: int | None) -> Iterator[T]:
+def with_progress(results: Iterator[T], total: int | None, noun: str = "deployments") -> Iterator[T]:
     """The results; after ``DELAY`` seconds a terminal shows their number, the rate, and the end if it is known."""
     if not (err.is_terminal and err.console.is_interactive):
         yield from results
@@ -140,7 +139,7 @@ def with_progress(results: Iterator[T], total: int | None) -> Iterator[T]:
 
     start = shown = time.monotonic()
     rate = TextColumn("{task.fields[rate]}/s")
-    columns = (TextColumn("deployments"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
+    columns = (TextColumn(noun), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
     with Progress(*columns, console=err.console, transient=True, redirect_stdout=False) as progress:
         task = None
         for number, each in enumerate(results, 1):
@@ -151,5 +150,5 @@ def with_progress(results: Iterator[T], total: int | None) -> Iterator[T]:
             shown = now
             speed = f"{number / (now - start):,.0f}"
             if task is None:
-                task = progress.add_task("deployments", total=total, rate=speed)
+                task = progress.add_task(noun, total=total, rate=speed)
             progress.update(task, completed=number, rate=speed)

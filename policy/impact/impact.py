@@ -96,6 +96,12 @@ class Impact:
         ]
         return Comparison(own, answers, changes, worst(change.kind for change in changes))
 
+    def answer(self, request: Request, target: Target | None = None) -> ReleaseAnswer | Undecided:
+        """What a target does with a deployment; without one, what its own release does."""
+        if target is None:
+            return self._answer(request)
+        return self._answer(in_release(request, target.release), without=target.without_v1)
+
     def _answer(self, request: Request, *, without: bool = False) -> ReleaseAnswer | Undecided:
         """The answer of the release of a request; ``without`` V1, only V2 can be selected."""
         try:

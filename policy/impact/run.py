@@ -27,7 +27,7 @@ from policy.processes import pool
 from policy.rules.catalogue import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import ProcessPoolExecutor
     from datetime import date
     from pathlib import Path
@@ -47,32 +47,34 @@ AHEAD: Final = 3
 
 E = TypeVar("E")
 R = TypeVar("R")
+Q = TypeVar("Q")
+Q_contra = TypeVar("Q_contra", contravariant=True)
 
 
-class AnyWorker(Protocol[R]):
+class AnyWorker(Protocol[Q_contra, R]):
     """What decides deployments in one process, each with a result."""
 
-    def key(self, request: Request) -> bytes:
+    def key(self, request: Q_contra) -> bytes:
         """The same text for deployments with equal results only."""
 
-    def compare(self, requests: list[Request]) -> tuple[list[R], list[str]]:
+    def compare(self, requests: Sequence[Q_contra]) -> tuple[list[R], list[str]]:
         """The results in their order, and the models that were looked up."""
 
     def unreadable(self, error: RequestInvalid) -> R:
         """The result of a deployment that cannot be read."""
 
 
-class AnyJob(Protocol[R]):
+class AnyJob(Protocol[Q_contra, R]):
     """What a process needs to decide deployments."""
 
     @property
     def width(self) -> int:
         """How many answers a result has, about."""
 
-    def start(self) -> AnyWorker[R]:
+    def start(self) -> AnyWorker[Q_contra, R]:
         """A worker with a policy of its own."""
 
-    def worker(self, policy: Policy, finder: ModelFinder) -> AnyWorker[R]:
+    def worker(self, policy: Policy, finder: ModelFinder) -> AnyWorker[Q_contra, R]:
         """A worker with this policy, which looks up models with this finder."""
 
 
@@ -136,7 +138,7 @@ class Worker:
         problem = request_problem(error, remedies=self.impact.remedies)
         return Result(undecidable(problem.detail), None, problem)
 
-    def compare(self, requests: list[Request]) -> tuple[list[Result], list[str]]:
+    def compare(self, requests: Sequence[Request]) -> tuple[list[Result], list[str]]:
         """The results in their order, and the models that were looked up."""
         return [self._result(request) for request in requests], self._finder.use.names
 
@@ -145,15 +147,15 @@ class Worker:
         return Result(summary_of(found), self._piece(found))
 
 
-_worker: list[AnyWorker[Any]] = []
+_worker: list[AnyWorker[Any, Any]] = []
 """The worker of a process of the pool."""
 
 
-def _start(job: AnyJob[Any]) -> None:
+def _start(job: AnyJob[Any, Any]) -> None:
     _worker.append(job.start())
 
 
-def _compare(requests: list[Request]) -> tuple[list[Any], list[str]]:
+def _compare(requests: list[Any]) -> tuple[list[Any], list[str]]:
     return _worker[0].compare(requests)
 
 
@@ -171,14 +173,14 @@ class Chunk(Struct):
 
     entries: list[tuple[Any, bytes | RequestInvalid]]
     keys: list[bytes]
-    requests: list[Request]
+    requests: list[Any]
     future: Future[tuple[list[Any], list[str]]] | None = None
 
 
-class Run(Generic[R]):
+class Run(Generic[Q, R]):
     """Compares the deployments of a fleet."""
 
-    def __init__(self, job: AnyJob[R], policy: Policy, finder: ModelFinder, processes: int) -> None:
+    def __init__(self, job: AnyJob[Q, R], policy: Policy, finder: ModelFinder, processes: int) -> None:
         self._job, self._processes = job, max(1, processes)
         self._finder = finder
         self._worker = job.worker(policy, finder)
@@ -187,9 +189,7 @@ class Run(Generic[R]):
         self._promised: set[bytes] = set()
         self._pool: ProcessPoolExecutor | None = None
 
-    def results(
-        self, entries: Iterable[E], request_of: Callable[[E], Request | RequestInvalid]
-    ) -> Iterator[tuple[E, R]]:
+    def results(self, entries: Iterable[E], request_of: Callable[[E], Q | RequestInvalid]) -> Iterator[tuple[E, R]]:
         """Each entry with its result, in their order."""
         size = max(1, ANSWERS_OF_CHUNK // self._width)
         left = iter(entries)
@@ -226,7 +226,7 @@ class Run(Generic[R]):
             self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool, self._processes = None, 1
 
-    def _chunk(self, part: list[E], request_of: Callable[[E], Request | RequestInvalid]) -> Chunk:
+    def _chunk(self, part: list[E], request_of: Callable[[E], Q | RequestInvalid]) -> Chunk:
         chunk = Chunk([], [], [])
         here: set[bytes] = set()
         room = MAX_KEPT_ANSWERS // self._width

@@ -72,10 +72,19 @@ def summary_of(found: Comparison) -> Summary:
     columns = {release: column_of(answer) for release, answer in found.releases.items()}
     change = next((each for each in found.changes if each.kind is found.kind), None)
     if change is not None:
-        before, after = found.releases[change.from_], found.releases[change.to]
-        return Summary(columns, change, _why(change, before, after), _action(change, after))
+        return summary_of_change(change, found.releases[change.from_], found.releases[change.to], columns)
     problem = next((answer.problem for answer in found.releases.values() if isinstance(answer, Undecided)), None)
     return Summary(columns, None, "" if problem is None else problem.detail, "")
+
+
+def summary_of_change(
+    change: ReleaseChange,
+    before: ReleaseAnswer | Undecided,
+    after: ReleaseAnswer | Undecided,
+    columns: dict[str, str] | None = None,
+) -> Summary:
+    """A change between two answers in short."""
+    return Summary(columns or {}, change, _why(change, before, after), _action(change, after))
 
 
 def undecidable(message: str) -> Summary:

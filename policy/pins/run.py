@@ -15,7 +15,7 @@ from policy.pins.verdicts import VERDICTS
 from policy.problems import Problem, request_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import date
     from pathlib import Path
 
@@ -104,7 +104,7 @@ class Worker:
         """The same text for deployments with equal pins only."""
         return self._decider.impact.key(request)
 
-    def compare(self, requests: list[Request]) -> tuple[list[Result], list[str]]:
+    def compare(self, requests: Sequence[Request]) -> tuple[list[Result], list[str]]:
         """The pins of each deployment, and the models that were looked up."""
         return [self._result(request) for request in requests], self._finder.use.names
 

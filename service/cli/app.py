@@ -28,6 +28,11 @@ add_command(
     "Find every `VLLM_USE_V2_MODEL_RUNNER`, and say whether it is needed, redundant, harmful or fatal.",
 )
 add_command("log", "service.cli.log", "The decision log: follow, query, export.")
+add_command(
+    "replay",
+    "service.cli.replay",
+    "Decide past decisions again, under other rules or by another release, and show what differs.",
+)
 add_command("token", "service.cli.token", "Manage API tokens.")
 
 

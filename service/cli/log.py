@@ -144,7 +144,7 @@ def query(
 
     Exits with 1 if nothing is found. Example: `runner-policy log query --since 1d --no-starts`
     """
-    log_filter = _read_filters(filters)
+    log_filter = read_filters(filters)
     store = log_store(url)
     with store_errors():
         records = _find_records(store, replace(log_filter, limit=limit))
@@ -194,7 +194,7 @@ def export(
     from service.log.query import stream  # noqa: PLC0415  # as above
 
     form = form or (LogFormat.PARQUET if file.suffix == ".parquet" else LogFormat.JSONL)
-    log_filter = _read_filters(filters)
+    log_filter = read_filters(filters)
     if form is LogFormat.PARQUET and str(file) == "-":
         fail(USAGE, "Parquet is a file; name one")
     store = log_store(url)
@@ -226,7 +226,8 @@ def export(
     err.print(f"{number} decisions", markup=False)
 
 
-def _read_filters(filters: Filters) -> LogFilter:
+def read_filters(filters: Filters) -> LogFilter:
+    """The filter that options state; the command fails if one is not legal."""
     from service.log.query import read_filter  # noqa: PLC0415  # other commands need no database
 
     texts = [

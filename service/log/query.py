@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from policy.decision.decision import encode
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
@@ -225,6 +225,18 @@ def stream(store: Store, log_filter: LogFilter) -> Iterator[list[Row]]:
             after = highest
         else:
             return
+
+
+def count(store: Store, log_filter: LogFilter) -> int | None:
+    """How many records a filter has; ``None`` if all would have to be read for it.
+
+    Raises:
+        StoreFailed: the store cannot be queried.
+    """
+    if log_filter.rule is not None:
+        return None
+    found: int | None = store.scalar(_filtered(select(func.count()).select_from(TABLE), log_filter))
+    return found
 
 
 def _scan_end(store: Store, log_filter: LogFilter, order: Any, after: str | None = None) -> str | None:

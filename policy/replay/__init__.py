@@ -1,0 +1,1 @@
+"""Past decisions decided again, under other rules or by another release."""

@@ -1,0 +1,253 @@
+"""The command ``replay``: past decisions of the log, decided again under other rules or by another release."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from policy.cli.commands import command_app
+from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, out, show
+from policy.cli.impact import DEFAULT_LIMIT, INTERRUPTED, MAX_LIMIT
+from policy.cli.impact_run import Interrupt, with_progress
+from policy.cli.outputs import check_names, format_name, output_file
+from policy.cli.replay_report import FORMATS, Report, text
+from policy.cli.requests import REMEDIES, load_policy, today
+from policy.errors import PolicyError, RequestFault, RequestInvalid
+from policy.escaping import escape_line
+from policy.impact.changes import KINDS, ChangeKind
+from policy.impact.run import Run
+from policy.impact.targets import target_of
+from policy.intake.model_finder import ModelFinder
+from policy.messages import listed, quoted
+from policy.processes import available_cores
+from policy.replay.groups import Replay
+from policy.replay.records import Recorded, read_record
+from policy.replay.run import REPLAYED, Job, difference
+from policy.rules.loader import default_folder
+from service.cli.log import Filters, log_store, read_filters, store_errors, with_filters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO
+
+    from policy.impact.answers import ReleaseAnswer, Undecided
+    from policy.impact.changes import ReleaseChange
+    from policy.impact.targets import Target
+    from policy.policy import Policy
+    from policy.replay.records import Past
+    from policy.rules.releases import Releases
+    from service.log.query import LogFilter
+    from service.log.store import Store
+
+app = command_app()
+STANDARD_INPUT: Final = "-"
+MAX_LINE: Final = 32 << 20
+
+
+@app.command()
+@with_filters
+def replay(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Exports of the log as lines of JSON (`log export FILE.jsonl`), instead of the log; `-` reads "
+            "standard input.",
+        ),
+    ] = None,
+    rules: RulesOption = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="VERSION", help="Decide for this release, or `v1-removed`.  [default: that of each record]"
+        ),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option("--log", metavar="URL", help="The log's URL.  [default: RUNNER_POLICY_LOG, else the local file]"),
+    ] = None,
+    *,
+    filters: Filters,
+    as_of_today: Annotated[
+        bool,
+        typer.Option("--today", help="Apply the house rules in force today, instead of those of each decision's day."),
+    ] = False,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", metavar="|".join(FORMATS), help="The format.  [default: by the file's suffix]"),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of printing.")
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on", metavar="KIND", help=f"Exit with 1 if a decision differs so or worse: {', '.join(KINDS)}."
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many differences the table shows.")
+    ] = DEFAULT_LIMIT,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, max=256, help="How many processes decide.  [default: all cores]")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Decide past decisions again, under other rules or by another release, and show what differs.
+
+    Exits with 1 if a record could not be decided. Examples:
+    `runner-policy replay --rules new-rules --since 7d`,
+    `runner-policy replay --to 0.33.0 --format markdown -o replay.md`
+    """
+    names = list(files or [])
+    _check(names, url, filters)
+    name = format_name(form, output, FORMATS, as_json=as_json)
+    if fail_on is not None and fail_on not in list(KINDS):
+        fail(USAGE, f"--fail-on: expected one of {listed(list(KINDS))}, got {quoted(fail_on)}")
+    folder = rules or default_folder()
+    sources, policy = load_policy(folder, None, compile_all=False)
+    target = _target(to, policy.releases)
+    selected = read_filters(filters)
+    store = None if names else log_store(url)
+    job = Job(sources, target, today() if as_of_today else None, REMEDIES)
+    found, interrupt = Replay(), Interrupt()
+    shown = REPLAYED if target is None else target.name
+    with store_errors(), interrupt.handled():
+        total = _count(store, selected) if err.is_terminal and store is not None else None
+        records = _of_files(names, policy) if store is None else _of_log(store, selected, policy)
+        results = _results(job, policy, interrupt.until(records), jobs or available_cores(), shown, found)
+        title = "Past decisions by the rules of " + str(folder) if target is None else f"Past decisions by vLLM {shown}"
+        report = Report(
+            with_progress(results, total, "decisions"),
+            found,
+            shown,
+            title,
+            limit,
+            lambda: interrupt.signal is None,
+        )
+        if name == "text" and output is None and out.is_terminal:
+            show(text(report))
+        else:
+            with output_file(output) as stream:
+                FORMATS[name].write(report, stream)
+    _end(found, interrupt, None if fail_on is None else ChangeKind(fail_on))
+
+
+def _check(names: list[str], url: str | None, filters: Filters) -> None:
+    check_names(names)
+    if folders := [name for name in names if name != STANDARD_INPUT and Path(name).is_dir()]:
+        fail(USAGE, f"{escape_line(folders[0])}: expected a file with lines of JSON, got a folder")
+    given = [f"--{each.replace('_', '-')}" for each, value in filters.items() if value is not None]
+    if names and (url is not None or given):
+        other = listed(["--log", *given] if url is not None else given)
+        fail(USAGE, f"{other}: they are for the log; filter an export when it is made")
+
+
+def _target(name: str | None, releases: Releases) -> Target | None:
+    try:
+        return None if name is None else target_of(name, releases)
+    except PolicyError as error:
+        fail(USAGE, f"--to: {error}; also `v1-removed`")
+
+
+def _results(
+    job: Job, policy: Policy, records: Iterator[Recorded], processes: int, name: str, found: Replay
+) -> Iterator[tuple[Recorded, ReleaseAnswer | Undecided, ReleaseChange | None]]:
+    """Each record with what is decided now and what differs; each is counted."""
+    run = Run(job, policy, ModelFinder({}, hub=False), processes)
+    for recorded, after in run.results(records, _past):
+        change = None if recorded.before is None else difference(recorded, after, name)
+        found.add(recorded, after, change)
+        yield recorded, after, change
+
+
+def _past(recorded: Recorded) -> Past | RequestInvalid:
+    return recorded.past
+
+
+def _of_log(store: Store, selected: LogFilter, policy: Policy) -> Iterator[Recorded]:
+    """The records of the log, the oldest first; one part of them is in memory at once."""
+    from service.log.query import stream  # noqa: PLC0415  # other commands need no database
+
+    for part in stream(store, selected):
+        for row in part:
+            yield read_record(
+                row.decision_id, row.requested_by, row.input.encode(), row.result.encode(), policy.releases
+            )
+
+
+def _count(store: Store, selected: LogFilter) -> int | None:
+    from service.log.query import count  # noqa: PLC0415  # other commands need no database
+
+    return count(store, selected)
+
+
+class _Exported(msgspec.Struct, frozen=True):
+    """The fields of an exported record that are needed; ``input`` may be missing in logs of other programs."""
+
+    result: msgspec.Raw
+    decision_id: str = ""
+    requested_by: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"")
+
+
+_exported: Final = msgspec.json.Decoder(_Exported).decode
+
+
+def _of_files(names: list[str], policy: Policy) -> Iterator[Recorded]:
+    """The records of exports, a line at a time."""
+    for name in names:
+        shown = escape_line(name)
+        try:
+            if name == STANDARD_INPUT:
+                yield from _of_lines(sys.stdin.buffer, shown, policy)
+            else:
+                with Path(name).open("rb") as stream:
+                    yield from _of_lines(stream, shown, policy)
+        except OSError as error:
+            fail(USAGE, f"{shown}: cannot be read: {error.strerror or error}")
+
+
+def _of_lines(stream: IO[bytes], shown: str, policy: Policy) -> Iterator[Recorded]:
+    number = 0
+    while line := stream.readline(MAX_LINE + 1):
+        number += 1
+        place = f"{shown}:{number}"
+        if len(line) > MAX_LINE:
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(MAX_LINE)
+            yield _unreadable(place, f"a line of more than {MAX_LINE:,} bytes")
+        elif line.strip():
+            yield _of_line(line, place, policy)
+
+
+def _of_line(line: bytes, place: str, policy: Policy) -> Recorded:
+    try:
+        found = _exported(line)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return _unreadable(place, f"expected a record of the decision log: {error}")
+    recorded = read_record(
+        found.decision_id, found.requested_by, bytes(found.input), bytes(found.result), policy.releases
+    )
+    return msgspec.structs.replace(recorded, place=place)
+
+
+def _unreadable(place: str, why: str) -> Recorded:
+    return Recorded("", "", "", None, RequestInvalid([RequestFault("", why)]), place)
+
+
+def _end(found: Replay, interrupt: Interrupt, threshold: ChangeKind | None) -> None:
+    """Say on standard error what the report does not, and exit."""
+    counts = found.counts
+    if not counts.decisions:
+        err.print("no decision found", markup=False)
+    if interrupt.signal is not None:
+        err.print(f"interrupted: the report has the first {counts.decisions:,} decisions", markup=False)
+        raise typer.Exit(INTERRUPTED)
+    worst: Any = next((kind for kind in KINDS if counts.kinds[str(kind)]), None)
+    is_bad = threshold is not None and worst is not None and KINDS.index(worst) <= KINDS.index(threshold)
+    raise typer.Exit(FOUND if counts.undecided or is_bad else 0)
