@@ -382,7 +382,7 @@ def test_the_setup_of_a_task_installs_vllm_as_a_script_does(setup: str, version:
 HERE_DOCUMENT = "cat <<E\npip install vllm==0.33.0"
 UNREAD = (
     "a script before the start cannot be read, and it may install another vLLM: the here-document at character 5 has "
-    "no end; write a line with `E` alone after it"
+    "no end; write `E` alone in a line"
 )
 UNCERTAIN: list[tuple[str, str, str, str]] = [
     ("pip install vllm==0.33.0", "vllm serve dense", "0.33.0", ""),

@@ -50,7 +50,7 @@ def read(script: str) -> tuple[list[str], list[str]]:
 def test_a_text_ends_at_a_line_with_the_delimiter_alone(text: str, found: list[list[str]] | None) -> None:
     if found is None:
         assert read(text)[1] == [
-            "the script cannot be read: the here-document at character 3 has no end; write a line with `E` alone after it"
+            "the script cannot be read: the here-document at character 3 has no end; write `E` alone in a line"
         ]
     else:
         assert commands(text) == found

@@ -463,7 +463,7 @@ def test_a_substitution_that_may_start_vllm_is_an_unknown_command(text: str) -> 
         ("a $(b", "the bracket `(` at character 4 is not closed; close it"),
         ("a ${b", "the bracket `{` at character 4 is not closed; close it"),
         ("a `b", "the backtick at character 3 is not closed; close it"),
-        ("a <<EOF\nb\nEO", "the here-document at character 3 has no end; write a line with `EOF` alone after it"),
+        ("a <<EOF\nb\nEO", "the here-document at character 3 has no end; write `EOF` alone in a line"),
         (
             "a <<EOF 'x\ny'\nEOF",
             "the line of the here-document at character 3 goes on in the next one; write it as one",

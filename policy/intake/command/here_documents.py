@@ -71,7 +71,7 @@ class HereDocuments(Struct):
                 return Unknown(body) if not is_quoted and EXPANDED.search(body) is not None else body
             line = stop + 1
         raise ShellSyntaxError(
-            f"the here-document at character {start + 1} has no end; write a line with {quoted(delimiter)} alone after it"
+            f"the here-document at character {start + 1} has no end; write {quoted(delimiter)} alone in a line"
         )
 
 
