@@ -13,7 +13,15 @@ from msgspec.structs import replace
 
 from policy.errors import INVALID_REQUEST, MAX_FAULTS, Remedy, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, read_facts
-from policy.intake.deployment import Deployment, Environment, read_deployment, read_environment, read_model_configs
+from policy.intake.deployment import (
+    ENVIRONMENT_FIELDS,
+    Deployment,
+    Environment,
+    read_deployment,
+    read_environment,
+    read_model_configs,
+)
+from policy.intake.deployment import FIELDS as DEPLOYMENT_FIELDS
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
 from policy.rules.effects import Layer
@@ -39,7 +47,17 @@ FIELDS: Final = (
     "beyond_verified",
 )
 _FIELDS: Final = frozenset(FIELDS)
+_COMMON_FIELDS: Final = {"deployment": frozenset(DEPLOYMENT_FIELDS), "environment": frozenset(ENVIRONMENT_FIELDS)}
+"""The fields of a request that other files have too, with what a request has in them."""
+MAX_FIELDS: Final = 32
+"""How many fields of a document are compared with those of a request."""
+MAX_UNKNOWN: Final = 3
+"""A document with more fields, none of which is a request's, is another kind of file."""
 WRITE_REQUEST: Final = 'write a request such as `{"facts": {"model_config": {}}}`'
+OTHER_FILE: Final = (
+    "expected a request with `facts`, `deployment` or `manifest`, or a manifest: an object with a `kind`, or another "
+    "kind of file in docs/manifests.md"
+)
 OR_DOCUMENTS: Final = (
     ", or the objects of a manifest, beside which one of several YAML documents may have fields such as `model_configs`"
 )
@@ -101,14 +119,28 @@ def read_request(document: object, releases: Releases, pointer: str = "") -> Req
 def is_bare_manifest(document: object, images: ImageTable) -> bool:
     """Whether a document is a manifest, not a request: a kind, a known shape, or values of a chart that show vLLM.
 
-    Values have no field of a request. ``images`` has the images that contain vLLM.
+    Values have no field of a request, except for ``deployment`` and ``environment`` with other contents. ``images`` has
+    the images that contain vLLM.
     """
     from policy.intake.manifests import is_manifest, shows_engines  # noqa: PLC0415  # the log process reads no manifests
 
     if is_manifest(document):
         return True
     first = document[0] if type(document) is list and document else document
-    return type(first) is dict and _FIELDS.isdisjoint(first) and shows_engines(first, images)
+    if type(first) is not dict or not _may_be_values(first):
+        return False
+    is_misspelt = any(key not in _FIELDS and nearest(key, FIELDS, 0.8) for key in islice(first, MAX_FIELDS))
+    return shows_engines(first, images, commands=not is_misspelt)
+
+
+def _may_be_values(document: Mapping[str, Any]) -> bool:
+    """Whether a document has no field of a request with contents of one."""
+    if document.keys() <= _FIELDS or not (_FIELDS - _COMMON_FIELDS.keys()).isdisjoint(document):
+        return False
+    return all(
+        type(document.get(name)) is not dict or (document[name] and fields.isdisjoint(document[name]))
+        for name, fields in _COMMON_FIELDS.items()
+    )
 
 
 def read_request_or_manifest(document: object, releases: Releases, pointer: str = "") -> Request | Manifest:
@@ -220,6 +252,10 @@ def _read_override(document: Mapping[str, Any], field: str, pointer: str, faults
 
 
 def _unknown_fields(document: Mapping[str, Any], pointer: str) -> list[RequestFault]:
+    if len(document) > MAX_UNKNOWN and _FIELDS.isdisjoint(document):
+        return [
+            RequestFault(pointer, f"{OTHER_FILE}, got the fields {listed(islice(document, MAX_UNKNOWN))} and others")
+        ]
     unknown = islice((key for key in document if key not in _FIELDS), MAX_FAULTS)
     return [
         RequestFault(at(pointer, key), f"unknown field {quoted(key)}; legal: {listed(FIELDS)}{nearest(key, FIELDS)}")

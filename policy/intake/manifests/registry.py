@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command_line import Container
 from policy.intake.manifests import (
+    benchmark,
     compose,
     dstack,
     dynamo,
@@ -118,6 +119,7 @@ SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] =
     (shellscript.SHAPE, shellscript.is_script, shellscript.read_script),
     (systemd.SHAPE, systemd.is_unit, systemd.read_unit),
     (nomad.SHAPE, nomad.is_job, nomad.read_job),
+    (benchmark.SHAPE, benchmark.is_scenarios, benchmark.read_scenarios),
 )
 IGNORED_GROUPS: Final = frozenset(
     {
@@ -163,9 +165,9 @@ def is_manifest(document: object) -> bool:
     return "kind" in document or "apiVersion" in document or any(fits(node) for _, fits, _ in SHAPES)
 
 
-def shows_engines(document: object, images: ImageTable) -> bool:
-    """Whether a document is the values of a chart that show vLLM."""
-    return values.has_engines(document, images)
+def shows_engines(document: object, images: ImageTable, *, commands: bool = True) -> bool:
+    """Whether a document is the values of a chart that show vLLM, or, with ``commands``, another file with one."""
+    return values.has_engines(document, images, commands=commands)
 
 
 def read_manifest(

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.intake.command.expansion import MAX_WORDS
+from policy.intake.command.programs import STARTS_VLLM
 from policy.intake.command_line import Container
 from policy.intake.manifests import apptemplate, charthelm, images, opea
 from policy.intake.manifests.chart_images import image_of, is_image
@@ -31,6 +33,9 @@ RENDER: Final = "render it and send what it prints: `helm template … -f FILE |
 UNKNOWN: Final = "these are values of a chart, whose templates decide with which arguments it starts"
 NOTE: Final = "these are values of a chart, whose templates may add to this command; `helm template …` shows all of it"
 HIDDEN: Final = "may set variables, as the chart decides"
+MAX_COMMANDS: Final = 1024
+"""How many texts with vLLM's server are read in a file of an unknown kind."""
+COMMAND_NOTE: Final = "the kind of this file is not known; what runs the command is not considered"
 COMMAND: Final = "command"
 WORDS: Final = (COMMAND, "args")
 OTHER_ARGUMENTS: Final = re.compile(r"(?i)args|arguments|flags|vllmconfig|engineconfig")
@@ -44,16 +49,20 @@ CHARTS: Final[tuple[tuple[Callable[[str, dict[str, Any]], bool], Reading], ...]]
 )
 
 
-def has_engines(document: object, table: ImageTable) -> bool:
-    """Whether a document has values that show vLLM, also ones that are switched off."""
-    return any(True for _ in _engines(document, table, switched_off=True))
+def has_engines(document: object, table: ImageTable, *, commands: bool = True) -> bool:
+    """Whether a document has values that show vLLM, also ones that are switched off; ``commands``: in any text."""
+    return any(commands or read is not _read_command for _, read in _engines(document, table, switched_off=True))
 
 
 def read_values(document: ManifestNode) -> None:
     """Read the engines that the values show, except those that are switched off (``enabled: false``)."""
-    reader = document.reader
+    reader, commands = document.reader, 0
     for keys, read in _engines(document.value, reader.images):
         node = document.below(keys)
+        commands += read is _read_command
+        if commands > MAX_COMMANDS:
+            reader.fault_once(document, f"more than {MAX_COMMANDS} texts that may start vLLM; give fewer at a time")
+            return
         with reader.separate() as faults:
             read(node, document)
         if faults:
@@ -73,9 +82,20 @@ def _engines(document: object, table: ImageTable, *, switched_off: bool = False)
             read = _reading_of(str(key), value, table)
             if read is not None:
                 yield _listed(keys), read
+            if read is None:
+                yield from ((_listed((keys, name)), _read_command) for name, item in value.items() if _is_command(item))
             if read is None or read is _read_container:
                 below = [(name, item) for name, item in value.items() if not (read is not None and name == "image")]
         pending += [(item, (keys, name)) for name, item in reversed(below) if isinstance(item, dict | list)]
+
+
+def _is_command(value: object) -> bool:
+    """Whether a value is a text, or a list of words, that may start vLLM's server."""
+    if isinstance(value, list):
+        if not value or len(value) > MAX_WORDS or not all(isinstance(word, str) for word in value):
+            return False
+        value = " ".join(value)
+    return isinstance(value, str) and STARTS_VLLM.search(value) is not None
 
 
 def _is_off(values: dict[str, Any]) -> bool:
@@ -129,6 +149,25 @@ def _read_container(values: ManifestNode, _: ManifestNode) -> None:
     if faults or len(reader.containers) == count:
         place = values.get("image") if isinstance(values.value.get("image"), dict) else values
         _add_problem(place, image_of(image, values.value.get("tag")))
+
+
+def _read_command(value: ManifestNode, _: ManifestNode) -> None:
+    """Read a command that stands in a file of an unknown kind; a text that only speaks of vLLM is no engine."""
+    draft = EngineDraft(value)
+    if isinstance(value.value, list):
+        draft.add_list(value, str(value.key))
+    else:
+        draft.add_final(str(value.key), "bash", "-c", value.value)
+    draft.has_command = True
+    if not draft.starts_vllm() or draft.server is None:
+        return
+    if any(TEMPLATE in word for word in draft.server.words):
+        reader = value.reader
+        reader.add(Container(value.path, problem=f"this command may start vLLM, and it is a template; {RENDER}"), value)
+        return
+    draft.unversioned = "the file does not show an image"
+    draft.note(COMMAND_NOTE)
+    draft.finish()
 
 
 def _read_image(values: ManifestNode, _: ManifestNode) -> None:

@@ -228,7 +228,7 @@ SHAPES = (
     "beside `resources`, `setup` or `envs`); a Truss (`docker_server`, `base_image`, or `model_metadata` and other "
     "fields of its `config.yaml`); a dstack task or service (`type` beside `commands`, `image` or `groups`); "
     "a shell script (`script` alone); a systemd service (`unit`, and `environment_files`); a Nomad job (`Job` with "
-    "`TaskGroups`); a chart's values, with an image or a command of vLLM"
+    "`TaskGroups`); a scenario of llm-d-benchmark (`scenario`); a chart's values, with an image or a command of vLLM"
 )
 
 
