@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 HOSTILE: Final = '</script><img src=x onerror="document.title=1"><script>document.title=2</script>'
-PASTE: Final = "Or paste it:"
+PASTE: Final = "Or paste a text:"
 CONNECTOR: Final = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
 RELEASES: Final = ("--releases", "0.22.0,0.24.0,0.25.0,0.33.0")
 
@@ -75,6 +75,7 @@ def report(impact: Callable[..., str], tmp_path: Path) -> Callable[..., str]:
 
 def paste(page: Page, text: str) -> None:
     page.get_by_label(PASTE).fill(text)
+    page.get_by_role("button", name="Compare").click()
 
 
 def rows(page: Page) -> Locator:
@@ -301,15 +302,15 @@ def test_an_interrupted_result_says_so(browser: Browser, server: Server, impact:
     lines = impact(FLEET, *RELEASES, "--format", "jsonl").splitlines()
     with open_page(browser, f"{server.url}/fleet") as page:
         paste(page, "\n".join(lines[:2]))
-        expect(page.get_by_role("alert")).to_contain_text("The run was interrupted")
+        expect(page.get_by_role("alert")).to_contain_text("the run was interrupted")
         expect(rows(page)).to_have_count(2)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "expected the JSON of `runner-policy impact … --json`"),
-        ('{"items": 1}', "got something else"),
+        ("{", "expected an impact result, manifests, requests or commands, got something else"),
+        ("x" * 2_000_000, "expected YAML of at most 1 MiB; send a larger one as JSON"),
         ('{"items": [{"releases": []}]}', "/items/0/releases expected an object, got []"),
         (
             '{"items": [{"releases": {"0.33.0": {}}}]}',
@@ -323,7 +324,7 @@ def test_what_is_no_result_is_refused_with_the_place(browser: Browser, server: S
     with open_page(browser, f"{server.url}/fleet") as page:
         paste(page, text)
         alert = page.get_by_role("alert")
-        expect(alert).to_contain_text("impact result")
+        expect(alert).to_be_visible()
         assert said.replace("`", "") in " ".join(alert.inner_text().split())
         expect(page.get_by_label(PASTE)).to_have_value(text)
 
@@ -389,6 +390,135 @@ def test_nothing_scrolls_sideways(
         paste(page, impact(fleet, "--to", "0.33.0", "--json"))
         expect(rows(page)).to_have_count(6)
         assert page.evaluate(sideways) <= width
+
+
+MODEL: Final = "acme/small"
+CONFIG: Final = json.dumps({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 1000})
+
+
+def pod(name: str, *args: str, release: str = "0.22.0", model: str = MODEL) -> dict[str, Any]:
+    container = {"name": "vllm", "image": f"vllm/vllm-openai:v{release}", "args": ["--model", model, *args]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+OTHER: Final = {"apiVersion": "example.org/v1", "kind": "Other", "metadata": {"name": "web"}, "spec": {}}
+MANIFESTS: Final = "\n---\n".join(
+    json.dumps(each) for each in (pod("plain"), pod("connector", "--kv-transfer-config", json.dumps(CONNECTOR)), OTHER)
+)
+
+
+def test_manifests_are_compared_once_the_config_of_their_model_is_given(browser: Browser, server: Server) -> None:
+    with open_page(browser, f"{server.url}/fleet") as page:
+        paste(page, MANIFESTS)
+        expect(page.get_by_text("0 of 2 deployments change; 2 are not decided")).to_be_visible()
+        expect(page.get_by_text("other objects: 1")).to_be_visible()
+        page.get_by_label(MODEL).fill(CONFIG)
+        expect(page.get_by_text("2 of 2 deployments change", exact=True)).to_be_visible()
+        expect(page.get_by_label(MODEL)).to_have_count(0)
+        expect(page.locator(".map .name")).to_have_text(["Pod/connector/vllm", "Pod/plain/vllm"])
+        assert cells(page, "Pod/connector/vllm")[0] == "now 0.22.0: V1"
+
+
+def test_the_releases_of_manifests_are_chosen(browser: Browser, server: Server) -> None:
+    with open_page(browser, f"{server.url}/fleet") as page:
+        paste(page, MANIFESTS)
+        page.get_by_label(MODEL).fill(CONFIG)
+        heads = page.get_by_role("grid").get_by_role("columnheader")
+        bar = page.get_by_role("region", name="What is compared")
+        for label, value, columns in (
+            ("to", "0.32.0", ["now", "0.32.0"]),
+            ("from", "0.23.0", ["0.23.0", "0.32.0"]),
+            ("to", "v1-removed", ["0.23.0", "v1-removed"]),
+            ("to", "0.25.0", ["0.23.0", "0.25.0"]),
+        ):
+            bar.get_by_label(label, exact=True).select_option(value)
+            expect(heads).to_have_text(["Deployment", *columns])
+        bar.get_by_label("each release between").check()
+        expect(heads).to_have_text(["Deployment", "0.23.0", "0.24.0", "0.25.0"])
+        page.wait_for_url(re.compile("#.+"))
+        page.wait_for_timeout(500)
+        link = page.url
+    with open_page(browser, link) as page:
+        expect(page.get_by_role("grid").get_by_role("columnheader")).to_have_text(
+            ["Deployment", "0.23.0", "0.24.0", "0.25.0"]
+        )
+        expect(page.get_by_text("1 of 2 deployments changes", exact=True)).to_be_visible()
+
+
+def test_files_of_manifests_requests_and_commands_are_compared_together(
+    browser: Browser, server: Server, tmp_path: Path
+) -> None:
+    texts = {
+        "pods.yaml": MANIFESTS,
+        "requests.jsonl": "\n".join(json.dumps(facts(name)) for name in ("a", "b")),
+        "start.sh": f"vllm serve {MODEL} --enable-dbo",
+        "one.json": json.dumps(facts("one")),
+        "broken.yaml": "apiVersion: v1\nkind: Pod\nspec: {containers: 1}\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    with open_page(browser, f"{server.url}/fleet") as page:
+        page.locator("input[type=file]").set_input_files([tmp_path / name for name in texts])
+        expect(page.get_by_role("status").filter(has_text="deployments")).to_have_text("7 of 7 deployments")
+        rows(page).filter(has_text="Pod/plain/vllm").click()
+        expect(page.locator(".deployment .links").first).to_contain_text("pods.yaml")
+        page.get_by_label("Find").fill("requests.jsonl")
+        expect(page.locator(".map .name")).to_have_text(["a", "b"])
+
+
+def test_a_text_is_compared_when_it_is_pasted(browser: Browser, server: Server) -> None:
+    with open_page(browser, f"{server.url}/fleet") as page:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.evaluate("text => navigator.clipboard.writeText(text)", json.dumps(facts("pasted")))
+        page.get_by_label(PASTE).focus()
+        page.keyboard.press("Control+V")
+        expect(page.locator(".map .name")).to_have_text(["pasted"])
+
+
+def test_a_thousand_engines_of_a_manifest_are_compared(browser: Browser, server: Server) -> None:
+    pods = [pod(f"p{n}") for n in range(1000)]
+    with open_page(browser, f"{server.url}/fleet") as page:
+        paste(page, json.dumps({"manifest": pods, "model_configs": {MODEL: json.loads(CONFIG)}}))
+        expect(page.get_by_role("status").filter(has_text="deployments")).to_have_text("1,000 of 1,000 deployments")
+        expect(rows(page).first).to_contain_text("Pod/p0/vllm")
+
+
+def test_more_than_the_limit_is_not_decided_and_said(browser: Browser, server: Server) -> None:
+    pods = [pod(f"p{n}") for n in range(800)]
+    with open_page(browser, f"{server.url}/fleet") as page:
+        paste(page, json.dumps({"manifest": pods, "model_configs": {MODEL: json.loads(CONFIG)}}))
+        bar = page.get_by_role("region", name="What is compared")
+        bar.get_by_label("from", exact=True).select_option("0.20.0")
+        bar.get_by_label("each release between").check()
+        expect(page.get_by_role("alert")).to_contain_text("This is not the whole fleet")
+        expect(page.locator(".counts:not(.causes)")).to_contain_text("not decided")
+        expect(page.locator(".counts:not(.causes) li").last).to_contain_text("800")
+
+
+def test_a_refused_comparison_keeps_the_last_one(
+    browser: Browser, serve: Callable[..., AbstractContextManager[Server]]
+) -> None:
+    with serve() as server:
+        opened = open_page(browser, f"{server.url}/fleet")
+        page = opened.__enter__()  # it outlives the server
+        paste(page, json.dumps(facts("kept")))
+        expect(rows(page)).to_have_count(1)
+    bar = page.get_by_role("region", name="What is compared")
+    bar.get_by_label("to", exact=True).select_option("0.25.0")
+    expect(page.get_by_role("alert")).to_contain_text("The service cannot be reached")
+    expect(page.locator(".map .name")).to_have_text(["kept"])
+    opened.__exit__(None, None, None)
+
+
+def test_a_token_is_asked_for_before_manifests_are_compared(browser: Browser, with_tokens: Server) -> None:
+    with open_page(browser, f"{with_tokens.url}/fleet") as page:
+        paste(page, json.dumps(facts("secret")))
+        expect(page.get_by_role("alert")).to_contain_text("Give a token that may do this")
+        page.wait_for_url(re.compile("#.+"))
+        page.locator(".token summary").click()
+        page.get_by_label("Token").fill(TOKEN)
+        page.get_by_role("button", name="Keep in this tab").click()
+        expect(page.locator(".map .name")).to_have_text(["secret"])
 
 
 def many(result: str, number: int) -> str:

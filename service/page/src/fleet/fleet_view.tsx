@@ -65,7 +65,7 @@ export function FleetView(properties: {
         {result.title !== "" && <p>{title}</p>}
         {!result.complete && (
           <p role="alert" class="card problem">
-            The run was interrupted: only the deployments that were compared by then are here.
+            This is not the whole fleet: the run was interrupted, or a limit was reached.
           </p>
         )}
         <Filters filter={filter} columns={rows.columns} kinds={kinds} onFilter={onFilter} />

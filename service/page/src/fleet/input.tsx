@@ -1,22 +1,25 @@
 /** Where files are dropped or chosen, and texts pasted. */
 
 import type { TargetedDragEvent } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
+import type { Source } from "./sources";
+
+const TEXT = { name: "the text", text: "" };
 
 export function FleetInput(properties: {
   readonly isBusy: boolean;
-  readonly onText: (text: string, name: string) => void;
+  readonly onSources: (sources: readonly Source[]) => void;
 }) {
   const [isOver, setOver] = useState(false);
+  const area = useRef<HTMLTextAreaElement>(null);
   const take = (files: FileList | null | undefined): void => {
-    const file = files?.[0];
-    if (file === undefined) return;
-    file.text().then(
-      (text) => {
-        properties.onText(text, file.name);
-      },
-      () => undefined,
-    );
+    const found = [...(files ?? [])].map(async (file) => ({ name: file.name, text: await file.text() }));
+    if (found.length === 0) return;
+    Promise.all(found).then(properties.onSources, () => undefined);
+  };
+  const takeText = (): void => {
+    const text = area.current?.value ?? "";
+    if (text.trim() !== "") properties.onSources([{ ...TEXT, text }]);
   };
   const over = (event: TargetedDragEvent<HTMLDivElement>): void => {
     event.preventDefault();
@@ -38,9 +41,10 @@ export function FleetInput(properties: {
       <h1>What does a release change?</h1>
       <p>
         <label class="file">
-          <span>Drop an impact result here, or choose it: </span>
+          <span>Drop manifests or an impact result here, or choose files: </span>
           <input
             type="file"
+            multiple
             onChange={(event) => {
               take(event.currentTarget.files);
             }}
@@ -48,18 +52,23 @@ export function FleetInput(properties: {
         </label>
       </p>
       <label class="paste">
-        <span>Or paste it:</span>
+        <span>Or paste a text:</span>
         <textarea
-          rows={6}
+          ref={area}
+          rows={8}
           spellcheck={false}
-          placeholder='{"targets": ["0.32.0", "0.33.0"], "items": […]}'
-          onInput={(event) => {
-            properties.onText(event.currentTarget.value, "pasted");
+          onPaste={() => {
+            setTimeout(takeText);
           }}
         />
       </label>
-      <p role="status" class="from">
-        {properties.isBusy ? "reading…" : ""}
+      <p class="row">
+        <button type="button" onClick={takeText}>
+          Compare
+        </button>
+        <span role="status" class="from">
+          {properties.isBusy ? "comparing…" : ""}
+        </span>
       </p>
     </div>
   );

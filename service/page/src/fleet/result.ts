@@ -45,6 +45,8 @@ export interface Place {
   readonly line?: number;
   readonly column?: number;
   readonly path?: string;
+  /** The place in a request to the service, as a JSON pointer. */
+  readonly pointer?: string;
 }
 export interface Item {
   readonly name: string;
@@ -222,6 +224,7 @@ class Reader {
     return {
       file: this.text(found.file ?? "", `${pointer}/file`),
       path: this.text(found.path ?? "", `${pointer}/path`),
+      pointer: this.text(found.pointer ?? "", `${pointer}/pointer`),
       line: typeof found.line === "number" ? found.line : 0,
       column: typeof found.column === "number" ? found.column : 0,
     };
@@ -268,9 +271,8 @@ export function readImpact(value: Members): Reading {
   }
   const targets = reader.texts(value.targets ?? value.releases, "/targets");
   if (reader.faults.length > 0) return { faults: reader.faults };
-  return {
-    result: { title: "", targets, items, complete: value.complete !== false, rules: [], revision: "", day: "" },
-  };
+  const complete = value.complete !== false;
+  return { result: { title: "", targets, items, complete, rules: [], revision: "", day: "" } };
 }
 
 /** The document of JSON lines: the items, and whether the last line says that they are complete. `null` if it is none. */
