@@ -53,7 +53,7 @@ check: $(READY) ## check format, lint, types, imports, workflows, regular expres
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
-	$(BIN)/zizmor --offline --no-progress --quiet --persona pedantic .github
+	$(BIN)/zizmor --offline --no-progress --quiet --persona pedantic .github action.yml
 	$(BIN)/pytest -q -n 2 tests/hostile/test_patterns.py
 	$(BIN)/runner-policy rules check
 	$(BIN)/runner-policy rules test

@@ -45,6 +45,14 @@ add_command(
     "fix", "policy.cli.fix", "Show the smallest changes that let engines start or avoid known problems, and write them."
 )
 add_command(
+    "lint", "policy.cli.lint", "Print a line for each engine in files that would not start, with file, line and column."
+)
+add_command(
+    "compare",
+    "policy.cli.compare",
+    "Show what an edit of manifests, charts or rules changes for the deployments in them, the worst first.",
+)
+add_command(
     "pins",
     "policy.cli.pins",
     "Find every `VLLM_USE_V2_MODEL_RUNNER`, and say whether it is needed, redundant, harmful or fatal.",

@@ -31,7 +31,7 @@ ENDINGS: Final = (".json", ".yaml", ".yml", *script_files.ENDINGS)
 """The endings of the files that `kubectl apply -f FOLDER` reads, and of scripts."""
 MAX_FILES: Final = 10_000
 RENDER_SECONDS: Final = 120
-WITH_RENDER: Final = frozenset({"decide", "impact", "pins"})
+WITH_RENDER: Final = frozenset({"compare", "decide", "impact", "pins"})
 """The commands that have the option `--render`."""
 COMPOSE_FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
 """The names of Compose's file, in the order in which it looks for them."""

@@ -18,6 +18,7 @@ from policy.escaping import escape_line
 from policy.impact.changes import KINDS, MEANINGS, ChangeKind
 from policy.impact.rows import PHRASES
 from policy.impact.summary import step_text
+from policy.impact.targets import HEAD
 from policy.remedies.advice import in_release
 from policy.request.request import Request
 
@@ -125,7 +126,8 @@ def _origins(row: Row[Entry], policy: Policy) -> Iterator[str]:
         return
     yield from PLACE.findall(row.summary.why)
     rules = {*change.rules, *change.known_problems.new, *change.known_problems.gone}
-    for release in (change.to, change.from_):
+    own = (request.release.decided_as,) if change.to == HEAD else ()
+    for release in (*own, change.to, change.from_):
         if release not in policy.releases.known:
             continue
         try:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 V1_REMOVED: Final = "v1-removed"
 """The name of the hypothetical release: the newest known one, in which only V2 can be selected."""
 
+BASE: Final = "base"
+HEAD: Final = "head"
+"""The names of what is before and after an edit, where there are no releases to compare."""
+
 
 class Target(Struct, frozen=True):
     """A release by its name; ``release`` is the known one whose rules decide, ``without_v1`` whether V1 is removed."""

@@ -1,0 +1,202 @@
+"""The command ``compare``: what an edit of manifests, charts or rules changes for the deployments in them.
+
+Owns how the deployments of two folders are matched: by their names. ``policy.impact`` compares the answers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from policy.cli.commands import command_app
+from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, out, show
+from policy.cli.fleet import FleetOptions, read_fleet
+from policy.cli.impact import DEFAULT_LIMIT, IMPACT_REMEDIES, MAX_LIMIT
+from policy.cli.impact_formats import FORMATS, Report, collected
+from policy.cli.outputs import check_names, format_name, output_file
+from policy.cli.requests import (
+    FolderOption,
+    HubOption,
+    ModelOption,
+    NearestOption,
+    load_policy,
+    models_of,
+    today,
+)
+from policy.errors import RequestInvalid
+from policy.impact.answers import ReleaseAnswer, Undecided
+from policy.impact.changes import KINDS, ChangeKind, change_of
+from policy.impact.impact import Comparison, Impact
+from policy.impact.run import Result
+from policy.impact.summary import summary_of, undecidable
+from policy.impact.tally import Tally
+from policy.impact.targets import BASE, HEAD, Target
+from policy.intake.deployment import Platform  # noqa: TC001  # typer reads the annotations
+from policy.messages import counted, listed, quoted
+from policy.problems import request_problem
+from policy.rules.loader import default_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.cli.fleet import Entry
+    from policy.impact.changes import Answer
+    from policy.policy import Policy
+
+app = command_app()
+TITLE: Final = "What this change does to the model runner"
+MAX_NAMED: Final = 10
+
+
+@app.command()
+def compare(
+    context: typer.Context,
+    base: Annotated[str, typer.Argument(metavar="BASE", help="The file or folder before the change.")],
+    head: Annotated[str, typer.Argument(metavar="HEAD", help="The file or folder after the change.")],
+    base_rules: Annotated[
+        Path | None,
+        typer.Option("--base-rules", metavar="FOLDER", help="The rules before the change.  [default: the same]"),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", metavar="|".join(FORMATS), help="The format.  [default: by the file's suffix]"),
+    ] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option("--output", "-o", metavar="FILE", help="A file to write, instead of printing; may be repeated."),
+    ] = None,
+    recursive: Annotated[  # noqa: FBT002  # a typer flag
+        bool, typer.Option("--recursive", "-R", help="Read the subfolders of a folder too.")
+    ] = False,
+    runs_renderer: Annotated[  # noqa: FBT002  # a typer flag
+        bool,
+        typer.Option("--render", help="Run `kustomize build`, `helm template` or `docker compose config` on a folder."),
+    ] = False,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on",
+            metavar="KIND",
+            help="Exit with 1 if there is a change of this kind or worse, or a new deployment that does not start: "
+            f"{', '.join(KINDS)}.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many deployments the table shows.")
+    ] = DEFAULT_LIMIT,
+    rules: RulesOption = None,
+    default_release: DefaultOption = None,
+    nearest: NearestOption = False,  # noqa: FBT002  # a typer flag
+    platform: Annotated[
+        Platform | None, typer.Option("--platform", help="Where engines run that do not state it; defaults to `cuda`.")
+    ] = None,
+    model_configs: ModelOption = None,
+    model_folder: FolderOption = None,
+    hub: HubOption = False,  # noqa: FBT002  # a typer flag
+    as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
+) -> None:
+    """Show what an edit of manifests, charts or rules changes for the deployments in them, the worst first.
+
+    Each deployment is decided as it is before and after, by the release of its image. Exits with 1 if one cannot be
+    decided. Example: `runner-policy compare ../main/deploy deploy -R --models models --fail-on no-start`
+    """
+    check_names([base, head])
+    files: list[Path | None] = [*output] if output else [None]
+    names = [format_name(form, file, FORMATS, as_json=as_json) for file in files]
+    if fail_on is not None and fail_on not in list(KINDS):
+        fail(USAGE, f"--fail-on: expected one of {listed(list(KINDS))}, got {quoted(fail_on)}")
+    models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
+    folder = rules or default_folder()
+    _, after = load_policy(folder, default_release, models.find, compile_all=False)
+    before = load_policy(base_rules, default_release, models.find, compile_all=False)[1] if base_rules else after
+    options = FleetOptions(
+        recursive=recursive,
+        render=runs_renderer,
+        nearest=nearest,
+        environment={} if platform is None else {"platform": str(platform)},
+        remedies=IMPACT_REMEDIES,
+    )
+    with err.working("comparing"):
+        old = dict(_named(base, before, options))
+        new = [*_named(head, after, options)]
+        compared = [(entry, _comparison(old.get(name), entry, before, after)) for name, entry in new]
+    targets = (Target(BASE, before.releases.default), Target(HEAD, after.releases.default))
+    tally = Tally(targets)
+    for _, found in compared:
+        tally.add(_result(found, None).summary)
+    tally.end()
+    for name, file in zip(names, files, strict=True):
+        piece = FORMATS[name].piece
+        results = ((entry, _result(found, piece)) for entry, found in compared)
+        report = Report(results, tally.counts, targets, after, TITLE, limit, today(), lambda: True)
+        if name == "text" and file is None and out.is_terminal:
+            from policy.render_impact import text  # noqa: PLC0415  # other formats need no rich
+
+            show(text(collected(report), report.counts, out.console.width))
+            continue
+        with output_file(file) as target:
+            FORMATS[name].write(report, target)
+    _say_others({name for name, _ in new}, set(old))
+    threshold = None if fail_on is None else ChangeKind(fail_on)
+    worst = tally.worst()
+    is_bad = threshold is not None and worst is not None and KINDS.index(worst) <= KINDS.index(threshold)
+    is_bad = is_bad or (threshold is not None and any(_fails_newly(found) for _, found in compared))
+    raise typer.Exit(FOUND if tally.has_undecided or is_bad else 0)
+
+
+def _fails_newly(found: Comparison | RequestInvalid) -> bool:
+    """Whether a deployment is new and does not start."""
+    if isinstance(found, RequestInvalid) or found.from_ is not None:
+        return False
+    return any(isinstance(answer, ReleaseAnswer) and not answer.starts for answer in found.releases.values())
+
+
+def _named(name: str, policy: Policy, options: FleetOptions) -> Iterator[tuple[tuple[str, int], Entry]]:
+    """The deployments with the names by which they are matched; of several with the same name the first with the first.
+
+    The name of one without a name of its own is its place, without the path of the file that the command names.
+    """
+    seen: dict[str, int] = {}
+    for entry in read_fleet([name], policy.releases, options, [], "compare"):
+        own = entry.name.removeprefix(name).lstrip("/:")
+        number = seen[own] = seen.get(own, 0) + 1
+        yield (own, number), entry
+
+
+def _comparison(old: Entry | None, new: Entry, before: Policy, after: Policy) -> Comparison | RequestInvalid:
+    """What changes for a deployment; one that is new has only the answer of the head."""
+    if isinstance(new.request, RequestInvalid):
+        return new.request
+    impact = Impact(after, (), today(), from_own=True, remedies=IMPACT_REMEDIES)
+    answer = impact.answer(new.request)
+    if old is None:
+        return Comparison(None, {HEAD: answer}, [], None)
+    if isinstance(old.request, RequestInvalid):
+        earlier: Answer = Undecided(request_problem(old.request, remedies=IMPACT_REMEDIES))
+    elif before is after and impact.key(old.request) == impact.key(new.request):
+        earlier = answer
+    else:
+        earlier = Impact(before, (), today(), from_own=True, remedies=IMPACT_REMEDIES).answer(old.request)
+    change = change_of(BASE, earlier, HEAD, answer)
+    changes = [] if change is None else [change]
+    return Comparison(BASE, {BASE: earlier, HEAD: answer}, changes, None if change is None else change.kind)
+
+
+def _result(found: Comparison | RequestInvalid, piece: object) -> Result:
+    """A comparison as a format writes it."""
+    if isinstance(found, RequestInvalid):
+        problem = request_problem(found, remedies=IMPACT_REMEDIES)
+        return Result(undecidable(problem.detail), None, problem)
+    return Result(summary_of(found), piece(found) if callable(piece) else None)
+
+
+def _say_others(new: set[tuple[str, int]], old: set[tuple[str, int]]) -> None:
+    """Say which deployments are only on one side."""
+    for names, what in ((new - old, "new"), (old - new, "gone")):
+        if names:
+            shown = listed(sorted(name for name, _ in names)[:MAX_NAMED])
+            more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
+            number = counted(len(names), "deployment is", "deployments are")
+            err.print(f"{number} {what}: {shown}{more}", markup=False)

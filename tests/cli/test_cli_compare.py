@@ -1,0 +1,179 @@
+"""The commands ``compare`` and ``lint``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cli.test_cli_impact import check_sums, facts, lines, models
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from api.conftest import Done
+
+__all__ = ["models"]
+RULES = Path(__file__).parents[2] / "rules"
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  containers:
+    - name: c
+      image: vllm/vllm-openai:{tag}
+      args:
+        - Qwen/Qwen3-8B
+        - {flag}
+"""
+
+
+def pod(name: str, tag: str, flag: str = "--max-num-seqs=4") -> str:
+    return POD.format(name=name, tag=tag, flag=flag)
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> Callable[..., tuple[str, str]]:
+    """Two folders with these files."""
+
+    def write(base: dict[str, str], head: dict[str, str]) -> tuple[str, str]:
+        for side, files in (("base", base), ("head", head)):
+            (tmp_path / side).mkdir()
+            for name, text in files.items():
+                (tmp_path / side / name).write_text(text)
+        return str(tmp_path / "base"), str(tmp_path / "head")
+
+    return write
+
+
+def kinds(done: Done) -> dict[str, Any]:
+    found = json.loads(done.out)
+    check_sums(found) if not any(len(item.get("releases", {})) == 1 for item in found["items"]) else None
+    return {item["name"]: item.get("kind", "unread") for item in found["items"]}
+
+
+def test_each_deployment_is_compared_with_itself_by_its_name(
+    call: Callable[..., Done], sides: Callable[..., tuple[str, str]], models: str
+) -> None:
+    base = {
+        "a.yaml": pod("bumped", "v0.21.0"),
+        "b.yaml": "---\n".join([pod("same", "v0.33.0"), pod("gone", "v0.33.0")]),
+    }
+    head = {"c.yaml": pod("bumped", "v0.33.0"), "b.yaml": "---\n".join([pod("new", "v0.33.0"), pod("same", "v0.33.0")])}
+    done = call("compare", *sides(base, head), "--models", models, "--json")
+    assert done.code == 0
+    assert {name.rpartition(": ")[2]: kind for name, kind in kinds(done).items()} == {
+        "Pod/bumped/c": "runner-v1-to-v2",
+        "Pod/new/c": None,
+        "Pod/same/c": None,
+    }
+
+
+def test_equal_folders_change_nothing(
+    call: Callable[..., Done], sides: Callable[..., tuple[str, str]], models: str
+) -> None:
+    files = {"a.yaml": pod("a", "v0.33.0"), "b.jsonl.yaml": pod("b", "v0.22.0", "--no-such-flag")}
+    done = call("compare", *sides(files, files), "--models", models, "--fail-on", "reasons", "--json")
+    assert (done.code, set(kinds(done).values()), done.err) == (0, {None}, "")
+
+
+def test_edited_rules_change_what_is_decided(call: Callable[..., Done], tmp_path: Path) -> None:
+    shutil.copytree(RULES, tmp_path / "rules")
+    for name in ("kv-connector-fallback.yaml", "kv-connector-fallback_test.yaml"):
+        (tmp_path / "rules" / "house" / name).unlink()
+    fleet = tmp_path / "fleet.jsonl"
+    fleet.write_text(lines(facts("a", version="0.23.0", kv_transfer_config={}), facts("b", version="0.23.0")))
+    options = ("--rules", str(tmp_path / "rules"), "--base-rules", str(RULES), "--json")
+    done = call("compare", str(fleet), str(fleet), *options)
+    assert kinds(done) == {"a": "runner-with-known-problem", "b": None}
+
+
+@pytest.mark.parametrize(
+    ("flag", "options", "code"),
+    [
+        ("--max-num-seqs=8", ("--fail-on", "no-start"), 0),
+        ("--no-such-flag", (), 0),
+        ("--no-such-flag", ("--fail-on", "launch-error"), 1),
+        ("--no-such-flag", ("--fail-on", "no-start"), 0),
+    ],
+)
+def test_fail_on(
+    call: Callable[..., Done],
+    sides: Callable[..., tuple[str, str]],
+    models: str,
+    flag: str,
+    options: tuple[str, ...],
+    code: int,
+) -> None:
+    folders = sides({"a.yaml": pod("a", "v0.33.0")}, {"a.yaml": pod("a", "v0.33.0", flag)})
+    assert call("compare", *folders, "--models", models, *options, "--json").code == code
+
+
+def test_a_new_deployment_that_does_not_start_fails(
+    call: Callable[..., Done], sides: Callable[..., tuple[str, str]], models: str
+) -> None:
+    folders = sides({}, {"a.yaml": pod("a", "v0.33.0", "--no-such-flag")})
+    done = call("compare", *folders, "--models", models, "--fail-on", "no-start", "--json")
+    assert done.code == 1
+    assert "1 deployment is new: `Pod/a/c`" in done.err
+
+
+def test_several_reports_at_once(
+    call: Callable[..., Done], sides: Callable[..., tuple[str, str]], models: str, tmp_path: Path
+) -> None:
+    folders = sides({"a.yaml": pod("a", "v0.21.0")}, {"a.yaml": pod("a", "v0.33.0")})
+    files = [str(tmp_path / f"report.{ending}") for ending in ("json", "md", "sarif", "html", "csv")]
+    done = call("compare", *folders, "--models", models, *(word for file in files for word in ("-o", file)))
+    assert (done.code, done.out) == (0, "")
+    (result,) = json.loads(Path(files[2]).read_text())["runs"][0]["results"]
+    assert result["ruleId"] == "runner-v1-to-v2"
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].endswith("a.yaml")
+    assert "Pod/a/c" in Path(files[1]).read_text()
+    assert all(Path(file).stat().st_size for file in files)
+
+
+def test_what_cannot_be_read_is_counted(call: Callable[..., Done], sides: Callable[..., tuple[str, str]]) -> None:
+    done = call("compare", *sides({}, {"a.yaml": "a: [", "b.yaml": pod("b", "v0.33.0")}), "--json")
+    assert done.code == 1
+    assert json.loads(done.out)["counts"]["undecided"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("none", "none"), "none: there is no such file or folder"),
+        ((".", ".", "--fail-on", "bad"), "--fail-on: expected one of `no-start`"),
+        ((".", ".", "--format", "parquet"), "--format parquet: it is a file"),
+    ],
+)
+def test_wrong_usage(call: Callable[..., Done], arguments: tuple[str, ...], message: str) -> None:
+    done = call("compare", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
+def test_lint_prints_a_line_for_each_engine_that_would_not_start(
+    call: Callable[..., Done], tmp_path: Path, models: str
+) -> None:
+    (tmp_path / "good.yaml").write_text(pod("good", "v0.33.0"))
+    (tmp_path / "bad.yaml").write_text(pod("bad", "v0.33.0", "--no-such-flag"))
+    (tmp_path / "other.yaml").write_text("replicas: 3\n")
+    files = [str(tmp_path / name) for name in ("good.yaml", "bad.yaml", "other.yaml")]
+    done = call("lint", *files, "--models", models)
+    assert done.code == 1
+    (line,) = done.out.splitlines()
+    assert line.startswith(f"{files[1]}:6:7: Pod/bad/c: vLLM would not start: ")
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
+def test_lint_does_not_judge_what_it_cannot_decide(
+    call: Callable[..., Done], tmp_path: Path, options: tuple[str, ...], code: int
+) -> None:
+    (tmp_path / "template.yaml").write_text("a: {{ .Values.x }}\n")
+    (tmp_path / "pod.yaml").write_text(pod("p", "v0.33.0"))
+    done = call("lint", str(tmp_path / "template.yaml"), str(tmp_path / "pod.yaml"), *options)
+    assert (done.code, done.out) == (code, "")
+    assert done.err.count("not decided") == 2
