@@ -5,14 +5,17 @@ A place is found by the words and names of the option; whether it is the right o
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.edits.flag_words import option_of, spelled, spells_member, value_count, words_of
 from policy.edits.json_nodes import json_nodes
 from policy.edits.nodes import Child, Node, subtree
 from policy.edits.operations import Addition, Operation, Removal, Splice
+from policy.edits.shell_commands import choices, is_used_elsewhere
 from policy.edits.shell_edits import with_word, without_words
 from policy.edits.shell_words import shell_words
 from policy.edits.text_edits import text_edits
@@ -21,10 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policy.edits.layers import Layer
+    from policy.edits.shell_words import ShellWord
     from policy.intake.command.flags import Flag, Flags
 
 MAX_NODES: Final = 20_000
 COMMANDS: Final = frozenset({"args", "command"})
+VARIABLE: Final = re.compile(r"[A-Za-z_]\w*")
 LISTS: Final = {"vllmConfig": "extraArgs"}
 """The objects of options with a list of further arguments, by its name."""
 
@@ -70,11 +75,29 @@ def argument_places(layer: Layer, node: Node, argument: str, flags: Flags, to: A
             if adds and "vllm" in each.value and " " in each.value and not each.value.startswith("-"):
                 commands.append((layer, each))
             if "-" in each.value:
-                yield from _shell(layer, each, option, member, flags, to, in_list=in_list)
+                for place in _shell(layer, each, option, member, flags, to, in_list=in_list):
+                    is_shared = any(_is_used_elsewhere(node, name) for name in _variables(parent, each))
+                    yield replace(place, operations=None) if is_shared else place
     if adds and to is not None and not member:
         for command in reversed(commands):
             yield from _added(*command, option, flags, to)
         yield from _new_list(layer, node, option, flags, to)
+
+
+def _variables(parent: Node | None, node: Node) -> list[str]:
+    """The names of the variable whose value a text may be: its key, or the name beside it."""
+    if parent is None or not isinstance(parent.value, dict):
+        return []
+    key = next((child.key for child in parent.children if child.node is node), None)
+    named = parent.value.get("name") if key == "value" else None
+    names = (key, None if named is None else named.value)
+    return [name for name in names if isinstance(name, str) and VARIABLE.fullmatch(name)]
+
+
+def _is_used_elsewhere(node: Node, name: str) -> bool:
+    """Whether a shell text at or below a node uses a variable in a command that does not start vLLM."""
+    texts = (each.value for _, each in subtree(node, MAX_NODES) if isinstance(each.value, str))
+    return any(name in text and "$" in text and is_used_elsewhere(text, shell_words(text), name) for text in texts)
 
 
 def _new_list(layer: Layer, node: Node, option: str, flags: Flags, to: Any) -> Iterator[Place]:
@@ -219,9 +242,24 @@ def _shell(
     if in_list and (" " not in text or text.startswith("-")):
         return  # a word of a list, which the list has
     words = shell_words(text)
-    runs = _runs(["" if word.is_operator else word.text for word in words], option, member, flags)
-    if not runs:
-        return
+    for chosen in choices(words):
+        runs = _runs([word.text if n in chosen else "" for n, word in enumerate(words)], option, member, flags)
+        if runs:
+            yield from _shell_uses(layer, node, words, runs, option, member, flags, to)
+
+
+def _shell_uses(
+    layer: Layer,
+    node: Node,
+    words: Sequence[ShellWord],
+    runs: Sequence[Run],
+    option: str,
+    member: str,
+    flags: Flags,
+    to: Any,
+) -> Iterator[Place]:
+    """These uses of the option in a shell text."""
+    text = str(node.value)
     value = layer.value(node)
     first, end = words[runs[0].first], words[runs[0].first + runs[0].count - 1]
     at = node.start if value is None else value.span(first.start, first.start + 1)[0]

@@ -6,21 +6,21 @@ Each edit is a span of the text and what replaces it.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from policy.edits.operations import TextEdit
+from policy.edits.shell_commands import (
+    ENVIRONMENT,
+    EXPORTS,
+    OPTIONS_OF_VARIABLES,
+    commands_of,
+    starting_commands,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policy.edits.shell_words import ShellWord
-
-EXPORTS: Final = frozenset({"export", "readonly", "declare", "typeset"})
-OPTIONS_OF_VARIABLES: Final = frozenset({"-e", "--env"})
-ENVIRONMENT: Final = "Environment="
-"""The field of a systemd service that sets variables."""
-SERVERS: Final = ("vllm.entrypoints", "dynamo.vllm")
-"""The beginnings of the Python modules that start vLLM's server."""
 
 
 def without_words(text: str, words: Sequence[ShellWord], first: int, count: int) -> TextEdit:
@@ -71,20 +71,12 @@ def without_variable(text: str, words: Sequence[ShellWord], index: int) -> TextE
 
 def with_word(text: str, words: Sequence[ShellWord], new: str) -> TextEdit | None:
     """The edit that adds a word at the end of the command that starts vLLM; None if no command is that one."""
-    commands: list[list[ShellWord]] = [[]]
-    for word in words:
-        if word.is_operator:
-            if word.text in "<>" and commands[-1] and _is_descriptor(commands[-1][-1], word):
-                commands[-1].pop()
-            commands.append([])
-        else:
-            commands[-1].append(word)
-    commands = [each for each in commands if each]
-    servers = [each for each in commands if _is_server(each)]
-    chosen = servers or commands
+    commands = commands_of(words)
+    chosen = starting_commands(words, commands) or commands
     if len(chosen) != 1:
         return None
-    *_, last = command = chosen[0]
+    command = _until_redirection(words, chosen[0].places)
+    last = command[-1]
     gap = text[command[-2].end : last.start] if len(command) > 1 else " "
     # In a command of several lines the options have lines of their own, of which the last may be for two words.
     lines = next((text[a.end : b.start] for a, b in pairwise(command) if "\n" in _gap(text, a, b)), gap)
@@ -95,11 +87,7 @@ def _gap(text: str, before: ShellWord, after: ShellWord) -> str:
     return text[before.end : after.start]
 
 
-def _is_descriptor(word: ShellWord, operator: ShellWord) -> bool:
-    """Whether a word is the number of a redirection: the 2 of `2>&1`."""
-    return word.end == operator.start and word.text.isdigit()
-
-
-def _is_server(words: Sequence[ShellWord]) -> bool:
-    names = [word.text.rpartition("/")[2] for word in words]
-    return ("vllm", "serve") in pairwise(names) or any(word.text.startswith(SERVERS) for word in words)
+def _until_redirection(words: Sequence[ShellWord], places: Sequence[int]) -> list[ShellWord]:
+    """The words of a command that stand together, before a redirection."""
+    together = [place for number, place in enumerate(places) if place == places[0] + number]
+    return [words[place] for place in together]

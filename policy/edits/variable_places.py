@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from policy.edits.argument_places import MAX_NODES, Place
 from policy.edits.nodes import Child, Node, subtree
 from policy.edits.operations import Addition, Operation, Removal, Splice
-from policy.edits.shell_edits import ENVIRONMENT, SERVERS, without_variable
+from policy.edits.shell_commands import SERVERS, assignments_of
+from policy.edits.shell_edits import without_variable
 from policy.edits.shell_words import shell_words
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _items(layer: Layer, parent: Node | None, node: Node, name: str, to: str | N
 def _shell(layer: Layer, node: Node, name: str, to: str | None) -> Iterator[Place]:
     text = str(node.value)
     words = shell_words(text)
-    found = [index for index, word in enumerate(words) if word.text.removeprefix(ENVIRONMENT).startswith(f"{name}=")]
+    found = assignments_of(words, name)
     if not found:
         return
     value = layer.value(node)

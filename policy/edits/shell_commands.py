@@ -1,0 +1,165 @@
+"""The commands of a shell text, and which of their words an edit may change.
+
+Owns the division of words into commands and the choice of those that start vLLM. Other commands may have the same
+words, such as a test of a flag or another program with a flag of that name, and keep them.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from policy.edits.shell_words import ShellWord
+
+SERVERS: Final = ("vllm.entrypoints", "dynamo.vllm")
+"""The beginnings of the Python modules that start vLLM's server."""
+PRINTERS: Final = frozenset({":", "[", "[[", "cat", "echo", "false", "logger", "printf", "test", "true"})
+"""Programs that start no other one, whatever their arguments are."""
+EXPORTS: Final = frozenset({"export", "readonly", "declare", "typeset"})
+BEFORE_ASSIGNMENTS: Final = EXPORTS | {
+    "!",
+    "do",
+    "elif",
+    "else",
+    "env",
+    "exec",
+    "if",
+    "sudo",
+    "then",
+    "time",
+    "while",
+    "{",
+}
+"""Words after which an assignment still is one."""
+OPTIONS_OF_VARIABLES: Final = frozenset({"-e", "--env"})
+ENVIRONMENT: Final = "Environment="
+"""The field of a systemd service that sets variables."""
+ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
+REDIRECTIONS: Final = "<>"
+
+
+class ShellCommand(Struct, frozen=True):
+    """The places of a command's words, without those of redirections; ``is_list`` if they are an array's or `set`'s."""
+
+    places: tuple[int, ...]
+    is_list: bool
+
+
+def commands_of(words: Sequence[ShellWord]) -> list[ShellCommand]:
+    """The commands of a text, and the lists of words in it that a command may take later."""
+    found: list[ShellCommand] = []
+    places: list[int] = []
+    in_list = False
+    is_target = False
+    for index, word in enumerate(words):
+        if not word.is_operator:
+            if not is_target:
+                places.append(index)
+            is_target = False
+        elif word.text in REDIRECTIONS or (word.text == "&" and _redirects(words, index)):
+            if (
+                places
+                and places[-1] == index - 1
+                and words[index - 1].end == word.start
+                and words[index - 1].text.isdigit()
+            ):
+                places.pop()  # the descriptor: the 2 of `2>&1`
+            is_target = True
+        elif not (in_list and word.text == "\n"):
+            found += _command(words, places, in_list=in_list)
+            opens = word.text == "(" and index > 0 and words[index - 1].end == word.start
+            in_list = opens and words[index - 1].text.endswith("=")
+            places, is_target = [], False
+    return [*found, *_command(words, places, in_list=in_list)]
+
+
+def _redirects(words: Sequence[ShellWord], index: int) -> bool:
+    """Whether an `&` belongs to a redirection, as in `2>&1` and `&>log`."""
+    word = words[index]
+    beside = [each for each in (*words[max(index - 1, 0) : index], *words[index + 1 : index + 2]) if each.is_operator]
+    return any(each.text in REDIRECTIONS and word.start in {each.end, each.start - 1} for each in beside)
+
+
+def _command(words: Sequence[ShellWord], places: list[int], *, in_list: bool) -> Iterator[ShellCommand]:
+    if not places:
+        return
+    first = words[places[0]].text
+    yield ShellCommand(tuple(places), in_list or first == "set" or first.startswith("-"))
+
+
+def starting_commands(words: Sequence[ShellWord], commands: Sequence[ShellCommand]) -> list[ShellCommand]:
+    """The commands that start vLLM; all of them, if none shows that it does and there is only one."""
+    others = [each for each in commands if not each.is_list]
+    possible = [each for each in others if words[each.places[0]].text not in PRINTERS]
+    return (
+        [each for each in possible if _is_server([words[place].text for place in each.places])]
+        or [each for each in possible if any("vllm" in words[place].text for place in each.places)]
+        or (possible if len(others) == 1 else [])
+    )
+
+
+def _is_server(texts: Sequence[str]) -> bool:
+    names = [text.rpartition("/")[2] for text in texts]
+    return ("vllm", "serve") in pairwise(names) or any(text.startswith(SERVERS) for text in texts)
+
+
+def choices(words: Sequence[ShellWord]) -> list[frozenset[int]]:
+    """The places of the words in which an option may be edited, the likeliest first.
+
+    Those of the commands that start vLLM, those of lists, and both; all words if no command shows that it starts vLLM.
+    """
+    commands = commands_of(words)
+    starting = _places(starting_commands(words, commands))
+    lists = _places(each for each in commands if each.is_list)
+    if not starting and len(commands) == 1:
+        return [_places(commands)]
+    return [each for each in dict.fromkeys((starting, lists, starting | lists)) if each]
+
+
+def _places(commands: Iterable[ShellCommand]) -> frozenset[int]:
+    return frozenset(place for command in commands for place in command.places)
+
+
+def assignments_of(words: Sequence[ShellWord], name: str) -> list[int]:
+    """The places of the words that set a variable for the shell or for a command that starts vLLM."""
+    commands = commands_of(words)
+    starting = starting_commands(words, commands)
+    found = []
+    for command in commands:
+        for number, place in enumerate(command.places):
+            if words[place].text.removeprefix(ENVIRONMENT).startswith(f"{name}=") and (
+                _is_assignment(words, command, number, is_start=command in starting or not starting)
+            ):
+                found.append(place)
+    return found
+
+
+def _is_assignment(words: Sequence[ShellWord], command: ShellCommand, number: int, *, is_start: bool) -> bool:
+    before = [words[place].text for place in command.places[:number]]
+    if words[command.places[number]].text.startswith(ENVIRONMENT):
+        return not before
+    if before and before[-1] in OPTIONS_OF_VARIABLES:
+        return is_start
+    if not all(text in BEFORE_ASSIGNMENTS or text.startswith("-") or ASSIGNMENT.match(text) for text in before):
+        return False
+    after = [words[place].text for place in command.places[number + 1 :]]
+    has_program = not EXPORTS.intersection(before) and not all(map(ASSIGNMENT.match, after))
+    return is_start or not has_program
+
+
+def is_used_elsewhere(text: str, words: Sequence[ShellWord], name: str) -> bool:
+    """Whether a command that does not start vLLM uses a variable: `rm -rf /x$NAME`."""
+    commands = commands_of(words)
+    starting = _places(starting_commands(words, commands))
+    use = re.compile(rf"\$(?:{re.escape(name)}(?!\w)|\{{\W*{re.escape(name)}(?!\w))")
+    return any(
+        use.search(text, word.start, word.end)
+        for place, word in enumerate(words)
+        if not word.is_operator and place not in starting
+    )
