@@ -36,6 +36,7 @@ from policy.edits.layers import Lines, documents_of
 from policy.edits.plan import Planner, Wanted, place_in
 from policy.edits.remedies import DEFAULT, Purpose, chosen, is_upgrade, purposes_of, remedies_for
 from policy.errors import RequestInvalid, RulesInvalid
+from policy.escaping import escape_line
 from policy.masking import masked
 from policy.pins.decider import PinDecider
 from policy.pins.pins import Source
@@ -136,18 +137,22 @@ def fix(
     except RequestInvalid as error:
         fail_request(error)
     print_warnings(fixer.warnings)
-    unwritten = []
+    unwritten: list[str] = []
     if write:
         for name, text in fixer.texts.items():
             if text != files.read[name]:
                 root = Path(file) if files.folder is not None else Path(file).parent
-                unwritten.append(write_file(files.path(name), files.read[name], text, root))
+                why = write_file(files.path(name), files.read[name], text, root)
+                if why:
+                    unwritten.append(f"{escape_line(str(files.path(name)))}: not written: {why}")
+                    for each in found:
+                        each.was_not_written(name, why)
     if diff:
         for name, text in fixer.texts.items():
             typer.echo(diff_of(name, files.read[name], text), nl=False)
     else:
         show_fixes(found, as_json=as_json, is_written=write)
-    left = [line for line in unwritten if line] + ([] if files.folder is None else files.folder.unread)
+    left = unwritten + ([] if files.folder is None else files.folder.unread)
     for line in left:
         err.print(line, markup=False)
     done = write and not left and all(each.written is not UNSET and each.is_done for each in found)

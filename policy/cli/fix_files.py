@@ -17,7 +17,6 @@ from policy.cli.folder import FolderContents, advise_rendering, read_source
 from policy.cli.requests import MAX_FILE, REMEDIES, Unreadable, load_text
 from policy.edits.sources import Engine, Steps
 from policy.errors import PolicyError, RequestInvalid
-from policy.escaping import escape_line
 from policy.parser.files import read_at_most
 from policy.pointer import steps_of
 from policy.request.documents import join_documents
@@ -142,27 +141,26 @@ class Files:
 
 
 def write_file(path: Path, old: str, new: str, root: Path) -> str:
-    """Replace a file's text if it still is ``old``; returns why it was left as it was, else an empty text.
+    """Replace a file's text if it still is ``old``; returns why it was left as it was, or an empty text.
 
     The new text is written beside it, read again, and put in its place in one step, with the same mode. A link that
     leads out of ``root`` is not followed.
     """
-    shown = escape_line(str(path))
     try:
         target = path.resolve(strict=True)
         if not target.is_relative_to(root.resolve()):
-            return f"{shown}: not written, because the link leads out of the folder"
+            return "the link leads out of the folder"
         mode = target.stat().st_mode
         if not stat.S_ISREG(mode):
-            return f"{shown}: not written, because it is not a regular file"
+            return "it is not a regular file"
         if read_at_most(target, MAX_FILE + 1) != old.encode():
-            return f"{shown}: not written, because it was changed meanwhile"
-        return _replace(target, new.encode(), stat.S_IMODE(mode), shown)
+            return "it was changed meanwhile"
+        return _replace(target, new.encode(), stat.S_IMODE(mode))
     except (OSError, RuntimeError) as error:
-        return f"{shown}: not written: {error}"
+        return str(error)
 
 
-def _replace(target: Path, data: bytes, mode: int, shown: str) -> str:
+def _replace(target: Path, data: bytes, mode: int) -> str:
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -171,7 +169,7 @@ def _replace(target: Path, data: bytes, mode: int, shown: str) -> str:
             os.fsync(file.fileno())
         Path(name).chmod(mode)
         if Path(name).read_bytes() != data:
-            return f"{shown}: not written, because the new text was not what was written"
+            return "the new text was not what was written"
         Path(name).replace(target)
     finally:
         with suppress(OSError):

@@ -101,6 +101,12 @@ class EngineFix(Struct):
         """Add a remedy that was written."""
         self.written = [*(self.written or []), remedy]
 
+    def was_not_written(self, file: str, reason: str) -> None:
+        """Say why the remedies of this engine are not in its file, if it is this one."""
+        if self.file == file and self.written:
+            self.unwritten = Unwritten(reason, remedy=self.written[0])
+            self.written = UNSET
+
     def public(self) -> EngineFix:
         """The engine without what only the command needs."""
         return EngineFix(

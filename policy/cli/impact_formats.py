@@ -66,8 +66,8 @@ OWN_COLUMNS: Final = ("deployment", "request_id", "file", "line", "column")
 COLUMN_TYPES: Final = {"line": "int32", "column": "int32", "starts": "bool"}
 """The types of columns of Parquet that are not texts."""
 ROWS_OF_BATCH: Final = 20_000
-RISKY: Final = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell begins with that a spreadsheet reads as a formula."""
+RISKY: Final = ("=", "+", "-", "@", "\t", "\r", "\uff0b", "\uff0d", "\uff1d", "\uff20")
+"""What a cell begins with that a spreadsheet reads as a formula, also in full width."""
 
 
 def _text(report: Report, target: IO[bytes]) -> None:

@@ -324,6 +324,19 @@ def test_hostile_names_obey_nothing(call: Callable[..., Done]) -> None:
     assert "``=1+1\\|`\\\\x1b[31m\\\\n<script>``" in markdown
 
 
+@pytest.mark.parametrize("first", ["\uff1d", "\uff0b", "\uff0d", "\uff20", "@", "-"])
+def test_no_cell_is_a_formula(call: Callable[..., Done], first: str) -> None:
+    fleet = lines(facts(f"{first}1+1", version="0.21.0"))
+    done = call("impact", "-", "--to", "0.33.0", "--format", "csv", stdin=fleet)
+    assert {row["deployment"] for row in csv.DictReader(io.StringIO(done.out))} == {f"'{first}1+1"}
+
+
+def test_no_message_of_sarif_has_a_link(call: Callable[..., Done]) -> None:
+    fleet = lines(facts("[look](javascript:1)", version="0.21.0"))
+    (run,) = json.loads(call("impact", "-", "--to", "0.33.0", "--format", "sarif", stdin=fleet).out)["runs"]
+    assert [result["message"]["text"].partition(" ")[0] for result in run["results"]] == ["[look\\](javascript:1)"]
+
+
 def test_markdown_of_many_folds_and_fits(call: Callable[..., Done]) -> None:
     fleet = lines(*(facts(f"d{number:04}", version="0.21.0") for number in range(1_000)))
     found = call("impact", "-", "--to", "0.33.0", "--format", "markdown", stdin=fleet).out

@@ -457,6 +457,19 @@ def test_a_folder_is_written_file_by_file_and_links_out_of_it_are_left(
     assert sorted(path.name for path in folder.iterdir()) == ["a.yaml", "b.yaml", "c.yaml", "d.yaml"]
 
 
+def test_a_file_that_is_not_replaced_is_not_shown_as_written(call: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "outside.yaml").write_text(DEPLOYMENT)
+    link = tmp_path / "of" / "a.yaml"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "outside.yaml")
+    done, found = fixed(call, tmp_path, "a.yaml", DEPLOYMENT, "--write")
+    engine = json.loads(done.out)
+    assert (done.code, found, done.err) == (1, DEPLOYMENT, f"{link}: not written: the link leads out of the folder\n")
+    assert "written" not in engine
+    assert engine["unwritten"]["reason"] == "the link leads out of the folder"
+    assert engine["unwritten"]["remedy"]["change"][0]["argument"] == "--enable-dbo"
+
+
 ODD = "            - --no-such=$(A)\n            - b c\n"
 UNDECIDED = DEPLOYMENT.replace(LINE, ODD)
 
