@@ -9,9 +9,10 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.arithmetic import calculated
 from policy.intake.command.brackets import backtick_end, bracket_end
 from policy.intake.command.script_variables import NAME
-from policy.intake.command.words import is_uncertain
+from policy.intake.command.words import Unknown, is_uncertain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,12 +112,21 @@ class ParameterExpansion:
     def _read_substitution(self, start: int, *, in_quotes: bool) -> int:
         """Read `$(…)`, whose output is unknown, or `$((…))`, which is one word unless the script sets `IFS`."""
         text, end = self.text, bracket_end(self.text, start)
-        is_number = False
+        is_number, value = False, None
         if text.startswith("$((", start):
             self.variables.forget_assigned(text[start:end])
             is_number = text.endswith("))", start, end) and not self.variables.sets_separators
-        self.builder.fill(text[start:end], None, in_quotes=in_quotes or is_number)
+            if is_number and type(text) is not Unknown:
+                value = calculated(text[start + 3 : end - 2], self._number)
+        self.builder.fill(text[start:end], value, in_quotes=in_quotes or is_number)
         return end
+
+    def _number(self, name: str, default: str | None) -> str | None:
+        """The value of a variable in a calculation, in which ``default`` replaces one that is not set or empty."""
+        value, is_stated = self.variables.value(name), self.variables.is_stated(name)
+        if default is None or value or (is_stated and value is None) or (not is_stated and self._may_be_set(name)):
+            return value
+        return default
 
     def _read_dollar(self, start: int, *, in_quotes: bool) -> int:
         """Read `$'…'` or the dollar of `$"…"`; any other dollar is literal."""

@@ -1,10 +1,10 @@
 """The containers of a pod that start vLLM, with their words, variables and files.
 
 Reads containers of Kubernetes' core/v1: ``command`` and ``args`` are one command line. A later variable replaces an
-earlier one with the same name, and may refer to earlier ones as ``$(NAME)``. ``valueFrom`` and ``envFrom`` are known
-only from a ConfigMap in the same manifest. Kubernetes skips an optional variable whose ConfigMap or key does not exist,
-so that an earlier one with the same name keeps its value. An init container counts only with
-``restartPolicy: Always``, because it then runs beside the others.
+earlier one with the same name, and may refer to earlier ones as ``$(NAME)``. ``valueFrom`` is known from a ConfigMap in
+the same manifest and from the pod itself, ``envFrom`` from a ConfigMap. Kubernetes skips an optional variable whose
+ConfigMap or key does not exist, so that an earlier one with the same name keeps its value. An init container counts
+only with ``restartPolicy: Always``, because it then runs beside the others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.words import Unknown
+from policy.intake.manifests.downward import downward_value
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import container_signs, pod_signs
 from policy.intake.manifests.mounts import Mounts, absolute, mount_paths
@@ -87,13 +88,18 @@ def read_env(env: ManifestNode, draft: EngineDraft) -> None:
         if item.get("valueFrom").is_object():
             reference = item.get("valueFrom", "configMapKeyRef")
             if not _is_skipped(reference):
-                draft.env[name] = _from_config_map(reference)
+                draft.env[name] = _from_config_map(reference) if reference.value is not None else _from_pod(item, draft)
         else:
             value = item.get("value").text()
             if value is not None or item.get("value").value is None:
                 draft.env[name] = expand(value or "", draft, item)
         if name.startswith(GROUP_PREFIX) and draft.env.get(name, "") is None:
             item.fault(f"LeaderWorkerSet sets the variable {quoted(name)}; choose another name, or write its value")
+
+
+def _from_pod(item: ManifestNode, draft: EngineDraft) -> str | None:
+    value = downward_value(item.get("valueFrom"), draft.node)
+    return value if value is not None and item.reader.may_copy_values(item, value) else None
 
 
 def read_shared_env(env: ManifestNode, draft: EngineDraft) -> None:

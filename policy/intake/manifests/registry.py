@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from policy.errors import RulesInvalid
 from policy.intake.command_line import Container
 from policy.intake.manifests import (
     benchmark,
@@ -39,6 +40,7 @@ from policy.intake.manifests import (
 )
 from policy.intake.manifests.reading import MAX_DOCUMENTS, ManifestNode, ManifestReader, ServingRuntime, TooManyFaults
 from policy.messages import listed, nearest, quoted
+from policy.parser.yamltree import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -121,6 +123,19 @@ SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] =
     (nomad.SHAPE, nomad.is_job, nomad.read_job),
     (benchmark.SHAPE, benchmark.is_scenarios, benchmark.read_scenarios),
 )
+HELM_VALUES: Final[dict[tuple[str, str], tuple[tuple[str, ...], ...]]] = {
+    ("helm.toolkit.fluxcd.io", "HelmRelease"): (("spec", "values"),),
+    ("argoproj.io", "Application"): (("spec", "source"), ("spec", "sources")),
+    ("argoproj.io", "ApplicationSet"): (
+        ("spec", "template", "spec", "source"),
+        ("spec", "template", "spec", "sources"),
+    ),
+    ("helm.cattle.io", "HelmChart"): (("spec", "valuesContent"),),
+    ("helm.cattle.io", "HelmChartConfig"): (("spec", "valuesContent"),),
+}
+"""The objects that install a Helm chart, and where they have its values, or Argo CD's sources with them."""
+SOURCES: Final = frozenset({"source", "sources"})
+VALUES_FROM: Final = "`valuesFrom` takes values that the manifest does not show, and they may be others"
 IGNORED_GROUPS: Final = frozenset(
     {
         *("", "apps", "batch", "autoscaling", "policy", "extensions"),
@@ -152,7 +167,7 @@ IGNORED_GROUPS: Final = frozenset(
     }
 )
 IGNORED_SUFFIXES: Final = (".k8s.io", "x-k8s.io")
-KINDS: Final = tuple(dict.fromkeys(kind for _, kind in ADAPTERS))
+KINDS: Final = tuple(dict.fromkeys(kind for _, kind in (*ADAPTERS, *HELM_VALUES)))
 
 
 def is_manifest(document: object) -> bool:
@@ -298,16 +313,14 @@ def _read(node: ManifestNode) -> None:
         adapter = ADAPTERS.get(identity)
         if adapter is not None:
             adapter(node)
+        elif identity in HELM_VALUES:
+            _read_helm_values(node, HELM_VALUES[identity])
         else:
             _unknown_kind(node, *identity)
         return
-    for _, fits, adapter in SHAPES:
-        if fits(node):
-            adapter(node)
-            return
-    if values.has_engines(node.value, node.reader.images):
-        values.read_values(node)
-    elif not isinstance(node.value, dict):
+    if _read_shape(node):
+        return
+    if not isinstance(node.value, dict):
         node.fault(f"expected a Kubernetes object, a list of them, or a chart's values, got {quoted(node.value)}")
     elif "kind" in node.value:
         node.get("kind").fault(f"unknown kind {quoted(node.value['kind'])}; legal: {listed(KINDS)}")
@@ -316,6 +329,51 @@ def _read(node: ManifestNode) -> None:
             "expected a `kind`, or one of the shapes that need none: "
             f"{'; '.join((*(name for name, _, _ in SHAPES), values.SHAPE))}"
         )
+
+
+def _read_shape(node: ManifestNode) -> bool:
+    """Read a document without a kind by its shape, or as values that show vLLM; false if it is neither."""
+    for _, fits, adapter in SHAPES:
+        if fits(node):
+            adapter(node)
+            return True
+    if values.has_engines(node.value, node.reader.images):
+        values.read_values(node)
+        return True
+    return False
+
+
+def _read_helm_values(node: ManifestNode, places: tuple[tuple[str, ...], ...]) -> None:
+    """Read the values of the charts that an object installs, where they show vLLM; they may be a YAML text."""
+    count = len(node.reader.containers)
+    for place in places:
+        found = node.get(*place)
+        if place[-1] not in SOURCES:
+            _read_values_text(found)
+            continue
+        for source in found.items() if isinstance(found.value, list) else [found]:
+            if isinstance(source.value, dict):
+                _read_values_text(source.get("helm", "valuesObject"))
+                _read_values_text(source.get("helm", "values"))
+    if node.get("spec").is_object() and node.get("spec").has("valuesFrom"):
+        for container in node.reader.containers[count:]:
+            container.notes.append(VALUES_FROM)
+
+
+def _read_values_text(text: ManifestNode) -> None:
+    """Read values as an object or a YAML text."""
+    if isinstance(text.value, str):
+        try:
+            content = read_yaml(text.value, text.path).plain()
+        except RulesInvalid as error:
+            if "vllm" in text.value:
+                text.fault(
+                    "; ".join(f"line {each.line}, column {each.column}: {each.message}" for each in error.faults)
+                )
+            return
+        text = ManifestNode(text.reader, content, text.path, text.pointer, within=True)
+    if isinstance(text.value, dict):
+        _read_shape(text)
 
 
 def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:

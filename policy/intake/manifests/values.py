@@ -159,8 +159,8 @@ def _read_command(value: ManifestNode, _: ManifestNode) -> None:
     else:
         draft.add_final(str(value.key), "bash", "-c", value.value)
     draft.has_command = True
-    if not draft.starts_vllm() or draft.server is None:
-        return
+    if not draft.starts_vllm() or draft.server is None or not draft.server.words:
+        return  # not even a model follows
     if any(TEMPLATE in word for word in draft.server.words):
         reader = value.reader
         reader.add(Container(value.path, problem=f"this command may start vLLM, and it is a template; {RENDER}"), value)

@@ -219,7 +219,8 @@ KINDS = (
     "`LLMInferenceService`, `LLMInferenceServiceConfig`, `VLLMRuntime`, "
     "`DynamoGraphDeployment`, `DynamoComponentDeployment`, `Model`, `Workspace`, `InferenceSet`, "
     "`MultiRoleInference`, `ModelServing`, `ModelBooster`, `Playground`, `BackendRuntime`, `RayService`, "
-    "`RayCluster`, `RayJob`, `RayClusterFleet`, `RayClusterReplicaSet`, `PodSet`"
+    "`RayCluster`, `RayJob`, `RayClusterFleet`, `RayClusterReplicaSet`, `PodSet`, `HelmRelease`, `Application`, "
+    "`ApplicationSet`, `HelmChart`, `HelmChartConfig`"
 )
 SHAPES = (
     "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`); production-stack values "

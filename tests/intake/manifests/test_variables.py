@@ -272,3 +272,56 @@ def test_a_mount_of_a_folder_below_hides_the_files_of_a_config_map() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container], "volumes": volumes}}
     (engine,) = read_manifest([config_map(FILES), pod], "", [])
     assert engine.files == {"/cfg/t.yaml": "model: a/c"}
+
+
+CONTAINER: dict[str, Any] = {
+    "name": "v",
+    "image": "vllm/vllm-openai:v0.23.0",
+    "args": ["--model", "a/b"],
+    "resources": {"limits": {"cpu": "2500m", "memory": "3Gi", "nvidia.com/gpu": 4}, "requests": {"cpu": 1}},
+}
+TEMPLATE_METADATA = {"labels": {"tp": "4", "n": 1}, "annotations": {"a/b": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ({"fieldRef": {"fieldPath": "metadata.labels['tp']"}}, "4"),
+        ({"fieldRef": {"fieldPath": "metadata.annotations['a/b']"}}, "x"),
+        ({"fieldRef": {"fieldPath": "metadata.namespace"}}, "team"),
+        ({"resourceFieldRef": {"resource": "limits.cpu"}}, "3"),
+        ({"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}, "2500"),
+        ({"resourceFieldRef": {"resource": "requests.cpu"}}, "1"),
+        ({"resourceFieldRef": {"resource": "requests.memory", "divisor": "1Mi"}}, "3072"),
+        ({"resourceFieldRef": {"resource": "limits.nvidia.com/gpu", "containerName": "v"}}, "4"),
+        ({"fieldRef": {"fieldPath": "metadata.labels['none']"}}, None),
+        ({"fieldRef": {"fieldPath": "metadata.labels['n']"}}, None),
+        ({"fieldRef": {"fieldPath": "metadata.name"}}, None),
+        ({"fieldRef": {"fieldPath": "status.podIP"}}, None),
+        ({"fieldRef": {"fieldPath": 1}}, None),
+        ({"resourceFieldRef": {"resource": "limits.cpu", "containerName": "other"}}, None),
+        ({"resourceFieldRef": {"resource": "limits.ephemeral-storage"}}, None),
+        ({"resourceFieldRef": {"resource": "limits.cpu", "divisor": "0"}}, None),
+        ({"resourceFieldRef": {"resource": "limits.cpu", "divisor": {}}}, None),
+        ({"resourceFieldRef": {"resource": "cpu"}}, None),
+    ],
+)
+def test_values_from_the_pod_itself(source: dict[str, Any], value: str | None) -> None:
+    container = {**CONTAINER, "env": [{"name": "A", "valueFrom": source}]}
+    template = {"metadata": TEMPLATE_METADATA, "spec": {"containers": [container]}}
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"namespace": "team"},
+        "spec": {"template": template},
+    }
+    (found,) = read_manifest(document, "", [])
+    assert found.env == {"A": value}
+
+
+def test_the_name_of_a_pod_is_known() -> None:
+    container = {**CONTAINER, "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}
+    (found,) = read_manifest(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}, "", []
+    )
+    assert found.env == {"A": "p"}

@@ -1,0 +1,106 @@
+"""Calculate `$((…))` in a script: whole numbers with `+ - * / %`, brackets, and variables that have them as values.
+
+https://www.gnu.org/software/bash/manual/html_node/Shell-Arithmetic.html. Nothing is evaluated as code: any other
+operator, an assignment, a value that is not a plain decimal number, and a result beyond 64 bits give no value.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_EXPRESSION: Final = 256
+TOKEN: Final = re.compile(
+    r"[ \t\n]*+(?:(?P<number>0|[1-9][0-9]{0,18})(?![0-9A-Za-z_#])|(?P<operator>[-+*/%()])(?![-+*/%=])"
+    r"|\$?(?P<name>[A-Za-z_][A-Za-z0-9_]*+)(?![ \t\n]*+(?:=(?!=)|\[|\+\+|--))"
+    r"|\$\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*+)(?::?-(?P<default>0|[1-9][0-9]{0,18}))?+\})"
+)
+"""Matches a number, an operator, or a variable, also with a number as its default: `${A:-0}`."""
+NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+LIMIT: Final = 2**63
+MAX_DEPTH: Final = 16
+
+
+def calculated(expression: str, value: Callable[[str, str | None], str | None]) -> str | None:
+    """The value of an expression, the text between `$((` and `))`; None if it is not known.
+
+    ``value`` gives that of a variable, with a default or None, and None if it is not known.
+    """
+    tokens = _tokens(expression, value)
+    if not tokens:
+        return None
+    found, end = _sum(tokens, 0, 0)
+    return str(found) if found is not None and end == len(tokens) else None
+
+
+def _tokens(expression: str, value: Callable[[str, str | None], str | None]) -> list[int | str] | None:
+    """The numbers and operators of an expression; None if something else is in it."""
+    if len(expression) > MAX_EXPRESSION:
+        return None
+    expression = expression.rstrip()
+    tokens: list[int | str] = []
+    at = 0
+    while at < len(expression):
+        found = TOKEN.match(expression, at)
+        if found is None:
+            return None
+        at = found.end()
+        if found["operator"] is not None:
+            tokens.append(found["operator"])
+            continue
+        name = found["name"] or found["braced"]
+        text = found["number"] if name is None else value(name, found["default"])
+        if text is None or NUMBER.fullmatch(text) is None:
+            return None
+        tokens.append(int(text))
+    return tokens
+
+
+def _sum(tokens: list[int | str], at: int, depth: int) -> tuple[int | None, int]:
+    """The sum that begins at a position, and the position after it."""
+    total, at = _product(tokens, at, depth)
+    while total is not None and at < len(tokens) and tokens[at] in ("+", "-"):
+        sign = 1 if tokens[at] == "+" else -1
+        other, at = _product(tokens, at + 1, depth)
+        total = _within(None if other is None else total + sign * other)
+    return total, at
+
+
+def _product(tokens: list[int | str], at: int, depth: int) -> tuple[int | None, int]:
+    total, at = _operand(tokens, at, depth)
+    while total is not None and at < len(tokens) and tokens[at] in ("*", "/", "%"):
+        operator = tokens[at]
+        other, at = _operand(tokens, at + 1, depth)
+        if other is None or (operator != "*" and other == 0):
+            return None, at
+        if operator == "*":
+            total = _within(total * other)
+        else:
+            quotient = abs(total) // abs(other) * (1 if (total < 0) == (other < 0) else -1)  # towards zero, as in C
+            total = quotient if operator == "/" else total - quotient * other
+    return total, at
+
+
+def _operand(tokens: list[int | str], at: int, depth: int) -> tuple[int | None, int]:
+    """A number, or an expression in brackets, also with a sign."""
+    sign = 1
+    if at < len(tokens) and tokens[at] in ("+", "-"):
+        sign, at = (1 if tokens[at] == "+" else -1), at + 1
+    if at >= len(tokens) or depth > MAX_DEPTH:
+        return None, at
+    token = tokens[at]
+    if isinstance(token, int):
+        return sign * token, at + 1
+    if token != "(":  # noqa: S105  # a bracket
+        return None, at
+    found, at = _sum(tokens, at + 1, depth + 1)
+    if found is None or at >= len(tokens) or tokens[at] != ")":
+        return None, at
+    return sign * found, at + 1
+
+
+def _within(number: int | None) -> int | None:
+    return number if number is not None and -LIMIT < number < LIMIT else None

@@ -1,0 +1,80 @@
+"""Values that Kubernetes takes from the pod itself (the downward API): ``fieldRef`` and ``resourceFieldRef``.
+
+https://kubernetes.io/docs/concepts/workloads/pods/downward-api/. Known are labels and annotations that the pod's
+template states, the namespace, a Pod's own name, and resources that the container states.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_CEILING, Decimal
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.manifests.quantities import BINARY, DECIMAL, QUANTITY
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import ManifestNode
+
+SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^'\]]{1,512})'\]")
+RESOURCE: Final = re.compile(r"(limits|requests)\.([a-z0-9./-]{1,128})")
+
+
+def downward_value(value_from: ManifestNode, container: ManifestNode) -> str | None:
+    """The value of a variable of a container from its pod; None if it is not known, or from another source."""
+    path = value_from.get("fieldRef", "fieldPath").value
+    if isinstance(path, str):
+        return _field(path, _template(container))
+    reference = value_from.get("resourceFieldRef")
+    resource = reference.get("resource").value
+    return _resource(resource, reference, container) if isinstance(resource, str) else None
+
+
+def _template(container: ManifestNode) -> ManifestNode | None:
+    """The object with the ``spec`` that has a container: a Pod, or a pod's template."""
+    node: ManifestNode | None = container
+    for _ in range(3):
+        node = None if node is None else node.parent
+    return node if node is not None and isinstance(node.value, dict) else None
+
+
+def _field(path: str, template: ManifestNode | None) -> str | None:
+    if template is None:
+        return None
+    metadata = template.get("metadata")
+    if (found := SUBSCRIPT.fullmatch(path)) is not None:
+        value = metadata.get(found[1]).value
+        text = value.get(found[2]) if isinstance(value, dict) else None
+        return text if isinstance(text, str) else None
+    if path == "metadata.namespace":
+        namespace = metadata.get("namespace").value
+        return namespace if isinstance(namespace, str) else template.reader.namespace
+    if path == "metadata.name" and template.value.get("kind") == "Pod":
+        name = metadata.get("name").value
+        return name if isinstance(name, str) else None
+    return None
+
+
+def _resource(resource: str, reference: ManifestNode, container: ManifestNode) -> str | None:
+    """A resource that the container itself states, in units of the divisor, rounded up."""
+    found, other = RESOURCE.fullmatch(resource), reference.get("containerName").value
+    if found is None or (other is not None and other != container.get("name").value):
+        return None
+    resources = container.get("resources")
+    stated = resources.get(found[1]).value
+    if found[1] == "requests" and not (isinstance(stated, dict) and found[2] in stated):
+        stated = resources.get("limits").value  # which Kubernetes then requests
+    quantity = _number(stated.get(found[2])) if isinstance(stated, dict) else None
+    divisor = _number(reference.get("divisor").value if reference.has("divisor") else 1)
+    if quantity is None or not divisor:
+        return None
+    return str(int((quantity / divisor).to_integral_value(ROUND_CEILING)))
+
+
+def _number(quantity: object) -> Decimal | None:
+    if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
+        return None
+    found = QUANTITY.fullmatch(str(quantity))
+    if found is None:
+        return None
+    unit = Decimal("0.001") if found[2] == "m" else Decimal({**DECIMAL, **BINARY}[found[2] or ""])
+    return Decimal(found[1]) * unit

@@ -1,0 +1,74 @@
+"""Calculations of a script: what `$((…))` is where its variables are known, and what stays unknown."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy.intake.command.arithmetic import calculated
+from policy.intake.command.shell import split
+from policy.intake.command.words import Unknown
+
+ENV = {"N": "8", "E": "", "T": "4 5", "U": None, "O": "010", "R": "N"}
+
+
+def word(text: str, before: str = "") -> tuple[str, bool]:
+    found = split(f"{before}r {text}", ENV, is_bash=True)[-1].words[-1]
+    return found, type(found) is Unknown
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("$((2 * N))", "16"),
+        ("$((N*N/3))", "21"),
+        ("$(( (N - 10) / 3 ))", "0"),
+        ("$((-7 / 2))", "-3"),
+        ("$((-7 % 2))", "-1"),
+        ("$((7 - 2 - 1))", "4"),
+        ("$((2 + 3 * 4))", "14"),
+        ("$((-(N + 1)))", "-9"),
+        ("$(( $N + ${N} ))", "16"),
+        ("$(( ${NONE:-0} * 2 + ${E:-3} ))", "3"),
+        ("$(( ${N:-1} ))", "8"),
+        ('"x$((N))y"', "x8y"),
+        ("$((\nN\n))", "8"),
+        ("$((9223372036854775807))", "9223372036854775807"),
+    ],
+)
+def test_a_calculation_with_known_numbers(text: str, value: str) -> None:
+    assert word(text) == (value, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("$((U + 1))", "$((NONE + 1))", "$((O))", "$((010))", "$((T))", "$((R))", "$((0x1F))", "$((16#ff))"),
+        *("$((N << 1))", "$((N ** 2))", "$((N++))", "$((N = 2))", "$((N == 8))", "$((a[0]))", "$((N ? 1 : 2))"),
+        *("$((1 / 0))", "$((1 % 0))", "$((9223372036854775807 + 1))", "$(( ))", "$((1 +))", "$((()))", "$((1 2))"),
+        *("$(( ${U:-1} ))", "$(( ${HOME:-1} ))", f"$(({'+'.join('1' * 200)}))", f"$(({'(' * 20}1{')' * 20}))"),
+    ],
+)
+def test_any_other_calculation_is_not_known(text: str) -> None:
+    assert word(text) == (text, True)
+
+
+def test_a_calculation_uses_what_the_script_sets() -> None:
+    assert word("$((A * B))", "A=3; B=$((A + 1)); ") == ("12", False)
+    assert word("$((A * 2))", "A=3; if x; then A=4; fi; ")[1]
+    assert word("$((A * 2))", "A=3; : $((A = 4)); ")[1]
+
+
+EXPRESSIONS = st.recursive(
+    st.integers(0, 99).map(str),
+    lambda inner: st.tuples(inner, st.sampled_from("+-*"), inner).map(
+        lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"
+    ),
+    max_leaves=8,
+)
+
+
+@given(EXPRESSIONS)
+def test_the_value_is_that_of_whole_numbers(expression: str) -> None:
+    assert calculated(expression, lambda _name, _default: None) == str(eval(expression))  # our own digits
