@@ -1,0 +1,162 @@
+"""The plug-in of kubectl: the same program by the name ``kubectl-runner_policy``, which can read a cluster's objects.
+
+Owns the options that ask for that, and what `kubectl get` is asked for. Without them it is ``runner-policy``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from typing import Any, Final, NoReturn
+
+from policy.cli.console import USAGE
+from policy.cli.requests import MAX_FILE
+from policy.intake.manifests.registry import ADAPTERS
+
+COMMANDS: Final = ("impact", "pins", "lint", "decide")
+"""The commands that take a fleet; for others kubectl's options are theirs."""
+ASKING: Final = {"-A": 0, "--all-namespaces": 0, "-n": 1, "--namespace": 1, "-l": 1, "--selector": 1, "--kinds": 1}
+"""The options that ask for objects, each with its number of values."""
+BESIDE: Final = {"--context": 1, "--kubeconfig": 1, "--cluster": 1, "--user": 1, "--as": 1}
+"""Further options of kubectl."""
+KINDS: Final = "--kinds"
+KUBECTL: Final = "kubectl"
+NOT_LISTED: Final = frozenset({("", "PodTemplate")})
+
+
+def main() -> None:
+    """Run the command line; with an option that asks for it, on the objects of a cluster."""
+    from service.cli import main as run  # noqa: PLC0415  # the command line is loaded once
+
+    words = sys.argv[1:]
+    options, rest, asks = split(words)
+    if not words or words[0] not in COMMANDS or not asks:
+        run()
+        return
+    found, has_failed = objects(options)
+    data = as_input(found)
+    sys.stdin = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
+    sys.argv = [sys.argv[0], rest[0], "-", *rest[1:]]
+    try:
+        run()
+    except SystemExit as end:
+        if has_failed and not end.code:
+            sys.exit(1)
+        raise
+
+
+def split(words: list[str]) -> tuple[list[str], list[str], bool]:
+    """The words for kubectl, those for the command, and whether objects are asked for."""
+    taken: list[str] = []
+    rest: list[str] = []
+    asks = False
+    at = 0
+    known = ASKING | BESIDE
+    while at < len(words):
+        word = words[at]
+        name, equals, _ = word.partition("=")
+        if word == "--":
+            return taken, [*rest, *words[at:]], asks
+        if name not in known or (equals and not known[name]):
+            rest.append(word)
+            at += 1
+            continue
+        number = 0 if equals else known[name]
+        taken += words[at : at + 1 + number]
+        asks = asks or name in ASKING
+        at += 1 + number
+    return taken, rest, asks
+
+
+def objects(options: list[str]) -> tuple[list[dict[str, Any]], bool]:
+    """The objects that could start vLLM, without those that others of them own; and whether kubectl failed in part."""
+    kinds, options = _kinds(options)
+    has_failed = False
+    if not kinds:
+        table, has_failed = _kubectl(["api-resources", "--verbs=list", "--no-headers", *_place(options)])
+        kinds = listed_kinds(table)
+    if not kinds:
+        _fail("kubectl lists no kind of object that could start vLLM")
+    text, failed = _kubectl(["get", ",".join(kinds), "-o", "json", *options])
+    try:
+        items = json.loads(text)["items"]
+    except (ValueError, KeyError, TypeError):
+        _fail("kubectl printed no list of objects")
+    return own(items), has_failed or failed
+
+
+def listed_kinds(table: str) -> list[str]:
+    """The kinds that are read, of a table of `kubectl api-resources`, as `kubectl get` takes them."""
+    found = []
+    for line in table.splitlines():
+        words = line.split()
+        if len(words) < 4:  # noqa: PLR2004  # name, version, whether it is namespaced, kind
+            continue
+        name, version, kind = words[0], words[-3], words[-1]
+        group = version.partition("/")[0] if "/" in version else ""
+        if (group, kind) in ADAPTERS and (group, kind) not in NOT_LISTED:
+            found.append(f"{name}.{group}" if group else name)
+    return found
+
+
+def own(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The objects that no other object of a read kind controls, as such an object stands for them."""
+    return [item for item in items if not _is_controlled(item)]
+
+
+def as_input(items: list[dict[str, Any]]) -> bytes:
+    """The objects as one list, so that they can refer to each other; as a line each if that would be too long."""
+    data = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
+    return data if len(data) <= MAX_FILE else b"".join(json.dumps(item).encode() + b"\n" for item in items)
+
+
+def _is_controlled(item: dict[str, Any]) -> bool:
+    owners = (item.get("metadata") or {}).get("ownerReferences") or []
+    return any(
+        owner.get("controller") and ((owner.get("apiVersion") or "").rpartition("/")[0], owner.get("kind")) in ADAPTERS
+        for owner in owners
+    )
+
+
+def _kinds(options: list[str]) -> tuple[list[str], list[str]]:
+    """The kinds that an option names, and the other options."""
+    kinds: list[str] = []
+    rest: list[str] = []
+    words = iter(options)
+    for word in words:
+        if word == KINDS:
+            kinds += [each for each in next(words, "").split(",") if each]
+        elif word.startswith(f"{KINDS}="):
+            kinds += [each for each in word.partition("=")[2].split(",") if each]
+        else:
+            rest.append(word)
+    return kinds, rest
+
+
+def _place(options: list[str]) -> list[str]:
+    """The options that say which cluster it is, without those that select objects."""
+    found: list[str] = []
+    words = iter(options)
+    for word in words:
+        name, equals, _ = word.partition("=")
+        value = [] if equals or not (ASKING | BESIDE)[name] else [next(words, "")]
+        found += [word, *value] if name in BESIDE else []
+    return found
+
+
+def _kubectl(words: list[str]) -> tuple[str, bool]:
+    """What kubectl prints, and whether it failed; the program ends if it printed nothing."""
+    try:
+        done = subprocess.run([KUBECTL, *words], stdout=subprocess.PIPE, check=False)  # noqa: S603  # no shell reads it
+    except OSError as error:
+        _fail(f"{KUBECTL} cannot be run: {error.strerror or error}")
+    if done.returncode and not done.stdout.strip():
+        sys.exit(USAGE)  # it has said why
+    return done.stdout.decode(errors="replace"), done.returncode != 0
+
+
+def _fail(message: str) -> NoReturn:
+    sys.stderr.write(f"{message}\n")
+    sys.exit(USAGE)

@@ -1,0 +1,180 @@
+"""The plug-in of kubectl, with a program in the place of kubectl that says what it was asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cli.test_cli_impact import MODEL, models
+
+from service.cli.kubectl import as_input, listed_kinds, own, split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["models"]
+ROOT = Path(__file__).parents[2]
+TABLE = """\
+bindings                                 v1                true    Binding
+configmaps                   cm          v1                true    ConfigMap
+pods                         po          v1                true    Pod
+podtemplates                             v1                true    PodTemplate
+deployments                  deploy      apps/v1           true    Deployment
+replicasets                  rs          apps/v1           true    ReplicaSet
+inferenceservices            isvc        serving.kserve.io/v1beta1   true    InferenceService
+widgets                                  example.com/v1    true    Widget
+"""
+
+
+def pod(name: str, owner: dict[str, Any] | None = None, tag: str = "v0.21.0") -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name, "namespace": "prod"}
+    if owner is not None:
+        metadata["ownerReferences"] = [{"controller": True, **owner}]
+    container = {"name": "c", "image": f"vllm/vllm-openai:{tag}", "args": [MODEL]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+
+
+def deployment(name: str) -> dict[str, Any]:
+    template = {"spec": pod(name)["spec"]}
+    metadata = {"name": name, "namespace": "prod"}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": template}}
+
+
+OF_REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1"}
+OF_WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w"}
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, models: str) -> Callable[..., tuple[int, str, str, list[list[str]]]]:
+    """Run the plug-in; gives its exit code, what it printed, and what kubectl was asked."""
+    asked = tmp_path / "asked"
+    program = tmp_path / "bin" / "kubectl"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import json, os, sys\n"
+        f"open({str(asked)!r}, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
+        "name = 'TABLE' if sys.argv[1] == 'api-resources' else 'OBJECTS'\n"
+        "sys.stdout.write(os.environ[name]); sys.exit(int(os.environ.get('CODE', '0')))\n"
+    )
+    program.chmod(0o755)
+
+    def run(*words: str, items: Any = (), text: str = "", **variables: str) -> tuple[int, str, str, list[list[str]]]:
+        asked.write_text("")
+        env = {
+            "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
+            "TABLE": TABLE,
+            "OBJECTS": json.dumps({"items": list(items)}),
+            **variables,
+        }
+        given = ("--models", models) if words[0] in {"impact", "pins"} else ()
+        done = subprocess.run(
+            [sys.executable, "-c", "from service.cli.kubectl import main; main()", *words, *given],
+            cwd=ROOT,
+            env=env,
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr, [json.loads(line) for line in asked.read_text().splitlines()]
+
+    return run
+
+
+def test_the_objects_of_a_cluster_are_compared(plugin: Callable[..., Any]) -> None:
+    items = [deployment("web"), pod("web-1-x", OF_REPLICA_SET), pod("bare"), pod("of-widget", OF_WIDGET)]
+    code, out, err, asked = plugin("impact", "-A", "--context", "big", "--to", "0.33.0", "--json", items=items)
+    assert code == 0, err
+    assert asked == [
+        ["api-resources", "--verbs=list", "--no-headers", "--context", "big"],
+        [
+            "get",
+            "pods,deployments.apps,replicasets.apps,inferenceservices.serving.kserve.io",
+            "-o",
+            "json",
+            "-A",
+            "--context",
+            "big",
+        ],
+    ]
+    names = [item["name"] for item in json.loads(out)["items"]]
+    assert names == ["prod/Deployment/web/c", "prod/Pod/bare/c", "prod/Pod/of-widget/c"]
+
+
+def test_kinds_and_a_namespace(plugin: Callable[..., Any]) -> None:
+    code, out, err, asked = plugin("pins", "-n", "prod", "--kinds=pods", "-l", "app=x", "--json", items=[pod("a")])
+    assert code == 0, err
+    assert asked == [["get", "pods", "-o", "json", "-n", "prod", "-l", "app=x"]]
+    assert json.loads(out)["counts"]["unpinned"] == 1
+
+
+def test_nothing_is_read_unless_it_is_asked_for(plugin: Callable[..., Any]) -> None:
+    text = json.dumps({"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}, "vllm_version": "0.33.0"})
+    code, out, err, asked = plugin("decide", "-", text=text)
+    assert (code, asked) == (0, []), err
+    assert json.loads(out)["runner"] == "v2"
+    assert plugin("--version")[1].startswith("runner-policy ")
+
+
+def test_what_kubectl_could_not_read_is_no_success(plugin: Callable[..., Any]) -> None:
+    """It prints the objects of the other kinds, and its own message."""
+    code, out, _, _ = plugin("pins", "-A", "--json", items=[pod("a")], CODE="1")
+    assert (code, json.loads(out)["counts"]["deployments"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"TABLE": "", "CODE": "1"}, ""),
+        ({"TABLE": "widgets example.com/v1 true Widget\n"}, "no kind of object that could start vLLM"),
+        ({"OBJECTS": "No resources found"}, "kubectl printed no list of objects"),
+        ({"PATH": "/nonexistent"}, "kubectl cannot be run"),
+    ],
+)
+def test_a_failure_is_wrong_usage(plugin: Callable[..., Any], variables: dict[str, str], message: str) -> None:
+    code, out, err, _ = plugin("impact", "-A", "--to", "0.33.0", **variables)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["impact", "-A", "--to", "1"], (["-A"], ["impact", "--to", "1"], True)),
+        (["impact", "--namespace=a", "x"], (["--namespace=a"], ["impact", "x"], True)),
+        (["impact", "--kubeconfig", "f", "x"], (["--kubeconfig", "f"], ["impact", "x"], False)),
+        (["impact", "--", "-A"], ([], ["impact", "--", "-A"], False)),
+        (["impact", "-A=x"], ([], ["impact", "-A=x"], False)),
+    ],
+)
+def test_words(words: list[str], found: tuple[list[str], list[str], bool]) -> None:
+    assert split(words) == found
+
+
+def test_kinds_are_those_that_are_read() -> None:
+    assert listed_kinds(TABLE) == [
+        "pods",
+        "deployments.apps",
+        "replicasets.apps",
+        "inferenceservices.serving.kserve.io",
+    ]
+    assert own([pod("a", OF_REPLICA_SET)]) == []
+
+
+def test_very_many_objects_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.cli.kubectl.MAX_FILE", 100)
+    assert [json.loads(line) for line in as_input([pod("a"), pod("b")]).splitlines()] == [pod("a"), pod("b")]
+
+
+def test_the_program_has_the_name_that_kubectl_looks_for() -> None:
+    """An underscore in the name of the file is a hyphen or an underscore of the command."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["kubectl-runner_policy"] == "service.cli.kubectl:main"
