@@ -210,25 +210,51 @@ class RuleCombiner:
         at_start = [n for n in own if n not in cleared] if cleared else own
         deciders = self._names(decisive)
         left = self._left(holding, at_start, runner) if cleared else names
-        last = holding[len(holding) - later :]
-        applying = [
-            n
-            for n in last
-            if not _excluding_field(rules[n], runner, deciders, names, left if rules[n].refuses else names)
-        ]
-        refusals = [n for n in applying if rules[n].refuses]
-        advice = [n for n in applying if not rules[n].refuses and not rules[n].is_problem]
-        outdated = [
-            n for n in outdated if steps[n][1] or not _excluding_field(rules[n], runner, deciders, names, names)
-        ]
-        found = (holding, cleared, decisive, standing, refusals, advice, v2_list, v1_list, at_start, outdated)
-        problems = (self._problems_of(last, which) for which in (runner, runner and runner.other))
-        return Ruling(effect, *map(tuple, (*found, *problems)))
+        refusals, advice, problems, other_problems = self._that_follow(
+            holding[len(holding) - later :], runner, deciders, names, left
+        )
+        if outdated:
+            outdated = [
+                n for n in outdated if steps[n][1] or not _excluding_field(rules[n], runner, deciders, names, names)
+            ]
+        return Ruling(
+            effect,
+            tuple(holding),
+            tuple(cleared),
+            tuple(decisive),
+            tuple(standing),
+            tuple(refusals),
+            tuple(advice),
+            tuple(v2_list),
+            tuple(v1_list),
+            tuple(at_start),
+            tuple(outdated),
+            tuple(problems),
+            tuple(other_problems),
+        )
 
-    def _problems_of(self, holding: Iterable[int], runner: Runner | None) -> list[int]:
-        """The known problems of a runner, the worst first; an engine without a runner has none of its problems."""
-        rules = self._rules
-        return [n for n in holding if runner and rules[n].is_problem and rules[n].runner in {None, runner}]
+    def _that_follow(
+        self, holding: Iterable[int], runner: Runner | None, deciders: int, names: int, left: int
+    ) -> tuple[list[int], list[int], list[int], list[int]]:
+        """Of the rules that do not decide: refusals, advice, the runner's known problems and those of the other one.
+
+        The problems are the worst first; an engine without a runner has none of them. One loop over the rules takes 2
+        of 6 µs of a ruling, of which every third decision needs a new one.
+        """
+        refusals: list[int] = []
+        advice: list[int] = []
+        problems: list[int] = []
+        other_problems: list[int] = []
+        for n in holding:
+            rule = self._rules[n]
+            if rule.is_problem:
+                if runner is not None and rule.runner in {None, runner}:
+                    problems.append(n)
+                if runner is not None and rule.runner is not runner:
+                    other_problems.append(n)
+            elif not _excluding_field(rule, runner, deciders, names, left if rule.refuses else names):
+                (refusals if rule.refuses else advice).append(n)
+        return refusals, advice, problems, other_problems
 
     def _advice_about(self, decisive: Iterable[int], holding: Sequence[int]) -> tuple[int, ...]:
         """The advice on a decision by an exclusive effect: that which names it in ``decided_by``."""
