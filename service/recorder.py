@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from service.log.client import LogClient
     from service.log.record import LogEntry
     from service.request_context import RequestContext
-    from service.telemetry.metrics import DecisionCounter, Metrics
+    from service.telemetry.metrics import Metrics
 
 
 LINES_AT_ONCE: Final = 64
@@ -71,11 +71,11 @@ class Recorder:
         policy: Policy,
         context: RequestContext,
         body: bytes | None = None,
-    ) -> DecisionCounter:
-        """Count and log a decision; return its counter, for cached answers. ``body`` is the body of the request."""
+    ) -> None:
+        """Count and log a decision. ``body`` is the body of the request."""
         if not self.is_silent:
             self.log_decision(answer, request, context, body)
-        return self.metrics.count_decision(request, answer.evaluation, policy)
+        self.metrics.count_decision(request, answer.evaluation, policy)
 
     def log_decision(
         self, answer: EncodedDecision, request: Request, context: RequestContext, body: bytes | None

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from service.reload.reload import Published
     from service.request_context import RequestContext
     from service.settings import Settings
-    from service.telemetry.metrics import DecisionCounter
 
 DAY: Final = 86_400  # seconds
 GROUP: Final = 32
@@ -81,9 +80,7 @@ class Answers:
         self.facts_document = encode(facts_document(catalogue))
         self.rules_document = encode(rules_document(catalogue))
         self.ready_document = encode({"status": "ready", "revision": policy.revision})
-        self._cache: SecondHitCache[bytes, tuple[bytes, EncodedDecision, Request, DecisionCounter]] = SecondHitCache(
-            settings.cache_size
-        )
+        self._cache: SecondHitCache[bytes, tuple[bytes, EncodedDecision, Request]] = SecondHitCache(settings.cache_size)
         self._day, self._midnight = date.min, 0.0
 
     def policy_document(self, published: Published) -> bytes:
@@ -134,9 +131,9 @@ class Answers:
         cached = self._cache.get(body)
         if cached is None:
             return None
-        rest, answer, request, counted = cached
+        rest, answer, request = cached
         json = b"%b%b%b" % (ID_START, str(uuid7()).encode(), rest)
-        counted.number += 1
+        self.recorder.metrics.count_decision(request, answer.evaluation, self.policy)
         if not self.recorder.is_silent:
             self.recorder.log_decision(
                 EncodedDecision(json, answer.evaluation, answer.decision), request, context, body
@@ -181,13 +178,13 @@ class Answers:
                 return None
             raise
         answer = self.policy.encode(evaluation)
-        counted = self.recorder.record(answer, request, self.policy, context, body)
+        self.recorder.record(answer, request, self.policy, context, body)
         json = answer.json
         may_change = request.deployment is not None and self.models.fetches  # the model on the hub may change
         is_current = evaluation.result.today is self._day  # midnight may have passed since a group was evaluated
         may_cache = is_current and not may_change and len(body) <= MAX_CACHED and len(json) <= MAX_CACHED
         if may_cache and self._cache.seen_before(body):
-            self._cache.put(body, (json[ID_END:], answer, request, counted))
+            self._cache.put(body, (json[ID_END:], answer, request))
         return json
 
     def _today(self) -> date:

@@ -135,7 +135,7 @@ class ServiceState:
         """Use these answers from the next request on."""
         before = self.answers.policy.revision
         self.answers, self.published = answers, published
-        self.metrics.clear_rulings()
+        self.metrics.clear_rules()
         log.info(
             "rules loaded", extra={"revision": answers.policy.revision, "before": before, "source": published.source}
         )

@@ -16,11 +16,11 @@ from collections import defaultdict
 from contextlib import suppress
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakSet
 
 import msgspec
 from msgspec import Struct
 
+from policy.rules.effects import TABLE
 from service import run_folder
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ FILE: Final = re.compile(r"metrics-(\d+)-\d+\.json")
 """The file of a process with this id."""
 MAX_SNAPSHOT_AGE: Final = 10.0
 """Seconds without a snapshot after which a process counts as dead."""
-MAX_RULINGS: Final = 4096
-"""Rulings with their own counter; above this number the counters are added up and dropped."""
 
 
 class Family(Struct, frozen=True):
@@ -143,14 +141,37 @@ class DecisionCount(Struct, frozen=True):
     rules: tuple[str, ...]
 
 
-class DecisionCounter(Struct, eq=False, weakref=True):
-    """The number of decisions by a ruling and the final one; it references both, so that their ids are not reused."""
+class ReleaseCounter:
+    """The numbers of decisions of a release by its ``rules``: by the rank of the deciding effect, and by rule.
 
-    ruling: Ruling
-    final: Ruling
-    release: str
-    rules: tuple[ReleaseRule, ...]
-    number: int = 0
+    A number for each ruling would be less to add to, but where all requests differ every second ruling is a new one:
+    counting takes 1.0 instead of 3.1 µs of 40 of a decision in process.
+    """
+
+    __slots__ = ("_by_effect", "_by_rule", "release", "rules")
+
+    def __init__(self, release: str, rules: tuple[ReleaseRule, ...]) -> None:
+        self.release, self.rules = release, rules
+        self._by_effect = [0] * len(TABLE)
+        self._by_rule = [0] * len(rules)
+
+    def add(self, ruling: Ruling, final: Ruling) -> None:
+        """Count a decision, with the rules in its reasons and its known problems."""
+        self._by_effect[ruling.effect.rank] += 1
+        by_rule = self._by_rule
+        for positions in (ruling.standing, final.refusals, ruling.advice, ruling.problems):
+            for position in positions:
+                by_rule[position] += 1
+
+    def samples(self) -> Iterator[Sample]:
+        """The numbers that are not 0."""
+        for effect, number in zip(TABLE, self._by_effect, strict=True):
+            if number:
+                labels = (effect.runner or "none", effect.outcome or "none", self.release)
+                yield "runner_policy_decisions", labels, number
+        for item, number in zip(self.rules, self._by_rule, strict=True):
+            if number:
+                yield "runner_policy_rule_matches", (item.rule.id,), number
 
 
 class Metrics:
@@ -166,8 +187,7 @@ class Metrics:
         self.loop: asyncio.AbstractEventLoop | None = None
         """The loop that counts, once it runs."""
         self._counted: dict[tuple[str, Labels], float] = {}
-        self._decisions: dict[tuple[int, int, str], DecisionCounter] = {}
-        self._all: WeakSet[DecisionCounter] = WeakSet()  # also those that only a cached answer still references
+        self._releases: dict[str, ReleaseCounter] = {}
         self.answered: defaultdict[tuple[str, int], int] = defaultdict(int)
         """Requests by path and status."""
         self.latencies: list[int] = []
@@ -182,18 +202,16 @@ class Metrics:
         key = (name, labels)
         self._counted[key] = self._counted.get(key, 0) + by
 
-    def count_decision(self, request: Request, evaluation: Evaluation, policy: Policy) -> DecisionCounter:
-        """Count a decision; return its counter."""
-        ruling, final, release = evaluation.ruling, evaluation.final, request.release.decided_as
-        key = (id(ruling), id(final), release)
-        counted = self._decisions.get(key)
-        if counted is None:
-            if len(self._decisions) >= MAX_RULINGS:
-                self.clear_rulings()
-            self._decisions[key] = counted = DecisionCounter(ruling, final, release, policy.ruleset(release).rules)
-            self._all.add(counted)
-        counted.number += 1
-        return counted
+    def count_decision(self, request: Request, evaluation: Evaluation, policy: Policy) -> None:
+        """Count a decision by the rules of a policy, which may not be the newest."""
+        release = request.release.decided_as
+        rules = policy.ruleset(release).rules
+        counted = self._releases.get(release)
+        if counted is None or counted.rules is not rules:
+            if counted is not None:
+                self._fold()
+            self._releases[release] = counted = ReleaseCounter(release, rules)
+        counted.add(evaluation.ruling, evaluation.final)
 
     def count_check(self, labels: tuple[str, str, str], number: int = 1) -> None:
         """Count requests that were checked, by runner, verdict and release."""
@@ -210,10 +228,9 @@ class Metrics:
         if status != OK or path != HOT:
             self.answered[path, status] += 1
 
-    def clear_rulings(self) -> None:
-        """Drop the counters of rulings, which reference their rules."""
+    def clear_rules(self) -> None:
+        """Drop the counters that reference rules."""
         self._fold()
-        self._decisions.clear()
 
     def _fold(self) -> None:
         """Add up the decisions by labels, and the durations by bucket."""
@@ -222,20 +239,10 @@ class Metrics:
         self._nanoseconds += sum(latencies)
         for nanoseconds in latencies:
             self._durations[bisect_left(BOUNDS_NS, nanoseconds)] += 1
-        for counted in list(self._all):
-            ruling, number = counted.ruling, counted.number
-            if not number:
-                continue
-            counted.number = 0
-            self.count(
-                "runner_policy_decisions",
-                ruling.effect.runner or "none",
-                ruling.effect.outcome or "none",
-                counted.release,
-                by=number,
-            )
-            for position in {*ruling.standing, *counted.final.refusals, *ruling.advice, *ruling.problems}:
-                self.count("runner_policy_rule_matches", counted.rules[position].rule.id, by=number)
+        for counted in self._releases.values():
+            for name, labels, number in counted.samples():
+                self.count(name, *labels, by=number)
+        self._releases.clear()
 
     def snapshot(self) -> Snapshot:
         """The current numbers, also written to the folder, if there is one."""
