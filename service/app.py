@@ -73,6 +73,8 @@ RETRY: Final = 0.01
 ATTEMPTS: Final = 500
 SWITCH_INTERVAL: Final = 0.001
 """The interpreter's switch interval in seconds, short because a thread builds rules beside the event loop."""
+YOUNG_OBJECTS: Final = 20_000
+"""Objects made and not freed since the last garbage collection before the next one."""
 ENDPOINTS: Final = {
     "/v1/decisions": DecisionEndpoint,
     "/v1/decisions/batch": BatchEndpoint,
@@ -253,9 +255,12 @@ def served_app(settings: Settings, app: Application) -> ASGIApp:
     """The application as it is served.
 
     Existing objects are excluded from garbage collection: nothing is answered during one, and a full one took 55 ms.
+    Few objects of a request are in cycles, so the young ones are collected more rarely than by default: this saves 4 of
+    100 µs of processor time for a request where all differ.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
     return trust_proxies(settings.trusted_proxies, app)
 
 
