@@ -147,13 +147,13 @@ def _with_known_version(container: Container, releases: Releases) -> Container:
     """The container without a presumed version that no known release has, else with a doubt about it."""
     if not container.version_is_presumed:
         return container
-    image = quoted(container.image)
+    source = container.version_cause or f"the tag of the image {quoted(container.image)}"
     try:
         releases.resolve(container.vllm_version)
     except (UnknownRelease, InvalidVersion):
-        unversioned = f"the tag of the image {image} is not the version of a known release"
+        unversioned = f"{source} is not the version of a known release"
         return replace(container, vllm_version=None, unversioned=unversioned)
-    doubt = f"the tag of the image {image} is taken as vLLM's version, and may be a version of the image's owner"
+    doubt = f"{source} is taken as vLLM's version, and may be a version of the image's owner"
     return replace(container, installation=container.installation or Installation(None, doubt))
 
 

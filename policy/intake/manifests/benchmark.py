@@ -29,6 +29,7 @@ PREPROCESSED: Final = "the preprocess script runs before vLLM and may set any va
 ELSEWHERE: Final = {
     "kustomize": "the scenario deploys the manifests of a guide",
     "fma": "the scenario lets Fast Model Actuation start vLLM",
+    "nok8s": "the scenario starts containers without Kubernetes",
 }
 RENDER: Final = "which it does not show; send what is deployed: `kubectl get pods -o yaml | runner-policy decide -`"
 DEFAULT_PREPROCESS: Final = "/bin/true"
@@ -121,7 +122,7 @@ def _read_role(scenario: ManifestNode, role: ManifestNode, *, is_standalone: boo
     draft.env |= {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
     draft.env["VLLM_WORKER_MULTIPROC_METHOD"] = settings.get("workerMultiprocMethod").text() or "spawn"
     if custom is not None:
-        draft.env |= _settings(role, model)
+        draft.env |= _settings(role, model, common)
     read_env(role.get("extraEnvVars"), draft)
     if command != "custom":
         draft.has_command = command == "vllmServe"
@@ -163,7 +164,7 @@ def _model(model: ManifestNode, draft: EngineDraft) -> str:
     return _path(model)
 
 
-def _settings(role: ManifestNode, model: ManifestNode) -> dict[str, str | None]:
+def _settings(role: ManifestNode, model: ManifestNode, common: ManifestNode) -> dict[str, str | None]:
     """The variables with the benchmark's settings, which vLLM itself does not read."""
     env: dict[str, str | None] = {
         "MODEL_NAME": _name(model),
@@ -172,13 +173,14 @@ def _settings(role: ManifestNode, model: ManifestNode) -> dict[str, str | None]:
         "VLLM_METRICS_PORT": "8200",
         "VLLM_LOAD_FORMAT": "auto",
     }
-    env |= {name: _model_setting(model, name) for name in MODEL_SETTINGS}
+    env |= {name: _model_setting(model, common, name) for name in MODEL_SETTINGS}
     return env | {name: str(role.get("parallelism", key).count() or 1) for name, key in SIZES.items()}
 
 
-def _model_setting(model: ManifestNode, name: str) -> str | None:
+def _model_setting(model: ManifestNode, common: ManifestNode, name: str) -> str | None:
+    """A setting of the model, else of all models, else the benchmark's default."""
     key, default = MODEL_SETTINGS[name]
-    value = model.get(key)
+    value = model.get(key) if model.get(key).value is not None else common.get(key)
     return default if value.value is None else value.scalar()
 
 
@@ -190,7 +192,7 @@ def _add_default_command(
     draft.add(ADDED, "vllm", "serve")
     draft.add(model.path if model.value is not None else ADDED, _name(model) if is_named else _model(model, draft))
     for flag, name in (("--block-size", "VLLM_BLOCK_SIZE"), ("--max-model-len", "VLLM_MAX_MODEL_LEN")):
-        draft.add(model.get(MODEL_SETTINGS[name][0]).path, flag, _model_setting(model, name) or "")
+        draft.add(model.get(MODEL_SETTINGS[name][0]).path, flag, _model_setting(model, common, name) or "")
     tensor = role.get("parallelism", "tensor")
     if tensor.value != 0:
         draft.add(tensor.path, "--tensor-parallel-size", str(tensor.count() or 1))

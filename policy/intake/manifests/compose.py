@@ -23,6 +23,7 @@ from policy.intake.manifests.compose_services import read_service
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.go_shellwords import split
 from policy.intake.manifests.hardware import device_signs, reserved_signs, runtime_signs
+from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate, substitute
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.messages import quoted
@@ -40,6 +41,7 @@ REMEDY: Final = (
     "write `$NAME`, `${NAME}`, or `${NAME:-default}` and the like with `-`, `?`, `+`, and `$$` for a dollar sign"
 )
 COMPLETE: Final = "send what Compose makes of all files: `docker compose config | runner-policy decide -`"
+LABELS: Final = ("labels", "annotations")
 WRITE_ENTRY_POINT: Final = "write `entrypoint: [vllm, serve]` if it does, or another program if it does not"
 EXTENDED: Final = f"`extends` adds fields of a service that is not in this document, which may start vLLM; {COMPLETE}"
 INCLUDED: Final = f"`include` adds services of other files, which may start vLLM; {COMPLETE}"
@@ -109,6 +111,7 @@ def _draft(service: ComposeService) -> EngineDraft:
     for environment in service.each("environment"):
         _read_environment(environment, draft)
     draft.hardware += _hardware_signs(service)
+    draft.label_version = labelled_version(each.value for name in LABELS for each in service.each(name))
     draft.mounts = Mounts(path for layer in service.layers for path in _mount_paths(layer))
     _add_mounts_from(service, draft)
     folder = service.nearest("working_dir").value

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import device_signs, reserved_signs, runtime_signs
+from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.mounts import Mounts
 from policy.messages import quoted
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 ENV: Final = frozenset({"-e", "--env"})
+LABELS: Final = frozenset({"-l", "--label", "--annotation"})
 FILES: Final = frozenset({"--env-file", "--env-host"})
 VOLUMES: Final = frozenset({"-v", "--volume"})
 FOLDERS: Final = frozenset({"-w", "--workdir"})
@@ -76,6 +78,8 @@ def _add_options(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | 
             mounts += [part.partition("=")[2] for part in text.split(",") if part.startswith(TARGETS)]
         elif name in FOLDERS:
             draft.folder = text
+        elif name in LABELS:
+            draft.label_version = draft.label_version or labelled_version([text])
         elif name == "--gpus":
             draft.hardware += reserved_signs("all", "gpus")
         elif name == "--device":

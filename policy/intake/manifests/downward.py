@@ -23,13 +23,13 @@ def downward_value(value_from: ManifestNode, container: ManifestNode) -> str | N
     """The value of a variable of a container from its pod; None if it is not known, or from another source."""
     path = value_from.get("fieldRef", "fieldPath").value
     if isinstance(path, str):
-        return _field(path, _template(container))
+        return _field(path, pod_template(container))
     reference = value_from.get("resourceFieldRef")
     resource = reference.get("resource").value
     return _resource(resource, reference, container) if isinstance(resource, str) else None
 
 
-def _template(container: ManifestNode) -> ManifestNode | None:
+def pod_template(container: ManifestNode) -> ManifestNode | None:
     """The object with the ``spec`` that has a container: a Pod, or a pod's template."""
     node: ManifestNode | None = container
     for _ in range(3):

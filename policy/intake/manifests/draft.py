@@ -15,6 +15,7 @@ from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, ImageVariable, Installation
 from policy.intake.manifests import images
 from policy.intake.manifests.hardware import MAX_SIGNS
+from policy.intake.manifests.image_labels import CAUSE
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.signs import shows_vllm
 from policy.masking import is_secret
@@ -41,6 +42,10 @@ UNKNOWN_IMAGE: Final = (
 )
 RENDER: Final = (
     "write the image, or send the rendered manifest, such as the output of `helm template …` or `kustomize build`"
+)
+NAMED_IMAGE: Final = (
+    "the image has vLLM in its name and its entry point is not known, so that it may start vLLM; write `vllm serve "
+    "MODEL …` as the command if it does"
 )
 OTHER_ENTRY_POINT: Final = (
     "the image's entry point, which is not known, has vLLM's server among its arguments and may start it; write "
@@ -80,6 +85,8 @@ class EngineDraft:
         self.problem = ""
         self.unversioned = ""
         """Why no version is known, if the manifest shows no image."""
+        self.label_version: str | None = None
+        """The version of the image that a label states."""
         self.has_hidden_variables = False
         """Whether the container has variables whose names the manifest does not show."""
         self.server: ServerCommand | None = None
@@ -190,7 +197,15 @@ class EngineDraft:
         return self.is_built or (images.is_unknown(self.image) and not is_default)
 
     def _may_start_vllm(self) -> bool:
-        """Whether an image that is not known may start vLLM, as a sign shows; without a command it is a problem."""
+        """Whether an image that is not known may start vLLM, as a sign shows; without a command it is a problem.
+
+        So may one with vLLM's name in its own that asks for an accelerator or has vLLM's variables.
+        """
+        if images.has_vllm_in_name(self.image) and (self.hardware or shows_vllm((), self.env)):
+            if self.has_command or self.words:
+                return self.has_command and isinstance(self._find_server(), UnreadableCommand)
+            self.problem = NAMED_IMAGE
+            return True
         if not self.has_unknown_image() or not (self.is_named_vllm or shows_vllm(self._expand(), self.env)):
             return False
         if self.has_command or self._runs_words():
@@ -260,6 +275,9 @@ class EngineDraft:
         for other in installed if own is None else (*installed, own):
             if other.version is not None:
                 version, version_cause, row, doubt = other.version, other.cause, "", ""
+        is_labelled = version is None and self.label_version is not None
+        if is_labelled:
+            version, version_cause = self.label_version, CAUSE
         mounted = self.mounts.other_vllm(self.server, self.folder, self.env)
         is_hidden = False  # until the next flag after a secret's flag, because a shell may have split the secret
         for place, word in zip(self.places, self.words, strict=True):
@@ -282,7 +300,7 @@ class EngineDraft:
             vllm_version=version,
             version_cause=version_cause,
             version_row="" if version is None else row,
-            version_is_presumed=found.is_presumed and not version_cause,
+            version_is_presumed=is_labelled or (found.is_presumed and not version_cause),
             unversioned=found.unversioned or self.unversioned,
             installation=installed[-1] if installed else mounted or (Installation(None, doubt) if doubt else None),
             has_hidden_variables=self.has_hidden_variables,

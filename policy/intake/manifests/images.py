@@ -85,6 +85,11 @@ def names_vllm(image: str | None) -> bool:
     return NAMES.search(_last(image)) is not None
 
 
+def has_vllm_in_name(image: str | None) -> bool:
+    """Whether vLLM is anywhere in the image's name, as in `neuron-vllm0.5.0`; its program may be another one."""
+    return "vllm" in _last(image)
+
+
 def is_unknown(image: str | None) -> bool:
     """Whether the manifest does not show the image's name: it is absent, or has a template or a variable."""
     if image is None:

@@ -129,7 +129,10 @@ def _read_inference(
 ) -> None:
     read_pod(inference.get("template", "spec"))
     preset = inference.get("preset")
-    if not preset.is_object() or annotations.get(RUNTIME).text() == TRANSFORMERS:
+    if not preset.is_object():
+        return
+    if annotations.get(RUNTIME).text() == TRANSFORMERS:
+        preset.reader.ignored.append(preset)
         return
     draft, partition = EngineDraft(preset), resource.get("partition")
     mode = partition.get("mode").text()

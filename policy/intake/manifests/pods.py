@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.words import Unknown
-from policy.intake.manifests.downward import downward_value
+from policy.intake.manifests.downward import downward_value, pod_template
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import container_signs, pod_signs
+from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.mounts import Mounts, absolute, mount_paths
 from policy.messages import quoted
 
@@ -73,6 +74,9 @@ def read_container(container: ManifestNode, pod: ManifestNode | None = None) -> 
     folder = container.get("workingDir").value
     draft.folder = folder if isinstance(folder, str) else ""
     draft.hardware += container_signs(container)
+    if (template := pod_template(container)) is not None and isinstance(template.value.get("metadata"), dict):
+        metadata = template.value["metadata"]
+        draft.label_version = labelled_version([metadata.get("annotations"), metadata.get("labels")])
     if pod is not None:
         draft.hardware += pod_signs(pod)
         read_files(container, pod, draft)

@@ -134,6 +134,13 @@ HELM_VALUES: Final[dict[tuple[str, str], tuple[tuple[str, ...], ...]]] = {
     ("helm.cattle.io", "HelmChartConfig"): (("spec", "valuesContent"),),
 }
 """The objects that install a Helm chart, and where they have its values, or Argo CD's sources with them."""
+KUSTOMIZATION: Final = ("kustomize.config.k8s.io", "Kustomization")
+KUSTOMIZED: Final = ("images", "patches", "patchesStrategicMerge", "patchesJson6902", "helmCharts")
+"""The fields of a kustomization that change objects of other files, or make them."""
+BUILD: Final = (
+    "a kustomization changes objects of other files, and these show vLLM; build it and send what it prints: "
+    "`kustomize build FOLDER | runner-policy decide -`"
+)
 SOURCES: Final = frozenset({"source", "sources"})
 VALUES_FROM: Final = "`valuesFrom` takes values that the manifest does not show, and they may be others"
 IGNORED_GROUPS: Final = frozenset(
@@ -313,6 +320,8 @@ def _read(node: ManifestNode) -> None:
         adapter = ADAPTERS.get(identity)
         if adapter is not None:
             adapter(node)
+        elif identity == KUSTOMIZATION:
+            _read_kustomization(node)
         elif identity in HELM_VALUES:
             _read_helm_values(node, HELM_VALUES[identity])
         else:
@@ -341,6 +350,19 @@ def _read_shape(node: ManifestNode) -> bool:
         values.read_values(node)
         return True
     return False
+
+
+def _read_kustomization(node: ManifestNode) -> None:
+    """Add a problem for a kustomization that changes what shows vLLM; the objects are in other files."""
+    for name in KUSTOMIZED:
+        pending = [node.get(name).value]
+        while pending:
+            value = pending.pop()
+            if isinstance(value, dict | list):
+                pending += value.values() if isinstance(value, dict) else value
+            elif isinstance(value, str) and "vllm" in value:
+                node.reader.add(Container(node.get(name).path, problem=BUILD), node.get(name))
+                return
 
 
 def _read_helm_values(node: ManifestNode, places: tuple[tuple[str, ...], ...]) -> None:

@@ -82,3 +82,24 @@ def test_values_from_elsewhere_are_said() -> None:
         {"apiVersion": FLUX[0], "kind": FLUX[1], "spec": {"values": VALUES, "valuesFrom": [{"name": "x"}]}}, "", []
     )
     assert found.notes[-1] == "`valuesFrom` takes values that the manifest does not show, and they may be others"
+
+
+KUSTOMIZE = ("kustomize.config.k8s.io/v1beta1", "Kustomization")
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"images": [{"name": "vllm/vllm-openai", "newTag": "v0.24.0"}]}, "images"),
+        ({"patches": [{"patch": "- {op: add, path: /spec, value: vllm}"}]}, "patches"),
+        ({"helmCharts": [{"name": "x", "valuesInline": {"image": "vllm/vllm-openai"}}]}, "helmCharts"),
+        ({"images": [{"name": "nginx"}], "resources": ["../vllm"]}, ""),
+    ],
+)
+def test_a_kustomization_that_changes_vllm_has_to_be_built(fields: dict[str, Any], path: str) -> None:
+    faults: list[RequestFault] = []
+    found = read_manifest({"apiVersion": KUSTOMIZE[0], "kind": KUSTOMIZE[1], **fields}, "", faults)
+    assert faults == []
+    assert [(each.path, each.problem.partition(";")[0]) for each in found] == (
+        [(path, "a kustomization changes objects of other files, and these show vLLM")] if path else []
+    )

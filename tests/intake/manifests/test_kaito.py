@@ -270,3 +270,10 @@ def test_the_role_of_an_inference_set_is_its_own_before_its_templates(
         },
     }
     assert added(document) == ["--tensor-parallel-size=1", expected]
+
+
+def test_a_preset_with_another_runtime_is_listed_as_ignored() -> None:
+    ignored: list[str] = []
+    document = workspace(metadata={"annotations": {"kaito.sh/runtime": "transformers"}})
+    assert read_manifest(document, "", [], ignored=ignored) == []
+    assert ignored == ["inference.preset"]

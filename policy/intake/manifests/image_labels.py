@@ -1,0 +1,28 @@
+"""The version of an image that a manifest repeats in a label or an annotation: `org.opencontainers.image.version`.
+
+https://specs.opencontainers.org/image-spec/annotations/. It is the version of the packaged software, which may be
+something else in the image, so that it counts only if the name of the image shows none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+VERSION: Final = "org.opencontainers.image.version"
+CAUSE: Final = f"the label `{VERSION}`"
+MAX_VERSION: Final = 128
+
+
+def labelled_version(labels: Iterable[object]) -> str | None:
+    """The version in the first labels that have it: an object, or a list or text of `NAME=VALUE`; else None."""
+    for each in labels:
+        found: object = each.get(VERSION) if isinstance(each, dict) else None
+        for item in each if isinstance(each, list) else [each]:
+            if isinstance(item, str) and item.startswith(f"{VERSION}="):
+                found = item.partition("=")[2]
+        if isinstance(found, str) and 0 < len(found) <= MAX_VERSION and "$" not in found:
+            return found
+    return None
