@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
+from policy.checks.cases import read_some_cases, run_cases
 from policy.checks.comparison import (
     AffectedClass,
+    CaseOutcome,
+    CasesReport,
     DryRunComparison,
     DryRunComparisonOfAll,
     SandboxResult,
@@ -52,7 +55,8 @@ COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
 class CandidateJob(Struct, frozen=True):
     """The input of the process.
 
-    ``base`` has the texts of the loaded rules by path, ``rules`` those of the candidates, ``remove`` the ids to remove.
+    ``base`` has the texts of the loaded rules by path, ``rules`` those of the candidates, ``remove`` the ids to remove,
+    ``cases`` the texts of files of cases to run with the candidates.
     With ``for_all``, changes are found for all possible deployments, not only for the request. If ``current``, the
     decision by the loaded rules, is set, both decisions are compared; ``as_text`` formats the result for a terminal.
     """
@@ -67,6 +71,7 @@ class CandidateJob(Struct, frozen=True):
     for_all: bool = False
     current: Decision | None = None
     as_text: bool = False
+    cases: list[str] = []
 
 
 read_job = msgspec.json.Decoder(CandidateJob).decode
@@ -159,8 +164,9 @@ def run_job(job: CandidateJob) -> SandboxResult:
         texts, ids = overlay(job.base, job.rules, job.remove)
         policy = Policy(load(Sources(texts)), job.default_release)
         decision = policy.decide(read_request(job.request, policy.releases), job.today)
+        cases = _run_cases(job.cases, policy) if job.cases else None
         affected = _affected(job, policy) if job.for_all else None
-        result = SandboxResult(decision, affected=affected, rules=ids)
+        result = SandboxResult(decision, affected=affected, cases=cases, rules=ids)
         return (
             result
             if job.current is None
@@ -172,6 +178,17 @@ def run_job(job: CandidateJob) -> SandboxResult:
         return SandboxResult(request_faults=list(error.faults), problem=error.problem)
     except PolicyError as error:
         return SandboxResult(failed=str(error))
+
+
+def _run_cases(texts: list[str], policy: Policy) -> CasesReport:
+    cases, lacking = read_some_cases({f"cases[{number}]": text for number, text in enumerate(texts)}, policy.catalogue)
+    results = [
+        CaseOutcome(case.rule, case.name, found.release, case.fires, found.passed, found.found, case.path, case.line)
+        for case in cases
+        for found in run_cases([case], policy)
+    ]
+    missing = [f"the cases of {quoted(rule)} lack {kind}; add it" for rule, kinds in lacking.items() for kind in kinds]
+    return CasesReport(results, missing)
 
 
 def _affected(job: CandidateJob, candidate: Policy) -> list[AffectedClass]:

@@ -167,6 +167,39 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
     return cases
 
 
+def read_some_cases(texts: Mapping[str, str], catalogue: Catalogue) -> tuple[list[Case], dict[str, list[str]]]:
+    """The cases of rules in these texts, which any path may name, and what each of the rules still lacks.
+
+    Raises:
+        RulesInvalid: with every fault.
+    """
+    faults: list[Fault] = []
+    cases = read_files(texts, lambda node, reader: _read_file(node, reader, catalogue), faults)
+    if faults:
+        raise RulesInvalid(faults)
+    lacking: dict[str, list[str]] = {}
+    for name in dict.fromkeys(case.rule for case in cases):
+        rule = catalogue.rule(name)
+        assert rule is not None  # INVARIANT: a case of an unknown rule is a fault
+        lacking[name] = missing_kinds(rule, [case for case in cases if case.rule == name], catalogue.releases)
+    return cases, lacking
+
+
+def cases_path(rule: Rule) -> str:
+    """The path of the file with a rule's cases."""
+    return rule.path.removesuffix(SUFFIX) + TEST_SUFFIX
+
+
+def cases_document(path: str, text: str, catalogue: Catalogue) -> dict[str, Any]:
+    """A file of cases that was loaded: its path, its text, and the cases in it."""
+    items = []
+    for case in read_files({path: text}, lambda node, reader: _read_file(node, reader, catalogue), []):
+        item = {"name": case.name, "vllm": list(case.releases), "given": case.given, "fires": case.fires}
+        optional = {"message": case.message, "starts": case.starts}
+        items.append(item | {name: value for name, value in optional.items() if value is not None})
+    return {"file": path, "text": text, "items": items}
+
+
 def read_accepted_mutants(texts: Mapping[str, str]) -> list[AcceptedMutant]:
     """The ``accepted_mutants`` of files that ``read_cases`` has read without a fault."""
     return [
@@ -193,7 +226,8 @@ def _read_file(node: YamlNode, reader: FieldReader, catalogue: Catalogue) -> Ite
     list(_accepted_mutants(node, reader))
     name = reader.text(fields.get("rule"))
     rule = catalogue.rule(name) if name else None
-    if name and reader.path.rpartition("/")[2] != name + TEST_SUFFIX:
+    is_file = reader.path.endswith(TEST_SUFFIX)
+    if name and is_file and reader.path.rpartition("/")[2] != name + TEST_SUFFIX:
         stem = reader.path.rpartition("/")[2].removesuffix(TEST_SUFFIX)
         reader.fault(
             fields["rule"],
@@ -278,9 +312,19 @@ def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldRea
 
 def _missing_cases(rule: Rule, cases: list[Case], releases: Releases, files: Collection[str]) -> Iterator[Fault]:
     """A fault for each required kind of case that a rule missing, or one fault if its file is missing."""
+    path = cases_path(rule)
+    missing = missing_kinds(rule, cases, releases)
+    if path not in files and missing and not cases:
+        yield Fault(path, 1, 1, f"missing; write the cases of {quoted(rule.id)} in it, at least {'; '.join(missing)}")
+        return
+    for what in missing:
+        yield Fault(cases[0].path if cases else path, 1, 1, f"the cases of {quoted(rule.id)} lack {what}; add it")
+
+
+def missing_kinds(rule: Rule, cases: list[Case], releases: Releases) -> list[str]:
+    """Each required kind of case that a rule lacks, in words."""
     inside = [release for release in releases.known if rule.range_of(release)]
     outside = _just_outside(rule, releases)
-    path = rule.path.removesuffix(SUFFIX) + TEST_SUFFIX
     missing = [
         f"one in `{part.span.text}` that fires"
         for part in rule.ranges
@@ -290,11 +334,7 @@ def _missing_cases(rule: Rule, cases: list[Case], releases: Releases, files: Col
         missing.append(f"a near miss, one in {spans(inside, releases.known)} that does not fire")
     if outside and not any(not case.fires and set(case.releases) & set(outside) for case in cases):
         missing.append(f"one just outside the rule's releases, in {' or '.join(outside)}, that does not fire")
-    if path not in files and missing and not cases:
-        yield Fault(path, 1, 1, f"missing; write the cases of {quoted(rule.id)} in it, at least {'; '.join(missing)}")
-        return
-    for what in missing:
-        yield Fault(cases[0].path if cases else path, 1, 1, f"the cases of {quoted(rule.id)} lack {what}; add it")
+    return missing
 
 
 def _just_outside(rule: Rule, releases: Releases) -> list[str]:

@@ -51,6 +51,26 @@ class AffectedClass(Struct, frozen=True):
     since: date | UnsetType = UNSET
 
 
+class CaseOutcome(Struct, frozen=True):
+    """A case in one release: whether its claim is true of the candidate rules, and what happened instead."""
+
+    rule: str
+    name: str
+    vllm_version: str
+    fires: bool
+    passed: bool
+    found: str | None
+    file: str
+    line: int
+
+
+class CasesReport(Struct, frozen=True):
+    """The results of the cases that were sent, and the required kinds of case that their rules lack, in words."""
+
+    results: list[CaseOutcome]
+    missing: list[str]
+
+
 class SandboxResult(Struct, frozen=True):
     """The result of a dry run in the sandbox: a decision, or why there is none.
 
@@ -63,6 +83,7 @@ class SandboxResult(Struct, frozen=True):
     answer: str | None = None
     spooled: int | None = None
     affected: list[AffectedClass] | None = None
+    cases: CasesReport | None = None
     rules: list[str] = []
     faults: list[Fault] = []
     request_faults: list[RequestFault] = []
@@ -85,6 +106,7 @@ class DryRunComparison(Struct, frozen=True):
     current: Decision
     candidate: Decision
     changes: list[MemberChange]
+    cases: CasesReport | UnsetType = UNSET
 
 
 class DryRunComparisonOfAll(Struct, frozen=True):
@@ -93,6 +115,7 @@ class DryRunComparisonOfAll(Struct, frozen=True):
     current: Decision
     candidate: Decision
     changes: list[AffectedClass]
+    cases: CasesReport | UnsetType = UNSET
 
 
 read_result = msgspec.json.Decoder(SandboxResult).decode
@@ -124,8 +147,9 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
     _refuse(result)
     assert result.decision is not None  # INVARIANT: it has a decision if the job has no ``current`` decision
     candidate = result.decision
+    cases = UNSET if result.cases is None else result.cases
     if result.affected is not None:
-        return DryRunComparisonOfAll(current, candidate, result.affected)
+        return DryRunComparisonOfAll(current, candidate, result.affected, cases)
     before, after = (_by_rule(decision) for decision in (current, candidate))
     differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     rules = [name for name in dict.fromkeys(result.rules) if name in before or name in after] or differing
@@ -141,7 +165,7 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
     problems = [[each.rule for each in decision.known_problems] for decision in (current, candidate)]
     if current.runner == candidate.runner and problems[0] != problems[1]:  # another runner has others anyway
         changes.append(MemberChange("known_problems", problems[0], problems[1], rules))
-    return DryRunComparison(current, candidate, changes)
+    return DryRunComparison(current, candidate, changes, cases)
 
 
 def _by_rule(decision: Decision) -> dict[str, Reason | KnownProblem]:

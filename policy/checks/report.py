@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from rich.console import Group
 from rich.text import Text
 
@@ -12,12 +12,12 @@ from policy.escaping import escape_line
 from policy.render import GOOD, compact, decision, escape_control, runner_name, start_text, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rich.console import RenderableType
 
     from policy.checks.cases import CaseResult
-    from policy.checks.comparison import DryRunComparison, DryRunComparisonOfAll
+    from policy.checks.comparison import CasesReport, DryRunComparison, DryRunComparisonOfAll
 
 
 def comparison(answer: DryRunComparison) -> RenderableType:
@@ -29,7 +29,7 @@ def comparison(answer: DryRunComparison) -> RenderableType:
         for change in answer.changes:
             table.add_row(change.member, Text(compact(change.from_)), Text(compact(change.to)), ", ".join(change.rules))
         head = table
-    return Group(head, Text(), decision(answer.candidate))
+    return Group(head, *_cases(answer.cases), Text(), decision(answer.candidate))
 
 
 def comparison_of_all(answer: DryRunComparisonOfAll) -> RenderableType:
@@ -48,7 +48,22 @@ def comparison_of_all(answer: DryRunComparisonOfAll) -> RenderableType:
                 ", ".join(change.releases) + since, change.rule, *outcomes, escape_control(compact(change.facts))
             )
         head = table
-    return Group(head, Text(), decision(answer.candidate))
+    return Group(head, *_cases(answer.cases), Text(), decision(answer.candidate))
+
+
+def _cases(found: CasesReport | UnsetType) -> Iterator[RenderableType]:
+    """How many cases passed, those that failed, and what is missing."""
+    if isinstance(found, UnsetType):
+        return
+    failed = [case for case in found.results if not case.passed]
+    yield Text(f"\ncases: {len(found.results) - len(failed)} passed, {len(failed)} failed", "" if failed else GOOD)
+    if failed:
+        table = table_of("case", "vllm", "what happened")
+        for case in failed:
+            name = Text(f"{case.file}:{case.line}\n{escape_line(case.name)}")
+            table.add_row(name, case.vllm_version, Text(case.found or ""))
+        yield table
+    yield from (Text(text) for text in found.missing)
 
 
 def results(found: Iterable[CaseResult]) -> RenderableType:

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING
 from policy.facts.vocabulary import ALL_FACTS, REQUEST_VOCABULARY, VOCABULARY, FactKind
 from policy.rules.catalogue import load
 from policy.rules.documents import read_by
-from policy.rules.effects import TABLE, Layer
-from policy.rules.image_schema import image_cases_schema, images_schema
-from policy.rules.json_schema import cases_schema, condition_file_schema, releases_schema, rule_schema
+from policy.rules.effects import TABLE
 from policy.rules.known_problems import CERTAINTIES, SYMPTOMS
 from policy.rules.known_problems import FIELDS as PROBLEM_FIELDS
 from policy.rules.loader import read_folder
 from policy.rules.operators import OPERATORS, operators_for
 from policy.rules.releases import spans
 from policy.rules.request_rule import MEANINGS
-from policy.rules.request_schema import request_cases_schema, request_rule_schema
 from policy.rules.rule import HOUSE_FIELDS, NOTICE
+from policy.rules.schemas import SCHEMAS
 
 if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
@@ -33,20 +31,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def generated(catalogue: Catalogue) -> dict[str, str]:
     """The text of every generated file by its path below the project's root."""
-    schemas = {
-        "rule": rule_schema(Layer.UPSTREAM),
-        "house-rule": rule_schema(Layer.HOUSE),
-        "condition": condition_file_schema(),
-        "cases": cases_schema(),
-        "releases": releases_schema(),
-        "images": images_schema(),
-        "image-cases": image_cases_schema(),
-        "request-rule": request_rule_schema(),
-        "request-cases": request_cases_schema(),
-    }
     files = {
-        f"rules/{name}.schema.json": json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
-        for name, schema in schemas.items()
+        f"rules/{name}.schema.json": json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+        for name, schema in SCHEMAS.items()
     }
     return {**files, "docs/facts.md": facts_page(catalogue), "docs/language.md": language_page()}
 

@@ -90,7 +90,7 @@ async def rules(request: Request) -> Response:
 
 @router.get("/v1/rules/{rule_id}")
 async def rule(request: Request, rule_id: str) -> Response:
-    """One rule with its history, or as one release has it."""
+    """One rule with its history, or as one release has it, with the text of its file and its cases."""
     answers = _answers(request)
     vllm_version = parameter(request.query_params.multi_items(), "vllm_version")
     return _json(answers.rule_document(rule_id, None if vllm_version is None else _release(answers, vllm_version)))
@@ -139,6 +139,13 @@ async def facts(request: Request) -> Response:
     """The vocabulary: every fact with its type, legal values, default, meaning and the releases that read it."""
     parameter(request.query_params.multi_items())
     return _json(_answers(request).facts_document)
+
+
+@router.get("/v1/schemas/{name}")
+async def schema(request: Request, name: str) -> Response:
+    """The JSON Schema of a kind of file in a rules folder, for editors: `rule`, `house-rule`, `cases` and others."""
+    parameter(request.query_params.multi_items())
+    return _json(_answers(request).schema_document(name))
 
 
 @router.get("/livez")

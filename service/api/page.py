@@ -1,4 +1,4 @@
-"""The page for browsers: ``/``, ``/rules``, and the files that they load.
+"""The page for browsers: ``/``, ``/rules`` and the other views, and the files that they load.
 
 Owns the endpoints and their headers. The files are built from ``service/page`` and held in memory, also compressed;
 they contain nothing of the loaded rules or of a caller, so they need no token. What the page shows, it asks the other
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 LANDING: Final = "/"
-VIEWS: Final = ("/rules", "/fleet")
+VIEWS: Final = ("/rules", "/edit", "/fleet")
 """The paths of the page's views, beside ``/``."""
 ASSETS: Final = "/assets/"
 TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css"}

@@ -14,17 +14,26 @@ from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
 
-FIELDS: Final = ("request", "rules", "remove", "changes")
+FIELDS: Final = ("request", "rules", "remove", "changes", "cases")
 ALL: Final = "all"
 
 
 class Candidate(Struct, frozen=True):
-    """A dry run: the request's document, rule texts, ids of rules to remove, and whether to compare all deployments."""
+    """A dry run: the request's document, rule texts, ids of rules to remove, and texts of cases to run.
+
+    ``for_all`` is whether to compare all possible deployments.
+    """
 
     document: Any
     rules: list[str] = []
     remove: list[str] = []
     for_all: bool = False
+    cases: list[str] = []
+
+    @property
+    def has_candidate(self) -> bool:
+        """Whether other rules than the loaded ones, or cases, are to be tried."""
+        return bool(self.rules or self.remove or self.cases)
 
 
 def read_candidate(document: dict[str, Any]) -> Candidate:
@@ -38,8 +47,8 @@ def read_candidate(document: dict[str, Any]) -> Candidate:
         RequestFault(at("", key), f"unknown field {quoted(key)}; legal: {listed(FIELDS)}{nearest(key, FIELDS)}")
         for key in unknown
     ]
-    rules, remove = document.get("rules", []), document.get("remove", [])
-    for name, value in (("rules", rules), ("remove", remove)):
+    rules, remove, cases = (document.get(name, []) for name in ("rules", "remove", "cases"))
+    for name, value in (("rules", rules), ("remove", remove), ("cases", cases)):
         if type(value) is not list or not all(type(item) is str for item in value):
             faults.append(RequestFault(f"/{name}", f"expected a list of strings, got {quoted(value)}"))
         elif len(value) > MAX_RULES:
@@ -49,7 +58,7 @@ def read_candidate(document: dict[str, Any]) -> Candidate:
         faults.append(RequestFault("/request", f"expected a request, got {quoted(document.get('request'))}"))
     if faults:
         raise RequestInvalid(faults)
-    return Candidate(document["request"], rules, remove, for_all)
+    return Candidate(document["request"], rules, remove, for_all, cases)
 
 
 def read_changes(value: object, faults: list[RequestFault]) -> bool:

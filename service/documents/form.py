@@ -1,6 +1,6 @@
 """The multipart form of a dry run, as ``curl -F`` sends it.
 
-Owns the names of the parts: ``deployment`` once, ``rules`` and ``remove`` any number of times, ``changes``.
+Owns the names of the parts: ``deployment`` once, ``rules``, ``remove`` and ``cases`` any number of times, ``changes``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from service.problems import Refused
 if TYPE_CHECKING:
     from starlette.types import Message, Scope
 
-PARTS: Final = ("deployment", "rules", "remove", "changes")
+PARTS: Final = ("deployment", "rules", "remove", "cases", "changes")
 MAX_TYPE: Final = 256
 """Characters of a form's content-type; its boundary has at most 70 (RFC 2046). Parsing parameters is not linear."""
 YAML_ENDINGS: Final = (".yaml", ".yml")
@@ -74,13 +74,14 @@ async def read_form(scope: Scope, body: bytes) -> Candidate:
         )
     rules = [_utf8("rules", content, faults) for content in texts["rules"]]
     remove = [_utf8("remove", content, faults) for content in texts["remove"]]
+    cases = [_utf8("cases", content, faults) for content in texts["cases"]]
     changes = [_utf8("changes", content, faults) for content in texts["changes"]]
     for_all = read_changes(changes[-1] if changes else None, faults)
     if faults:
         raise RequestInvalid(faults)
     name, deployment = texts["deployment"][0]
     return Candidate(
-        decode(deployment, b"application/yaml" if name.endswith(YAML_ENDINGS) else b""), rules, remove, for_all
+        decode(deployment, b"application/yaml" if name.endswith(YAML_ENDINGS) else b""), rules, remove, for_all, cases
     )
 
 

@@ -255,7 +255,7 @@ class JobWorker:
         dry_run, pointer = _read_dry_run(job)
         job_records = records if job.settings.logs_dry_runs else None
         current = self._decide(dry_run.document, job_records, budget, today, pointer, explain=True)
-        if not dry_run.rules and not dry_run.remove:
+        if not dry_run.has_candidate:
             return JobResult(OK, TEXT, _text(current)) if job.wants_text else JobResult(OK, JSON, encode(current))
         if isinstance(current, ManifestDecisions):
             manifest_pointer = f"{pointer}/manifest" if "manifest" in dry_run.document else pointer
@@ -273,6 +273,7 @@ class JobWorker:
             dry_run.for_all,
             current,
             job.wants_text,
+            dry_run.cases,
         )
         return JobResult(OK, TEXT if job.wants_text else JSON, candidate=candidate.encode(trial))
 

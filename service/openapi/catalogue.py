@@ -75,7 +75,7 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
         "/v1/rules": rules_operation(
             "listRules", "the rules", "RuleCatalogue", answers.rules_document, "unknown-release"
         ),
-        "/v1/rules/{rule_id}": rules_operation("getRule", "the rule", "Rule", rule, "not-found", "unknown-release"),
+        "/v1/rules/{rule_id}": rules_operation("getRule", "the rule", "RuleFile", rule, "not-found", "unknown-release"),
         "/v1/releases": rules_operation("listReleases", "the releases", "ReleaseList", answers.releases_document),
         "/v1/images": rules_operation("listImages", "the images", "ImageList", answers.images_document),
         "/v1/arguments": rules_operation(
@@ -85,6 +85,9 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
             answers.arguments_document("--max-model-len"),
             "not-found",
             "unknown-release",
+        ),
+        "/v1/schemas/{name}": rules_operation(
+            "getSchema", "the schema", "FileSchema", answers.schema_document("cases"), "not-found"
         ),
         "/v1/facts": rules_operation("listFacts", "the facts", "Vocabulary", answers.facts_document),
         "/v1/log": ReadOperation(LOG, "queryLog", "a page of records", ref("LogPage"), page, LOG_PROBLEMS),

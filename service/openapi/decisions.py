@@ -98,8 +98,8 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
             DRY_RUNS,
             "dryRun",
             "Explain a decision, and try candidate rules",
-            "Records nothing by default. With `rules` or `remove` it returns what the rules would change; "
-            "as a form, `curl -F deployment=@… -F rules=@…`.",
+            "Records nothing by default. With `rules` or `remove` it returns what the rules would change, with `cases` "
+            "whether these hold; as a form, `curl -F deployment=@… -F rules=@…`.",
             {
                 JSON: {
                     "schema": ref("DryRunRequest"),

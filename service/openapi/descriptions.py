@@ -266,11 +266,27 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "current": CURRENT,
         "candidate": CANDIDATE,
         "changes": "the fields of the decision that differ",
+        "cases": "the results of the cases that were sent",
     },
     "DryRunComparisonOfAll": {
         "current": CURRENT,
         "candidate": CANDIDATE,
         "changes": "the classes of deployments whose decision changes; an empty list proves that there are none",
+        "cases": "the results of the cases that were sent",
+    },
+    "CasesReport": {
+        "results": "each case in each of its releases",
+        "missing": "the required kinds of case that the rules lack",
+    },
+    "CaseOutcome": {
+        "rule": "the id of the rule",
+        "name": "the name of the case",
+        "vllm_version": "the release",
+        "fires": "whether the rule is expected to fire",
+        "passed": "whether the claim is true",
+        "found": "what happened instead; `null` if the claim is true",
+        "file": "the text among those that were sent, such as `cases[0]`",
+        "line": "the line of the case in it, from 1",
     },
     "MemberChange": {
         "member": "the field of the decision; `message` is that of a reason",

@@ -128,6 +128,7 @@ def parameters_of(path: str, policy: Policy) -> list[dict[str, Any]]:
         ],
         "/v1/rules": [version(policy.releases)],
         "/v1/rules/{rule_id}": [rule, version(policy.releases)],
+        "/v1/schemas/{name}": [in_path("name", "the kind of file", ref("SchemaName"))],
         "/readyz": [verbose],
         "/v1/log": [in_query(name, description, schema) for name, (description, schema) in LOG.items()],
         "/v1/decisions/{decision_id}": [

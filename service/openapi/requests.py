@@ -219,6 +219,7 @@ def _candidate_fields() -> dict[str, Schema]:
     return {
         "rules": {**texts, "description": "rule files as YAML text; a rule with the id of a loaded one replaces it"},
         "remove": {**texts, "description": "ids of loaded rules to remove"},
+        "cases": {**texts, "description": "files of cases as YAML text, which are run with these rules"},
     }
 
 

@@ -12,6 +12,7 @@ from policy.intake.deployment import PLATFORMS
 from policy.problems import TYPE_PREFIX
 from policy.request.request import NEAREST
 from policy.rules.effects import TABLE, Layer, Outcome, Runner
+from policy.rules.schemas import SCHEMAS
 from service.documents.dry_run_request import ALL
 from service.log import filters
 from service.problems import KINDS
@@ -39,6 +40,7 @@ def values() -> dict[str, Schema]:
         "ComparedField": _set("A field of a decision, or of a reason, that a dry run compares", (*COMPARED, MESSAGE)),
         "BeyondVerified": _set("How to decide a release that is not known", (NEAREST,)),
         "CandidateChanges": _set("Which deployments a dry run compares, if not only the request's", (ALL,)),
+        "SchemaName": _set("A kind of file in a rules folder", SCHEMAS),
         "LoggedPath": _set("The endpoint that a decision was requested from", LOGGED),
         "RunnerFilter": _set(f"A runner; `{filters.NULL}` if none was decided", filters.CHOICES["runner"]),
         "OutcomeFilter": _set(

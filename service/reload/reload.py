@@ -47,7 +47,8 @@ MAX_SHOWN: Final = 20
 class Published(Struct, frozen=True):
     """Rules that passed their check, and the result of the last reload.
 
-    ``rules`` are the texts by path, ``source`` is where they come from, ``loaded_at`` when they came into force.
+    ``rules`` and ``cases`` are the texts by path, ``source`` is where they come from, ``loaded_at`` when they came into
+    force.
     ``tried_at`` and ``faults`` describe the last reload, which succeeded if there are no faults.
     """
 
@@ -59,6 +60,7 @@ class Published(Struct, frozen=True):
     faults: list[str] = []
     accepted: int = 0
     rejected: int = 0
+    cases: dict[str, str] = {}
 
     @property
     def successful(self) -> bool:
@@ -186,7 +188,8 @@ def load_at_start(origin: RulesSource) -> tuple[Published, Sources]:
     read_cases(sources.cases, catalogue)
     read_image_cases(sources.cases, catalogue.releases.images)
     now = _now()
-    return Published(revision_of(sources.rules), sources.rules, origin.name, now, now), sources
+    published = Published(revision_of(sources.rules), sources.rules, origin.name, now, now, cases=sources.cases)
+    return published, sources
 
 
 class Reload:
@@ -261,7 +264,9 @@ class Reload:
         revision, now = revision_of(sources.rules), _now()
         loaded_at = self.published.loaded_at if revision == self.published.revision else now
         accepted, rejected = self.published.accepted + 1, self.published.rejected
-        found = Published(revision, sources.rules, self._origin.name, loaded_at, now, [], accepted, rejected)
+        found = Published(
+            revision, sources.rules, self._origin.name, loaded_at, now, [], accepted, rejected, sources.cases
+        )
         try:
             self._publish(found)
         except OSError as error:

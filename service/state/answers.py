@@ -8,19 +8,21 @@ overdue house rules depend on the date; a new policy has a new cache.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from functools import cache
 from time import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from uuid_utils import uuid7
 
 from policy.cache import SecondHitCache
+from policy.checks.cases import cases_document, cases_path
 from policy.decision.decision import ID_END, ID_START, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.errors import PolicyError
 from policy.fastpath.request_decoder import decode_fast
 from policy.intake.arguments_document import arguments_document, arguments_in, find, suggestion
 from policy.intake.model_lookup import ModelConfigNeeded
-from policy.messages import nearest, quoted
+from policy.messages import listed, nearest, quoted
 from policy.request.request import Manifest, Request, read_request_or_manifest
 from policy.rules.documents import (
     facts_document,
@@ -30,6 +32,7 @@ from policy.rules.documents import (
     rule_document,
     rules_document,
 )
+from policy.rules.schemas import SCHEMAS
 from service.documents.body import decode
 from service.problems import Refused, problem_of
 
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policy.policy import FullEvaluation, Policy
+    from policy.rules.rule import Rule
     from service.models import HubModels
     from service.recorder import Recorder
     from service.reload.reload import Published
@@ -56,6 +60,11 @@ MAX_INLINE_DEPLOYMENT: Final = 4 << 10
 Anything larger, and anything that asks for more, goes to a worker process."""
 
 
+@cache
+def _schema(name: str) -> bytes:
+    return encode(SCHEMAS[name]())
+
+
 def today() -> date:
     """The date in UTC, by which house rules are overdue."""
     return datetime.fromtimestamp(time(), UTC).date()
@@ -72,6 +81,8 @@ class Answers:
         self.recorder = recorder
         self.models = models
         self.texts = published.rules
+        self._case_texts = published.cases
+        self._rule_documents: dict[str, dict[str, Any]] = {}
         self.settings = settings
         catalogue = policy.catalogue
         self.etag = f'"{policy.revision}"'
@@ -109,7 +120,7 @@ class Answers:
         return encode({"items": items})
 
     def rule_document(self, rule_id: str, release: str | None = None) -> bytes:
-        """A rule with its history, or as of one release.
+        """A rule with its history, or as of one release, with the texts of its files and its cases.
 
         Raises:
             Refused: the rule does not exist, or not in this release.
@@ -123,7 +134,29 @@ class Answers:
             )
         if release is not None and found.range_of(release) is None:
             raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")
-        return encode(rule_document(found, release))
+        return encode({**rule_document(found, release), **self._files_of(found)})
+
+    def _files_of(self, rule: Rule) -> dict[str, Any]:
+        """The texts of a rule's file and of the one with its cases, and the cases; read once."""
+        found = self._rule_documents.get(rule.id)
+        if found is None:
+            path = cases_path(rule)
+            text = self._case_texts.get(path)
+            cases = None if text is None else cases_document(path, text, self.policy.catalogue)
+            found = self._rule_documents[rule.id] = {"text": self.texts.get(rule.path, ""), "cases": cases}
+        return found
+
+    def schema_document(self, name: str) -> bytes:
+        """The JSON Schema of a kind of file in a rules folder.
+
+        Raises:
+            Refused: there is none with this name.
+        """
+        if name not in SCHEMAS:
+            raise Refused(
+                "not-found", f"unknown schema {quoted(name)}; legal: {listed(SCHEMAS)}{nearest(name, SCHEMAS)}"
+            )
+        return _schema(name)
 
     def cached(self, body: bytes, context: RequestContext) -> bytes | None:
         """The cached answer to a JSON body, with a new decision id; ``None`` if it is not cached."""

@@ -62,7 +62,7 @@ def open_page(browser: Browser, url: str, width: int = 1280, scheme: str = "ligh
     page.goto(url)
     yield page
     context.close()
-    assert failures == []
+    assert not failures, failures
 
 
 def violations(page: Page) -> list[tuple[str, list[Any]]]:

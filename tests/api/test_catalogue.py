@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ from known_releases import KNOWN
 from shipped_images import shipped_images
 
 from policy.facts.vocabulary import VOCABULARY
+from policy.parser.yamltree import read_yaml
+from policy.rules.schemas import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +34,7 @@ READ_PATHS = [
     "/v1/releases",
     "/v1/images",
     "/v1/facts",
+    "/v1/schemas/house-rule",
     "/v1/arguments",
     "/livez",
     "/readyz",
@@ -144,7 +148,9 @@ def test_the_rules_of_one_release_are_those_in_force_each_with_its_one_range(
 
 
 def test_a_rule_is_returned_as_in_its_file_with_layer_and_path(client: httpx.Client) -> None:
-    assert get(client, "/v1/rules/kv-connector-fallback") == {
+    found = get(client, "/v1/rules/kv-connector-fallback")
+    found = {name: value for name, value in found.items() if name not in {"text", "cases"}}
+    assert found == {
         "id": "kv-connector-fallback",
         "layer": "house",
         "file": "house/kv-connector-fallback.yaml",
@@ -228,6 +234,35 @@ def test_an_unknown_or_invalid_version_in_a_query_is_a_422(
 ) -> None:
     status, found, said = refusal(client.get(path, params={"vllm_version": version}))
     assert (status, found, said.startswith(f"vllm_version: {message}")) == (422, kind, True)
+
+
+@pytest.mark.parametrize("rule_id", ["kv-connector-fallback", "dual-batch-overlap"])
+@pytest.mark.parametrize("parameters", [{}, {"vllm_version": "0.24.0"}])
+def test_a_rule_has_the_text_of_its_file_and_its_cases(
+    client: httpx.Client, root: Path, rule_id: str, parameters: dict[str, str]
+) -> None:
+    found = get(client, f"/v1/rules/{rule_id}", **parameters)
+    path = root / "rules" / found["file"]
+    cases = path.with_name(f"{rule_id}_test.yaml")
+    items = [
+        {**item, "vllm": list(map(str, item["vllm"]))}
+        for item in read_yaml(cases.read_text(), "cases").plain()["cases"]
+    ]
+    assert (found["text"], found["cases"]) == (
+        path.read_text(),
+        {"file": str(cases.relative_to(root / "rules")), "text": cases.read_text(), "items": items},
+    )
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_is_the_one_beside_the_rules(client: httpx.Client, root: Path, name: str) -> None:
+    assert get(client, f"/v1/schemas/{name}") == json.loads((root / f"rules/{name}.schema.json").read_text())
+
+
+def test_an_unknown_schema_is_a_404(client: httpx.Client) -> None:
+    status, kind, message = refusal(client.get("/v1/schemas/rules"))
+    assert (status, kind) == (404, "not-found")
+    assert message.startswith("unknown schema `rules`; legal: `rule`, `house-rule`, ")
 
 
 # releases and facts

@@ -39,6 +39,8 @@ releases:
     when:
 """
 
+LEGAL = "`request`, `rules`, `remove`, `changes`, `cases`"
+
 
 def rule(name: str, *when: str, effect: str = "fallback-v1", message: str = "tried") -> str:
     return HEAD.format(id=name, effect=effect, message=message) + "".join(f"      {line}\n" for line in when)
@@ -488,7 +490,7 @@ def test_removing_the_only_rule_that_decides_is_refused(client: httpx.Client) ->
             [
                 (
                     "/rmove",
-                    "unknown field `rmove`; legal: `request`, `rules`, `remove`, `changes`; did you mean `remove`?",
+                    f"unknown field `rmove`; legal: {LEGAL}; did you mean `remove`?",
                 )
             ],
         ),
@@ -704,3 +706,84 @@ def test_the_only_legal_value_of_changes_is_all(client: httpx.Client, value: Any
         "/v1/dry-run", json={"request": {"facts": QWEN}, "remove": ["kv-connector-fallback"], "changes": value}
     )
     assert (response.status_code, [fault["pointer"] for fault in response.json()["errors"]]) == (422, ["/changes"])
+
+
+CASES = """\
+rule: {rule}
+cases:
+  - name: a connector
+    vllm: [0.23.0, "0.24.0"]
+    given: {{kv_transfer_config: {{kv_connector: NixlConnector}}, model_config: {{architectures: [Qwen3ForCausalLM]}}}}
+    fires: true
+  - name: none is named
+    vllm: [0.23.0]
+    given: {{kv_transfer_config: {{}}, model_config: {{architectures: [Qwen3ForCausalLM]}}}}
+    fires: true
+  - name: too late
+    vllm: [0.25.0]
+    given: {{kv_transfer_config: {{}}}}
+    fires: false
+"""
+
+
+def test_cases_are_run_with_the_candidate_rules(client: httpx.Client) -> None:
+    body = {"request": {"facts": {}}, "rules": [NARROWED], "cases": [CASES.format(rule="kv-connector-fallback")]}
+    answer = dry_run(client, body)
+    row = {"rule": "kv-connector-fallback", "file": "cases[0]", "fires": True, "passed": True, "found": None}
+    assert answer["cases"] == {
+        "results": [
+            {**row, "name": "a connector", "vllm_version": "0.23.0", "line": 3},
+            {**row, "name": "a connector", "vllm_version": "0.24.0", "line": 3},
+            {
+                **row,
+                "name": "none is named",
+                "vllm_version": "0.23.0",
+                "line": 7,
+                "passed": False,
+                "found": 'it does not fire: `kv_transfer_config.kv_connector` is null, expected "present"',
+            },
+            {**row, "name": "too late", "vllm_version": "0.25.0", "line": 11, "fires": False},
+        ],
+        "missing": [
+            "the cases of `kv-connector-fallback` lack a near miss, one in 0.22.0 to 0.24.0 that does not fire; add it"
+        ],
+    }
+    assert list(answer) == ["current", "candidate", "changes", "cases"]
+    assert list(dry_run(client, {**body, "changes": "all"})) == ["current", "candidate", "changes", "cases"]
+
+
+def test_cases_are_run_with_the_loaded_rules_if_there_are_no_others(client: httpx.Client) -> None:
+    text = CASES.format(rule="kv-connector-fallback")
+    answer = dry_run(client, {"request": {"facts": {}}, "cases": [text]})
+    assert (answer["changes"], [case["passed"] for case in answer["cases"]["results"]]) == ([], [True] * 4)
+
+
+def test_a_form_can_have_cases_and_plain_text_shows_those_that_fail(client: httpx.Client) -> None:
+    parts = [
+        ("deployment", (None, json.dumps({"facts": {}}))),
+        ("rules", (None, NARROWED)),
+        ("cases", (None, CASES.format(rule="kv-connector-fallback"))),
+    ]
+    text = client.post("/v1/dry-run", files=parts, headers={"accept": "text/plain"}).text
+    assert "cases: 3 passed, 1 failed" in text
+    assert "cases[0]:7" in text
+    assert "lack a near miss" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message"),
+    [
+        ("rule: [", 1, 7, "not YAML: "),
+        (CASES.format(rule="kv-conector-fallback"), 1, 7, "unknown rule `kv-conector-fallback`"),
+        (CASES.format(rule="kv-connector-fallback").replace("fires: false", "fires: 7"), 14, 12, "expected `true` or"),
+        ("rule: kv-connector-fallback\ncases: 7\n", 2, 8, "expected a list"),
+        ("", 1, 1, "empty; expected a document"),
+    ],
+)
+def test_a_fault_of_cases_is_a_problem_with_its_place(
+    client: httpx.Client, text: str, line: int, column: int, message: str
+) -> None:
+    response = client.post("/v1/dry-run", json={"request": {"facts": {}}, "cases": [text]})
+    status, kind, errors = problem(response)
+    assert (status, kind, errors[0]["file"]) == (422, "rules-invalid", "cases[0]")
+    assert (errors[0]["line"], errors[0]["column"], message in errors[0]["message"]) == (line, column, True), errors

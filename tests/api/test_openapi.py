@@ -105,6 +105,7 @@ def test_every_endpoint_and_method_is_documented(document: dict[str, Any]) -> No
         ("get", "/v1/decisions/{decision_id}"),
         ("get", "/metrics"),
         ("get", "/v1/facts"),
+        ("get", "/v1/schemas/{name}"),
         ("get", "/livez"),
         ("get", "/readyz"),
     }
@@ -261,6 +262,7 @@ OPERATIONS = {
     "listImages": "rules",
     "listArguments": "rules",
     "listFacts": "rules",
+    "getSchema": "rules",
     "queryLog": "log",
     "getDecision": "log",
     "getMetrics": "operations",
@@ -542,13 +544,14 @@ def test_a_batch_fits_its_schema(client: httpx.Client, document: dict[str, Any])
         "/v1/images",
         "/v1/arguments",
         "/v1/facts",
+        "/v1/schemas/{name}",
         "/readyz",
     ],
 )
 def test_a_read_endpoint_s_answer_fits_its_schema_and_has_the_fields_of_its_example(
     client: httpx.Client, document: dict[str, Any], path: str
 ) -> None:
-    answer = client.get(path.format(rule_id="kv-connector-fallback")).json()
+    answer = client.get(path.format(rule_id="kv-connector-fallback", name="cases")).json()
     documented = content(document, "get", path, 200)
     assert (fits(document, documented["schema"], answer), list(documented["example"])) == ([], list(answer))
 
@@ -744,6 +747,7 @@ def test_every_endpoint_documents_its_scope_and_every_status(document: dict[str,
                 "/v1/images",
                 "/v1/arguments",
                 "/v1/facts",
+                "/v1/schemas/{name}",
                 "/metrics",
                 "/readyz",
             )

@@ -233,7 +233,8 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("POST", "/v1/impact", "ImpactAnswer", {"json": {"deployments": [MANIFEST, [{"kind": "X"}]], "to": "v1-removed"}}),
     ("GET", "/v1/policy", "LoadedPolicy", {}),
     ("GET", "/v1/rules", "RuleCatalogue", {}),
-    ("GET", "/v1/rules/kv-connector-fallback", "Rule", {"params": {"vllm_version": "0.23.0"}}),
+    ("GET", "/v1/rules/kv-connector-fallback", "RuleFile", {"params": {"vllm_version": "0.23.0"}}),
+    ("GET", "/v1/schemas/cases", "FileSchema", {}),
     ("GET", "/v1/releases", "ReleaseList", {}),
     ("GET", "/v1/images", "ImageList", {}),
     ("GET", "/v1/facts", "Vocabulary", {}),
@@ -427,6 +428,7 @@ def read_catalogue(api: Api) -> None:
     assert policy.counts.images == len(api.call("listImages").images)
     assert api.call("listArguments", name="--max-model-len").items[0].name == "--max-model-len"
     types = {fact.name: fact.type_ for fact in api.call("listFacts").facts}
+    assert api.call("getSchema", name=models.SchemaName.CASES)["required"] == ["rule", "cases"]
     assert types["env.VLLM_USE_V2_MODEL_RUNNER"] == models.FactType.TRI_STATE
 
 

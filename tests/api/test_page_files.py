@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .conftest import Server
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
-VIEWS = ("/", "/rules", "/fleet")
+VIEWS = ("/", "/rules", "/edit", "/fleet")
 POLICY = {
     "default-src": "'none'",
     "script-src": "'self'",

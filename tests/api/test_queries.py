@@ -16,6 +16,7 @@ READ_PATHS = {
     "/v1/releases": NONE,
     "/v1/images": NONE,
     "/v1/facts": NONE,
+    "/v1/schemas/cases": NONE,
     "/v1/arguments": "legal: `name`, `vllm_version`",
     "/v1/rules": "legal: `vllm_version`",
     "/v1/rules/kv-connector-fallback": "legal: `vllm_version`",

@@ -13,6 +13,13 @@ export type Engines = Schemas["ManifestDecisions"];
 export type Problem = Pick<Schemas["Problem"], "title" | "detail"> & Partial<Schemas["Problem"]>;
 export type Runner = Schemas["Runner"];
 export type Rule = Schemas["Rule"];
+export type RuleFile = Schemas["RuleFile"];
+export type RuleCase = Schemas["RuleCase"];
+export type RuleCatalogue = Schemas["RuleCatalogue"];
+export type FactDefinition = Schemas["FactDefinition"];
+export type AffectedClass = Schemas["AffectedClass"];
+export type CaseOutcome = Schemas["CaseOutcome"];
+export type DryRunOfAll = Schemas["DryRunComparisonOfAll"];
 export type Answer<T> = { readonly value: T } | { readonly problem: Problem };
 
 const TOKEN = "runner-policy-token";

@@ -4,11 +4,14 @@ import { useState } from "preact/hooks";
 import { keepToken, token } from "./api";
 import { Ask } from "./ask/ask";
 import { Fleet } from "./fleet/fleet";
+import { lazyView } from "./lazy";
 import { Rules } from "./rules/rules";
 
+const Edit = lazyView(async () => (await import("./edit/edit")).Edit);
 const VIEWS = [
   { path: "", name: "Ask", view: Ask },
   { path: "rules", name: "Rules", view: Rules },
+  { path: "edit", name: "Edit", view: Edit },
   { path: "fleet", name: "Fleet", view: Fleet },
 ] as const;
 

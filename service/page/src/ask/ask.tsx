@@ -2,9 +2,10 @@
 
 import type { JSX, TargetedDragEvent, TargetedUIEvent } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Answer, type Change, type Decision, type Engines, type Problem, post } from "../api";
+import { type Change, type Decision, type Engines, type Problem, post } from "../api";
 import { decoded, encoded } from "../fragment";
 import { ProblemView } from "../problem";
+import { useAnswer } from "../use_answer";
 import { AnswerView } from "./answer";
 import { changeText, withChanges } from "./changes";
 import { EngineList } from "./engines";
@@ -54,39 +55,6 @@ function partOf(request: DecisionRequest, path: string): [DecisionRequest, strin
   return one === undefined || found === null
     ? [request, path]
     : [{ ...request, manifest: one }, path.slice(found[0].length)];
-}
-
-/** What the service answers to a value, asked some time after it changed; the last answer stays until then. */
-function useAnswer<T>(
-  ask: ((signal: AbortSignal) => Promise<Answer<T>>) | null,
-  wait: number,
-): [Answer<T> | null, boolean] {
-  const [answer, setAnswer] = useState<Answer<T> | null>(null);
-  const [isBusy, setBusy] = useState(false);
-  useEffect(() => {
-    if (ask === null) {
-      setAnswer(null);
-      setBusy(false);
-      return undefined;
-    }
-    const control = new AbortController();
-    setBusy(true);
-    const timer = setTimeout(() => {
-      ask(control.signal).then(
-        (found) => {
-          if (control.signal.aborted) return;
-          setAnswer(found);
-          setBusy(false);
-        },
-        () => undefined,
-      );
-    }, wait);
-    return () => {
-      clearTimeout(timer);
-      control.abort();
-    };
-  }, [ask, wait]);
-  return [answer, isBusy];
 }
 
 function Marked({ text, marks }: { readonly text: string; readonly marks: readonly Mark[] }) {

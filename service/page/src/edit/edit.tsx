@@ -1,0 +1,438 @@
+/** The view Edit: a rule and its cases in an editor, with what the edit means. Nothing on the server changes. */
+
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { get, post, type DryRunOfAll, type Problem, type RuleFile } from "../api";
+import { ProblemView } from "../problem";
+import { Prose } from "../prose";
+import { useAnswer } from "../use_answer";
+import { Cases } from "./cases";
+import { Classes } from "./classes";
+import {
+  casesPath,
+  type Draft,
+  EMPTY,
+  fragmentOf,
+  headOf,
+  isEdited,
+  linkOf,
+  pathOf,
+  replaces,
+  schemaOf,
+} from "./draft";
+import "./edit.css";
+import { MAX_TEXT } from "./editor";
+import { type Fault, otherFaults, schemaFaults, serviceFaults } from "./faults";
+import { PatchView } from "./patch_view";
+import { TEMPLATES } from "./templates";
+import { TextEditor } from "./text_editor";
+import { loadVocabulary, type Vocabulary } from "./vocabulary";
+
+const WAIT = 400;
+const KEEP_WAIT = 300;
+const FORBIDDEN = 403;
+const UNAUTHORIZED = 401;
+const INVALID = "urn:runner-policy:problem:rules-invalid";
+
+/** The names that the service gives to what the page sends, and to the files that this replaces. */
+function filesOf(path: string, sent: string): string[] {
+  return [path, sent];
+}
+
+function Faults({
+  title,
+  faults,
+  onFault,
+}: {
+  readonly title: string;
+  readonly faults: readonly Fault[];
+  readonly onFault: (fault: Fault) => void;
+}) {
+  if (faults.length === 0) return null;
+  return (
+    <>
+      <h3>{title}</h3>
+      <ul class="faults">
+        {faults.map((fault, n) => (
+          <li key={n}>
+            <button
+              type="button"
+              class="plain"
+              onClick={() => {
+                onFault({ ...fault });
+              }}
+            >
+              line {fault.line}, column {fault.column}
+            </button>{" "}
+            <Prose text={fault.message} />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** What the page cannot do with this token, and what it still does. */
+function NotAllowed({ problem }: { readonly problem: Problem }) {
+  return (
+    <section class="card problem" role="alert">
+      <h2>{problem.title}</h2>
+      <p>
+        <Prose text={problem.detail} />
+      </p>
+      <p>
+        So this page cannot say what the edit means, nor run its cases. Completion, the faults that the schema finds,
+        and the patch work without it. Give a token with the scope <code>dry-run</code> at “Token” above.
+      </p>
+    </section>
+  );
+}
+
+export function Edit() {
+  const [vocabulary, setVocabulary] = useState<Vocabulary | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [draft, setDraft] = useState<Draft>(EMPTY);
+  const [isOpen, setOpen] = useState(false);
+  /** Counts the drafts that were opened, and what replaced the texts of one. */
+  const [opened, setOpened] = useState(0);
+  const [revision, setRevision] = useState(0);
+  const [wanted, setWanted] = useState("");
+  const [refused, setRefused] = useState("");
+  const [again, setAgain] = useState(0);
+  const [ruleTarget, setRuleTarget] = useState<Fault | null>(null);
+  const [casesTarget, setCasesTarget] = useState<Fault | null>(null);
+  const current = useRef({ draft, isOpen });
+  useEffect(() => {
+    current.current = { draft, isOpen };
+  }, [draft, isOpen]);
+
+  const open = useCallback(async (hash: string, signal: AbortSignal): Promise<void> => {
+    const link = await linkOf(hash);
+    setProblem(null);
+    if (link.id === "" && link.rule === null) {
+      setDraft(EMPTY);
+      setOpen(false);
+      return;
+    }
+    let base: RuleFile | null = null;
+    if (link.id !== "") {
+      const answer = await get<RuleFile>(`v1/rules/${encodeURIComponent(link.id)}`, signal);
+      if (signal.aborted) return;
+      if ("problem" in answer) {
+        setProblem(answer.problem);
+        if (link.rule === null) return;
+      } else base = answer.value;
+    }
+    setDraft({ base, rule: link.rule ?? base?.text ?? "", cases: link.cases ?? base?.cases?.text ?? "" });
+    setOpened((before) => before + 1);
+    setOpen(true);
+  }, []);
+
+  useEffect(() => {
+    const control = new AbortController();
+    loadVocabulary(control.signal).then(
+      (found) => {
+        if ("problem" in found) setProblem(found.problem);
+        else setVocabulary(found);
+      },
+      () => undefined,
+    );
+    let opening = new AbortController();
+    const moved = (): void => {
+      opening.abort();
+      opening = new AbortController();
+      open(location.hash, opening.signal).catch(() => undefined);
+    };
+    if (!current.current.isOpen) moved(); // what is being edited stays
+    addEventListener("hashchange", moved);
+    return () => {
+      control.abort();
+      opening.abort();
+      removeEventListener("hashchange", moved);
+    };
+  }, [open, again]);
+
+  useEffect(() => {
+    if (!isOpen) return undefined;
+    const timer = setTimeout(() => {
+      fragmentOf(draft).then(
+        (fragment) => {
+          if (current.current.draft === draft) history.replaceState(null, "", `#${fragment}`);
+        },
+        () => undefined,
+      );
+    }, KEEP_WAIT);
+    return () => {
+      clearTimeout(timer);
+    };
+  }, [draft, isOpen]);
+
+  const head = useMemo(() => headOf(draft.rule), [draft.rule]);
+  const path = vocabulary === null ? "" : pathOf(draft, head, vocabulary);
+  const schema = vocabulary === null ? null : schemaOf(draft, head, vocabulary);
+  const ask = useMemo(() => {
+    if (!isOpen || draft.rule.trim() === "") return null;
+    const cases = draft.cases.trim() === "" ? [] : [draft.cases];
+    const body = { request: { facts: {} }, rules: [draft.rule], cases, changes: "all" };
+    return (signal: AbortSignal) => post<DryRunOfAll>("v1/dry-run", body, signal);
+  }, [isOpen, draft.rule, draft.cases]);
+  const [answer, isBusy] = useAnswer(ask, WAIT, again);
+
+  const found = answer !== null && "value" in answer ? answer.value : null;
+  const refusal = answer !== null && "problem" in answer ? answer.problem : null;
+  const isChecked = !isBusy && (found !== null || refusal?.type === INVALID);
+  const ruleFaults = useMemo(() => {
+    if (schema === null || !isOpen) return [];
+    if (!isChecked) return schemaFaults(draft.rule, schema);
+    return refusal === null ? [] : serviceFaults(draft.rule, refusal, filesOf(path, "rules[0]"));
+  }, [draft.rule, schema, isChecked, refusal, path, isOpen]);
+  const casesFaults = useMemo(() => {
+    if (vocabulary === null || !isOpen || draft.cases.trim() === "") return [];
+    if (!isChecked) return schemaFaults(draft.cases, vocabulary.cases);
+    return refusal === null ? [] : serviceFaults(draft.cases, refusal, ["cases[0]"]);
+  }, [draft.cases, vocabulary, isChecked, refusal, isOpen]);
+  const others = isChecked && refusal !== null ? otherFaults(refusal, [...filesOf(path, "rules[0]"), "cases[0]"]) : [];
+
+  const onRefused = (characters: number): void => {
+    setRefused(
+      `A rule file has at most ${MAX_TEXT.toString()} characters; with what was put in, the text would have ` +
+        `${characters.toString()}. It was left as it is.`,
+    );
+  };
+  const change = (part: Partial<Draft>): void => {
+    setRefused("");
+    setDraft((before) => ({ ...before, ...part }));
+  };
+  /** Leaves the draft; one that a link keeps is found again with the browser's way back. */
+  const leave = async (): Promise<boolean> => {
+    if (!isEdited(draft)) return true;
+    const fragment = await fragmentOf(draft);
+    if (fragment !== "") {
+      history.replaceState(null, "", `#${fragment}`);
+      return true;
+    }
+    return confirm("The edit is too long for a link, and is lost if another rule is opened. Open it?");
+  };
+  const openRule = (id: string): void => {
+    leave().then(
+      (may) => {
+        if (may) location.hash = encodeURIComponent(id);
+      },
+      () => undefined,
+    );
+  };
+  const begin = (name: string): void => {
+    const template = TEMPLATES.find((each) => each.name === name);
+    if (template === undefined) return;
+    leave().then(
+      (may) => {
+        if (!may) return;
+        history.pushState(null, "", "#");
+        setProblem(null);
+        setDraft({ base: null, rule: template.rule, cases: template.cases });
+        setOpened((before) => before + 1);
+        setOpen(true);
+      },
+      () => undefined,
+    );
+  };
+
+  const { base } = draft;
+  const isReplaced = base !== null && replaces(draft, head);
+  const edits = [
+    { path, before: isReplaced ? base.text : null, after: draft.rule },
+    ...(draft.cases === ""
+      ? []
+      : [{ path: casesPath(path), before: isReplaced ? (base.cases?.text ?? null) : null, after: draft.cases }]),
+  ];
+  const isForbidden = refusal?.status === FORBIDDEN || refusal?.status === UNAUTHORIZED;
+  const cases = found?.cases;
+  return (
+    <main class="edit">
+      <section>
+        <h1>Edit</h1>
+        <form
+          class="row"
+          onSubmit={(event) => {
+            event.preventDefault();
+            openRule(wanted);
+          }}
+        >
+          <label>
+            Rule{" "}
+            <input
+              list="edit-rules"
+              value={wanted}
+              onInput={(event) => {
+                setWanted(event.currentTarget.value);
+              }}
+            />
+          </label>
+          <datalist id="edit-rules">
+            {vocabulary?.rules.map((rule) => (
+              <option key={rule.id} value={rule.id}>
+                {rule.title}
+              </option>
+            ))}
+          </datalist>
+          <button type="submit">Open</button>
+          <label>
+            New rule{" "}
+            <select
+              value=""
+              onChange={(event) => {
+                begin(event.currentTarget.value);
+                event.currentTarget.value = "";
+              }}
+            >
+              <option value="">choose a template</option>
+              {TEMPLATES.map((template) => (
+                <option key={template.name} value={template.name}>
+                  {template.name}
+                </option>
+              ))}
+            </select>
+          </label>
+        </form>
+        {refused !== "" && (
+          <p role="alert" class="card problem">
+            {refused}
+          </p>
+        )}
+        {isOpen && vocabulary !== null && schema !== null && (
+          <>
+            <h2>
+              <code>{path}</code>
+              {isReplaced ? "" : base === null ? ", a new rule" : `, a new rule beside ${base.id}`}
+            </h2>
+            <TextEditor
+              key={`rule ${opened.toString()}`}
+              label="The rule"
+              text={draft.rule}
+              revision={revision}
+              language={{ schema, vocabulary }}
+              faults={ruleFaults}
+              target={ruleTarget}
+              onText={(rule) => {
+                change({ rule });
+              }}
+              onRefused={onRefused}
+            />
+            <h2>
+              <code>{casesPath(path)}</code>
+            </h2>
+            <TextEditor
+              key={`cases ${opened.toString()}`}
+              label="Its cases"
+              text={draft.cases}
+              revision={revision}
+              language={{ schema: vocabulary.cases, vocabulary }}
+              faults={casesFaults}
+              target={casesTarget}
+              onText={(text) => {
+                change({ cases: text });
+              }}
+              onRefused={onRefused}
+            />
+            <p class="row">
+              {base !== null && isEdited(draft) && (
+                <button
+                  type="button"
+                  onClick={() => {
+                    change({ rule: base.text, cases: base.cases?.text ?? "" });
+                    setRevision(revision + 1);
+                  }}
+                >
+                  Back to the loaded rule
+                </button>
+              )}
+              <span class="from">
+                Ctrl-Space completes, F8 goes to the next fault, Ctrl-] indents; Tab leaves the editor.
+              </span>
+            </p>
+          </>
+        )}
+      </section>
+      <section class="result" aria-busy={isBusy}>
+        {problem !== null && <ProblemView problem={problem} />}
+        {(problem !== null || (refusal !== null && refusal.type !== INVALID && !isForbidden)) && (
+          <p>
+            <button
+              type="button"
+              onClick={() => {
+                setProblem(null);
+                setAgain(again + 1);
+              }}
+            >
+              Try again
+            </button>
+          </p>
+        )}
+        {!isOpen && problem === null && (
+          <section class="card">
+            <h2>Try an edit</h2>
+            <p>
+              Open a rule, or begin a new one. While you type, the page shows its faults, runs its cases, and says which
+              deployments would be decided otherwise, in which releases. Nothing on the server changes: take the result
+              as a patch.
+            </p>
+          </section>
+        )}
+        {isOpen && (
+          <>
+            <p role="status" class="hidden">
+              {isBusy
+                ? "checking"
+                : `${(ruleFaults.length + casesFaults.length + others.length).toString()} faults${
+                    found === null ? "" : `, ${found.changes.length.toString()} classes of deployments change`
+                  }`}
+            </p>
+            {refusal !== null &&
+              refusal.type !== INVALID &&
+              (isForbidden ? <NotAllowed problem={refusal} /> : <ProblemView problem={refusal} />)}
+            {ruleFaults.length + casesFaults.length + others.length > 0 && (
+              <section class="card problem">
+                <h2>Faults</h2>
+                <Faults title="The rule" faults={ruleFaults} onFault={setRuleTarget} />
+                <Faults title="Its cases" faults={casesFaults} onFault={setCasesTarget} />
+                {others.length > 0 && (
+                  <>
+                    <h3>Elsewhere</h3>
+                    <ul>
+                      {others.map((each) => (
+                        <li key={each}>
+                          <Prose text={each} />
+                        </li>
+                      ))}
+                    </ul>
+                  </>
+                )}
+              </section>
+            )}
+            {found !== null && (
+              <section class="card">
+                <h2>What the edit means{isBusy && ": checking …"}</h2>
+                <Classes changes={found.changes} releases={vocabulary?.releases ?? []} />
+              </section>
+            )}
+            {cases && (
+              <section class="card">
+                <h2>Cases</h2>
+                <Cases
+                  results={cases.results}
+                  missing={cases.missing}
+                  onLine={(line) => {
+                    setCasesTarget({ line, column: 1, length: 0, message: "" });
+                  }}
+                />
+              </section>
+            )}
+            <section class="card">
+              <h2>Take it</h2>
+              <PatchView edits={edits} name={head.id === "" ? "rule" : head.id} />
+            </section>
+          </>
+        )}
+      </section>
+    </main>
+  );
+}
