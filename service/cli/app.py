@@ -33,6 +33,11 @@ add_command(
     "service.cli.replay",
     "Decide past decisions again, under other rules or by another release, and show what differs.",
 )
+add_command(
+    "openreports",
+    "service.cli.openreports",
+    "Report the decisions about all vLLM pods of a cluster as OpenReports objects, one for each pod.",
+)
 add_command("token", "service.cli.token", "Manage API tokens.")
 
 
