@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from itertools import chain, takewhile
+from itertools import chain, pairwise, takewhile
 from typing import TYPE_CHECKING, Final
 from unicodedata import normalize
 
@@ -37,6 +37,10 @@ SECRET_WORDS: Final = frozenset(
         "token",
     }
 )
+TEXT_UNITS: Final = frozenset(
+    {"budget", "classification", "classify", "embed", "embedding", "ids", "num", "offsets"}
+)
+"""What follows ``token`` in a name that is about units of text: ``BertForTokenClassification``, ``stop_token_ids``."""
 SECRET_ENDINGS: Final = ("accesskey", "apikey", "password", "secret", "secretkey", "token")
 FLAGS: Final = (
     ("additional-config", 2),
@@ -107,7 +111,15 @@ KNOWN_TOKEN: Final = re.compile(r"\b((?:hf|rp)_(?![a-z_]++(?![\w-]))|sk-|gh[a-z]
 @lru_cache(maxsize=4096)
 def _is_secret(name: str) -> bool:
     parts = [part.lower() for part in NAME_PARTS.findall(name)]
-    return any(part in SECRET_WORDS or part.endswith(SECRET_ENDINGS) for part in parts) or _is_flag(name)
+    return any(map(_is_secret_word, pairwise([*parts, ""]))) or _is_flag(name)
+
+
+def _is_secret_word(followed: tuple[str, str]) -> bool:
+    """Whether a part of a name, followed by another part, shows that its value is a secret."""
+    part, following = followed
+    if part == "token" and following in TEXT_UNITS:
+        return False
+    return part in SECRET_WORDS or part.endswith(SECRET_ENDINGS)
 
 
 def _is_flag(name: str) -> bool:

@@ -520,7 +520,7 @@ def filled_in(text: str, deployment: Deployment, **lists: str) -> str:
 def as_text(value: Any) -> str:
     if isinstance(value, Unreadable):
         return value.error
-    # names such as `BertForTokenClassification, …` are masked like those of secrets; this is no claim about masking
+    # random texts can look like secrets; this is no claim about masking
     return masked(", ".join(map(str, value)) if isinstance(value, list) else str(value))
 
 

@@ -374,6 +374,27 @@ def test_no_answer_has_a_secret(policy: Policy) -> None:
     assert shown == []
 
 
+@pytest.mark.parametrize(
+    ("architectures", "text"),
+    [
+        (["BertForTokenClassification", "Other"], "(BertForTokenClassification, Other)"),
+        (["TokenEmbedding", "Other"], "(TokenEmbedding, Other)"),
+        (["stop_token_ids: 1", "token_classify: 2"], "(stop_token_ids: 1, token_classify: 2)"),
+        (["Token", "Other"], "(Token,…)"),
+        (["HF_TOKEN other"], "(HF_TOKEN …)"),
+        (["access_token_value: other"], "(access_token_value:…)"),
+        (["tokenClassificationSecret: other"], "(tokenClassificationSecret:…)"),
+    ],
+)
+def test_names_about_units_of_text_are_no_names_of_secrets(policy: Policy, architectures: list[str], text: str) -> None:
+    document = {"facts": {"model_config": {"architectures": architectures}}, "vllm_version": "0.23.0"}
+    request = read_request_or_manifest(document, policy.releases)
+    assert not isinstance(request, Manifest)
+    assert policy.decide(request, TODAY).summary == (
+        f"V1: the architecture {text} is not on the list of those that default to V2"
+    )
+
+
 @pytest.mark.slow
 def test_no_endpoint_and_no_log_has_a_secret(
     serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path

@@ -331,6 +331,16 @@ def test_secrets_in_exceptions_are_masked(line: str) -> None:
     assert not {"abcdef", "hunter22"} & {part for part in ("abcdef", "hunter22") if part in str(engine.observed)}
 
 
+def test_a_refusal_that_names_pooling_tasks_is_whole() -> None:
+    text = (
+        "ValueError: Model Runner V2 supports pooling tasks ['classify', 'embed'], but this model selects "
+        "'token_classify' from ['token_classify']. Set VLLM_USE_V2_MODEL_RUNNER=0 to use this model."
+    )
+    (engine,) = read_log(text_of([version("0.27.0"), *traceback(text)]))
+    assert engine.observed.failure is not None
+    assert engine.observed.failure.text == text
+
+
 def test_the_server_s_readiness_is_also_known_by_uvicorn_s_words() -> None:
     assert shown([configuration("0.26.0"), "INFO:     Application startup complete."]) == [("0.26.0", None, True, None)]
     assert [line for line in v2_start() if SERVING in line]
