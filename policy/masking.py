@@ -37,9 +37,7 @@ SECRET_WORDS: Final = frozenset(
         "token",
     }
 )
-TEXT_UNITS: Final = frozenset(
-    {"budget", "classification", "classify", "embed", "embedding", "ids", "num", "offsets"}
-)
+TEXT_UNITS: Final = frozenset({"budget", "classification", "classify", "embed", "embedding", "ids", "num", "offsets"})
 """What follows ``token`` in a name that is about units of text: ``BertForTokenClassification``, ``stop_token_ids``."""
 SECRET_ENDINGS: Final = ("accesskey", "apikey", "password", "secret", "secretkey", "token")
 FLAGS: Final = (

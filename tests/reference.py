@@ -110,6 +110,7 @@ class Deployment:
     def __init__(self, document: Mapping[str, Any], release: str) -> None:
         self.document = document
         self.opt_in = (0, 12) <= parsed(release)[:2] < (0, 22)
+        self.share = 0.9 if parsed(release)[:2] < (0, 20) else 0.92
         self.values: dict[str, Any] = {}
 
     def value(self, name: str) -> Any:
@@ -121,7 +122,11 @@ class Deployment:
     def _value(self, fact: Fact) -> Any:
         found: Any = self.document
         for part in fact.name.split("."):
+            if fact.kind is FactKind.SHARE and not (isinstance(found, dict) and part in found):
+                return self.share
             found = found.get(part) if isinstance(found, dict) else None
+        if fact.kind is FactKind.SHARE:
+            return found if found is None else float(found)
         if fact.kind is FactKind.VARIABLE:
             return variable(found, unset=False if self.opt_in and fact.name == VARIABLE else None)
         return fact.default if found is None and fact.kind is not FactKind.PRESENCE else found
@@ -375,6 +380,8 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "first_is_in": lambda value, operand: value and value[0] in operand,
     "not_empty": lambda value, _: value,
     "at_least": lambda value, operand: value >= operand,
+    "more_than": lambda value, operand: value is not None and value > operand,
+    "less_than": lambda value, operand: value is not None and value < operand,
     "present": lambda value, _: value is not None,
     "absent": lambda value, _: value is None,
     "malformed": lambda value, _: isinstance(value, Unreadable),

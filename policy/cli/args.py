@@ -84,6 +84,7 @@ def _changes(items: Sequence[Mapping[str, Any]]) -> RenderableType:
             )
         for each in item["deprecations"]:
             name = item["name"] + (f".{each['member']}" if each["member"] else "")
+            name += f" {', '.join(each['values'])}" if each["values"] else ""
             said = f"deprecated: {each['text']}" if each["text"] else "deprecated"
             table.add_row(name, each["since"], each["until"] or "", "", Text(said))
     return table
@@ -94,7 +95,9 @@ def _names(items: Sequence[Mapping[str, Any]]) -> RenderableType:
     for item in items:
         spans = ", ".join(f"{each['since']}–{each['until'] or ''}" for each in item["releases"])
         deprecated = ", ".join(
-            f"{each['since']}–{each['until'] or ''}" for each in item["deprecations"] if not each["member"]
+            f"{each['since']}–{each['until'] or ''}"
+            for each in item["deprecations"]
+            if not (each["member"] or each["values"])
         )
         table.add_row(item["name"], item["kind"], spans, Text(item["changes"][-1].get("type", "")), deprecated)
     return table

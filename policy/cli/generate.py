@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policy.facts.vocabulary import ALL_FACTS, REQUEST_VOCABULARY, VOCABULARY, FactKind
 from policy.rules.catalogue import load
@@ -24,6 +24,7 @@ from policy.rules.rule import HOUSE_FIELDS, NOTICE
 from policy.rules.schemas import SCHEMAS
 
 if TYPE_CHECKING:
+    from policy.facts.vocabulary import Fact
     from policy.rules.catalogue import Catalogue
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,15 +55,7 @@ def facts_page(catalogue: Catalogue) -> str:
         "|---|---|---|---|---|---|",
     ]
     for fact in VOCABULARY:
-        default = (
-            "absent"
-            if fact.kind is FactKind.PRESENCE
-            else "unset; from 0.12 to 0.21 false"
-            if fact.other_defaults
-            else "unset"
-            if fact.kind is FactKind.VARIABLE
-            else json.dumps(fact.default)
-        )
+        default = "absent" if fact.kind is FactKind.PRESENCE else _defaults_of(fact)
         releases = spans(readers.get(fact.name, []), catalogue.releases.known, "…") or "none"
         lines.append(f"| `{fact.name}` | {fact.kind} | {fact.legal} | {default} | {releases} | {fact.meaning} |")
     lines += [
@@ -78,6 +71,19 @@ def facts_page(catalogue: Catalogue) -> str:
     for fact in REQUEST_VOCABULARY:
         lines.append(f"| `{fact.name}` | {fact.kind} | {json.dumps(fact.default)} | {fact.meaning} |")
     return "\n".join(lines) + "\n"
+
+
+def _defaults_of(fact: Fact) -> str:
+    """The default of a fact, and those of older releases."""
+
+    def shown(value: Any) -> str:
+        return "unset" if fact.kind is FactKind.VARIABLE and value is None else json.dumps(value)
+
+    older = [
+        f"from {first[0]}.{first[1]} to {end[0]}.{end[1] - 1} {shown(value)}"
+        for first, end, value in fact.other_defaults
+    ]
+    return "; ".join([shown(fact.default), *older])
 
 
 def language_page() -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.decision.decision import Alternative, Assumption, FailedCondition, RuleTrace
 from policy.facts.facts import to_json
 from policy.facts.vocabulary import FACTS, INDEX, VOCABULARY, FactKind, ancestors
-from policy.rules.conditions import And, Condition, Leaf, Or, holds, leaves
+from policy.rules.conditions import And, Condition, Leaf, Or, holds, leaves, shares
 from policy.rules.effects import Layer
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ def _others(fact: Fact, value: Any, read_by: Iterable[Leaf]) -> list[tuple[str, 
             others = {
                 str(number): number for operand in operands for number in (operand - 1, operand) if number >= fact.least
             }
+        case FactKind.SHARE:
+            others = {"null" if share is None else str(share): share for share in shares(operands)}
         case FactKind.TEXT:
             others = {**{text: text for text in texts}, ANOTHER: ANOTHER}
         case FactKind.TEXTS:

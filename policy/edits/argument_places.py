@@ -145,7 +145,7 @@ def _fields(layer: Layer, node: Node, names: frozenset[str], member: str, to: An
         else:
             value = layer.value(child.node)
             size = None if value is None else len(value.text)
-            shown = str(to).lower() if isinstance(to, bool) else to
+            shown = str(to).lower() if isinstance(to, bool) else f"{to:g}" if isinstance(to, float) else to
             operations = None if size is None or not isinstance(shown, str) else [Splice(child.node, 0, size, shown)]
             yield _place(layer, child.start, written, operations)
 

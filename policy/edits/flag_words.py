@@ -58,4 +58,6 @@ def words_of(flags: Flags, option: str, value: Any) -> list[str] | None:
         word = flag.name if value else f"--no-{flag.name.removeprefix('--')}"
         found = flags.exact.get(word)
         return [word] if found is not None and found.dest == option and found.constant is value else None
+    if isinstance(value, float):
+        return [f"{flag.name}={value:g}"]
     return [f"{flag.name}={value}"] if isinstance(value, str) and value.isalnum() else None

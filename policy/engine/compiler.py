@@ -46,7 +46,7 @@ from policy.facts.vocabulary import (
     parse_variable,
 )
 from policy.rules.conditions import And, Condition, Leaf, Or, Ref, assuming, holds, leaves, ways
-from policy.rules.operators import Comparison
+from policy.rules.operators import NUMBERS, Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -289,7 +289,7 @@ def _question_table(key: str, leaf: Leaf) -> Table:
     fact = FACTS_WITH_REQUEST[leaf.fact]
     if leaf.test is Comparison.IN:
         return CodeTable(key, dict.fromkeys((None, *fact.choices), 0) | dict.fromkeys(leaf.operand, 1), 0)
-    return ComparisonTable(key, leaf) if fact.kind is FactKind.NUMBER else QuestionTable(key, leaf)
+    return ComparisonTable(key, leaf) if fact.kind in NUMBERS else QuestionTable(key, leaf)
 
 
 def _is_precomputed(leaf: Leaf) -> bool:
@@ -300,7 +300,7 @@ def _is_precomputed(leaf: Leaf) -> bool:
     return leaf.test is Comparison.IN or FACTS_WITH_REQUEST[leaf.fact].kind in {
         FactKind.TEXTS,
         FactKind.LIST,
-        FactKind.NUMBER,
+        *NUMBERS,
     }
 
 

@@ -78,6 +78,7 @@ TYPES: Final[dict[FactKind, type]] = {
     FactKind.BOOLEAN: bool,
     FactKind.INTEGER: int,
     FactKind.NUMBER: int,
+    FactKind.SHARE: float,
     FactKind.CHOICE: str,
     FactKind.TEXT: str,
     FactKind.TEXTS: list,
@@ -277,7 +278,9 @@ def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, fau
                     f"expected an object, got {quoted(value)}; its fields are {listed(member.members)}",
                 )
             )
-    elif value is None and (fact.nullable or fact.kind in {FactKind.VARIABLE, FactKind.PRESENCE}):
+    elif value is None and fact.nullable:
+        facts.state(member.index, None)
+    elif value is None and fact.kind in {FactKind.VARIABLE, FactKind.PRESENCE}:
         facts.stated.append(member.index)
     elif value is None:
         faults.append(
@@ -288,6 +291,8 @@ def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, fau
         )
     elif fact.kind in {FactKind.VARIABLE, FactKind.NUMBER} and fact.admits(value):
         facts.state(member.index, value)
+    elif fact.kind is FactKind.SHARE and fact.admits(value):
+        facts.state(member.index, float(value))
     else:
         unquoted = UNQUOTED.get(fact.kind)
         is_in_quotes = unquoted is not None and type(value) is str and unquoted.fullmatch(value)

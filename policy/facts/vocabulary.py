@@ -37,6 +37,7 @@ class FactKind(StrEnum):
     BOOLEAN = "boolean"
     INTEGER = "integer"
     NUMBER = "number"
+    SHARE = "share"
     CHOICE = "choice"
     TEXT = "text"
     TEXTS = "list of text"
@@ -110,6 +111,8 @@ class Fact:
                 words = f"a whole number from {self.least} to {MAX_INTEGER}"
             case FactKind.NUMBER:
                 words = "a finite number"
+            case FactKind.SHARE:
+                words = "a number greater than 0 and at most 1"
             case FactKind.CHOICE:
                 words = listed(self.choices)
             case FactKind.TEXT:
@@ -133,6 +136,10 @@ def _is_number(value: object) -> bool:
     return type(value) in {int, float} and -MAX_NUMBER < value < MAX_NUMBER  # type: ignore[operator]  # its type is checked
 
 
+def _is_share(value: object) -> bool:
+    return type(value) in {int, float} and 0 < value <= 1  # type: ignore[operator]  # its type is checked
+
+
 def _is_list(value: object) -> bool:
     return type(value) is list and len(value) <= MAX_ITEMS
 
@@ -143,6 +150,7 @@ CHECKS: Final[dict[FactKind, Callable[[Fact, Any], bool]]] = {
     FactKind.BOOLEAN: lambda _, value: type(value) is bool,
     FactKind.INTEGER: lambda fact, value: type(value) is int and fact.least <= value <= MAX_INTEGER,
     FactKind.NUMBER: lambda _, value: _is_number(value),
+    FactKind.SHARE: lambda _, value: _is_share(value),
     FactKind.CHOICE: lambda fact, value: type(value) is str and value in fact.choices,
     FactKind.TEXT: lambda _, value: _is_text(value),
     FactKind.TEXTS: lambda _, value: _is_list(value) and all(map(_is_text, value)),
@@ -383,6 +391,15 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _boolean(
         "cache_config.kv_sharing_fast_prefill",
         "layers that share a KV cache skip prefill (`--kv-sharing-fast-prefill`)",
+    ),
+    Fact(
+        "cache_config.gpu_memory_utilization",
+        FactKind.SHARE,
+        0.92,
+        "the share of the device's memory that vLLM takes (`--gpu-memory-utilization`); `null` if "
+        "`--kv-cache-memory-bytes` says how much the KV cache gets",
+        nullable=True,
+        other_defaults=(((0, 3), (0, 20), 0.9),),
     ),
     _choice(
         "compilation_config.mode",

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from policy.facts.facts import TREE, Facts, Member, defaults
 from policy.facts.vocabulary import (
@@ -44,6 +44,11 @@ LAYERS: Final[dict[tuple[str, ...] | None, bool]] = {
     (Layer.HOUSE, Layer.UPSTREAM): False,
 }
 
+BY_RELEASE: Final = tuple(
+    index for index, fact in enumerate(VOCABULARY) if fact.other_defaults and fact.kind is not FactKind.VARIABLE
+)
+"""The facts other than variables whose default depends on the release."""
+
 
 def _attribute(fact: Fact) -> str:
     return f"{fact.name}.present" if fact.kind is FactKind.PRESENCE else fact.name
@@ -68,6 +73,7 @@ def _type(fact: Fact) -> Any:
     kinds: dict[FactKind, Any] = {
         FactKind.BOOLEAN: bool,
         FactKind.INTEGER: Annotated[int, Meta(ge=fact.least, le=MAX_INTEGER)],
+        FactKind.SHARE: Annotated[float, Meta(gt=0, le=1)],
         FactKind.CHOICE: Literal[fact.choices],
         FactKind.TEXT: Text,
         FactKind.TEXTS: Annotated[tuple[Text, ...], Meta(max_length=MAX_ITEMS)],
@@ -86,7 +92,8 @@ def _struct(member: Member) -> type[Struct]:
             absent = struct if child.fact is None else type(f"No{struct.__name__}", (struct,), {"present": False})
             fields.append((name, struct, absent()))
         else:
-            fields.append((name, _type(child.fact), () if child.fact.default == [] else child.fact.default))
+            kind, default = _type(child.fact), () if child.fact.default == [] else child.fact.default
+            fields.append((name, kind | UnsetType, UNSET) if child.index in BY_RELEASE else (name, kind, default))
     name = "".join(part.title() for part in member.path.replace("_", ".").split(".")) or "Facts"
     return msgspec.defstruct(
         name, fields, namespace={"present": True}, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True
@@ -138,6 +145,9 @@ def decode_fast(body: bytes, releases: Releases) -> Request | None:
         row[VARIABLE_INDEX] = _unset(release.decided_as)
     elif type(variable) is str:
         row[VARIABLE_INDEX] = parse_variable(variable)
+    for index in BY_RELEASE:
+        if row[index] is UNSET:
+            row[index] = defaults(series(release.decided_as))[index]
     engine = row[ENGINE_INDEX]
     if type(engine) is str:
         row[ENGINE_INDEX] = parse_variable(engine)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.deprecated_flags import deprecations_of
 from policy.intake.command.flags import dashed, flag_history
+from policy.intake.launch.deprecated_values import deprecated_values_of
 from policy.intake.model.tables import releases_with_flags
 from policy.intake.variables import listed_names, spans, variable_history
 from policy.messages import closest
@@ -107,13 +108,18 @@ def _item(kind: str, name: str, since: Mapping[str, Any], fields: Mapping[str, s
         "field": dest if kind == ARGUMENT else None,
         "releases": [{"since": first, "until": None if last == order[-1] else last} for first, last in spans(having)],
         "changes": changes,
-        "deprecations": [*deprecations_of(dest)] if kind == ARGUMENT else [],
+        "deprecations": [*deprecations_of(dest), *deprecated_values_of(dest)] if kind == ARGUMENT else [],
     }
 
 
 def _deprecated_names(item: Mapping[str, Any]) -> list[str]:
-    """The flag, or `--flag.field`, that an item's release deprecates."""
-    return [item["name"] + (f".{each['member']}" if each["member"] else "") for each in item["deprecations"]]
+    """The flag, `--flag.field` or `--flag=value` that an item's release deprecates."""
+    return [
+        name if value is None else f"{name}={value}"
+        for each in item["deprecations"]
+        for name in [item["name"] + (f".{each['member']}" if each["member"] else "")]
+        for value in each["values"] or [None]
+    ]
 
 
 def _flag_name(since: Mapping[str, Any]) -> str:

@@ -143,6 +143,10 @@ class ParsedOptions(Struct, frozen=True):
         """The value of an option, or ``default`` if it is not given."""
         return self.values.get(name, default)
 
+    def kept_place(self, name: str) -> str:
+        """The place of an option that no fact depends on; ``default`` if only its value is known."""
+        return self.others[name][1] if name in self.others else DEFAULT
+
     def place(self, name: str) -> str:
         """The place of an option, or ``default`` if it is not given.
 

@@ -48,7 +48,7 @@ from policy.intake.derive.without_models import (
     variables_of,
     with_method,
 )
-from policy.intake.launch.refusals import refusals
+from policy.intake.launch.refusals import Findings, refusals
 from policy.intake.launch.values import LaunchValues
 from policy.intake.model.companion import CompanionInvalid
 from policy.intake.model.pooling import MODULES, POOLING_MODULES
@@ -289,9 +289,12 @@ def _derive(
         known,
         lambda: decide(derived)[0],
     )
-    certain, uncertain = ([], []) if is_omni else refusals(values)
-    refused = [*([] if derived.refusal is None else [derived.refusal]), *certain]
-    warnings += [f"vLLM may refuse this configuration: {why}" for why in uncertain]
+    found = Findings([], [], []) if is_omni else refusals(values)
+    refused = [*([] if derived.refusal is None else [derived.refusal]), *found.refused]
+    warnings += [
+        *(f"vLLM may refuse this configuration: {why}" for why in found.uncertain),
+        *(f"vLLM {release} warns: {why}" for why in found.warned),
+    ]
     if refused:
         # an unknown argument may set other sizes
         is_certain = not (options.unknown_words or doubts)

@@ -15,7 +15,7 @@ import z3
 
 from policy.facts.facts import nested, to_json
 from policy.facts.vocabulary import VARIABLE, VOCABULARY, FactKind, ancestors, parse_variable
-from policy.rules.conditions import And, Condition, Leaf, Or, holds, leaves
+from policy.rules.conditions import And, Condition, Leaf, Or, holds, leaves, shares
 from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
@@ -187,6 +187,8 @@ def _values(fact: Fact, comparisons: Sequence[Leaf]) -> list[Any]:
         case FactKind.INTEGER:
             exact = [leaf.operand + 1 for leaf in comparisons if leaf.test is Comparison.IS]
             return sorted(number for number in {fact.least, *operands, *exact} if fact.admits(number))
+        case FactKind.SHARE:
+            return shares(operands)
         case FactKind.LIST:
             return [(), (_another([]),)]
     named = {

@@ -30,6 +30,7 @@ VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 NOT_DROPPED: Final = frozenset({"model", "hf_config_path", "hf_overrides", "tensor_parallel_size"})
 """The options that say which model runs, or whether it fits into the devices."""
 OTHER_VALUES: Final[dict[str, Any]] = {
+    "gpu_memory_utilization": 0.9,
     "async_scheduling": False,
     "enable_prefix_caching": False,
     "enforce_eager": True,

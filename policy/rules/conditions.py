@@ -9,14 +9,15 @@ Below an absent object every leaf is false, even a negated one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.facts.vocabulary import FACTS_WITH_REQUEST, INDEX, FactKind, Malformed
-from policy.rules.operators import NEGATIONS, Comparison
+from policy.rules.operators import NEGATIONS, NUMBERS, Comparison
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 MAX_WAYS: Final = 16
 
@@ -165,10 +166,17 @@ def _joined(kind: type[And | Or], parts: Sequence[Condition | bool], *, decides:
     return kind(left) if len(left) > 1 else left[0] if left else not decides
 
 
+def shares(operands: Iterable[float | None]) -> list[float | None]:
+    """A share for each group that comparisons with these operands distinguish, ascending, and ``None``."""
+    bounds = sorted({operand for operand in operands if operand is not None})
+    between = [round((low + high) / 2, 6) for low, high in pairwise([0, *bounds, 1]) if low < high]
+    return [*sorted({*bounds, *between}), None]
+
+
 def holds(leaf: Leaf, value: Any) -> bool:
     """Whether a leaf holds for a value, if the objects above the fact are present."""
     match leaf.test:
-        case Comparison.IS if FACTS_WITH_REQUEST[leaf.fact].kind is FactKind.NUMBER:
+        case Comparison.IS if FACTS_WITH_REQUEST[leaf.fact].kind in NUMBERS:
             answer = value == leaf.operand
         case Comparison.IS:
             answer = type(value) is type(leaf.operand) and value == leaf.operand

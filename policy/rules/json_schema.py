@@ -118,6 +118,8 @@ def value_schema(fact: Fact) -> dict[str, Any]:
             return {"type": "integer", "minimum": fact.least, "maximum": MAX_INTEGER}
         case FactKind.NUMBER:
             return {"type": ["number", "null"] if fact.nullable else "number"}
+        case FactKind.SHARE:
+            kinds, rest = "number", {"exclusiveMinimum": 0, "maximum": 1}
         case FactKind.CHOICE:
             return {"enum": [*fact.choices, *([None] if fact.nullable else [])]}
         case FactKind.VARIABLE:

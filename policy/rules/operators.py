@@ -44,9 +44,17 @@ class Operator:
 
 
 VALUES: Final = frozenset(
-    {FactKind.CHOICE, FactKind.TEXT, FactKind.INTEGER, FactKind.NUMBER, FactKind.BOOLEAN, FactKind.VARIABLE}
+    {
+        FactKind.CHOICE,
+        FactKind.TEXT,
+        FactKind.INTEGER,
+        FactKind.NUMBER,
+        FactKind.SHARE,
+        FactKind.BOOLEAN,
+        FactKind.VARIABLE,
+    }
 )
-NUMBERS: Final = frozenset({FactKind.NUMBER})
+NUMBERS: Final = frozenset({FactKind.NUMBER, FactKind.SHARE})
 MEMBERS: Final = frozenset({FactKind.CHOICE, FactKind.TEXT})
 TEXTS: Final = frozenset({FactKind.TEXTS})
 LISTS: Final = frozenset({FactKind.TEXTS, FactKind.LIST})
@@ -59,6 +67,7 @@ OBJECTS: Final = frozenset(
         FactKind.TEXTS,
         FactKind.LIST,
         FactKind.NUMBER,
+        FactKind.SHARE,
     }
 )
 

@@ -150,6 +150,8 @@ FLAGS: Final = {
     "speculative_config": "speculative_config",
     "mamba_cache_mode": "cache_config.mamba_cache_mode",
     "kv_sharing_fast_prefill": "cache_config.kv_sharing_fast_prefill",
+    "gpu_memory_utilization": "cache_config.gpu_memory_utilization",
+    "kv_cache_memory_bytes": "cache_config.gpu_memory_utilization",
     "cc.mode": "compilation_config.mode",
     "enforce_eager": "compilation_config.cudagraph_mode",
     "cc.cudagraph_mode": "compilation_config.cudagraph_mode",

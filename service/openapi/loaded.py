@@ -120,8 +120,11 @@ def _arguments() -> dict[str, Schema]:
             ),
         ),
         "ArgumentDeprecation": object_of(
-            "What vLLM says of a flag, or of a field of its object, that it takes but calls deprecated.",
+            "What vLLM says of a flag, of a field of its object, or of their values, that it takes but warns of.",
             member=nullable(TEXT, "the field, as a path with dots; `null` for the flag itself"),
+            values=list_of(
+                TEXT, "the values that are deprecated, `*` for any text; empty if the flag or field itself is"
+            ),
             since=since,
             until=until,
             text=nullable(TEXT, "what vLLM says; `null` if its parser only marks the flag"),

@@ -281,6 +281,8 @@ def legal(fact: Fact, value: Any) -> bool:
             return isinstance(value, bool)
         case FactKind.INTEGER:
             return isinstance(value, int) and not isinstance(value, bool) and fact.least <= value <= MAX_INTEGER
+        case FactKind.SHARE:
+            return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
         case FactKind.CHOICE:
             return value in fact.choices
         case FactKind.TEXT:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from .conftest import Done, Server
 
-KINDS = {"presence", "tri-state", "boolean", "integer", "choice", "text", "list of text", "list"}
+KINDS = {"presence", "tri-state", "boolean", "integer", "share", "choice", "text", "list of text", "list"}
 READ_PATHS = [
     "/v1/policy",
     "/v1/rules",

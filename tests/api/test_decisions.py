@@ -49,7 +49,7 @@ GRAPH_MEMORY = {
     "symptom": "out-of-memory",
     "certainty": "code",
     "message": "V2 reserves no memory for CUDA graphs, so the device can run out of memory at capture or under load",
-    "remedy": "lower `--gpu-memory-utilization`, or set `--enforce-eager`",
+    "remedy": "lower `--gpu-memory-utilization` to 0.9 or less, or set `--enforce-eager`",
     "fixed_in": "0.29.0",
     "references": [
         "https://github.com/vllm-project/vllm/issues/49224",

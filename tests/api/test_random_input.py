@@ -86,6 +86,8 @@ def values(fact: Fact) -> st.SearchStrategy[Any]:
             return st.lists(st.integers(0, 9), max_size=3)
         case FactKind.NUMBER:
             return st.integers(-3, 3) | st.floats(-3, 3)
+        case FactKind.SHARE:
+            return st.none() | st.just(1) | st.floats(0.01, 1)
 
 
 @st.composite

@@ -78,6 +78,7 @@ def test_the_vocabulary_has_these_facts_with_these_types_and_defaults() -> None:
         ("speculative_config.is_xpress", "boolean", False),
         ("cache_config.mamba_cache_mode", "choice", "none"),
         ("cache_config.kv_sharing_fast_prefill", "boolean", False),
+        ("cache_config.gpu_memory_utilization", "share", 0.92),
         ("compilation_config.mode", "choice", "VLLM_COMPILE"),
         ("compilation_config.cudagraph_mode", "choice", "FULL_AND_PIECEWISE"),
         ("compilation_config.pass_config.enable_sp", "boolean", False),
@@ -125,9 +126,15 @@ def test_null_is_a_value_of_these_facts_only() -> None:
         "speculative_config.num_speculative_tokens_per_batch_size",
         "speculative_config.draft_lm_head_quantization",
         "speculative_config.draft_model_config.hf_config.layer_types",
+        "cache_config.gpu_memory_utilization",
         "kv_transfer_config.kv_connector",
         "kv_transfer_config.kv_role",
     ]
+
+
+def test_the_share_of_memory_was_smaller_before_graphs_were_estimated() -> None:
+    rows = [dict(zip(FACTS, defaults(series), strict=True)) for series in ((0, 3), (0, 19), (0, 20), (0, 33))]
+    assert [row["cache_config.gpu_memory_utilization"] for row in rows] == [0.9, 0.9, 0.92, 0.92]
 
 
 @pytest.mark.parametrize("series", [(0, 20), (0, 21), (0, 22), (0, 33)])
@@ -291,7 +298,7 @@ def test_every_fact_can_be_stated() -> None:
             "draft_lm_head_quantization": "fp8",
             "draft_model_config": {"architectures": ["B"], "hf_config": {"layer_types": []}},
         },
-        "cache_config": {"mamba_cache_mode": "all", "kv_sharing_fast_prefill": True},
+        "cache_config": {"mamba_cache_mode": "all", "kv_sharing_fast_prefill": True, "gpu_memory_utilization": 0.5},
         "compilation_config": {"mode": "NONE", "cudagraph_mode": "NONE", "pass_config": {"enable_sp": True}},
         "kv_transfer_config": {"kv_connector": "", "kv_role": "kv_both"},
         **{name: {} for name in ("ec_transfer_config", "reasoning_config", "lora_config", "watermark_config")},

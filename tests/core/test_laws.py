@@ -241,6 +241,8 @@ def samples(fact: Fact) -> list[Any]:
             legal = [True, False]
         case FactKind.INTEGER:
             legal = [fact.least, fact.least + 1, 2, 3, 2**31 - 1]
+        case FactKind.SHARE:
+            legal = [0.5, 0.9, 0.901, 0.95, 1, None]
         case FactKind.CHOICE:
             legal = list(fact.choices)
         case FactKind.TEXT:
@@ -680,6 +682,8 @@ def as_stated(fact: Fact, label: str) -> Any:
             return {}
         case FactKind.BOOLEAN | FactKind.INTEGER:
             return json.loads(label)
+        case FactKind.SHARE:
+            return json.loads(label)
         case FactKind.CHOICE:
             return None if label == "null" else label
         case _:
@@ -716,6 +720,7 @@ def test_an_assumption_lists_no_value_if_and_only_if_none_changes_the_answer(
             FactKind.VARIABLE: ["0", "1"],
             FactKind.BOOLEAN: [True, False],
             FactKind.INTEGER: [1, 2, 3, 2**31 - 1],
+            FactKind.SHARE: [0.5, 0.9, 0.901, 0.95, 1, None],
             FactKind.CHOICE: [*fact.choices, *([None] if fact.nullable else [])],
             FactKind.TEXT: [*words, "something else", None],
             FactKind.TEXTS: [
@@ -775,6 +780,8 @@ def operand_of(fact: Fact, takes: str) -> st.SearchStrategy[Any]:
             return st.booleans()
         case _, FactKind.INTEGER:
             return st.sampled_from([fact.least, 2, 3, 2**31 - 1])
+        case _, FactKind.SHARE:
+            return st.sampled_from([0.5, 0.9, 1])
         case _:
             return words
 

@@ -306,6 +306,14 @@ def drop(argument: str) -> Change:
             id="a new argument",
         ),
         pytest.param(
+            "d.yaml",
+            serve("-tp", "1", "--gpu-memory-utilization", "0.95"),
+            Change(argument="--gpu-memory-utilization", from_=0.95, to=0.9),
+            '"--gpu-memory-utilization", "0.95"',
+            '"--gpu-memory-utilization=0.9"',
+            id="another share",
+        ),
+        pytest.param(
             "s.sh",
             "pip install vllm\nvllm serve Qwen/Qwen3-8B -tp 1 2>&1 | tee /tmp/log &\nsleep 2\n",
             Change(argument="--enforce-eager", to=True),

@@ -101,6 +101,7 @@ def test_the_catalogue_has_the_deprecations() -> None:
     assert item["deprecations"] == [
         {
             "member": None,
+            "values": [],
             "since": "0.31.0",
             "until": None,
             "text": LOGGING,
@@ -108,9 +109,15 @@ def test_the_catalogue_has_the_deprecations() -> None:
             "replaced_by": ["--logging-config.pylogging_config_file"],
         }
     ]
+    (item,) = find("--mamba-cache-mode")
+    assert [(each["values"], each["since"], each["until"]) for each in item["deprecations"]] == [
+        ([], "0.33.0", None),
+        (["all"], "0.30.0", "0.31.0"),
+    ]
+    assert "--mamba-cache-mode=all" in differences("0.29.0", "0.30.0")["deprecated"]
     names = {i["name"]: len(i["deprecations"]) for i in arguments_in("0.30.0")["items"] if i["deprecations"]}
     assert "--log-config-file" not in names
-    assert differences("0.30.0", "0.31.0")["deprecated"] == ["--log-config-file"]
+    assert differences("0.30.0", "0.31.0")["deprecated"] == ["--log-config-file", "--quantization=fp8"]
 
 
 KNOWN = {"new": "--new", "--new": "--new", "config.field": "--config.field", "use": "--use", "model": "--model"}

@@ -84,6 +84,25 @@ def test_the_number_of_drafts_is_a_fact_of_speculative_decoding(ask: Asking) -> 
     assert ask.fact("speculative_config.num_speculative_tokens", args) == (3, "args[2]")
 
 
+SHARE = "cache_config.gpu_memory_utilization"
+
+
+@pytest.mark.parametrize(
+    ("args", "value"),
+    [
+        ([], (0.92, "default")),
+        (["--gpu-memory-utilization", "0.85"], (0.85, "args[2]")),
+        (["--gpu-memory-utilization=1"], (1.0, "args[2]")),
+        (["--kv-cache-memory-bytes", "268435456"], (None, "args[2]")),
+        (["--gpu-memory-utilization", "0.95", "--kv-cache-memory-bytes=1G"], (None, "args[4]")),
+    ],
+)
+def test_the_share_of_memory_is_that_of_the_flag_unless_the_size_of_the_cache_is_stated(
+    ask: Asking, args: list[str], value: tuple[Any, str]
+) -> None:
+    assert ask.fact(SHARE, [*DENSE, *args]) == value
+
+
 def test_pinned_memory_is_there_unless_the_request_says_otherwise(ask: Asking) -> None:
     fact = "platform.is_pin_memory_available"
     assert ask.fact(fact, DENSE) == (True, "default")

@@ -1314,8 +1314,115 @@ def test_what_another_file_of_the_model_may_change_is_a_warning(ask: Asking) -> 
     ) in decision.warnings
 
 
+WARNED: Final[list[tuple[str, list[str], list[str], list[str], str]]] = [
+    (
+        "mamba-cache-mode-all",
+        ["--mamba-cache-mode", "all"],
+        ["0.30.0", "0.31.0"],
+        ["0.29.0"],
+        (
+            "\"Mamba cache mode 'all' is deprecated and will be removed in an upcoming release.\" (args[2]); "
+            "set `--mamba-cache-mode align`, or leave it out"
+        ),
+    ),
+    (
+        "structured-outputs-lm-format-enforcer",
+        ["--structured-outputs-config.backend=lm-format-enforcer"],
+        ["0.33.0"],
+        ["0.32.0"],
+        (
+            '"The lm-format-enforcer structured outputs backend is deprecated and will be removed in v0.35.0. Use '
+            'auto, xgrammar, or guidance instead." (args[2]); set `--structured-outputs-config.backend auto`, or leave '
+            "it out"
+        ),
+    ),
+    (
+        "all2all-backend-removed",
+        ["--all2all-backend", "naive"],
+        ["0.23.0", "0.33.0"],
+        [],
+        (
+            "\"The 'naive' all2all backend has been removed. Falling back to 'allgather_reducescatter'.\" (args[2]); "
+            "set `--all2all-backend allgather_reducescatter`, or leave it out"
+        ),
+    ),
+    (
+        "all2all-backend-renamed",
+        ["--all2all-backend", "flashinfer_all2allv"],
+        ["0.23.0", "0.33.0"],
+        [],
+        (
+            "\"'flashinfer_all2allv' is deprecated and has been renamed to'flashinfer_nvlink_two_sided'. It will be "
+            'removed in a futurerelease." (args[2]); set `--all2all-backend flashinfer_nvlink_two_sided`'
+        ),
+    ),
+    (
+        "quantization-deprecated-allowed",
+        ["--quantization", "fp_quant", "--allow-deprecated-quantization"],
+        ["0.23.0", "0.33.0"],
+        [],
+        (
+            '"The quantization method fp_quant is deprecated and will be removed in future versions of vLLM." '
+            "(args[2]); use another method"
+        ),
+    ),
+    (
+        "quantization-fp8-online",
+        ["--quantization", "fp8"],
+        ["0.31.0", "0.33.0"],
+        ["0.30.0"],
+        (
+            '"--quantization fp8 is deprecated for online quantization; use --quantization fp8_per_tensor instead." '
+            "(args[2]); set `--quantization fp8_per_tensor`"
+        ),
+    ),
+    (
+        "speculative-method-mtp",
+        ["--speculative-config", '{"method": "deepseek_mtp", "num_speculative_tokens": 1}'],
+        ["0.23.0", "0.33.0"],
+        [],
+        '"method `deepseek_mtp` is deprecated and replaced with mtp." (args[2]); write `"method": "mtp"`',
+    ),
+]
+"""Checks that only warn: the arguments, releases that warn of them, releases that do not, and the message."""
+
+
+def warned(ask: Asking, release: str, args: list[str]) -> list[str]:
+    decision = ask(["--model", "sized", *args], release, upstream=False, model_configs={"sized": SIZED})
+    return [warning for warning in decision.warnings if " warns: " in warning]
+
+
+@pytest.mark.parametrize(("args", "releases", "others", "message"), [row[1:] for row in WARNED], ids=lambda _: "")
+def test_what_vllm_warns_of_is_a_warning_in_its_words(
+    ask: Asking, args: list[str], releases: list[str], others: list[str], message: str
+) -> None:
+    found = {release: warned(ask, release, args) for release in [*releases, *others]}
+    assert found == {
+        **{release: [f"vLLM {release} warns: {message}"] for release in releases},
+        **{release: [] for release in others},
+    }
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--mamba-cache-mode", "align"],
+        ["--all2all-backend", "allgather_reducescatter"],
+        ["--quantization", "fp_quant"],
+        ["--quantization", "fp8_per_tensor"],
+        ["--speculative-config", '{"method": "ngram", "num_speculative_tokens": 1}'],
+        ["--structured-outputs-config.backend=guidance"],
+    ],
+    ids=" ".join,
+)
+def test_other_values_are_no_warning(ask: Asking, args: list[str]) -> None:
+    assert [warned(ask, release, args) for release in ("0.31.0", "0.33.0")] == [[], []]
+
+
 def test_every_check_has_a_row() -> None:
-    assert {check.id for check in all_checks() if check.is_certain} == {row[0] for row in REFUSED}
+    checks = [check for check in all_checks() if check.is_certain]
+    assert {check.id for check in checks if not check.is_warning} == {row[0] for row in REFUSED}
+    assert {check.id for check in checks if check.is_warning} == {row[0] for row in WARNED}
 
 
 def keys() -> Iterator[str]:

@@ -374,6 +374,8 @@ def values(fact: Fact) -> list[Any]:
             legal = [True, False]
         case FactKind.INTEGER:
             legal = [fact.least, fact.least + 1, 2, 3, 2**31 - 1]
+        case FactKind.SHARE:
+            legal = [0.5, 0.92, 1]
         case FactKind.CHOICE:
             legal = list(fact.choices)
         case FactKind.TEXT:

@@ -113,6 +113,7 @@ def deprecations_of(dest: str) -> Iterator[dict[str, Any]]:
             if row is not None:
                 yield {
                     "member": member or None,
+                    "values": [],
                     "since": start,
                     "until": order[order.index(end) - 1] if end else None,
                     "text": row["text"],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.command.expansion import count_messages, message_limit
-from policy.intake.command.relevant_options import LIMITS, RELEVANT
+from policy.intake.command.relevant_options import KEPT, RELEVANT
 from policy.intake.command.word_places import FILE_PREFIX, word_pointer
 from policy.intake.command.words import PLACEHOLDER, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
@@ -146,7 +146,7 @@ class ParseResult:
     def ignore(self, flag: Flag, written: Sequence[str], value: Any, place: str) -> None:
         """Record a flag that no fact depends on, with its value masked if it may be a secret."""
         self.set_other(flag, value, place)
-        if flag.dest in LIMITS and value is not INVALID:
+        if flag.dest in KEPT and value is not INVALID:
             self.values[flag.dest] = value
         if flag.dest == "config" and written[0] != "--config":
             self.warn(f"vLLM does not read the file of {quoted(written[0])}: write `--config FILE`, with a blank")

@@ -60,8 +60,9 @@ RELEVANT: Final = frozenset(
 )
 """The options that facts depend on, by their names in `EngineArgs`; all others go to `ParsedOptions.ignored`."""
 
-LIMITS: Final = frozenset({"max_logprobs", "skip_tokenizer_init"})
-"""The options that only limits of requests depend on; they are ignored too, but their values are kept."""
+KEPT: Final = frozenset({"gpu_memory_utilization", "kv_cache_memory_bytes", "max_logprobs", "skip_tokenizer_init"})
+"""The options that only known problems and limits of requests depend on; they are ignored too, but their values are
+kept, and an unknown value is no fault."""
 
 SIZES: Final = frozenset(
     {

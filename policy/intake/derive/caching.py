@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policy.facts.vocabulary import FACTS
 from policy.intake.model.configuration import evaluate_rows
 from policy.intake.provenance import DEFAULT
 
@@ -22,8 +23,18 @@ CACHING: Final = "cache_config.enable_prefix_caching"
 HYBRID_HOOK: Final = "HybridAttentionMambaModelConfig"
 
 
+SHARE: Final = "cache_config.gpu_memory_utilization"
+SHARE_OPTION: Final = "gpu_memory_utilization"
+SIZE_OPTION: Final = "kv_cache_memory_bytes"
+
+
 def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, tables: Tables) -> None:
-    """Set the fact of the Mamba cache's mode."""
+    """Set the facts of the Mamba cache's mode and of the share of memory, which a stated size sets aside."""
+    share = options.get(SHARE_OPTION)
+    if options.get(SIZE_OPTION):
+        derived.facts[SHARE] = None, options.kept_place(SIZE_OPTION)
+    elif share is not None and FACTS[SHARE].admits(share):  # vLLM refuses any other
+        derived.facts[SHARE] = share, options.kept_place(SHARE_OPTION)
     stated = "none" if tables.series >= (0, 33) and not target.is_hybrid else options.get("mamba_cache_mode") or "none"
     derived.facts[MODE] = stated, options.place("mamba_cache_mode")
     if not target.is_hybrid and target.resolved.model.architecture not in tables.hooks:

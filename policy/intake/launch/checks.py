@@ -1,4 +1,4 @@
-"""The checks of each release: what vLLM refuses, when, its words, and what to do instead.
+"""The checks of each release: what vLLM refuses or warns of, when, its words, and what to do instead.
 
 Reads `data/*.yaml`, one file for each topic. A file is a list of checks, each with
 
@@ -9,6 +9,8 @@ Reads `data/*.yaml`, one file for each topic. A file is a list of checks, each w
 - `at`: the option to which the message points; the check counts only if that option is given;
 - `is_certain`: false if something that is not known here, such as another file of the model, may change it; the message
   is a warning then;
+- `is_warning`: true if vLLM only warns of it and goes on, such as of a deprecated value of an option: `values` has
+  those values, and `member` the field of the option's object, if it is one;
 - `vllm`: the releases in which it holds, such as `>=0.23,<0.31`; all with tables of models if it is left out;
 - `platforms`: where it holds; all if it is left out;
 - `ranges`: instead of some of these, a list of them that differ by release.
@@ -46,6 +48,9 @@ class Check(Struct, frozen=True, forbid_unknown_fields=True):
     vllm: str = ""
     platforms: tuple[str, ...] = ()
     is_certain: bool = True
+    is_warning: bool = False
+    values: tuple[str, ...] = ()
+    member: str = ""
 
     @property
     def condition(self) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
+
 from policy.intake.launch.checks import Check, Message, checks_of, message_of
 from policy.intake.model.formula import Incomputable, compute
 from policy.messages import QUOTED
@@ -20,18 +22,31 @@ MAX_REFUSALS: Final = 8
 """The most refusals that an answer lists; vLLM itself stops at the first."""
 
 
-def refusals(values: LaunchValues) -> tuple[list[str], list[str]]:
-    """What the release refuses about a deployment, with vLLM's words and what to do instead; and what it may refuse.
+class Findings(Struct, frozen=True):
+    """What a release refuses about a deployment, what it may refuse, and what it only warns of."""
+
+    refused: list[str]
+    uncertain: list[str]
+    warned: list[str]
+
+
+def refusals(values: LaunchValues) -> Findings:
+    """What the release refuses about a deployment or warns of, with vLLM's words and what to do instead.
 
     A check that needs a value which is not known here says nothing.
     """
     checks = checks_of(values.release)
     of_options = [checks.by_option[option] for option in values.given() if option in checks.by_option]
     held = [check for check in chain(checks.always, *of_options) if check.counts_on(values.platform)]
-    failed = [check for check in held if _fails(check, values.key)][:MAX_REFUSALS]
-    found = [_text(check, values) for check in failed if check.is_certain]
-    uncertain = [_text(check, values) for check in failed if not check.is_certain]
-    return (found + values.out_of_bounds())[:MAX_REFUSALS], uncertain
+    found = [check for check in held if _fails(check, values.key)]
+    failed = [check for check in found if not check.is_warning][:MAX_REFUSALS]
+    warned = [check for check in found if check.is_warning][:MAX_REFUSALS]
+    refused = [_text(check, values) for check in failed if check.is_certain]
+    return Findings(
+        (refused + values.out_of_bounds())[:MAX_REFUSALS],
+        [_text(check, values) for check in failed if not check.is_certain],
+        [_text(check, values) for check in warned],
+    )
 
 
 def _fails(check: Check, key: Callable[[str], Any]) -> bool:

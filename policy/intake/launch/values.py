@@ -98,7 +98,7 @@ class LaunchValues:
     def given(self) -> Iterator[str]:
         """The options that are given, even with an unknown value."""
         yield from self._options.values
-        yield from self._options.others
+        yield from (option for option in self._options.others if option not in self._options.values)
 
     def place(self, option: str) -> str:
         """The place of an option in the command; empty if it is not given."""

@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.facts.vocabulary import FACTS, VARIABLE, VOCABULARY, FactKind, ancestors, parse_variable
-from policy.rules.conditions import And, Leaf, Or, holds
+from policy.rules.conditions import And, Leaf, Or, holds, shares
 from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def _values(fact: Fact, leaves: Sequence[Leaf], names: Sequence[str], bounds: Se
                 for step in (-1, 0, 1)
             }
             return sorted(number for number in near | set(bounds) if fact.least <= number)
+        case FactKind.SHARE:
+            return shares(operands)
         case FactKind.LIST:
             return [[], [OTHER_TEXT]]
         case FactKind.TEXT:

@@ -1,0 +1,40 @@
+"""The values of options that releases take and warn of, for the table of arguments.
+
+Reads them from the checks that only warn. A text with values is as vLLM's code has it: `{…}` stands for a value.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.intake.launch.checks import HOLE, all_checks
+from policy.intake.model.tables import releases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REMOVED_IN: Final = re.compile(r"removed in v?(\d+\.\d+(?:\.\d+)?)")
+
+
+def deprecated_values_of(dest: str) -> Iterator[dict[str, Any]]:
+    """The deprecated values of an option, or of fields of its object, by unbroken ranges of releases."""
+    order = releases()
+    for check in all_checks():
+        if not check.is_warning or check.at != dest:
+            continue
+        text = HOLE.sub("{…}", " ".join(check.says.split()))
+        named = REMOVED_IN.search(text)
+        for holds, group in groupby(order, key=check.holds_in):
+            span = list(group)
+            if holds:
+                yield {
+                    "member": check.member or None,
+                    "values": list(check.values),
+                    "since": span[0],
+                    "until": None if span[-1] == order[-1] else span[-1],
+                    "text": text,
+                    "removed_in": None if named is None else named.group(1),
+                    "replaced_by": [],
+                }
