@@ -270,7 +270,7 @@ class _Result:
     """What a comparison reads of the result of a dry run."""
 
     faults = request_faults = ()
-    failed = affected = None
+    failed = affected = cases = None
     rules: tuple[str, ...] = ()
 
     def __init__(self, decision: Decision) -> None:
