@@ -20,6 +20,9 @@ from policy.messages import quoted
 
 PYTHON_VALUES: Final = frozenset("cmWX")
 """The short options of Python that take a value."""
+KSERVE_SERVER: Final = "huggingfaceserver"
+KSERVE_REASON: Final = "`huggingfaceserver` is KServe's server, which is read only as the model of an InferenceService"
+TRANSFORMERS: Final = "--backend huggingface"
 
 
 def python_command(
@@ -88,9 +91,18 @@ def python_module(
         return replace(found, is_dynamo=True) if module in DYNAMO_MODULES else found
     if module in CLIS:
         return subcommand(words, places, own, named + 1)
+    if module == KSERVE_SERVER and not _runs_transformers(words[named:]):
+        return UnreadableCommand(KSERVE_REASON, places[named], names_vllm=True)
     if is_unknown(words[named]):
         return UnreadableCommand(f"the module that {quoted(words[start])} runs is not known", places[named])
     return other_program(words, places, named)
+
+
+def _runs_transformers(words: list[str]) -> bool:
+    """Whether KServe's server is told to use Transformers instead of vLLM: `--backend huggingface`."""
+    return any(
+        " ".join(pair).replace("=", " ").startswith(TRANSFORMERS) for pair in zip(words, [*words[1:], ""], strict=True)
+    )
 
 
 def python_file(

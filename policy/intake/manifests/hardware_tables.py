@@ -12,6 +12,7 @@ RESOURCES: Final = {
     "nvidia.com/gpu": "cuda",  # https://github.com/NVIDIA/k8s-device-plugin; also `gpu.shared`, HAMi's `gpumem`
     "nvidia.com/mig-": "cuda",  # https://docs.nvidia.com/datacenter/cloud-native/kubernetes/latest/index.html
     "amd.com/gpu": "rocm",  # https://github.com/ROCm/k8s-device-plugin
+    **dict.fromkeys((f"amd.com/{mode}_nps" for mode in ("spx", "dpx", "tpx", "qpx", "cpx")), "rocm"),  # its partitions
     "google.com/tpu": "tpu",  # https://cloud.google.com/kubernetes-engine/docs/how-to/tpus
     "habana.ai/gaudi": "gaudi",  # https://docs.habana.ai/en/latest/Installation_Guide/Additional_Installation
     "gpu.intel.com/": "xpu",  # https://github.com/intel/intel-device-plugins-for-kubernetes: i915, xe
@@ -28,6 +29,8 @@ LABELS: Final = {
     "nvidia.com/": "cuda",  # https://github.com/NVIDIA/k8s-device-plugin/tree/main/docs/gpu-feature-discovery
     "amd.com/gpu": "rocm",  # https://github.com/ROCm/k8s-device-plugin/tree/master/cmd/k8s-node-labeller
     "beta.amd.com/gpu": "rocm",  # its former prefix
+    "feature.node.kubernetes.io/amd-gpu": "rocm",  # https://github.com/ROCm/gpu-operator
+    "feature.node.kubernetes.io/pci-10de": "cuda",  # NVIDIA's vendor, of Node Feature Discovery
     "cloud.google.com/gke-tpu": "tpu",  # https://cloud.google.com/kubernetes-engine/docs/concepts/tpus
     "gpu.intel.com/": "xpu",  # https://github.com/intel/intel-device-plugins-for-kubernetes
     "intel.feature.node.kubernetes.io/gpu": "xpu",

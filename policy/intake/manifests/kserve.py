@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 ADDED: Final = "added by KServe"
 MODEL_PATH: Final = "/mnt/models"
+KSERVE_SERVER_UNREAD: Final = (
+    "the command starts KServe's Hugging Face server with words that are not read, and it may use vLLM; write "
+    "`vllm serve MODEL …` as the command"
+)
 SERVER: Final = ("python", "-m", "vllm.entrypoints.openai.api_server")
 SERVER_ENV: Final = {
     "HF_HOME": "/tmp",  # noqa: S108  # what KServe sets
@@ -211,17 +215,21 @@ def _is_shipped(name: str | None, wanted: str) -> bool:
     return name in SHIPPED_RUNTIMES.get(wanted, OTHER_SHIPPED_RUNTIMES)
 
 
+def _runs_kserve_server(own: EngineDraft) -> bool:
+    return any(SERVER_MODULE.search(word) for word in own.words)
+
+
 def _finish(own: EngineDraft, name: str | None, wanted: str, *, is_unknown: bool) -> None:
     """Add the engine if it starts vLLM, with a doubt, or a problem, if its runtime is not known but shows vLLM."""
-    if own.starts_vllm(by_image=not is_unknown or bool(own.words)):
+    if own.has_command and own.starts_vllm(by_image=False) and own.server is None and _runs_kserve_server(own):
+        own.problem = KSERVE_SERVER_UNREAD
+        own.finish()
+    elif own.starts_vllm(by_image=not is_unknown or bool(own.words)):
         if is_unknown and name is not None:
             _doubt_runtime(own, name, wanted)
         own.finish()
-    elif own.has_command and any(SERVER_MODULE.search(word) for word in own.words):
-        own.problem = (
-            "the command starts KServe's Hugging Face server with words that are not read, and it may use vLLM; write "
-            "`vllm serve MODEL …` as the command"
-        )
+    elif own.has_command and _runs_kserve_server(own):
+        own.problem = KSERVE_SERVER_UNREAD
         own.finish()
     elif is_unknown and _shows_vllm(own, name):
         named = "the runtime" if name is None else f"the runtime {quoted(name)}"

@@ -49,6 +49,7 @@ def pod(spec: dict[str, Any] | None = None, **container: Any) -> dict[str, Any]:
         ("nvidia.com/gpu.shared", "cuda"),
         ("nvidia.com/mig-1g.10gb", "cuda"),
         ("amd.com/gpu", "rocm"),
+        ("amd.com/cpx_nps4", "rocm"),
         ("google.com/tpu", "tpu"),
         ("habana.ai/gaudi", "gaudi"),
         ("gpu.intel.com/i915", "xpu"),
@@ -104,6 +105,14 @@ def affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
             [("cuda", "nodeSelector.nvidia.com/gpu.product")],
         ),
         ({"nodeSelector": {"amd.com/gpu.family": "AI"}}, [("rocm", "nodeSelector.amd.com/gpu.family")]),
+        (
+            {"nodeSelector": {"feature.node.kubernetes.io/amd-gpu": "true"}},
+            [("rocm", "nodeSelector.feature.node.kubernetes.io/amd-gpu")],
+        ),
+        (
+            {"nodeSelector": {"feature.node.kubernetes.io/pci-10de.present": "true"}},
+            [("cuda", "nodeSelector.feature.node.kubernetes.io/pci-10de.present")],
+        ),
         (
             {"nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-l4"}},
             [("cuda", "nodeSelector.cloud.google.com/gke-accelerator")],

@@ -449,3 +449,25 @@ def test_a_runtime_whose_script_starts_kserves_server_is_a_problem() -> None:
     server["spec"]["containers"][0]["command"] = command
     found = model_of(server, service({"modelFormat": {"name": "huggingface"}}))
     assert "starts KServe's Hugging Face server with words that are not read" in found.problem
+
+
+@pytest.mark.parametrize(
+    ("args", "is_problem"),
+    [
+        (["--model_id=a/b"], True),
+        (["--model_id=a/b", "--backend", "vllm"], True),
+        (["--model_id=a/b", "--backend=huggingface"], False),
+        (["--model_id=a/b", "--backend", "huggingface"], False),
+    ],
+)
+def test_kserves_server_in_a_pod_is_not_overlooked(args: list[str], *, is_problem: bool) -> None:
+    container = {
+        "name": "v",
+        "image": "example.com/x:1",
+        "command": ["python", "-m", "huggingfaceserver"],
+        "args": args,
+    }
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    assert [each.words for each in read_manifest(document, "", [])] == (
+        [["python", "-m", "huggingfaceserver", *args]] if is_problem else []
+    )
