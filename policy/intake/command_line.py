@@ -32,6 +32,14 @@ class Strength(IntEnum):
     TOLERATION = 2
 
 
+class Omni(IntEnum):
+    """Whether the flag ``--omni`` starts vLLM-Omni: it does, it may, or vLLM refuses it as an unknown flag."""
+
+    STARTS = 0
+    MAY_START = 1
+    IS_REFUSED = 2
+
+
 class HardwareSign(Struct, frozen=True):
     """A platform that a manifest shows, and the place that shows it, such as `resources.limits.nvidia.com/gpu`."""
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.errors import MAX_FAULTS, RequestFault
-from policy.intake.command_line import ImageVariable, Installation  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.command_line import ImageVariable, Installation, Omni
 from policy.intake.provenance import ASSUMED, IMAGE
 from policy.masking import is_secret
 from policy.messages import listed, nearest, quoted
@@ -124,7 +124,8 @@ class Deployment(Struct, frozen=True):
     from the manifest. ``installation`` is the vLLM that is installed before the command runs, if any.
     ``has_hidden_variables``: whether there may be variables with unknown names. ``doubts`` says why vLLM
     may get other arguments or variables than those of the manifest. ``edits`` are made to what its command says.
-    ``image_env`` has the variables that the image sets.
+    ``image_env`` has the variables that the image sets. ``platform_doubt`` says why the platform of the manifest may be
+    another than the environment's; it is empty if it is certain. ``omni`` is what the flag ``--omni`` would do.
     """
 
     args: list[str] | str
@@ -141,6 +142,8 @@ class Deployment(Struct, frozen=True):
     doubts: list[str] = []
     edits: Edits = NO_EDITS
     image_env: dict[str, ImageVariable] = {}
+    platform_doubt: str = ""
+    omni: Omni = Omni.STARTS
 
 
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:

@@ -107,10 +107,11 @@ class IntakeResult(Struct, frozen=True):
     the variables with unknown values that facts depend on, which are treated as unset, each with the place in the
     command that clears it or may change it, empty if none does. ``doubts`` says why vLLM may get other arguments or
     variables than those parsed. ``unknown_models`` says why vLLM may run another model, or the model as a pooling
-    model. ``environment`` is the deployment's, with the platform that a variable selects. ``without_modules`` is the
-    name of the model whose ``modules.json`` is assumed to be absent, empty if it is known. ``models`` has the models
-    that were looked up, by their names in the arguments. ``has_models`` is false for a release without tables of
-    models, whose facts about them are unknown. ``limits`` is what the engine compares requests with. ``options`` and
+    model. ``environment`` is the deployment's, with the platform that a variable selects, and ``program_doubts``
+    says why its platform may be another, or vLLM may run instead of vLLM-Omni. ``without_modules`` is the name of the
+    model whose ``modules.json`` is assumed to be absent, empty if it is known. ``models`` has the models that were
+    looked up, by their names in the arguments. ``has_models`` is false for a release without tables of models, whose
+    facts about them are unknown. ``limits`` is what the engine compares requests with. ``options`` and
     ``variables`` are those that facts are derived from.
     """
 
@@ -132,6 +133,7 @@ class IntakeResult(Struct, frozen=True):
     limits: EngineLimits = EngineLimits()
     options: ParsedOptions = ParsedOptions()
     variables: dict[str, str] = {}
+    program_doubts: list[str] = []
 
 
 def derive_facts(
@@ -166,6 +168,7 @@ def derive_facts(
     result.warnings[:] = [*map(secrets.hidden, result.warnings)]
     result.launch_errors[:] = [*map(secrets.hidden, result.launch_errors)]
     result.doubts[:] = [*map(secrets.hidden, result.doubts)]
+    result.program_doubts[:] = [*map(secrets.hidden, result.program_doubts)]
     result.unknown_models[:] = [*map(secrets.hidden, result.unknown_models)]
     return result
 
@@ -206,7 +209,7 @@ def _derive(
 ) -> IntakeResult:
     """Derive the facts for a parsed command line and its ``faults``; messages may contain values of variables."""
     known = tables(release, transformers=deployment.environment.transformers)
-    is_omni, command = omni_of(command)
+    is_omni, command, of_omni = omni_of(command, deployment.omni)
     options = _own_options(read_options(release, command, deployment.files, faults, f"{pointer}/args"), is_omni)
     if faults:
         raise RequestInvalid(faults)
@@ -232,7 +235,8 @@ def _derive(
         raise RequestInvalid(
             [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
-    warnings = [*deployment.notes, *options.warnings, *of_platform, *derived.warnings, *redirections(variables)]
+    warnings = [*deployment.notes, *of_omni, *options.warnings, *of_platform]
+    warnings += [*derived.warnings, *redirections(variables)]
     warnings += transformers_warnings(release, environment.transformers)
     warnings += variable_warnings(variables, release, environment.platform)
     doubts = [*deployment.doubts, *command.doubts]
@@ -317,6 +321,7 @@ def _derive(
         limits=engine_limits(options, env, target),
         options=options,
         variables=env,
+        program_doubts=[*([deployment.platform_doubt] if deployment.platform_doubt else []), *of_omni],
     )
 
 
@@ -337,7 +342,7 @@ def _derive_without_models(
     why: str,
 ) -> IntakeResult:
     """Derive the facts where the decision does not depend on the model, which is not read; ``why`` warns of it."""
-    is_omni, command = omni_of(command)
+    is_omni, command, of_omni = omni_of(command, deployment.omni)
     try:
         options = _own_options(read_options(release, command, deployment.files, faults, f"{pointer}/args"), is_omni)
     except KeyError as error:  # rules of a folder of one's own may know releases that have no tables
@@ -373,7 +378,7 @@ def _derive_without_models(
             raise RequestInvalid([RequestFault(place, UNSTATED_METHOD.format(release))])
         facts = facts_of(with_method(derived, METHODS[0]).facts, [])
     doubts = [*deployment.doubts, *command.doubts]
-    warnings = [why, *deployment.notes, *options.warnings, *of_platform, *redirections(variables)]
+    warnings = [why, *deployment.notes, *of_omni, *options.warnings, *of_platform, *redirections(variables)]
     warnings += variable_warnings(variables, release, environment.platform)
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     unknown = {
@@ -400,6 +405,7 @@ def _derive_without_models(
         has_models=False,
         options=options,
         variables=env,
+        program_doubts=[*([deployment.platform_doubt] if deployment.platform_doubt else []), *of_omni],
     )
 
 
@@ -458,7 +464,8 @@ def require_known_values(result: IntakeResult, pointer: str) -> None:
 
     Raises:
         RequestInvalid: an argument may be any flag, a variable's value is unknown, vLLM may get other arguments or
-            variables for another reason, or run the model as a pooling model.
+            variables for another reason, run the model as a pooling model or on another platform, or another program
+            may run.
     """
     faults = [
         RequestFault(
@@ -483,6 +490,7 @@ def require_known_values(result: IntakeResult, pointer: str) -> None:
         for doubt in result.doubts
     ]
     faults += [RequestFault(pointer, unknown) for unknown in result.unknown_models]
+    faults += [RequestFault(pointer, doubt) for doubt in result.program_doubts]
     if faults:
         raise RequestInvalid(faults[:MAX_FAULTS])
 

@@ -13,9 +13,9 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from policy.errors import INVALID_REQUEST, Remedy, RequestFault, RequestInvalid
-from policy.intake.command_line import Installation
+from policy.intake.command_line import Installation, Omni
 from policy.intake.deployment import Deployment
-from policy.intake.manifests import read_manifest
+from policy.intake.manifests import images, read_manifest
 from policy.messages import quoted
 from policy.pointer import at, walk_path
 from policy.problems import REMEDIES
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from policy.rules.releases import Releases
 
 
+OMNI_NAMES: Final = ("vllm-omni", "vllm_omni")
+"""vLLM-Omni's names: of its program and its packages."""
 HOW_TO_TELL: Final = "`kubectl exec … -- vllm --version` shows it"
 MAX_NAME: Final = 512
 """Characters that are shown of a name."""
@@ -86,6 +88,7 @@ def request_of(
         return RequestInvalid([RequestFault(pointer, container.problem)])
     notes = list(container.notes)
     version, release = base.vllm_version, base.release
+    omni = _omni(container, releases)
     container = _with_known_version(container, releases)
     if manifest.overrides:
         if container.vllm_version not in {None, version}:
@@ -112,10 +115,8 @@ def request_of(
         why = container.unversioned or "no image shows vLLM's version"
         advice = f"{remedies[Remedy.VERSION]}; {HOW_TO_TELL}"
         notes.append(f"{why}; decided for {version}, the default release; {advice}")
-    configs, environment = (
-        manifest.model_configs,
-        environment_of(container, manifest.environment, releases.images, notes),
-    )
+    configs = manifest.model_configs
+    environment, platform_doubt = environment_of(container, manifest.environment, releases.images, notes)
     models = (container.models, manifest.models_at)
     words, env, files, places = container.words, container.env, container.files, container.places
     hidden, doubts = container.has_hidden_variables, container.doubts
@@ -132,6 +133,8 @@ def request_of(
         hidden,
         doubts,
         image_env=container.image_env,
+        platform_doubt=platform_doubt,
+        omni=omni,
     )
     return replace(
         base,
@@ -141,6 +144,16 @@ def request_of(
         pointer=pointer,
         manifest=(base.pointer, manifest.document),
     )
+
+
+def _omni(container: Container, releases: Releases) -> Omni:
+    """Whether the flag ``--omni`` starts vLLM-Omni, by the image, by the program, and by what is installed."""
+    if images.starts_omni(container.image, releases.images):
+        return Omni.STARTS
+    is_named = any(name in word for word in container.words for name in OMNI_NAMES)
+    if images.starts_vllm(container.image, releases.images):
+        return Omni.MAY_START if is_named or container.installation is not None else Omni.IS_REFUSED
+    return Omni.STARTS if is_named else Omni.MAY_START
 
 
 def _with_known_version(container: Container, releases: Releases) -> Container:

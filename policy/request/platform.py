@@ -1,13 +1,15 @@
 """Choose the platform of an engine of a manifest.
 
 The request's platform counts first, then that of the image, which has vLLM's build, then the hardware that the manifest
-asks for, then the default. The warnings say which of them disagree, and why one counts.
+requires, then the only platform that it tolerates, then the default. The warnings say which of them disagree, and why
+one counts; what disagrees is also a doubt, because another platform may have a runner of its own.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command_line import Strength
 from policy.intake.deployment import PLUGINS, Platform, with_platform
 from policy.intake.manifests import images
 from policy.intake.provenance import IMAGE
@@ -24,10 +26,13 @@ BUILD: Final = "because the image has vLLM's build"
 STATED: Final = "which the request states"
 
 
-def environment_of(container: Container, environment: Environment, table: ImageTable, notes: list[str]) -> Environment:
+def environment_of(
+    container: Container, environment: Environment, table: ImageTable, notes: list[str]
+) -> tuple[Environment, str]:
     """The environment of a container: the request's, with the platform of the image or of the hardware.
 
-    What disagrees is added to ``notes``.
+    Returns it with the reason why the platform is not certain, which is empty if it is. What disagrees is added to
+    ``notes``.
     """
     image = container.platform or images.platform(container.image, table)
     signs = _strongest(container.hardware)
@@ -36,33 +41,44 @@ def environment_of(container: Container, environment: Environment, table: ImageT
             notes.append(
                 f"{_name(container)} is for the platform `{image}`; decided for `{environment.platform}`, {STATED}"
             )
-        else:
-            notes += _disagreement(signs, environment.platform, STATED)
-        return environment
+        elif disagreement := _disagreement(signs, environment.platform, STATED):
+            notes.append(disagreement)
+        return environment, ""
     if image is None or (image == Platform.OUT_OF_TREE and any(sign.platform in PLUGINS for sign in signs)):
-        return _by_hardware(signs, environment, notes)
-    notes += _disagreement(signs, image, BUILD)
-    return with_platform(environment, image, IMAGE)
+        found, doubt = _by_hardware(signs, environment)
+    else:
+        found, doubt = with_platform(environment, image, IMAGE), _disagreement(signs, image, BUILD)
+    if doubt:
+        notes.append(doubt)
+    return found, doubt
 
 
-def _by_hardware(signs: Sequence[HardwareSign], environment: Environment, notes: list[str]) -> Environment:
-    """The environment with the platform that the hardware shows, if it shows one."""
+def _by_hardware(signs: Sequence[HardwareSign], environment: Environment) -> tuple[Environment, str]:
+    """The environment with the platform that the hardware shows, if it shows one, and why it is not certain."""
     platforms = list(dict.fromkeys(sign.platform for sign in signs))
-    if len(platforms) == 1:
-        return with_platform(environment, platforms[0], signs[0].place)
-    if platforms:
-        notes.append(
+    if not platforms:
+        return environment, ""
+    if len(platforms) > 1:
+        doubt = (
             f"the manifest shows several platforms: {_shown(signs)}; decided for `{environment.platform}`, which is "
             "assumed; state the platform"
         )
-    return environment
+        return environment, doubt
+    doubt = ""
+    if signs[0].strength is Strength.TOLERATION and platforms[0] != environment.platform:
+        doubt = (
+            f"only a toleration shows the platform: {_shown(signs)}; it permits such nodes and does not require them; "
+            f"decided for `{platforms[0]}`; request the hardware's resource, or state the platform"
+        )
+    return with_platform(environment, platforms[0], signs[0].place), doubt
 
 
-def _disagreement(signs: Sequence[HardwareSign], platform: str, why: str) -> list[str]:
-    """The warning that the hardware shows another platform than that which counts."""
-    if not signs or any(_agree(sign.platform, platform) for sign in signs):
-        return []
-    return [f"the manifest shows another platform: {_shown(signs)}; decided for `{platform}`, {why}"]
+def _disagreement(signs: Sequence[HardwareSign], platform: str, why: str) -> str:
+    """The warning that the required hardware shows another platform than that which counts; empty if it does not."""
+    required = [sign for sign in signs if sign.strength is not Strength.TOLERATION]
+    if not required or any(_agree(sign.platform, platform) for sign in required):
+        return ""
+    return f"the manifest shows another platform: {_shown(required)}; decided for `{platform}`, {why}"
 
 
 def _strongest(signs: Sequence[HardwareSign]) -> list[HardwareSign]:

@@ -148,6 +148,66 @@ def test_an_operator_chooses_what_is_denied_and_where_the_variable_is_set(
         assert answered(client, REVIEWS["pod-of-replicaset"], MUTATE).keys() == {"uid", "allowed"}
 
 
+TPU_LABEL = {"key": "cloud.google.com/gke-tpu-accelerator", "operator": "Exists"}
+OTHER_HARDWARE: list[tuple[str, Document, Document]] = [
+    ("will not start", {}, {"tolerations": [{"key": key, "operator": "Exists"}]})
+    for key in (
+        *("google.com/tpu", "habana.ai/gaudi", "aws.amazon.com/neuron", "huawei.com/Ascend910", "rebellions.ai/ATOM"),
+        *("tenstorrent.com/n300", "ibm.com/spyre_pf", "gpu.intel.com/i915"),
+    )
+]
+TOLERATED: Document = {"tolerations": [{"key": "google.com/tpu", "operator": "Exists"}]}
+OTHER_HARDWARE += [
+    ("will not start", {"resources": {"claims": [{"name": "gpu"}]}}, TOLERATED),
+    ("will not start", {"resources": {"limits": {"aliyun.com/gpu-mem": 1}}}, TOLERATED),
+    ("will not start", {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}, TOLERATED),
+    (
+        "will not start",
+        {},
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {"matchExpressions": [TPU_LABEL]},
+                            {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "Exists"}]},
+                        ]
+                    }
+                }
+            }
+        },
+    ),
+    ("another platform", {}, {"nodeSelector": {"cloud.google.com/gke-tpu-accelerator": "tpu-v6e-slice"}}),
+    ("another platform", {"resources": {"limits": {"google.com/tpu": 4}}}, {}),
+    ("only a toleration", {"image": "registry.example/serving:v1", "command": ["vllm", "serve"]}, TOLERATED),
+    ("vLLM 0.33.0 has no flag `--omni`", {"args": ["--model=Qwen/Qwen3-8B", "--omni"]}, {}),
+    (
+        "starts vLLM-Omni only if it is installed",
+        {"image": "registry.example/serving:v1", "command": ["vllm", "serve", "Qwen/Qwen3-8B", "--omni"], "args": []},
+        {},
+    ),
+]
+
+
+@pytest.mark.slow
+def test_a_runner_that_is_not_certain_does_not_prevent_a_denial(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
+    variables = {"RUNNER_POLICY_ADMISSION_DENY": "true", "RUNNER_POLICY_ADMISSION_FAILURE_POLICY": "closed"}
+    with serve(**variables) as server, server.client() as client:
+        for why, container, spec in OTHER_HARDWARE:
+            document = review("pod-of-replicaset")
+            pod = document["request"]["object"]
+            own = {"image": "vllm/vllm-openai:v0.33.0", "args": ["--model=Qwen/Qwen3-8B", "--enable-dbo"]}
+            pod["spec"] = {"containers": [{"name": "v", **own, **container}], **spec}
+            pod["metadata"]["annotations"]["runner-policy/model-configs"] = json.dumps(
+                {"Qwen/Qwen3-8B": {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
+            )
+            answer = answered(client, document)
+            assert (container, spec, answer["allowed"]) == (container, spec, False)
+            assert why in answer["status"]["message"]
+
+
 UNKNOWN_WORDS: list[tuple[list[str], list[str], str]] = [
     (["vllm", "serve"], ["Qwen/Qwen3-8B", "$(DBO)"], "$(DBO)"),
     (["vllm", "serve"], ["Qwen/Qwen3-8B", "--enable-$(DBO)"], "--enable-$(DBO)"),

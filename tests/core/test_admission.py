@@ -305,7 +305,7 @@ def test_an_engine_with_a_runner_of_its_own_is_allowed_and_not_patched(
     args: list[str],
     mutating: bool,  # noqa: FBT001
 ) -> None:
-    document = deployment(args=args, resources={"limits": {"google.com/tpu": "4"}})
+    document = deployment(image="vllm/vllm-tpu:v0.23.0", args=args, resources={"limits": {"google.com/tpu": "4"}})
     result, response = ask(document, ALWAYS if mutating else STRICT, mutating=mutating)
     assert (result in {"allowed", "warned"}, response["allowed"], "patch" in response) == (True, True, False)
     if not mutating:

@@ -121,11 +121,11 @@ OTHER = "which may not be the one that runs"
 DECIDED = f"decided for vLLM 0.24.0, {OTHER}"
 PLATFORMS: list[tuple[str | None, str | None]] = [
     (None, None),
-    ("vllm/vllm-openai:v0.33.0", None),
-    ("vllm/vllm-openai:v0.33.0-cu129", None),
-    ("vllm/vllm-openai:v0.33.0-x86_64", None),
+    ("vllm/vllm-openai:v0.33.0", "cuda"),
+    ("vllm/vllm-openai:v0.33.0-cu129", "cuda"),
+    ("vllm/vllm-openai:v0.33.0-x86_64", "cuda"),
     ("example.com/cpu-only/a/b/vllm-openai:v0.33.0", None),
-    ("cpu.example.com/vllm/vllm-openai:v0.33.0", None),
+    ("cpu.example.com/vllm/vllm-openai:v0.33.0", "cuda"),
     ("vllm/vllm-openai-cpus:v0.33.0", None),
     ("vllm/vllm-openai-cpu:v0.33.0", "cpu"),
     ("vllm/vllm-openai-cpu", "cpu"),
@@ -174,7 +174,7 @@ def test_the_platform_of_the_request_is_kept_with_a_warning_if_the_image_has_ano
 
 
 def test_the_platform_of_the_image_is_a_fact_and_is_not_assumed(ask: Asking) -> None:
-    for image, origin in (("vllm/vllm-openai-cpu:v0.33.0", "image"), ("vllm/vllm-openai:v0.33.0", "assumed")):
+    for image, origin in (("vllm/vllm-openai-cpu:v0.33.0", "image"), ("team/vllm-openai:v0.33.0", "assumed")):
         ((_, request),) = read(ask, pod(container(image)))
         assert isinstance(request, Request)
         facts = ask.policy.decide(request, TODAY).facts

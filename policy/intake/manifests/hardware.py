@@ -94,16 +94,24 @@ def node_signs(selector: object, place: str) -> Iterator[HardwareSign]:
             yield HardwareSign(platform, f"{place}.{key}", Strength.NODE)
 
 
-def affinity_signs(terms: object, place: str) -> Iterator[HardwareSign]:
-    """The signs in the terms of a node affinity, one of which must hold."""
-    for term in _items(terms):
-        for expression in _items(_at(term, "matchExpressions")):
-            key, operator = _at(expression, "key"), _at(expression, "operator")
-            if not _is_name(key) or operator not in ("In", "Exists"):
-                continue
-            platform = _label_platform(key, _items(_at(expression, "values")) if operator == "In" else [])
-            if platform is not None:
-                yield HardwareSign(platform, f"{place}.{key}", Strength.NODE)
+def affinity_signs(terms: object, place: str) -> list[HardwareSign]:
+    """The signs in the terms of a node affinity, one of which must hold: those of a platform that all of them show."""
+    if not isinstance(terms, list) or len(terms) > MAX_READ:
+        return []
+    found = [list(_term_signs(term, place)) for term in terms]
+    shared = set[str].intersection(*({sign.platform for sign in signs} for signs in found)) if found else set()
+    return [sign for signs in found for sign in signs if sign.platform in shared]
+
+
+def _term_signs(term: object, place: str) -> Iterator[HardwareSign]:
+    """The signs in the expressions of a term, all of which must hold."""
+    for expression in _items(_at(term, "matchExpressions")):
+        key, operator = _at(expression, "key"), _at(expression, "operator")
+        if not _is_name(key) or operator not in ("In", "Exists"):
+            continue
+        platform = _label_platform(key, _at(expression, "values") if operator == "In" else [])
+        if platform is not None:
+            yield HardwareSign(platform, f"{place}.{key}", Strength.NODE)
 
 
 def device_signs(paths: Iterable[object], place: str) -> Iterator[HardwareSign]:
@@ -172,8 +180,10 @@ def profile_signs(profile: object, place: str) -> Iterator[HardwareSign]:
         yield HardwareSign(platform, place, Strength.DEVICE)
 
 
-def _label_platform(key: str, values: list[Any]) -> str | None:
-    """The platform of nodes with a label; None if its key or its values do not show it."""
+def _label_platform(key: str, values: object) -> str | None:
+    """The platform of nodes with a label of one of these values; None if its key or its values do not show it."""
+    if not isinstance(values, list) or len(values) > MAX_READ:
+        return None
     texts = [str(value)[:MAX_NAME].lower() for value in values if isinstance(value, str | bool)]
     if key in LABEL_VALUES:
         found = {platform_of(text, LABEL_VALUES[key]) for text in texts}

@@ -11,6 +11,7 @@ from typing import Final
 RESOURCES: Final = {
     "nvidia.com/gpu": "cuda",  # https://github.com/NVIDIA/k8s-device-plugin; also `gpu.shared`, HAMi's `gpumem`
     "nvidia.com/mig-": "cuda",  # https://docs.nvidia.com/datacenter/cloud-native/kubernetes/latest/index.html
+    "aliyun.com/gpu": "cuda",  # https://github.com/AliyunContainerService/gpushare-device-plugin: gpu-mem, gpu-count
     "amd.com/gpu": "rocm",  # https://github.com/ROCm/k8s-device-plugin
     **dict.fromkeys((f"amd.com/{mode}_nps" for mode in ("spx", "dpx", "tpx", "qpx", "cpx")), "rocm"),  # its partitions
     "google.com/tpu": "tpu",  # https://cloud.google.com/kubernetes-engine/docs/how-to/tpus

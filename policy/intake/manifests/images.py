@@ -24,10 +24,10 @@ LEGAL: Final = re.compile(r"[a-z0-9._-]*")
 PLACEHOLDER: Final = re.compile(r"\{\{[^{}]*\}\}|\$\{[^{}]*\}")
 """Matches a template (`{{ .Values.image }}`) or a variable, which may contain separators."""
 PLATFORM: Final = re.compile(
-    r"(?<![a-z0-9])(cpu|rocm|xpu|tpu|hpu|gaudi|neuron|openvino|rbln|spyre|ascend)(?:\d[\d.]*)?(?![a-z0-9])"
+    r"(?<![a-z0-9])(cpu|cuda|cu(?=\d)|rocm|xpu|tpu|hpu|gaudi|neuron|openvino|rbln|spyre|ascend)(?:\d[\d.]*)?(?![a-z0-9])"
 )
-"""Matches the hardware in an image's name or tag: `vllm-openai-rocm`, `rocm/vllm`, `v0.23.0-cpu`."""
-OTHER_NAMES: Final = {"hpu": "gaudi"}
+"""Matches the hardware in an image's name or tag: `vllm-openai-rocm`, `rocm/vllm`, `v0.23.0-cpu`, `v0.33.0-cu129`."""
+OTHER_NAMES: Final = {"hpu": "gaudi", "cu": "cuda"}
 """The words for hardware that are not the name of its platform."""
 STARTS: Final = frozenset({EntryPoint.VLLM_SERVE, EntryPoint.VLLM, EntryPoint.VLLM_OMNI})
 VLLM_SERVE: Final = ("vllm", "serve")
@@ -65,6 +65,11 @@ def starts_vllm(image: str | None, table: ImageTable) -> bool:
     return _entry_point(image, table) in STARTS
 
 
+def starts_omni(image: str | None, table: ImageTable) -> bool:
+    """Whether the image is vLLM-Omni's, which starts it by default."""
+    return _entry_point(image, table) is EntryPoint.VLLM_OMNI
+
+
 def serves_its_arguments(image: str | None, table: ImageTable) -> bool:
     """Whether the image's entry point is `vllm serve`; other images may run the arguments as a command."""
     return _entry_point(image, table) is EntryPoint.VLLM_SERVE
@@ -100,21 +105,25 @@ def is_unknown(image: str | None) -> bool:
 def platform(image: str | None, table: ImageTable) -> str | None:
     """The platform of an image that runs vLLM, by vLLM's name; None if neither its row nor its name shows it.
 
-    Only the last two components of the repository count, because a registry may have any name.
+    What the table says of the tag counts first, then a word in the tag, then the row, then a word in the name. Only the
+    last two components of the repository count, because a registry may have any name.
     """
     if image is None or len(image) > MAX_NAME:
         return None
     row, release = _release_of(image, table)
     if row is None and not names_vllm(image):
         return None
-    stated = None if row is None else row.platform if release is None else release.platform
-    if stated is not None:
-        return stated
+    of_row = None if row is None else row.platform
+    if release is not None and release.platform != of_row:
+        return release.platform
     repository, tag, _ = split_name(image.lower())
-    found = PLATFORM.search("/".join(repository.split("/")[-2:])) or PLATFORM.search(tag or "")
-    if found is None:
-        return None
-    return OTHER_NAMES.get(found[1], found[1])
+    return _word(tag or "") or of_row or _word("/".join(repository.split("/")[-2:]))
+
+
+def _word(text: str) -> str | None:
+    """The platform that a word in an image's name or tag shows."""
+    found = PLATFORM.search(text)
+    return None if found is None else OTHER_NAMES.get(found[1], found[1])
 
 
 def _last(image: str | None) -> str:

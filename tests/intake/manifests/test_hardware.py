@@ -92,6 +92,15 @@ def affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def preferred(expression: dict[str, Any]) -> dict[str, Any]:
+    terms = [{"weight": 1, "preference": {"matchExpressions": [expression]}}]
+    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+TPU_NODE = {"key": "cloud.google.com/gke-tpu-accelerator", "operator": "Exists"}
+GPU_NODE = {"key": "cloud.google.com/gke-accelerator", "operator": "In", "values": ["nvidia-l4"]}
+
+
 @pytest.mark.parametrize(
     ("spec", "signs"),
     [
@@ -137,6 +146,16 @@ def affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
         (affinity({"key": "nvidia.com/gpu.present", "operator": "DoesNotExist"}), []),
         (affinity({"key": "nvidia.com/gpu.present", "operator": "NotIn", "values": ["true"]}), []),
         (affinity({"key": 1, "operator": "In", "values": 1}), []),
+        (affinity(TPU_NODE, {"key": "kubernetes.io/os", "operator": "Exists"}), []),
+        (affinity({"key": "kubernetes.io/os", "operator": "Exists"}, TPU_NODE), []),
+        (affinity(TPU_NODE, {"key": "nvidia.com/gpu.present", "operator": "Exists"}), []),
+        (affinity(*[TPU_NODE] * 256, {"key": "kubernetes.io/os", "operator": "Exists"}), []),
+        (affinity({**GPU_NODE, "values": ["nvidia-l4"] * 256 + ["other"]}), []),
+        (
+            affinity(GPU_NODE, {"key": "nvidia.com/gpu.product", "operator": "Exists"}),
+            [("cuda", "affinity.cloud.google.com/gke-accelerator"), ("cuda", "affinity.nvidia.com/gpu.product")],
+        ),
+        (preferred(TPU_NODE), []),
         ({"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}, [("cuda", "tolerations.nvidia.com/gpu")]),
         ({"tolerations": [{"operator": "Exists"}, "x", {"key": "dedicated"}]}, []),
     ],
@@ -362,6 +381,13 @@ def environment_of(ask: Asking, manifest: dict[str, Any], platform: str | None) 
 NVIDIA, AMD = "resources.limits.nvidia.com/gpu", "resources.limits.amd.com/gpu"
 BUILD = "because the image has vLLM's build"
 STATED = "which the request states"
+PERMITTED = (
+    "only a toleration shows the platform: `tolerations.google.com/tpu` (tpu); it permits such nodes and does not "
+    "require them; decided for `tpu`; request the hardware's resource, or state the platform"
+)
+CUDA_IMAGE = {"image": "vllm/vllm-openai:v0.33.0"}
+TOLERATED = {"tolerations": [{"key": "google.com/tpu", "operator": "Exists"}]}
+BUILT: tuple[str, str, list[str]] = ("cuda", "image", [])
 SEVERAL = (
     f"the manifest shows several platforms: `{NVIDIA}` (cuda), `{AMD}` (rocm); decided for `cuda`, which is assumed; "
     "state the platform"
@@ -403,7 +429,34 @@ SEVERAL = (
             None,
             ("rocm", "nodeSelector.amd.com/gpu.family", []),
         ),
-        ({}, {"tolerations": [{"key": "google.com/tpu"}]}, None, ("tpu", "tolerations.google.com/tpu", [])),
+        ({}, {"tolerations": [{"key": "google.com/tpu"}]}, None, ("tpu", "tolerations.google.com/tpu", [PERMITTED])),
+        (CUDA_IMAGE, {"tolerations": [{"key": "google.com/tpu"}]}, None, ("cuda", "image", [])),
+        (CUDA_IMAGE | limits("nvidia.com/gpu"), {"tolerations": [{"key": "habana.ai/gaudi"}]}, None, BUILT),
+        (CUDA_IMAGE, affinity(TPU_NODE, {"key": "kubernetes.io/os", "operator": "Exists"}), None, BUILT),
+        (CUDA_IMAGE, preferred(TPU_NODE), None, BUILT),
+        ({"image": "ghcr.io/a/vllm/vllm-openai@sha256:" + "0" * 64}, TOLERATED, None, BUILT),
+        ({"image": "team/vllm-openai:v0.33.0-cu129"}, TOLERATED, None, BUILT),
+        ({"image": "rhaiis/vllm-cuda-rhel9:3.2.1"}, TOLERATED, None, BUILT),
+        ({"image": "vllm/vllm-openai-cpu:v0.33.0"}, TOLERATED, None, ("cpu", "image", [])),
+        ({"image": "vllm/vllm-tpu:v0.33.0"}, TOLERATED, None, ("tpu", "image", [])),
+        ({}, TOLERATED | affinity(GPU_NODE), None, ("cuda", "affinity.cloud.google.com/gke-accelerator", [])),
+        (limits("aliyun.com/gpu-mem", 4), TOLERATED, None, ("cuda", "resources.limits.aliyun.com/gpu-mem", [])),
+        ({}, TOLERATED, "cuda", ("cuda", "environment.platform", [])),
+        (
+            CUDA_IMAGE,
+            {"nodeSelector": {"cloud.google.com/gke-tpu-accelerator": "tpu-v6e-slice"}},
+            None,
+            (
+                "cuda",
+                "image",
+                [
+                    (
+                        "the manifest shows another platform: `nodeSelector.cloud.google.com/gke-tpu-accelerator` "
+                        f"(tpu); decided for `cuda`, {BUILD}"
+                    )
+                ],
+            ),
+        ),
         (
             {"resources": {"limits": {"nvidia.com/gpu": 1, "amd.com/gpu": 1}}},
             {},
