@@ -236,8 +236,7 @@ def _derive(
             [replace(fault, pointer=_pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
     warnings = [*deployment.notes, *of_omni, *options.warnings, *of_platform]
-    warnings += [*derived.warnings, *redirections(variables)]
-    warnings += transformers_warnings(release, environment.transformers)
+    warnings += [*derived.warnings, *redirections(variables), *transformers_warnings(release, environment.transformers)]
     warnings += variable_warnings(variables, release, environment.platform)
     doubts = [*deployment.doubts, *command.doubts]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]

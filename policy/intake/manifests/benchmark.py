@@ -16,6 +16,7 @@ from policy.intake.manifests.chart_images import image_of
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import container_signs, node_signs, profile_signs
 from policy.intake.manifests.pods import read_env
+from policy.intake.manifests.reading import read_separately
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
@@ -71,8 +72,7 @@ def is_scenarios(document: ManifestNode) -> bool:
 def read_scenarios(document: ManifestNode) -> None:
     """Read the engines of each scenario."""
     for scenario in document.get("scenario").items():
-        with document.reader.separate() as faults:
-            _read_scenario(scenario)
+        faults = read_separately(scenario, _read_scenario)
         if faults:
             document.reader.add(Container(scenario.path, faults=tuple(faults)), scenario)
 

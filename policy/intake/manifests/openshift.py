@@ -24,10 +24,22 @@ MAX_SCALAR: Final = 64
 
 
 def template_objects(document: ManifestNode) -> ManifestNode:
-    """The list of a Template's objects, with the parameters substituted; invalid parameters are skipped."""
+    """The list of a Template's objects, with the parameters substituted; invalid parameters are skipped.
+
+    An object that exceeds the limit of what is copied is noted as not read, as it stands.
+    """
     values = dict(_values(document.value.get("parameters")))
     objects = document.get("objects")
-    return objects.with_value(_substituted(objects.value, values, objects)) if values else objects
+    if not values or not isinstance(objects.value, list):
+        return objects
+    found = []
+    for item in objects.items():
+        with item.reader.bounded() as exceeded:
+            value = _substituted(item.value, values, item)
+        if exceeded:
+            item.reader.unread[item.pointer] = exceeded
+        found.append(item.value if exceeded else value)
+    return objects.with_value(found)
 
 
 def _values(parameters: Any) -> Iterator[tuple[str, str]]:

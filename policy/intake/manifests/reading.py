@@ -18,7 +18,7 @@ from policy.pointer import at
 from policy.rules.images import NO_IMAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from policy.intake.command_line import Container, HardwareSign
     from policy.rules.images import ImageTable
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MAX_CONTAINERS: Final = 1024
 MAX_DOCUMENTS: Final = 10_000
 MAX_COPIED: Final = 1_000_000
+MAX_REFUSED: Final = 8 * MAX_COPIED
+"""The characters that objects which exceed a limit may copy in all before what they copied counts for the manifest."""
 PER_ENTRY: Final = 64
 LLM_CONFIG_NAMESPACE: Final = "kserve"
 """The namespace in which KServe keeps configurations for the services of all namespaces."""
@@ -65,12 +67,15 @@ class ManifestReader:
         self.faults = faults
         self.images = images
         self.exceeded: list[RequestFault] = []
-        """The limits that the manifest as a whole exceeds."""
+        """The limits that the manifest as a whole exceeds, or the current one of several objects."""
+        self.unread: dict[str, list[RequestFault]] = {}
+        """The faults of objects that were refused before they are read, by their pointers."""
         self.containers: list[Container] = []
         self.ignored: list[ManifestNode] = []
         """The objects of unknown kinds without a container, and Ray clusters in which nothing starts vLLM."""
         self.documents = 0
         self.copied = 0
+        self._refused = 0
         self.namespace: str | None = None
         """The namespace of the current object; None if it does not state one."""
         self.runtimes: dict[str, ServingRuntime] = {}
@@ -103,6 +108,25 @@ class ManifestReader:
             self._separate_faults += len(self.faults)
             self.faults, self._seen = outer, seen
 
+    @contextmanager
+    def bounded(self) -> Iterator[list[RequestFault]]:
+        """Collect the limits that one of several objects exceeds; if there are any, it adds no engines.
+
+        What such an object copied does not count for the others, up to ``MAX_REFUSED`` characters in all.
+        """
+        outer, self.exceeded = self.exceeded, []
+        bounds, self._bounds = self._bounds, set()
+        count, copied = len(self.containers), self.copied
+        try:
+            yield self.exceeded
+        finally:
+            if self.exceeded:
+                del self.containers[count:]
+                self._refused += min(self.copied - copied, MAX_COPIED)
+                if self._refused <= MAX_REFUSED:
+                    self.copied = copied
+            self.exceeded, self._bounds = outer, bounds
+
     def fault(self, pointer: str, message: str) -> None:
         """Add a fault, unless it was already added.
 
@@ -116,7 +140,7 @@ class ManifestReader:
                 raise TooManyFaults(self.faults)
 
     def fault_once(self, node: ManifestNode, message: str) -> None:
-        """Add a fault of the whole manifest about an exceeded limit, but only the first time."""
+        """Add a fault about an exceeded limit of the manifest, or of the current object, but only the first time."""
         if message not in self._bounds:
             self._bounds.add(message)
             self.exceeded.append(RequestFault(node.pointer, message))
@@ -362,3 +386,10 @@ class ManifestNode:
         node = ManifestNode(self.reader, value, within=self.within)
         node.parent, node.key = self, key
         return node
+
+
+def read_separately(node: ManifestNode, read: Callable[[ManifestNode], None]) -> list[RequestFault]:
+    """Read one of several objects; the faults and the exceeded limits with which it adds no engines."""
+    with node.reader.bounded() as exceeded, node.reader.separate() as faults:
+        read(node)
+    return [*faults, *exceeded]

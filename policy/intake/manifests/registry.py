@@ -38,7 +38,14 @@ from policy.intake.manifests import (
     vllmruntime,
     workloads,
 )
-from policy.intake.manifests.reading import MAX_DOCUMENTS, ManifestNode, ManifestReader, ServingRuntime, TooManyFaults
+from policy.intake.manifests.reading import (
+    MAX_DOCUMENTS,
+    ManifestNode,
+    ManifestReader,
+    ServingRuntime,
+    TooManyFaults,
+    read_separately,
+)
 from policy.messages import listed, nearest, quoted
 from policy.parser.yamltree import read_yaml
 
@@ -223,15 +230,12 @@ def _read_separately(documents: list[ManifestNode]) -> None:
     """Read objects of which one that cannot be read does not affect the others."""
     unread: dict[int, list[RequestFault]] = {}
     for place, node in enumerate(documents):
-        with node.reader.separate() as faults:
-            _collect_referenced(node)
+        refused = node.reader.unread.get(node.pointer, []) if node.reader.unread else []
+        faults = refused or read_separately(node, _collect_referenced)
         if faults:
             unread[place] = faults
     for place, node in enumerate(documents):
-        faults = unread.get(place, [])
-        if not faults:
-            with node.reader.separate() as faults:
-                _read(node)
+        faults = unread.get(place) or read_separately(node, _read)
         if faults:
             node.reader.add(Container(node.path, faults=tuple(faults)), node)
 

@@ -1057,6 +1057,70 @@ def test_the_growth_of_variables_that_double_each_other_is_limited() -> None:
     ]
 
 
+COPIED = f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
+DOUBLED = [
+    {"name": "V0", "value": "ab"},
+    *({"name": f"V{i}", "value": f"$(V{i - 1})$(V{i - 1})"} for i in range(1, 24)),
+]
+BIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "x" * 120_000}}
+FROM_MAP = {"image": "nginx", "envFrom": [{"configMapRef": {"name": "c"}}]}
+TEMPLATE = {"apiVersion": "template.openshift.io/v1", "kind": "Template"}
+OVERSIZED: dict[str, tuple[list[Any], str]] = {
+    "vLLM with variables that double": ([pod(**SERVING, env=DOUBLED)], COPIED),
+    "nginx with variables that double": ([pod(image="nginx", command=["sleep", "1"], env=DOUBLED)], COPIED),
+    "a ConfigMap in ten containers": (
+        [BIG_MAP, {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [FROM_MAP] * 10}}],
+        COPIED,
+    ),
+    "a Template's parameter": (
+        [
+            {
+                **TEMPLATE,
+                "parameters": [{"name": "A", "value": "x" * 30_000}],
+                "objects": [pod(image="nginx", args=["${A}" * 40])],
+            }
+        ],
+        COPIED,
+    ),
+    "too many containers": (
+        [{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [SERVING] * (MAX_CONTAINERS + 1)}}],
+        "more than 1024 vLLM containers; give fewer at a time",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OVERSIZED)
+def test_an_object_that_exceeds_a_limit_is_a_problem_of_its_own(name: str) -> None:
+    objects, message = OVERSIZED[name]
+    good = pod(**SERVING, env=[{"name": "A", "value": "1"}])
+    for document in ([good, *objects, good], {"apiVersion": "v1", "kind": "List", "items": [*objects, good]}):
+        containers, faults = read(document)
+        assert faults == []
+        refused = [container for container in containers if container.faults]
+        assert [[fault.message for fault in container.faults] for container in refused] == [[message]]
+        read_engines = [container.env for container in containers if not container.faults]
+        assert read_engines == [{"A": "1"}] * (len(containers) - 1)
+        assert len(read_engines) >= 1
+
+
+def test_an_object_of_a_template_that_exceeds_a_limit_does_not_affect_the_others() -> None:
+    document = {
+        **TEMPLATE,
+        "parameters": [{"name": "A", "value": "x" * 30_000}, {"name": "B", "value": "b"}],
+        "objects": [pod(image="nginx", args=["${A}" * 40]), pod(**SERVING, env=[{"name": "A", "value": "${B}"}])],
+    }
+    refused, engine = read(document)[0]
+    assert (refused.path, [fault.message for fault in refused.faults]) == ("objects[0]", [COPIED])
+    assert (engine.path, engine.env, engine.faults) == ("objects[1].spec.containers[0]", {"A": "b"}, ())
+
+
+def test_what_objects_copy_that_exceed_a_limit_is_limited_in_all() -> None:
+    refused = pod(image="nginx", env=DOUBLED)
+    containers, faults = read([*[refused] * 40, pod(**SERVING, env=[{"name": "A", "value": "1"}])])
+    assert (faults, len(containers)) == ([], 41)
+    assert {fault.message for container in containers for fault in container.faults} == {COPIED}
+
+
 def test_the_number_of_copies_of_a_config_map_is_limited() -> None:
     config = {
         "apiVersion": "v1",
@@ -1071,10 +1135,13 @@ def test_the_number_of_copies_of_a_config_map_is_limited() -> None:
     }
     spec = {"volumes": [{"name": "v", "configMap": {"name": "c"}}], "containers": [container] * 40}
     containers, faults = read([config, {"apiVersion": "v1", "kind": "Pod", "spec": spec}])
-    assert sum(len(each.env) + len(each.files) for each in containers) <= MAX_COPIED
-    assert [fault.message for fault in faults] == [
-        f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
-    ]
+    assert faults == []
+    assert [[fault.message for fault in container.faults] for container in containers] == [[COPIED]]
+
+
+def _copied(container: Container) -> int:
+    """The characters of an engine's variables and files."""
+    return sum(len(text or "") for text in (*container.env.values(), *container.files.values()))
 
 
 def test_the_number_of_copies_of_shared_variables_and_runtimes_is_limited() -> None:
@@ -1097,10 +1164,11 @@ def test_the_number_of_copies_of_shared_variables_and_runtimes_is_limited() -> N
         "kind": "Workspace",
         "inference": {"preset": {"name": "phi-4"}, "config": "c"},
     }
-    for document in (stacks, [runtime, *[predictor(runtime="r")] * 40], [options, *[workspace] * 40]):
-        assert [fault.message for fault in read(document)[1]] == [
-            f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
-        ]
+    assert [fault.message for fault in read(stacks)[1]] == [COPIED]
+    for objects in ([runtime, *[predictor(runtime="r")] * 40], [options, *[workspace] * 40]):
+        containers, faults = read(objects)
+        assert (faults, {fault.message for container in containers for fault in container.faults}) == ([], {COPIED})
+        assert sum(_copied(container) for container in containers) <= MAX_COPIED
 
 
 JUNK = st.recursive(

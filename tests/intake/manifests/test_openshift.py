@@ -87,8 +87,7 @@ def test_objects_of_a_template_are_read_with_those_beside_it() -> None:
 
 
 def test_the_growth_of_parameters_is_limited() -> None:
-    faults: list[Any] = []
-    read_manifest(template({"name": "A", "value": "x" * 10_000}, args=["${A}" * 10] * 200), "", faults)
-    assert [fault.message for fault in faults] == [
+    [engine] = read_manifest(template({"name": "A", "value": "x" * 10_000}, args=["${A}" * 10] * 200), "", [])
+    assert [fault.message for fault in engine.faults] == [
         f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time"
     ]
