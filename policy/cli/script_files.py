@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 SCRIPT: Final = ".sh"
 SERVICE: Final = ".service"
+CONTAINER: Final = ".container"
+"""The units of Podman, which systemd turns into services."""
 NOMAD: Final = (".nomad", ".nomad.hcl")
-ENDINGS: Final = (SCRIPT, SERVICE, *NOMAD)
+ENDINGS: Final = (SCRIPT, SERVICE, CONTAINER, *NOMAD)
 ENVIRONMENT_FILE: Final = re.compile(r"^[ \t]*EnvironmentFile[ \t]*=[ \t]*-?([^\n]*)$", re.MULTILINE)
 MAX_ENVIRONMENT: Final = 1_000_000
 MAX_ENVIRONMENT_FILES: Final = 100
@@ -36,7 +38,7 @@ def documents_of(path: Path, text: str, root: Path | None = None, trees: Trees |
     name = path.name
     if name.endswith(SCRIPT):
         return [] if OTHER_SHELL.match(text) else [{"script": text}]
-    if name.endswith(SERVICE):
+    if name.endswith((SERVICE, CONTAINER)):
         return [{"unit": text, "environment_files": _environment_files(path, text, root or path.parent)}]
     if name.endswith(NOMAD):
         shown = escape_line(str(path))

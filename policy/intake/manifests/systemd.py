@@ -1,5 +1,7 @@
 """A systemd service as a manifest: `{"unit": TEXT}`, which the command line makes of a file that ends in `.service`.
 
+Podman's units (`NAME.container`, podman-systemd.unit(5), read at 5.6) are read as the `podman run` that they stand for.
+
 ``environment_files`` beside it has the texts of files that `EnvironmentFile=` names, by their paths or names. The
 command of `ExecStart=` is split as systemd.service(5) says (read at version 257): without a shell, with `$NAME` split
 into words, `${NAME}` within one, and specifiers such as `%i`, of which only `%%` is known.
@@ -24,6 +26,17 @@ SHAPE: Final = "a systemd service (`unit`, and `environment_files`)"
 MAX_LINES: Final = 100_000
 VARIABLE: Final = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*+)\}", re.ASCII)
 WHOLE_VARIABLE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*+)", re.ASCII)
+CONTAINER: Final = "Container"
+OPTIONS: Final = {
+    "AddDevice": "--device",
+    "Entrypoint": "--entrypoint",
+    "EnvironmentFile": "--env-file",
+    "Label": "--label",
+    "Mount": "--mount",
+    "Volume": "--volume",
+    "WorkingDir": "--workdir",
+}
+"""The settings of a container with the options of `podman run` that they stand for."""
 SPECIFIER: Final = re.compile(r"%([%A-Za-z])", re.ASCII)
 CODE: Final = re.compile(r"\\x([0-9A-Fa-f]{2})", re.ASCII)
 PREFIXES: Final = "@-:+!|"
@@ -41,7 +54,11 @@ def is_unit(document: ManifestNode) -> bool:
 def read_unit(document: ManifestNode) -> None:
     """Read the engine that `ExecStart=` of a service starts."""
     unit = document.get("unit")
-    settings = [(key, value) for section, key, value in _settings(unit.value) if section == "Service"]
+    sections = _settings(unit.value)
+    container = [(key, value) for section, key, value in sections if section == CONTAINER]
+    if container:
+        _read_container(unit, container)
+    settings = [(key, value) for section, key, value in sections if section == "Service"]
     files = {name: node.text() or "" for name, node in document.get("environment_files").fields()}
     commands: list[str] = []
     for key, value in settings:
@@ -72,6 +89,30 @@ def read_unit(document: ManifestNode) -> None:
         draft.problem = f"`ExecStart`: {refusal}, so that systemd refuses it" if refusal else ""
         if draft.starts_vllm():
             draft.finish()
+
+
+def _read_container(unit: ManifestNode, settings: list[tuple[str, str]]) -> None:
+    """Read the engine of a container of Podman's."""
+    draft = EngineDraft(unit)
+    words = ["podman", "run"]
+    image, arguments = "", ""
+    for key, value in settings:
+        if key == "Image":
+            image = value
+        elif key == "Exec":
+            arguments = value
+        elif key == "Environment":
+            words += [word for each in _words(value)[0] for word in ("--env", each)]
+        elif key == "PodmanArgs":
+            words += _words(value)[0]
+        elif key in OPTIONS:
+            words += [OPTIONS[key], value]
+    given, refusal = _command_words(draft, f"x {arguments}")
+    run = container_run([*words, image, *given[1:]])
+    if run is None or not image:
+        return
+    doubts = [f"`Exec`: {refusal}, so that systemd refuses it"] if refusal else []
+    read_container_run(unit, run, {}, "Exec", doubts)
 
 
 def _settings(text: str) -> list[tuple[str, str, str]]:

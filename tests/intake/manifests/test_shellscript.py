@@ -122,6 +122,32 @@ def test_the_command_of_a_systemd_service(start: str, expected: list[str] | None
     assert [words(each) for each in engines({"unit": unit})] == ([] if expected is None else [expected])
 
 
+def test_a_unit_of_podman_is_the_container_that_it_runs() -> None:
+    unit = (
+        f"[Unit]\nDescription=x\n[Container]\nImage={IMAGE}\nEnvironment=A=1 'B=2 3'\nAddDevice=nvidia.com/gpu=all\n"
+        "PodmanArgs=--ipc host -e C=4\nVolume=/models:/models:ro\nExec=--model a/b \\\n  --tensor-parallel-size 2\n"
+        "[Service]\nRestart=always\n"
+    )
+    (found,) = engines({"unit": unit})
+    assert words(found) == ["--model", "a/b", "--tensor-parallel-size", "2"]
+    assert (found.image, found.env) == (IMAGE, {"A": "1", "B": "2 3", "C": "4"})
+    assert [sign.platform for sign in found.hardware] == ["cuda"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (f"Image={IMAGE}\nEntrypoint=vllm\nExec=serve a/b", ["vllm", "serve", "a/b"]),
+        ("Image=example.com/x\nExec=vllm serve %i", ["vllm", "serve", PARTLY]),
+        ("Image=nginx\nExec=x", None),
+        ("Exec=vllm serve a/b", None),
+    ],
+)
+def test_the_command_of_a_unit_of_podman(settings: str, expected: list[str] | None) -> None:
+    found = engines({"unit": f"[Container]\n{settings}\n"})
+    assert [words(each) for each in found] == ([] if expected is None else [expected])
+
+
 def test_what_a_service_does_not_show_is_said() -> None:
     unit = "[Service]\nEnvironmentFile=/etc/x.env\nExecStart=/usr/bin/vllm serve ${A}"
     (hidden,) = engines({"unit": unit})
