@@ -104,7 +104,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_decided(call: Call, manifes
         (
             [],
             (
-                "no file with the ending .json, .yaml, .yml, .sh, .service, .nomad, .nomad.hcl; "
+                "no file with the ending .json, .yaml, .yml, .sh, .service, .container, .nomad, .nomad.hcl; "
                 "`--recursive` reads its subfolders"
             ),
         ),
