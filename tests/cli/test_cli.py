@@ -462,7 +462,7 @@ def test_a_file_that_is_named_json_is_not_read_as_yaml(call: Callable[..., Done]
         (
             ["decide", "."],
             (
-                ".: no file with the ending .json, .yaml, .yml, .sh, .service, .nomad, .nomad.hcl; "
+                ".: no file with the ending .json, .yaml, .yml, .sh, .service, .container, .nomad, .nomad.hcl; "
                 "`--recursive` reads its subfolders\n"
             ),
         ),
