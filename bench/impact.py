@@ -72,8 +72,8 @@ def impact_figures(*, quick: bool) -> list[ImpactFigures]:
     found = []
     with TemporaryDirectory(prefix="bench-impact-") as folder:
         for name, number, documents in (
-            (FLEET, 2_000 if quick else 100_000, _deployments),
-            (FACTS, 2_000 if quick else 50_000, _facts),
+            (FLEET, 2_000 if quick else 100_000, sample_deployments),
+            (FACTS, 2_000 if quick else 50_000, sample_facts),
         ):
             fleet = Path(folder) / "fleet.jsonl"
             with fleet.open("w") as file:
@@ -82,7 +82,7 @@ def impact_figures(*, quick: bool) -> list[ImpactFigures]:
     return found
 
 
-def _deployments(number: int) -> Iterator[dict[str, Any]]:
+def sample_deployments(number: int) -> Iterator[dict[str, Any]]:
     chance = random.Random(1)
     for at in range(number):
         which = chance.randrange(2_000)
@@ -93,7 +93,7 @@ def _deployments(number: int) -> Iterator[dict[str, Any]]:
         yield {"request_id": f"d{at}", "vllm_version": "0.22.0", "deployment": deployment}
 
 
-def _facts(number: int) -> Iterator[dict[str, Any]]:
+def sample_facts(number: int) -> Iterator[dict[str, Any]]:
     for at in range(number):
         facts = {
             "model_config": {"architectures": [f"A{at}ForCausalLM"]},
@@ -104,8 +104,13 @@ def _facts(number: int) -> Iterator[dict[str, Any]]:
 
 def _run(fleet: Path, name: str, count: int, answers: int) -> ImpactFigures:
     target = fleet.with_suffix(".parquet")
-    command = [sys.executable, "-c", "from service.cli import main; main()", "impact", str(fleet)]
-    command += ["--releases", RELEASES, "--jobs", str(count), "--output", str(target)]
+    seconds, peak = run_command([str(fleet), "--releases", RELEASES, "--output", str(target)], count)
+    return ImpactFigures(name, count, answers, seconds, peak)
+
+
+def run_command(arguments: list[str], count: int = cores.COUNT) -> tuple[float, float]:
+    """The seconds that the command takes on this many cores, and its peak of memory in bytes."""
+    command = [sys.executable, "-c", "from service.cli import main; main()", "impact", "--jobs", str(count), *arguments]
     began, peak = time.perf_counter(), 0
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(allowed)[:count])
@@ -118,7 +123,7 @@ def _run(fleet: Path, name: str, count: int, answers: int) -> ImpactFigures:
         time.sleep(POLL)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    return ImpactFigures(name, count, answers, time.perf_counter() - began, peak)
+    return time.perf_counter() - began, peak
 
 
 def _tree(pid: int) -> list[int]:

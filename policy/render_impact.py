@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.cells import cell_len
 from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 
 from policy.escaping import escape_line
@@ -100,13 +101,16 @@ def _cut(counts: ImpactCounts, shown: int) -> Iterator[RenderableType]:
 def _causes(rows: Rows[Any]) -> Iterator[RenderableType]:
     yield Text("What makes the changes", STRONG)
     found = rows.worst_causes()
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
     for cause in found[:MAX_CAUSES_SHOWN]:
         action = f"; {cause.action}" if cause.action else ""
         why = "" if cause.why == cause.rules else f": {cause.why}"
-        yield Text.assemble(
-            (f"{cause.number:,}× {LABELS[cause.kind]} ", STYLES.get(cause.kind, "")),
-            escape_line(f"at {cause.at}, {cause.rules}{why}{action}"),
-        )
+        style = STYLES.get(cause.kind, "")
+        said = escape_line(f"at {cause.at}, {cause.rules}{why}{action}")
+        table.add_row(Text(f"{cause.number:,}×", style), Text.assemble((f"{LABELS[cause.kind]} ", style), said))
+    yield table
     left = sum(cause.number for cause in found[MAX_CAUSES_SHOWN:]) + rows.others
     if left:
         yield Text(f"… and {counted(left, 'deployment', 'deployments')} by other causes", QUIET)

@@ -77,12 +77,18 @@ def details(title: str, lines: list[str]) -> list[str]:
 
 
 def _table(rows: list[Row[Any]]) -> Iterator[str]:
-    yield "| change | at | runner | deployment | made by | to do |"
-    yield "|---|---|---|---|---|---|"
+    yield "| change | deployment | made by | to do |"
+    yield "|---|---|---|---|"
     for row in rows:
         cells = (row.entry.name, cause_of(row.summary), row.summary.action)
         name, cause, action = (cell(each) for each in cells)
-        yield f"| {row.label} | {cell(row.at)} | {row.step} | {name} | {cause} | {action} |"
+        yield f"| {_change(row)} | {name} | {cause} | {action} |"
+
+
+def _change(row: Row[Any]) -> str:
+    """The kind of a change, the runners unless the kind names them, and the release."""
+    step = "" if row.step.replace("→", "to") == row.label else f", {row.step}"
+    return f"{row.label}{step} at {cell(row.at)}"
 
 
 def _releases(counts: ImpactCounts) -> Iterator[str]:

@@ -5,6 +5,7 @@ Owns the kinds of changes, the worst first, and which rules, known problems and 
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -14,7 +15,7 @@ from policy.impact.answers import ReleaseAnswer, Undecided
 from policy.rules.effects import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Answer: TypeAlias = ReleaseAnswer | Undecided
 
@@ -36,6 +37,7 @@ class ChangeKind(StrEnum):
 
 
 KINDS: Final = tuple(ChangeKind)
+RELEASE_NAME: Final = re.compile(r"\bvLLM [0-9]+(?:\.[0-9a-z]+)*")
 MEANINGS: Final = {
     ChangeKind.NO_START: "vLLM no longer starts: it refuses the runner",
     ChangeKind.LAUNCH_ERROR: "vLLM no longer starts: it refuses the arguments or the configuration",
@@ -86,8 +88,8 @@ def change_of(from_: str, before: Answer, to: str, after: Answer) -> ReleaseChan
         return _with_undecided(from_, before, to, after)
     reasons = _difference(_rules(before), _rules(after))
     problems = _difference(_problems(before), _problems(after))
-    startup = _difference(before.startup_errors, after.startup_errors)
-    launch = _difference(before.launch_errors, after.launch_errors)
+    startup = _difference(before.startup_errors, after.startup_errors, _without_release)
+    launch = _difference(before.launch_errors, after.launch_errors, _without_release)
     kind = _kind(before, after, problems)
     if kind is ChangeKind.REASONS and not any(each.new or each.gone for each in (reasons, problems, startup, launch)):
         return None  # only a text that shows no rule, such as another outcome by the same rules
@@ -152,12 +154,20 @@ def _problems(answer: ReleaseAnswer) -> list[str]:
     return [problem.rule for problem in answer.known_problems]
 
 
-def _difference(before: Sequence[str], after: Sequence[str]) -> Difference:
-    had, has = frozenset(before), frozenset(after)
+def _difference(
+    before: Sequence[str], after: Sequence[str], key: Callable[[str], str] = lambda each: each
+) -> Difference:
+    """What is only in one of two lists; values with the same ``key`` are the same."""
+    had, has = frozenset(map(key, before)), frozenset(map(key, after))
     return Difference(
-        [each for each in dict.fromkeys(after) if each not in had],
-        [each for each in dict.fromkeys(before) if each not in has],
+        [each for each in dict.fromkeys(after) if key(each) not in had],
+        [each for each in dict.fromkeys(before) if key(each) not in has],
     )
+
+
+def _without_release(error: str) -> str:
+    """An error without the name of the release that has it, such as ``vLLM 0.33.0 has no flag``: it is the same one."""
+    return RELEASE_NAME.sub("vLLM", error)
 
 
 def _with_undecided(from_: str, before: Answer, to: str, after: Answer) -> ReleaseChange:

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from policy.impact.changes import KINDS, ChangeKind
 from policy.impact.summary import step_text
-from policy.messages import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,7 +184,7 @@ def cause_of(summary: Summary) -> str:
 def headline(counts: ImpactCounts) -> str:
     """The counts in one sentence: how many deployments change, and how, the worst first."""
     changed = counts.deployments - counts.undecided - counts.unchanged
-    whole = counted(counts.deployments, "deployment", "deployments")
+    whole = f"{counts.deployments:,} {'deployment' if counts.deployments == 1 else 'deployments'}"
     parts = [*_phrases(counts)]
     text = f"{changed:,} of {whole} {'changes' if changed == 1 else 'change'}"
     text += f": {', '.join(parts)}" if parts else ""

@@ -151,12 +151,24 @@ def _why(change: ReleaseChange, before: ReleaseAnswer | Undecided, after: Releas
         case ChangeKind.RUNNER_WITH_PROBLEM:
             return f"{_decisive(after)}; {_problems(change, after)}"
         case ChangeKind.VARIABLE | ChangeKind.REASONS:
-            return ", ".join(
-                [f"+{each}" for each in (*change.reasons.new, *change.known_problems.new)]
-                + [f"-{each}" for each in (*change.reasons.gone, *change.known_problems.gone)]
-            )
+            return _differences(change) or _errors(change)
         case _:
             return _decisive(after)
+
+
+def _differences(change: ReleaseChange) -> str:
+    """The rules and known problems that come (``+``) and go (``-``)."""
+    new = (*change.reasons.new, *change.known_problems.new)
+    gone = (*change.reasons.gone, *change.known_problems.gone)
+    return ", ".join([f"+{each}" for each in new] + [f"-{each}" for each in gone])
+
+
+def _errors(change: ReleaseChange) -> str:
+    """The errors that come, else those that go."""
+    new = [*change.launch_errors.new, *change.startup_errors.new]
+    return "; ".join(
+        new or [f"{each} (no longer)" for each in (*change.launch_errors.gone, *change.startup_errors.gone)]
+    )
 
 
 def _decisive(answer: ReleaseAnswer) -> str:

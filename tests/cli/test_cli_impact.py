@@ -311,6 +311,39 @@ release   V1   V2
     )
 
 
+def test_other_errors_are_the_cause_if_nothing_else_changes(call: Callable[..., Done]) -> None:
+    args = ["serve", MODEL, "--no-such-flag", "--swap-space", "4"]
+    fleet = lines({"deployment": {"args": args, "model_configs": {MODEL: QWEN}}})
+    done = call("impact", "-", "--releases", "0.17.1,0.18.0", "--format", "text", stdin=fleet)
+    error = "vLLM 0.18.0 has no flag `--swap-space` (args[3]) and would not start; 0.3.0 to 0.17.1 have it"
+    assert f"1× reasons only at 0.18.0, {error}" in done.out
+
+
+def test_the_same_error_of_another_release_is_no_change(
+    impact: Callable[..., tuple[int, dict[str, Any]]],
+) -> None:
+    fleet = lines({"deployment": {"args": ["serve", MODEL, "--no-such-flag"], "model_configs": {MODEL: QWEN}}})
+    _, found = impact(fleet, "--releases", "0.23.0,0.24.0", name="f.jsonl")
+    check_sums(found)
+    assert [answer["launch_errors"] for answer in found["items"][0]["releases"].values()] == [
+        ["vLLM 0.23.0 has no flag `--no-such-flag` (args[2]) and would not start"],
+        ["vLLM 0.24.0 has no flag `--no-such-flag` (args[2]) and would not start"],
+    ]
+    assert (found["counts"]["unchanged"], found["items"][0]["changes"]) == (1, [])
+
+
+def test_causes_are_indented_beside_their_numbers(call: Callable[..., Done]) -> None:
+    connector = facts("x", version="0.23.0", kv_transfer_config={"kv_connector": "NixlConnector"})
+    fleet = lines(*(facts(f"d{number}", version="0.21.0") for number in range(20)), connector)
+    found = call("impact", "-", "--to", "0.33.0", "--format", "text", stdin=fleet).out.splitlines()
+    start = found.index("What makes the changes") + 1
+    assert [line[:20] for line in found[start : found.index("", start)]] == [
+        "20× V1 to V2 at 0.33",
+        " 1× V1 to V2 at 0.33",
+        "    VLLM_USE_V2_MODE",
+    ]
+
+
 def test_hostile_names_obey_nothing(call: Callable[..., Done]) -> None:
     name = "=1+1|`\x1b[31m\n<script>"
     fleet = lines(facts(name, version="0.21.0"))
@@ -342,6 +375,7 @@ def test_markdown_of_many_folds_and_fits(call: Callable[..., Done]) -> None:
     found = call("impact", "-", "--to", "0.33.0", "--format", "markdown", stdin=fleet).out
     head, _, folded = found.partition("<details>")
     assert len(head.splitlines()) < 24
+    assert "| V1 to V2 at `0.33.0` | `d0000` | `v2-by-default, opt-in` |  |" in head
     assert len(found) < 65_536
     assert folded.count("<details>") + 1 == found.count("</details>")
 

@@ -55,7 +55,6 @@ function CellView(properties: {
       id={properties.id}
       aria-colindex={properties.position + 2}
       class={`heat ${tone}${isStep ? " changed" : ""}${properties.isActive ? " active" : ""}`}
-      title={cellText(cell, column)}
       aria-label={cellText(cell, column)}
       data-column={properties.position}
     >
@@ -68,7 +67,7 @@ function CellView(properties: {
 /** The name without what does not fit: its end tells deployments apart, so the start is cut. */
 function NameView({ name }: { readonly name: string }) {
   return (
-    <span class="name" title={name}>
+    <span class="name">
       <bdi>{name}</bdi>
     </span>
   );
@@ -113,6 +112,8 @@ export function HeatMap(properties: {
   const active = Math.min(position.row, rows.length - 1);
   const first = Math.max(0, Math.floor((top - HEADER) / height) - BEYOND);
   const last = Math.min(rows.length, Math.ceil((top + box.height) / height) + BEYOND);
+  // a row that leaves the sight is reused for one that comes into it
+  const slots = Math.max(1, last - first) + 1;
   const places = Array.from({ length: Math.max(0, last - first) }, (_, n) => first + n);
   if (active >= 0 && (active < first || active >= last)) places.push(active);
 
@@ -178,6 +179,10 @@ export function HeatMap(properties: {
     setPosition({ row, column });
     openAt(row, column);
   };
+  const pointed = (event: MouseEvent): void => {
+    const target = event.target instanceof HTMLElement ? event.target.closest<HTMLElement>(".heat, .name") : null;
+    if (target !== null) target.title = target.ariaLabel ?? target.textContent;
+  };
   const idOf = (row: number, column: number): string => `cell-${row.toString()}-${column.toString()}`;
   return (
     <div
@@ -191,6 +196,7 @@ export function HeatMap(properties: {
       aria-activedescendant={active >= 0 ? idOf(active, position.column) : undefined}
       onKeyDown={pressed}
       onClick={clicked}
+      onMouseOver={pointed}
       onScroll={(event) => {
         setTop(event.currentTarget.scrollTop);
       }}
@@ -215,7 +221,7 @@ export function HeatMap(properties: {
           return (
             <div
               role="row"
-              key={row.index}
+              key={place < first || place >= last ? -1 : place % slots}
               aria-rowindex={place + 2}
               aria-selected={row.index === properties.open}
               data-row={place}
