@@ -6,6 +6,7 @@ so that nothing is lost. Lines and Parquet are streamed. ``fleet_sources`` has w
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -69,6 +70,15 @@ class Entry(Struct, frozen=True, gc=False):
         """The name with the place, unless the place is the name."""
         where = self.place.text
         return where if self.name.startswith(self.place.file) else f"{self.name} ({where})"
+
+    @property
+    def path(self) -> str:
+        """The file from where the command runs, if it is below that; else as it is named."""
+        path = Path(self.root, self.place.file)
+        here = Path.cwd()
+        if path.is_absolute() and path.is_relative_to(here):
+            path = path.relative_to(here)
+        return str(path)
 
 
 class FleetOptions(Struct, frozen=True, kw_only=True):

@@ -92,7 +92,7 @@ def _result(row: Row[Entry], ids: list[str], policy: Policy) -> dict[str, Any]:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": _uri(row.entry.place.file)},
+                    "artifactLocation": {"uri": _uri(row.entry.path)},
                     "region": {"startLine": line, "startColumn": column},
                 },
                 "logicalLocations": [{"fullyQualifiedName": escape_line(row.entry.name)}],
@@ -108,7 +108,8 @@ def _plain(text: str) -> str:
 
 
 def _uri(file: str) -> str:
-    return quote("stdin" if file == "-" else file.removeprefix("./"), safe="/", errors="replace")
+    """The address of a file, which is relative to where the command runs, such as the root of a repository."""
+    return quote("stdin" if file == "-" else file, safe="/", errors="replace")
 
 
 def _position(row: Row[Entry], policy: Policy) -> tuple[int, int]:

@@ -8,7 +8,8 @@ import typer
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, DefaultOption, RulesOption, err, out
-from policy.cli.fleet import FleetOptions, read_fleet
+from policy.cli.fleet import FleetOptions, entries_of
+from policy.cli.fleet_sources import documents_of
 from policy.cli.outputs import check_names
 from policy.cli.requests import (
     REMEDIES,
@@ -25,12 +26,18 @@ from policy.escaping import escape_line
 from policy.impact.answers import Undecided
 from policy.impact.impact import Impact
 from policy.problems import request_problem
+from policy.request.request import is_bare_manifest
 from policy.rules.loader import default_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policy.cli.fleet import Entry
+    from policy.policy import Policy
 
 app = command_app()
+INPUTS: Final = frozenset({"facts", "deployment", "manifest"})
+"""The fields of a request of which it has one."""
 NO_RUNNER: Final = "the runner is refused"
 
 
@@ -62,7 +69,7 @@ def lint(
     options = FleetOptions(recursive=recursive, nearest=nearest, remedies=REMEDIES)
     impact = Impact(policy, (), today(), from_own=True, remedies=REMEDIES)
     stopped = left = 0
-    for entry in read_fleet(files, policy.releases, options, [], "lint"):
+    for entry in _entries(files, policy, options):
         errors, undecided = _judged(entry, impact)
         place = escape_line(f"{_place(entry)}: {entry.name}")
         for message in errors:
@@ -72,6 +79,16 @@ def lint(
         stopped += bool(errors)
         left += bool(undecided)
     raise typer.Exit(FOUND if stopped or (left and strict) else 0)
+
+
+def _entries(files: list[str], policy: Policy, options: FleetOptions) -> Iterator[Entry]:
+    """The deployments in files, without what is neither a manifest nor a request, such as a tool's configuration."""
+    for file in files:
+        for found in documents_of(file, recursive=options.recursive, render=False, command="lint"):
+            document = found.document
+            is_other = type(document) is dict and INPUTS.isdisjoint(document)
+            if not is_other or is_bare_manifest(document, policy.releases.images):
+                yield from entries_of(found, policy.releases, options, [])
 
 
 def _judged(entry: Entry, impact: Impact) -> tuple[list[str], str]:
@@ -87,4 +104,4 @@ def _judged(entry: Entry, impact: Impact) -> tuple[list[str], str]:
 def _place(entry: Entry) -> str:
     """The place of an engine, as compilers print it."""
     place = entry.place
-    return ":".join(str(part) for part in (place.file, place.line, place.column) if part)
+    return ":".join(str(part) for part in (entry.path, place.line, place.column) if part)

@@ -161,11 +161,28 @@ def test_lint_prints_a_line_for_each_engine_that_would_not_start(
     (tmp_path / "good.yaml").write_text(pod("good", "v0.33.0"))
     (tmp_path / "bad.yaml").write_text(pod("bad", "v0.33.0", "--no-such-flag"))
     (tmp_path / "other.yaml").write_text("replicas: 3\n")
-    files = [str(tmp_path / name) for name in ("good.yaml", "bad.yaml", "other.yaml")]
+    (tmp_path / ".pre-commit-config.yaml").write_text("repos: []\n")
+    names = ("good.yaml", "bad.yaml", "other.yaml", ".pre-commit-config.yaml", "models/Qwen/Qwen3-8B/config.json")
+    files = [str(tmp_path / name) for name in names]
     done = call("lint", *files, "--models", models)
-    assert done.code == 1
+    assert (done.code, done.err) == (1, "")
     (line,) = done.out.splitlines()
     assert line.startswith(f"{files[1]}:6:7: Pod/bad/c: vLLM would not start: ")
+
+
+def test_lint_and_sarif_name_files_of_a_folder_as_seen_from_here(
+    call: Callable[..., Done], tmp_path: Path, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deploy" / "eu").mkdir(parents=True)
+    (tmp_path / "deploy" / "eu" / "bad.yaml").write_text(pod("bad", "v0.33.0", "--no-such-flag"))
+    monkeypatch.chdir(tmp_path)
+    for folder in ("deploy", "./deploy", str(tmp_path / "deploy")):
+        assert call("lint", "-R", folder, "--models", models).out.startswith("deploy/eu/bad.yaml:6:7: "), folder
+        (tmp_path / "deploy" / "eu" / "bad.yaml").write_text(pod("bad", "v0.21.0", "--max-num-partial-prefills=1"))
+        done = call("impact", "-R", folder, "--to", "0.33.0", "--models", models, "--format", "sarif")
+        (result,) = json.loads(done.out)["runs"][0]["results"]
+        assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "deploy/eu/bad.yaml"
+        (tmp_path / "deploy" / "eu" / "bad.yaml").write_text(pod("bad", "v0.33.0", "--no-such-flag"))
 
 
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])

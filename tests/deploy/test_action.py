@@ -218,7 +218,8 @@ def test_a_bump_is_commented_and_sets_a_status(
     (upload,) = stub.sent("/code-scanning/sarifs")
     sarif = json.loads(gzip.decompress(base64.b64decode(upload["sarif"])))
     assert (upload["commit_sha"], upload["ref"]) == (head, "refs/pull/7/head")
-    assert len(sarif["runs"][0]["results"]) == 3
+    places = [each["locations"][0]["physicalLocation"] for each in sarif["runs"][0]["results"]]
+    assert [each["artifactLocation"]["uri"] for each in places] == ["deploy/chat.yaml"] * 3
     assert checkout.git("worktree", "list").count("\n") == 0
 
 
