@@ -460,9 +460,9 @@ def test_a_file_that_is_named_json_is_not_read_as_yaml(call: Callable[..., Done]
     [
         (["decide", "no-such-file"], "no-such-file: cannot be read: [Errno 2] No such file or directory"),
         (
-            ["decide", "."],
+            ["decide", "docs"],
             (
-                ".: no file with the ending .json, .yaml, .yml, .sh, .service, .container, .nomad, .nomad.hcl; "
+                "docs: no file with the ending .json, .yaml, .yml, .sh, .service, .container, .nomad, .nomad.hcl; "
                 "`--recursive` reads its subfolders\n"
             ),
         ),
