@@ -21,6 +21,7 @@ from policy.decision.trace_text import LEGEND, failed_text, nearness
 from policy.escaping import escape_line, escape_lines
 from policy.problems import fault_lines
 from policy.rules.effects import Outcome
+from policy.rules.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from policy.problems import Problem
     from policy.rules.catalogue import Catalogue
     from policy.rules.releases import Removal
-    from policy.rules.rule import Rule
+    from policy.rules.request_rule import RequestRule
 
 WIDTH: Final = 120
 GOOD, BAD, QUIET, STRONG = "green", "bold red", "dim", "bold"
@@ -294,8 +295,33 @@ def _assumptions(answer: Decision) -> list[RenderableType]:
     return parts
 
 
-def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
-    """One rule's history as a table of its release ranges."""
+def history_of(rule: Rule | RequestRule, catalogue: Catalogue) -> RenderableType:
+    """One rule's history as a table of its release ranges; the rule may be one about requests."""
+    return _history(rule, catalogue) if isinstance(rule, Rule) else _request_history(rule, catalogue)
+
+
+def _request_history(rule: RequestRule, catalogue: Catalogue) -> RenderableType:
+    lines = [
+        Text.assemble((rule.id, STRONG), f"  {rule.layer}  {rule.effect}  ", (rule.path, QUIET)),
+        Text(rule.title),
+        Text(),
+        Text(rule.why),
+        Text(f"parameter {rule.parameter}{f', fixed in {rule.fixed_in}' if rule.fixed_in else ''}"),
+    ]
+    if rule.remedy:
+        lines.append(Text.assemble(("remedy: ", STRONG), rule.remedy))
+    table = table_of("releases", "known releases in it", "text", "when")
+    for body, part in zip(rule.document["releases"], rule.ranges, strict=True):
+        known = [release for release in catalogue.releases.known if rule.range_of(release) is part]
+        when = body.get("when", rule.document.get("when"))
+        asked = [*([] if when is None else spelled(when)), *([] if part.runner is None else [f"runner: {part.runner}"])]
+        table.add_row(part.span.text, ", ".join(known), Text(part.template.text), Text("\n".join(asked)))
+    for gap, why in rule.gaps:
+        table.add_row(gap.text, "", Text(f"not in force: {why}", QUIET), "")
+    return Group(*lines, Text(), table, *(Text(link, QUIET) for link in rule.references))
+
+
+def _history(rule: Rule, catalogue: Catalogue) -> RenderableType:
     lines = [
         Text.assemble((rule.id, STRONG), f"  {rule.layer}  {rule.effect.name}  ", (rule.path, QUIET)),
         Text(rule.title),
@@ -330,17 +356,13 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
     return Group(*lines, Text(), table, *evidence, *(Text(link, QUIET) for link in rule.references))
 
 
-def rule_list(rules: Iterable[Rule]) -> RenderableType:
+def rule_list(rules: Iterable[Rule | RequestRule]) -> RenderableType:
     """Rules as a table; those with an end have their last day."""
     table = table_of("rule", "layer", "effect", "title", "releases")
     for rule in rules:
-        table.add_row(
-            rule.id,
-            str(rule.layer),
-            rule.effect.name,
-            Text(rule.title),
-            " ".join(part.span.text for part in rule.ranges) + (f", until {rule.until}" if rule.until else ""),
-        )
+        effect, until = (rule.effect.name, rule.until) if isinstance(rule, Rule) else (rule.effect, None)
+        spans = " ".join(part.span.text for part in rule.ranges)
+        table.add_row(rule.id, str(rule.layer), effect, Text(rule.title), spans + (f", until {until}" if until else ""))
     return table
 
 

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from policy.checks.cases import AcceptedMutant, CaseResult
     from policy.checks.mutants import Mutant, Trial
     from policy.rules.catalogue import Catalogue
+    from policy.rules.request_rule import RequestRule
+    from policy.rules.rule import Rule
 
 app = command_app("rules", "Check, test, show, prove and compare the rules.")
 
@@ -302,24 +304,25 @@ def show(
     ] = None,
     as_json: JsonOption = False,  # noqa: FBT002  # a typer flag
 ) -> None:
-    """Show one rule's history as a table over the releases, or list all rules."""
+    """Show one rule's history as a table over the releases, or list all rules, those about requests last."""
     catalogue = load_policy(rules or default_folder(), None)[1].catalogue
     try:
         release = catalogue.releases.resolve(vllm_version).decided_as if vllm_version else None
     except PolicyError as error:
         fail(USAGE, str(error))
     if rule_id is None:
-        chosen = [rule for rule in catalogue.in_order() if release is None or rule.range_of(release)]
+        all_rules: list[Rule | RequestRule] = [*catalogue.in_order(), *catalogue.request_rules_in_order()]
+        chosen = [rule for rule in all_rules if release is None or rule.range_of(release)]
         show_answer(
             [rule_document(rule, release) for rule in chosen], lambda: render.rule_list(chosen), as_json=as_json
         )
         return
-    rule = catalogue.rule(rule_id)
+    rule = catalogue.any_rule(rule_id)
     if rule is None:
-        fail(USAGE, f"unknown rule {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}")
+        fail(USAGE, f"unknown rule {quoted(rule_id)}{nearest(rule_id, catalogue.ids())}")
     if release is not None and rule.range_of(release) is None:
         fail(USAGE, f"the rule {quoted(rule_id)} is not in force in {release}")
-    show_answer(rule_document(rule, release), lambda: render.history(rule, catalogue), as_json=as_json)
+    show_answer(rule_document(rule, release), lambda: render.history_of(rule, catalogue), as_json=as_json)
 
 
 app.command()(prove)

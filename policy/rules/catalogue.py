@@ -76,6 +76,10 @@ class Catalogue:
         ]
         return tuple(sorted(found, key=lambda item: (-item.rule.verdict.severity, item.rule.id)))
 
+    def request_rules_in_order(self) -> list[RequestRule]:
+        """All rules about requests, the worst first."""
+        return sorted(self.request_rules, key=lambda rule: (-rule.verdict.severity, rule.id))
+
     def rules_of(self, release: str) -> tuple[ReleaseRule, ...]:
         """The rules of a known release by precedence, then by their position in vLLM's list."""
         return self.of_release[release]
@@ -96,6 +100,14 @@ class Catalogue:
     def rule(self, rule_id: str) -> Rule | None:
         """The rule with this id, if there is one."""
         return next((rule for rule in self.rules if rule.id == rule_id), None)
+
+    def any_rule(self, rule_id: str) -> Rule | RequestRule | None:
+        """The rule with this id, which may be one about requests; an id is used once among both."""
+        return self.rule(rule_id) or next((rule for rule in self.request_rules if rule.id == rule_id), None)
+
+    def ids(self) -> list[str]:
+        """The ids of all rules, with those about requests last."""
+        return [*(rule.id for rule in self.rules), *(rule.id for rule in self.request_rules)]
 
 
 def no_pause() -> None:

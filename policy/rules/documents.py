@@ -14,6 +14,7 @@ from policy.rules.effects import Layer
 
 if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
+    from policy.rules.request_rule import RequestRule
     from policy.rules.rule import Rule
 
 
@@ -51,7 +52,7 @@ def read_by(catalogue: Catalogue) -> dict[str, list[str]]:
     return found
 
 
-def rule_document(rule: Rule, release: str | None = None) -> dict[str, Any]:
+def rule_document(rule: Rule | RequestRule, release: str | None = None) -> dict[str, Any]:
     """A rule's file with its layer and path; with a release, only the range that applies to it."""
     document = {"id": rule.id, "layer": str(rule.layer), "file": rule.path, **rule.document}
     if release is not None:
@@ -63,13 +64,18 @@ def rule_document(rule: Rule, release: str | None = None) -> dict[str, Any]:
 
 
 def rules_document(catalogue: Catalogue, release: str | None = None) -> dict[str, Any]:
-    """The rules of the catalogue or of one release, by precedence, and the named conditions."""
+    """The rules of the catalogue or of one release, by precedence, the named conditions, and rules about requests."""
     rules = catalogue.in_order() if release is None else [item.rule for item in catalogue.rules_of(release)]
     return {
         "revision": catalogue.revision,
         "rules": [rule_document(rule, release) for rule in rules],
         "conditions": [
             {"id": named.id, "file": named.path, **named.document} for named in catalogue.conditions.values()
+        ],
+        "request_rules": [
+            rule_document(rule, release)
+            for rule in catalogue.request_rules_in_order()
+            if release is None or rule.range_of(release) is not None
         ],
     }
 
@@ -108,6 +114,7 @@ def policy_document(
         "counts": {
             "rules": len(catalogue.rules),
             "conditions": len(catalogue.conditions),
+            "request_rules": len(catalogue.request_rules),
             "releases": len(catalogue.releases.known),
             "images": len(catalogue.releases.images.rows),
         },

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from packaging.version import Version
+
 from policy.facts.vocabulary import FACTS_WITH_REQUEST
 from policy.messages import listed, quoted
 from policy.parser.fields import NAME, FieldReader, ReleaseRange
@@ -90,9 +92,19 @@ class RequestRule:
     gaps: tuple[tuple[ReleaseRange, str], ...] = ()
 
     @property
+    def layer(self) -> Layer:
+        """The layer: vLLM's own behaviour."""
+        return Layer.UPSTREAM
+
+    @property
     def verdict(self) -> Verdict:
         """The verdict on a request for which the rule fires."""
         return EFFECTS[self.effect]
+
+    def range_of(self, release: str) -> RequestRange | None:
+        """The range that contains a release, if there is one."""
+        version = Version(release)
+        return next((part for part in self.ranges if part.span.holds(version)), None)
 
     @property
     def is_advice(self) -> bool:

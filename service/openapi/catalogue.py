@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.decision.decision import encode
 from service.auth.access import OPEN_PATHS, scope_of
@@ -75,7 +76,10 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
         "/v1/rules": rules_operation(
             "listRules", "the rules", "RuleCatalogue", answers.rules_document, "unknown-release"
         ),
-        "/v1/rules/{rule_id}": rules_operation("getRule", "the rule", "RuleFile", rule, "not-found", "unknown-release"),
+        "/v1/rules/{rule_id}": replace(
+            rules_operation("getRule", "the rule", "RuleFile", rule, "not-found", "unknown-release"),
+            schema={"anyOf": [ref("RuleFile"), ref("RequestRuleFile")]},
+        ),
         "/v1/releases": rules_operation("listReleases", "the releases", "ReleaseList", answers.releases_document),
         "/v1/images": rules_operation("listImages", "the images", "ImageList", answers.images_document),
         "/v1/arguments": rules_operation(

@@ -9,6 +9,7 @@ import msgspec
 from policy.rules.effects import Layer
 from policy.rules.image_schema import images_schema
 from policy.rules.json_schema import condition_file_schema, rule_schema
+from policy.rules.request_schema import request_rule_schema
 from service.log.messages import Counts
 from service.openapi.descriptions import LOG_COUNTS, REVISION, RULE_FIELDS
 from service.openapi.shapes import COUNT, TEXT, TIMESTAMP, Schema, list_of, nullable, object_of, ref
@@ -51,7 +52,7 @@ def _catalogue() -> dict[str, Schema]:
         "How much is loaded.",
         **{
             name: {**COUNT, "description": f"the number of {name}"}
-            for name in ("rules", "conditions", "releases", "images")
+            for name in ("rules", "conditions", "request_rules", "releases", "images")
         },
     )
     return {
@@ -164,6 +165,12 @@ def _rules() -> dict[str, Schema]:
         schema["properties"]["evidence"] = list_of(
             ref("RuleEvidence"), "what proves the ranges of a known problem or of a refusal"
         )
+    about_requests = _for_clients(request_rule_schema())
+    request_part = about_requests["properties"]["releases"]["items"]
+    about_requests["properties"] |= {
+        "releases": list_of(ref("RequestRuleRange"), "the rule in each range of releases"),
+        "gaps": list_of(ref("RuleGap"), "the releases between the ranges, in which there is no such rule"),
+    }
     condition_part = named["properties"]["releases"]["items"]
     named["properties"]["releases"] = list_of(ref("ConditionRange"), "the condition in each range of releases")
     return {
@@ -172,6 +179,7 @@ def _rules() -> dict[str, Schema]:
             revision={**TEXT, "description": REVISION},
             rules=list_of(ref("Rule"), "the rules"),
             conditions=list_of(ref("Condition"), "the conditions"),
+            request_rules=list_of(ref("RequestRule"), "the rules about requests to an engine, the worst first"),
         ),
         "Rule": _file("A rule, with its history.", rule, layer=ref("Layer"), file=TEXT),
         "RuleFile": _file(
@@ -181,6 +189,14 @@ def _rules() -> dict[str, Schema]:
             file=TEXT,
             text={**TEXT, "description": "the text of the file"},
             cases=nullable(ref("RuleCases"), "its cases; `null` if no file has any"),
+        ),
+        "RequestRuleFile": _file(
+            "A rule about requests, with its history, and the text of its file.",
+            about_requests,
+            layer=ref("Layer"),
+            file=TEXT,
+            text={**TEXT, "description": "the text of the file"},
+            cases=nullable(ref("RuleCases"), "always `null`: its cases are not shown"),
         ),
         "RuleCases": object_of(
             "The cases of a rule.",
@@ -206,6 +222,8 @@ def _rules() -> dict[str, Schema]:
         },
         "RuleRange": _file("A rule in a range of releases.", part),
         "RuleEvidence": _file("A text that a file of vLLM has or lacks.", evidence),
+        "RequestRule": _file("A rule about requests to an engine.", about_requests, layer=ref("Layer"), file=TEXT),
+        "RequestRuleRange": _file("A rule about requests in a range of releases.", request_part),
         "RuleGap": _file("Releases without the rule.", gap),
         "Condition": _file("A condition that several rules use.", named, file=TEXT),
         "ConditionRange": _file("A condition in a range of releases.", condition_part),

@@ -32,6 +32,7 @@ from policy.rules.documents import (
     rule_document,
     rules_document,
 )
+from policy.rules.rule import Rule
 from policy.rules.schemas import SCHEMAS
 from service.documents.body import decode
 from service.problems import Refused, problem_of
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policy.policy import FullEvaluation, Policy
-    from policy.rules.rule import Rule
+    from policy.rules.request_rule import RequestRule
     from service.models import HubModels
     from service.recorder import Recorder
     from service.reload.reload import Published
@@ -126,18 +127,20 @@ class Answers:
             Refused: the rule does not exist, or not in this release.
         """
         catalogue = self.policy.catalogue
-        found = catalogue.rule(rule_id)
+        found = catalogue.any_rule(rule_id)
         if found is None:
-            raise Refused(
-                "not-found",
-                f"unknown rule {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}",
-            )
+            raise Refused("not-found", f"unknown rule {quoted(rule_id)}{nearest(rule_id, catalogue.ids())}")
         if release is not None and found.range_of(release) is None:
             raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")
         return encode({**rule_document(found, release), **self._files_of(found)})
 
-    def _files_of(self, rule: Rule) -> dict[str, Any]:
-        """The texts of a rule's file and of the one with its cases, and the cases; read once."""
+    def _files_of(self, rule: Rule | RequestRule) -> dict[str, Any]:
+        """The texts of a rule's file and of the one with its cases, and the cases; read once.
+
+        The cases of rules about requests are not shown.
+        """
+        if not isinstance(rule, Rule):
+            return {"text": self.texts.get(rule.path, ""), "cases": None}
         found = self._rule_documents.get(rule.id)
         if found is None:
             path = cases_path(rule)

@@ -78,6 +78,7 @@ def test_the_policy_has_the_loaded_revision_its_source_and_its_load_time(
         "counts": {
             "rules": len(catalogue.rules),
             "conditions": len(catalogue.conditions),
+            "request_rules": len(catalogue.request_rules),
             "releases": len(KNOWN),
             "images": len(catalogue.releases.images.rows),
         },
@@ -132,10 +133,31 @@ def test_the_catalogue_has_every_rule_in_order_of_precedence_and_every_condition
         [rule["id"] for rule in document["rules"]],
         [named["id"] for named in document["conditions"]],
     ) == (
-        ["revision", "rules", "conditions"],
+        ["revision", "rules", "conditions", "request_rules"],
         [rule.id for rule in catalogue.in_order()],
         list(catalogue.conditions),
     )
+
+
+def test_the_catalogue_has_every_rule_about_requests_the_worst_first(
+    client: httpx.Client, catalogue: Catalogue
+) -> None:
+    rules = get(client, "/v1/rules")["request_rules"]
+    order = ["request-kills-engine", "request-refused", "request-ignored", "request-advise"]
+    assert {rule["id"] for rule in rules} == {rule.id for rule in catalogue.request_rules}
+    assert [(rule["effect"], rule["id"]) for rule in rules] == sorted(
+        ((rule["effect"], rule["id"]) for rule in rules), key=lambda each: (order.index(each[0]), each[1])
+    )
+    of_release = get(client, "/v1/rules", vllm_version="0.23.0")["request_rules"]
+    assert [rule["id"] for rule in of_release] == [item.rule.id for item in catalogue.request_rules_of("0.23.0")]
+    assert {len(rule["releases"]) for rule in of_release} == {1}
+
+
+def test_a_rule_about_requests_is_returned_as_in_its_file(client: httpx.Client, root: Path) -> None:
+    found = get(client, "/v1/rules/allowed-token-ids-limit")
+    path = "upstream/requests/allowed-token-ids-limit.yaml"
+    text = (root / "rules" / path).read_text()
+    assert found == {"layer": "upstream", "file": path, **read_yaml(text, path).plain(), "text": text, "cases": None}
 
 
 @pytest.mark.parametrize("version", ["0.24.0", "v0.24.0", "0.24", "0.24.0rc1", "0.24.7"])
@@ -200,6 +222,10 @@ def test_a_rule_is_returned_with_its_history_or_as_of_one_release(
             "unknown rule `kv-conector`; did you mean `kv-connector-fallback`?",
         ),
         ("/v1/rules/zzzzzzzz", "unknown rule `zzzzzzzz`"),
+        (
+            "/v1/rules/allowed-token-ids-limits",
+            "unknown rule `allowed-token-ids-limits`; did you mean `allowed-token-ids-limit`?",
+        ),
         ("/v1/rules/%F0%9F%A6%8A", "unknown rule `🦊`"),
         ("/v1/rules/%00%0a", r"unknown rule `\x00\n`"),
         ("/v1/rules/" + "x" * 200, f"unknown rule `{'x' * 80}…`"),

@@ -13,6 +13,7 @@ from representatives import slow_except
 
 from policy.checks.check import faults_of
 from policy.rules.loader import read_folder
+from policy.rules.request_rule import RequestRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from api.conftest import Done
 
     from policy.rules.catalogue import Catalogue
+    from policy.rules.rule import Rule
 
 FORMATS = ["text", "json", "junit", "github"]
 TOO_MANY_WAYS = "combine in 4096 ways, more than 16; split the rule, or use lists of values"
@@ -564,9 +566,11 @@ def test_a_house_rule_s_history_names_its_owner(on_terminal: Callable[..., tuple
 def test_every_rule_has_a_history_to_show(call: Callable[..., Done], catalogue: Catalogue) -> None:
     from policy import render  # noqa: PLC0415  # one command per rule would take a minute
 
-    for rule in catalogue.rules:
-        text = render.as_text(render.history(rule, catalogue))
-        assert text.startswith(f"{rule.id}  {rule.layer}  {rule.effect.name}  {rule.path}\n")
+    rules: list[Rule | RequestRule] = [*catalogue.rules, *catalogue.request_rules]
+    for rule in rules:
+        text = render.as_text(render.history_of(rule, catalogue))
+        effect = rule.effect if isinstance(rule, RequestRule) else rule.effect.name
+        assert text.split()[:4] == [rule.id, str(rule.layer), effect, rule.path]
         assert all(part.span.text in text for part in rule.ranges)
         assert all(gap.text in text for gap, _ in rule.gaps)
     assert call("rules", "show", catalogue.rules[0].id).code == 0
@@ -588,7 +592,10 @@ def test_without_an_id_all_rules_are_listed_in_order_of_precedence(
     call: Callable[..., Done], catalogue: Catalogue
 ) -> None:
     done = call("rules", "show")
-    assert (done.code, [rule["id"] for rule in json.loads(done.out)]) == (0, [rule.id for rule in catalogue.in_order()])
+    assert (done.code, [rule["id"] for rule in json.loads(done.out)]) == (
+        0,
+        [rule.id for rule in catalogue.in_order()] + [rule.id for rule in catalogue.request_rules_in_order()],
+    )
 
 
 @pytest.mark.parametrize("version", ["0.24.0", "v0.24.1"])
@@ -597,7 +604,8 @@ def test_the_rules_of_one_release_are_listed(call: Callable[..., Done], catalogu
     rules = json.loads(done.out)
     assert (done.code, [rule["id"] for rule in rules], {len(rule["releases"]) for rule in rules}) == (
         0,
-        [item.rule.id for item in catalogue.rules_of("0.24.0")],
+        [item.rule.id for item in catalogue.rules_of("0.24.0")]
+        + [item.rule.id for item in catalogue.request_rules_of("0.24.0")],
         {1},
     )
 
@@ -608,7 +616,8 @@ def test_on_a_terminal_each_rule_is_one_line(on_terminal: Callable[..., tuple[in
     assert (code, lines[0], [line.split("  ")[0] for line in lines[2:] if line]) == (
         0,
         "rule  layer  effect  title  releases",
-        [item.rule.id for item in catalogue.rules_of("0.23.0")],
+        [item.rule.id for item in catalogue.rules_of("0.23.0")]
+        + [item.rule.id for item in catalogue.request_rules_of("0.23.0")],
     )
 
 
