@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from policy.masking import masked_message
 from policy.pointer import existing, shorten, without_secrets
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ class RequestInvalid(PolicyError):
     def __init__(self, faults: Iterable[RequestFault], problem: str = INVALID_REQUEST) -> None:
         self.problem = problem
         self.faults = tuple(
-            replace(fault, pointer=without_secrets(shorten(fault.pointer))) for fault in islice(faults, MAX_FAULTS)
+            replace(fault, pointer=without_secrets(shorten(fault.pointer)), message=masked_message(fault.message))
+            for fault in islice(faults, MAX_FAULTS)
         )
         super().__init__()
 

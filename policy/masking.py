@@ -29,6 +29,7 @@ SECRET_WORDS: Final = frozenset(
         "passphrase",
         "passwd",
         "password",
+        "pat",
         "pwd",
         "secret",
         "secrets",
@@ -73,11 +74,14 @@ HINTS: Final = (
     "credential",
     "key",
     "pass",
+    "_pat",
+    "-pat",
     "pwd",
     "secret",
     "sig",
     "token",
-    "://",
+    "//",
+    "@",
     "hf_",
     "rp_",
     "sk-",
@@ -101,8 +105,19 @@ SEPARATOR: Final = re.compile(r"""["'\\]*[\s:=,\u200b\u2060\ufeff]""")
 """What may follow a secret's name; the last three characters have no width and are not matched by ``\\s``."""
 SHELL_ASSIGNMENT: Final = re.compile(r"""\b(\w++)\+?=(?:'([^']{6,40})|"([^"$]{6,40})|([^\s;&|'"$]{6,40}))""")
 """A shell assignment: a name and the beginning of its value, unless the value begins with a ``$`` (a variable)."""
-USER_INFO: Final = re.compile(r"""://[^\s/"']+@""")
-KNOWN_TOKEN: Final = re.compile(r"\b((?:hf|rp)_(?![a-z_]++(?![\w-]))|sk-|gh[a-z]_|glpat-|xox[a-z]-)[\w-]{6,}")
+USER_INFO: Final = re.compile(
+    r"""//(?:[^\s/"'`@:]{0,256}+:[^\s"'`@]{0,256}+|[^\s/"'`]{1,256})@"""
+    r"""|(?<![\w.%+@-])(?:(?!sha\d)[\w.%+-]){1,256}+:[^\s"'`@/:]{3,256}+@(?!sha\d)(?=\w)"""
+)
+"""The user and password in a URL, also without its scheme (`user:password@host`); an image's digest is neither."""
+MESSAGE_VALUE: Final = re.compile(
+    r"""(["'\\]{0,4}\s{0,8}[:=]\s{0,8}["'\\]{0,4}(?:(?:Basic|Bearer)\s{1,8})?|\s{1,8})([^\s"'`,;(){}\[\]…]{6,})""",
+    re.IGNORECASE,
+)
+"""What follows a secret's name within a message: a separator, and a value that ends where the message goes on."""
+KNOWN_TOKEN: Final = re.compile(
+    r"\b((?:hf|rp)_(?![a-z_]++(?![\w-]))|sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-)[\w-]{6,}"
+)
 """Tokens of known shapes; `rp_…` are the service's own. Field names such as `hf_config` do not match."""
 
 
@@ -147,7 +162,7 @@ def may_have_secret(text: str) -> bool:
 
 
 class SecretValues:
-    """The values of secret variables; messages are searched for their beginnings."""
+    """The values of secret variables; messages are searched for their beginnings, and for secrets of known forms."""
 
     def __init__(self, beginnings: Iterable[str] = ()) -> None:
         self._beginnings = frozenset(beginnings)
@@ -159,8 +174,9 @@ class SecretValues:
 
     def hidden(self, text: str) -> str:
         """The message with each of these values hidden, up to the closing backtick, in one pass over the text."""
+        text = masked_message(text)
         if not self._starts:
-            return str(text)
+            return text
         kept: list[str] = []
         at = last = 0
         while at <= len(text) - MIN_VALUE:
@@ -208,8 +224,7 @@ def masked(text: str) -> str:
     text = str(text)  # a word of a script is a `str` of another type, which no encoder takes
     if not may_have_secret(text):
         return text
-    text = USER_INFO.sub(f"://{HIDDEN}@", text)
-    text = KNOWN_TOKEN.sub(rf"\1{HIDDEN}", text)
+    text = _without_tokens(text)
     plain = text if text.isascii() else text.translate(TO_ASCII)  # of the same length
     for found in NAME.finditer(plain):
         name = found.group()
@@ -222,3 +237,38 @@ def masked(text: str) -> str:
             if follows is not None and follows.end() < len(text):
                 return text[: follows.end()] + HIDDEN
     return text
+
+
+def masked_message(text: str) -> str:
+    """A message with the secrets in what it quotes replaced by ``…``, and its own words kept.
+
+    A value after the name of a secret is one if it is assigned (`token=…`, `"api_key": "…"`), or has a digit.
+    """
+    text = str(text)
+    if not may_have_secret(text):
+        return text
+    text = _without_tokens(text)
+    plain = text if text.isascii() else text.translate(TO_ASCII)  # of the same length
+    kept: list[str] = []
+    last = 0
+    for found in NAME.finditer(plain):
+        if found.start() < last or not is_secret(found.group()):
+            continue
+        follows = MESSAGE_VALUE.match(plain, found.end())
+        if follows is not None and _is_value(found.group(), *follows.groups()):
+            kept += (text[last : follows.start(2)], HIDDEN)
+            last = follows.end()
+    return "".join([*kept, text[last:]])
+
+
+def _is_value(name: str, separator: str, value: str) -> bool:
+    """Whether what follows the name of a secret in a message is its value, and no word of the message."""
+    if any(character.isdigit() for character in value):
+        return bool(separator.strip()) or _takes_next(name)
+    return separator.endswith(("=", '"', "'")) or (":" in separator and _takes_next(name))
+
+
+def _without_tokens(text: str) -> str:
+    """The text without users and passwords of URLs, and without tokens of known shapes."""
+    text = USER_INFO.sub(lambda found: f"{'//' * found.group().startswith('//')}{HIDDEN}@", text)
+    return KNOWN_TOKEN.sub(rf"\1{HIDDEN}", text)

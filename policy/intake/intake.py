@@ -61,7 +61,7 @@ from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelLookup, no_mode
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
 from policy.intake.unknown_sizes import check_sizes
 from policy.intake.variables import refused_variables, variable_warnings
-from policy.masking import secret_values
+from policy.masking import masked_message, secret_values
 from policy.messages import quoted
 from policy.pointer import at
 from policy.rules.releases import series
@@ -577,12 +577,22 @@ def facts_with_origin(result: IntakeResult, series: Series) -> dict[str, Derived
     """
     row, facts, later = result.facts.row, result.derived.facts, result.derived.later
     return {
-        name: DerivedFact(*later[name]) if name in later else DerivedFact(to_json(row[index]), facts[name][1])
+        name: DerivedFact(*later[name]) if name in later else _derived_fact(to_json(row[index]), facts[name][1])
         for name, index, above, is_in in FACT_ANCESTORS
         if all(facts[each][0] for each in above)
         and is_in(series)
         and (result.has_models or facts[name][1] is not DEFAULT)
     }
+
+
+def _derived_fact(value: Any, origin: str) -> DerivedFact:
+    """A fact with its origin, with the secrets in its texts hidden."""
+    if origin is not DEFAULT:
+        if isinstance(value, str):
+            value = masked_message(value)
+        elif isinstance(value, list | tuple):
+            value = [masked_message(item) if isinstance(item, str) else item for item in value]
+    return DerivedFact(value, origin)
 
 
 def _merge_speculators(

@@ -14,6 +14,7 @@ from policy.decision.decision import encode
 from policy.errors import RequestInvalid
 from policy.intake.command.flags import Flags, flags
 from policy.intake.model.tables import releases
+from policy.masking import masked_message
 from policy.render import as_text
 from policy.render import decision as decision_for_people
 from policy.request.manifest import requests_of
@@ -360,6 +361,54 @@ def answers(policy: Policy, document: dict[str, Any], *, explain: bool) -> Itera
             yield f"{path} {error}"
         else:
             yield encode(decision).decode() + (as_text(decision_for_people(decision)) if explain else "")
+
+
+QUOTED_VALUES: Final = (
+    *(f"api_key: {SECRET}1", f"token={SECRET}", f"x,token={SECRET},y", f"--api-key {SECRET}", f"password={SECRET}"),
+    *(f"Bearer {SECRET}", f"Authorization: Basic {SECRET}", f'{{"api_key": "{SECRET}"}}', f'[{{"token": "{SECRET}"}}]'),
+    *(URL, f"//user:{SECRET}@h", f"user:{SECRET}@host", f"http://user:p/{SECRET}@h", f"GITHUB_PAT={SECRET}"),
+    *(f"{start}{SECRET}" for start in ("hf_", "sk-", "ghp_", "github_pat_", "glpat-", "rp_")),
+)
+"""Secrets of known forms, in values that vLLM's own messages repeat."""
+QUOTING_FLAGS: Final = (
+    *("--quantization", "--attention-backend", "--kv-cache-dtype", "--limit-mm-per-prompt", "--reasoning-parser"),
+    *("--tool-call-parser", "--distributed-executor-backend", "--dtype", "--tokenizer-mode", "--load-format"),
+)
+
+
+@pytest.mark.parametrize("value", QUOTED_VALUES)
+def test_no_message_of_vllm_repeats_a_secret(policy: Policy, value: str) -> None:
+    documents = [deployment(["serve", NAME, flag, value]) for flag in QUOTING_FLAGS]
+    for config in ({"model_type": value}, {"architectures": [value]}, {"quantization_config": {"quant_method": value}}):
+        documents.append(deployment(["serve", NAME]))
+        documents[-1]["deployment"]["model_configs"] = {NAME: {**QWEN, **config}}
+    documents += [
+        manifest({"services": {"vllm": {"image": f"registry/{value}/vllm{end}", "command": ["vllm", "serve", NAME]}}})
+        for end in ("", ":v0.33.0", "@sha256:" + "0" * 64)
+    ]
+    shown = [
+        (document, text)
+        for document in documents
+        for text in answers(policy, document, explain=False)
+        if has_secret(text)
+    ]
+    assert shown == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the image `vllm/vllm-openai:v0.33.0@sha256:0123` is named by its digest",
+        "the image `vllm-openai:v0.33.0@sha256:0123` is named by its digest",
+        "unknown key `foo`; legal: `architectures`, `model_type`",
+        "`--api-key` needs a value; write `--api-key VALUE`",
+        "max_num_batched_tokens=160000, stop_token_ids: 151643",
+        "install https://github.com/a/b@v1.2",
+        "a key: `tokens`; the config.json of `Qwen/Qwen3-8B` is needed",
+    ],
+)
+def test_a_message_without_a_secret_is_kept(text: str) -> None:
+    assert masked_message(text) == text
 
 
 @pytest.mark.slow
