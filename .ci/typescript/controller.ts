@@ -27,6 +27,7 @@ const operationIds: Equal<
   | "listReleases"
   | "listImages"
   | "listArguments"
+  | "getSchema"
   | "listFacts"
   | "queryLog"
   | "getDecision"
