@@ -43,14 +43,14 @@ FLAGS: Final = {
 }
 """The flags of `vllmCommon.flags`, and whether the benchmark sets them by default."""
 MODEL: Final = "facebook/opt-125m"
-MODEL_SETTINGS: Final = {
+MODEL_SETTINGS: Final[dict[str, tuple[str, str | None]]] = {
     "VLLM_BLOCK_SIZE": ("blockSize", "64"),
     "VLLM_MAX_MODEL_LEN": ("maxModelLen", "16384"),
     "VLLM_ACCELERATOR_MEM_UTIL": ("gpuMemoryUtilization", "0.95"),
     "VLLM_MAX_NUM_SEQ": ("maxNumSeq", "256"),
-    "VLLM_MAX_NUM_BATCHED_TOKENS": ("maxNumBatchedTokens", ""),
+    "VLLM_MAX_NUM_BATCHED_TOKENS": ("maxNumBatchedTokens", None),
 }
-"""The variables with settings of the model, and the benchmark's defaults."""
+"""The variables with settings of the model, and the benchmark's defaults; None if its scripts may set another."""
 SIZES: Final = {
     "DP_SIZE": "data",
     "DP_SIZE_LOCAL": "dataLocal",
