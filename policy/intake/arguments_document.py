@@ -108,8 +108,15 @@ def _item(kind: str, name: str, since: Mapping[str, Any], fields: Mapping[str, s
         "field": dest if kind == ARGUMENT else None,
         "releases": [{"since": first, "until": None if last == order[-1] else last} for first, last in spans(having)],
         "changes": changes,
-        "deprecations": [*deprecations_of(dest), *deprecated_values_of(dest)] if kind == ARGUMENT else [],
+        "deprecations": _deprecations(dest) if kind == ARGUMENT else [],
     }
+
+
+def _deprecations(dest: str) -> list[dict[str, Any]]:
+    """What releases deprecate of a flag: itself, fields of its object, and values; the oldest first."""
+    found = [*deprecations_of(dest), *deprecated_values_of(dest)]
+    order = releases_with_flags()
+    return sorted(found, key=lambda each: order.index(each["since"]))
 
 
 def _deprecated_names(item: Mapping[str, Any]) -> list[str]:

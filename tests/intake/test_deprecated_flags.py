@@ -111,8 +111,8 @@ def test_the_catalogue_has_the_deprecations() -> None:
     ]
     (item,) = find("--mamba-cache-mode")
     assert [(each["values"], each["since"], each["until"]) for each in item["deprecations"]] == [
-        ([], "0.33.0", None),
         (["all"], "0.30.0", "0.31.0"),
+        ([], "0.33.0", None),
     ]
     assert "--mamba-cache-mode=all" in differences("0.29.0", "0.30.0")["deprecated"]
     names = {i["name"]: len(i["deprecations"]) for i in arguments_in("0.30.0")["items"] if i["deprecations"]}
