@@ -1,6 +1,5 @@
-/** What the page reads of a rule: the releases in which it holds, its topic, and its text. */
+/** What the page reads of a rule: the releases in which it holds, and its topic. */
 
-import { stringify } from "yaml";
 import type { Rule } from "../api";
 
 type Bound = readonly [operator: string, release: string];
@@ -40,18 +39,17 @@ function isWithin(release: string, [operator, bound]: Bound): boolean {
   }
 }
 
+/** Whether a range, as a rule writes it, has a release. */
+export function isIn(range: string, release: string): boolean {
+  return bounds(range).every((bound) => isWithin(release, bound));
+}
+
 /** Whether a rule has a range with a release. */
 export function holdsIn(rule: Rule, release: string): boolean {
-  return rule.releases.some((range) => bounds(range.vllm).every((bound) => isWithin(release, bound)));
+  return rule.releases.some((range) => isIn(range.vllm, release));
 }
 
 /** The folder of a rule within its layer, such as `known-problems`. */
 export function topicOf(rule: Rule): string {
   return rule.file.split("/").slice(1, -1).join("/") || "house";
-}
-
-/** The rule as YAML, in the order of its file. */
-export function textOf(rule: Rule): string {
-  const members = Object.entries(rule).filter(([name]) => name !== "layer" && name !== "file");
-  return stringify(Object.fromEntries(members), { lineWidth: 100 });
 }

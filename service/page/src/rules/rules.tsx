@@ -1,11 +1,15 @@
 /** The view Rules: the catalogue of the loaded rules, searched, with the releases in which each holds. */
 
-import { useEffect, useMemo, useState } from "preact/hooks";
-import { get, type Problem, type Rule } from "../api";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { get, isProblem, type Problem, type Rule, type RuleFile } from "../api";
 import { knownReleases } from "../ask/strip";
 import { ProblemView } from "../problem";
 import { Prose } from "../prose";
-import { holdsIn, textOf, topicOf } from "./rule";
+import { CaseList, Caught } from "./case_list";
+import { History } from "./history";
+import { filtersOf, type Filters, linkOf, NO_FILTERS } from "./link";
+import { holdsIn, topicOf } from "./rule";
+import "./rules.css";
 
 const ANY = "";
 
@@ -53,16 +57,79 @@ function Timeline({ rule, releases }: { readonly rule: Rule; readonly releases: 
   );
 }
 
+/** What is known of a known problem. */
+function ProblemFacts({ rule }: { readonly rule: Rule }) {
+  if (rule.symptom === undefined) return null;
+  return (
+    <p class="links">
+      <span class={`symptom ${rule.symptom}`}>{rule.symptom}</span>
+      {rule.runner !== undefined && <span>with {rule.runner.toUpperCase()}</span>}
+      {rule.certainty !== undefined && <span>known by: {rule.certainty}</span>}
+      <span>{rule.fixed_in === undefined ? "not fixed yet" : `fixed in ${rule.fixed_in}`}</span>
+    </p>
+  );
+}
+
+/** What a house rule waits for, and when it is reviewed or ends. */
+function HouseFacts({ rule }: { readonly rule: Rule }) {
+  if (rule.owner === undefined) return null;
+  return (
+    <p class="links">
+      <span>{rule.owner}</span>
+      {rule.review_by !== undefined && <span>to be reviewed by {rule.review_by}</span>}
+      {rule.until !== undefined && <span>until {rule.until}</span>}
+      {rule.blocked_by !== undefined && <Reference link={rule.blocked_by} prefix="waits for " />}
+    </p>
+  );
+}
+
+function Reference({ link, prefix = "" }: { readonly link: string; readonly prefix?: string }) {
+  if (!/^https:\/\//.test(link)) return <span>{prefix + link}</span>;
+  return (
+    <a href={link} rel="noreferrer noopener" target="_blank">
+      {prefix + link.replace("https://github.com/", "").replace(/\/(?:pull|issues)\//, " #")}
+    </a>
+  );
+}
+
+/** The files of a rule, asked for when it is shown. */
+function useRuleFile(id: string): RuleFile | Problem | null {
+  const [found, setFound] = useState<RuleFile | Problem | null>(null);
+  useEffect(() => {
+    const control = new AbortController();
+    setFound(null);
+    get<RuleFile>(`v1/rules/${encodeURIComponent(id)}`, control.signal).then(
+      (answer) => {
+        if (!control.signal.aborted) setFound("value" in answer ? answer.value : answer.problem);
+      },
+      () => undefined,
+    );
+    return () => {
+      control.abort();
+    };
+  }, [id]);
+  return found;
+}
+
 function RuleView({ rule, releases }: { readonly rule: Rule; readonly releases: readonly string[] }) {
   const links = typeof rule.references === "string" ? [rule.references] : rule.references;
+  const found = useRuleFile(rule.id);
+  const article = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const top = article.current?.getBoundingClientRect().top ?? 0;
+    if (top > innerHeight) article.current?.scrollIntoView(); // where it is below the list
+  }, [rule.id]);
+  const file = found !== null && !isProblem(found) && found.id === rule.id ? found : null;
   return (
-    <article class="card rule" aria-labelledby="rule">
+    <article ref={article} class="card rule" aria-labelledby="rule">
       <h2 id="rule">{rule.title}</h2>
       <p class="links">
         <code>{rule.file}</code>
         <span>{rule.effect}</span>
-        {rule.owner && <span>{rule.owner}</span>}
+        <a href={`edit#${encodeURIComponent(rule.id)}`}>Edit this rule</a>
       </p>
+      <ProblemFacts rule={rule} />
+      <HouseFacts rule={rule} />
       <p>
         <Prose text={rule.why} />
       </p>
@@ -71,29 +138,43 @@ function RuleView({ rule, releases }: { readonly rule: Rule; readonly releases: 
           <Prose text={rule.remedy} />
         </p>
       )}
-      <h3>Releases</h3>
-      <Timeline rule={rule} releases={releases} />
-      <ul>
-        {rule.releases.map((range) => (
-          <li key={range.vllm}>
-            <code>{range.vllm}</code>
-          </li>
-        ))}
-      </ul>
-      <h3>The rule</h3>
-      <pre class="yaml">{textOf(rule)}</pre>
       <p class="links">
-        {links.map((link) =>
-          /^https:\/\//.test(link) ? (
-            <a key={link} href={link} rel="noreferrer noopener" target="_blank">
-              {link.replace("https://github.com/", "")}
-            </a>
-          ) : (
-            <span key={link}>{link}</span>
-          ),
-        )}
+        {links.map((link) => (
+          <Reference key={link} link={link} />
+        ))}
       </p>
+      <h3>Releases</h3>
+      <History rule={rule} releases={releases} />
+      {found !== null && isProblem(found) && <ProblemView problem={found} />}
+      {file?.cases && <Caught cases={file.cases.items} />}
+      {file !== null && (
+        <>
+          <h3>Files</h3>
+          <details open>
+            <summary>
+              The rule, <code>{file.file}</code>
+            </summary>
+            <pre class="yaml source">{file.text}</pre>
+          </details>
+          {file.cases && <CaseList cases={file.cases.items} file={file.cases.file} />}
+        </>
+      )}
     </article>
+  );
+}
+
+/** The releases above the matrix: every twentieth, from the newest back. */
+function Heading({ releases }: { readonly releases: readonly string[] }) {
+  const step = 20;
+  return (
+    <div class="matrix-head" aria-hidden="true">
+      <span />
+      <span class="timeline">
+        {releases.map((release, n) => (
+          <span key={release}>{(releases.length - 1 - n) % step === 0 && n >= step ? <b>{release}</b> : ""}</span>
+        ))}
+      </span>
+    </div>
   );
 }
 
@@ -101,12 +182,7 @@ export function Rules() {
   const [rules, setRules] = useState<readonly Rule[]>([]);
   const [releases, setReleases] = useState<readonly string[]>([]);
   const [problem, setProblem] = useState<Problem | null>(null);
-  const [query, setQuery] = useState("");
-  const [layer, setLayer] = useState(ANY);
-  const [effect, setEffect] = useState(ANY);
-  const [topic, setTopic] = useState(ANY);
-  const [release, setRelease] = useState(ANY);
-  const [id, setId] = useState(decodeURIComponent(location.hash.slice(1)));
+  const [{ id, filters }, setLink] = useState(() => filtersOf(location.hash));
   useEffect(() => {
     const control = new AbortController();
     get<{ rules: Rule[] }>("v1/rules", control.signal).then(
@@ -118,7 +194,7 @@ export function Rules() {
     );
     knownReleases().then(setReleases, () => undefined);
     const moved = (): void => {
-      setId(decodeURIComponent(location.hash.slice(1)));
+      setLink(filtersOf(location.hash));
     };
     addEventListener("hashchange", moved);
     return () => {
@@ -126,11 +202,16 @@ export function Rules() {
       removeEventListener("hashchange", moved);
     };
   }, []);
+  const filter = (part: Partial<Filters>): void => {
+    const link = { id, filters: { ...filters, ...part } };
+    setLink(link);
+    history.replaceState(null, "", `#${linkOf(link)}`);
+  };
+  const { query, layer, effect, topic, release } = filters;
   const found = useMemo(() => {
     const words = query.toLowerCase().split(/\s+/);
     return rules.filter((rule) => {
-      const text =
-        `${rule.id} ${rule.title} ${rule.why} ${JSON.stringify(rule.releases)} ${rule.remedy ?? ""}`.toLowerCase();
+      const text = `${rule.id} ${rule.title} ${rule.why} ${JSON.stringify(rule)}`.toLowerCase();
       return (
         words.every((word) => text.includes(word)) &&
         (layer === ANY || rule.layer === layer) &&
@@ -154,27 +235,65 @@ export function Rules() {
               type="search"
               value={query}
               onInput={(event) => {
-                setQuery(event.currentTarget.value);
+                filter({ query: event.currentTarget.value });
               }}
             />
           </label>
-          <Choice name="layer" value={layer} values={different(rules.map((rule) => rule.layer))} onValue={setLayer} />
+          <Choice
+            name="layer"
+            value={layer}
+            values={different(rules.map((rule) => rule.layer))}
+            onValue={(value) => {
+              filter({ layer: value });
+            }}
+          />
           <Choice
             name="effect"
             value={effect}
             values={different(rules.map((rule) => rule.effect))}
-            onValue={setEffect}
+            onValue={(value) => {
+              filter({ effect: value });
+            }}
           />
-          <Choice name="topic" value={topic} values={different(rules.map(topicOf))} onValue={setTopic} />
-          <Choice name="release" value={release} values={[...releases].reverse()} onValue={setRelease} />
+          <Choice
+            name="topic"
+            value={topic}
+            values={different(rules.map(topicOf))}
+            onValue={(value) => {
+              filter({ topic: value });
+            }}
+          />
+          <Choice
+            name="release"
+            value={release}
+            values={[...releases].reverse()}
+            onValue={(value) => {
+              filter({ release: value });
+            }}
+          />
         </div>
         <p role="status" class="from">
           {found.length} of {rules.length} rules
+          {JSON.stringify(filters) !== JSON.stringify(NO_FILTERS) && (
+            <>
+              {" "}
+              <button
+                type="button"
+                class="plain"
+                onClick={() => {
+                  filter(NO_FILTERS);
+                }}
+              >
+                Show all
+              </button>
+            </>
+          )}
         </p>
+        <Heading releases={releases} />
         <ul class="matrix">
           {found.map((rule) => (
             <li key={rule.id}>
-              <a href={`#${encodeURIComponent(rule.id)}`} aria-current={rule.id === id}>
+              <a href={`#${linkOf({ id: rule.id, filters })}`} aria-current={rule.id === id}>
                 <span class="name">{rule.id}</span>
                 <span class="from">{rule.effect}</span>
               </a>
