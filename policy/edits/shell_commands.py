@@ -41,6 +41,8 @@ OPTIONS_OF_VARIABLES: Final = frozenset({"-e", "--env"})
 ENVIRONMENT: Final = "Environment="
 """The field of a systemd service that sets variables."""
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
+USE: Final = re.compile(r"\$\{?[!#]?([A-Za-z_]\w*)")
+"""A variable that is expanded, `$NAME` or `${NAME…}`; the name is its group."""
 REDIRECTIONS: Final = "<>"
 
 
@@ -157,9 +159,8 @@ def is_used_elsewhere(text: str, words: Sequence[ShellWord], name: str) -> bool:
     """Whether a command that does not start vLLM uses a variable: `rm -rf /x$NAME`."""
     commands = commands_of(words)
     starting = _places(starting_commands(words, commands))
-    use = re.compile(rf"\$(?:{re.escape(name)}(?!\w)|\{{\W*{re.escape(name)}(?!\w))")
     return any(
-        use.search(text, word.start, word.end)
+        name in USE.findall(text, word.start, word.end)
         for place, word in enumerate(words)
         if not word.is_operator and place not in starting
     )
