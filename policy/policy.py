@@ -93,6 +93,21 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
         return self.intake.launch_errors if self.intake is not None and is_certain and not request.upstream_only else []
 
     @property
+    def likely_refusal(self) -> str:
+        """Why the vLLM that is decided for would exit, if it is not certain that this vLLM runs; empty otherwise.
+
+        Empty too where the platform or the program has runners of its own, as it may have flags of its own.
+        """
+        is_own = self.evaluation.ruling.effect.outcome is Outcome.NOT_APPLICABLE
+        if self.intake is None or is_own or self.launch_errors or not self.intake.launch_errors:
+            return ""
+        decided_as = self.request.release.decided_as
+        return (
+            f"it is not certain which vLLM runs, and vLLM {decided_as} would not start: "
+            f"{self.intake.launch_errors[0]}; correct it, or state the version"
+        )
+
+    @property
     def starts(self) -> bool:
         """Whether vLLM starts with the decided runner."""
         return self.evaluation.final.starts and not self.launch_errors

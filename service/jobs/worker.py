@@ -349,7 +349,8 @@ class JobWorker:
     ) -> Decision:
         """The decision on one deployment; with ``is_strict`` an unknown argument or variable prevents it.
 
-        So does a variable that it needs and that the container cannot set. Its models are added to ``models``.
+        So does a launch error if another vLLM may run, and a variable that it needs and that the container cannot set.
+        Its models are added to ``models``.
         """
         budget.decide(explained=request.explain)
         try:
@@ -358,6 +359,8 @@ class JobWorker:
                 models.add(result.intake.models)
             if is_strict and result.intake is not None:
                 require_known_values(result.intake, request.pointer)
+                if result.likely_refusal:
+                    raise RequestInvalid([RequestFault(request.pointer, result.likely_refusal)])
                 if result.without_effect:
                     raise RequestInvalid([RequestFault(f"{request.pointer}/args", result.without_effect)])
             decision = self.policy.assemble(result)

@@ -208,6 +208,45 @@ def test_a_runner_that_is_not_certain_does_not_prevent_a_denial(
             assert why in answer["status"]["message"]
 
 
+DIGEST = f"vllm/vllm-openai:v0.33.0@sha256:{'0' * 64}"
+OTHER_VLLM: list[Document] = [
+    {"env": [{"name": "PATH", "value": "/opt/bin"}]},
+    {"env": [{"name": "PYTHONPATH", "value": "/opt"}]},
+    {"image": DIGEST},
+    {"image": "team/vllm-openai:v0.33.0"},
+    {"image": "vllm/vllm-openai:latest"},
+    {"script": "pip install vllm; "},
+    {"script": "PATH=/opt/bin:$PATH "},
+]
+
+
+def test_an_engine_of_another_vllm_that_would_not_start_is_denied_if_undecided_objects_are(
+    client: httpx.Client, closed_server: Server
+) -> None:
+    def reviewed(client: httpx.Client, container: Document, flag: str) -> Document:
+        document = review("pod-of-replicaset")
+        pod = document["request"]["object"]
+        own: Document = {"image": "vllm/vllm-openai:v0.33.0", "args": ["--model=Qwen/Qwen3-8B", flag]}
+        own |= {name: value for name, value in container.items() if name != "script"}
+        if "script" in container:
+            own |= {"command": ["sh", "-c", f"{container['script']}vllm serve Qwen/Qwen3-8B {flag}"], "args": []}
+        pod["spec"] = {"containers": [{"name": "v", **own}]}
+        pod["metadata"]["annotations"]["runner-policy/model-configs"] = json.dumps(
+            {"Qwen/Qwen3-8B": {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
+        )
+        return answered(client, document)
+
+    with closed_server.client() as closed:
+        for container in OTHER_VLLM:
+            denied = reviewed(closed, container, "--no-such-flag")
+            message = "not decided: it is not certain which vLLM runs, and vLLM"
+            assert (container, denied["allowed"]) == (container, False)
+            assert message in denied["status"]["message"]
+            assert reviewed(closed, container, "--seed=1")["allowed"]
+            warned = reviewed(client, container, "--no-such-flag")
+            assert (warned["allowed"], "`--no-such-flag`" in " ".join(warned["warnings"])) == (True, True)
+
+
 UNKNOWN_WORDS: list[tuple[list[str], list[str], str]] = [
     (["vllm", "serve"], ["Qwen/Qwen3-8B", "$(DBO)"], "$(DBO)"),
     (["vllm", "serve"], ["Qwen/Qwen3-8B", "--enable-$(DBO)"], "--enable-$(DBO)"),
