@@ -34,7 +34,7 @@ class Evaluation(Struct, frozen=True, gc=False):
     final: Ruling
     final_facts: Facts
     set_to: str | None
-    matches: tuple[str, ...]
+    matches: tuple[int, ...]
 
 
 class EncodedDecision(Struct, frozen=True, gc=False):

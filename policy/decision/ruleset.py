@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import ReleaseRule
 
 
-CACHED_RULINGS: Final = 8192
-"""The recent rulings of all releases together; a ruling takes about 1.5 kB."""
+CACHED_RULINGS: Final = 4096
+"""The recent rulings of all releases together; a ruling takes about 1 kB.
+
+With 8192 a decision takes 0.2 of 40 µs less, and the process up to 4 MB more."""
 CACHED_FACTS: Final = 512
 NO_LISTS: Final[dict[str, list[str]]] = {}
 
@@ -37,8 +39,8 @@ NO_LISTS: Final[dict[str, list[str]]] = {}
 ReasonFragment: TypeAlias = tuple[bytes, bytes, bytes]
 """A rule's reason as JSON, and its message and feature escaped for JSON."""
 
-Matches: TypeAlias = tuple[str, ...]
-"""The conditions that hold for a deployment's facts without the operator's variable, as the engine names them."""
+Matches: TypeAlias = tuple[int, ...]
+"""The conditions that hold for a deployment's facts without the operator's variable, by their places in the engine."""
 
 Rulings: TypeAlias = "Callable[[Matches, int], tuple[Ruling, Ruling]]"
 """Maps matches and the code of the variable's value to two rulings: by upstream alone, and by both layers."""
@@ -97,7 +99,7 @@ class Ruleset:
         slot = hash(fact) % CACHED_FACTS
         cached, matches = self._recent[slot]
         if cached != fact:
-            matches = tuple(self.engine.fired(fact))
+            matches = self.definition.matches(self.engine.fired(fact))
             self._recent[slot] = fact, matches
         return matches
 

@@ -98,8 +98,8 @@ class RequestRuleset:
 
     def fired(self, row: list[Any]) -> list[ReleaseRequestRule]:
         """The rules that hold for a row of facts of a deployment and of a request to it, the worst first."""
-        actions = self._engine.fired(self._definition.encoder.encode(row))
-        fired = self._definition.fired(actions, variable_code(row[VARIABLE_INDEX]))
+        matches = self._definition.matches(self._engine.fired(self._definition.encoder.encode(row)))
+        fired = self._definition.fired(matches, variable_code(row[VARIABLE_INDEX]))
         return [self.rules[n] for n in sorted({*fired, *self._definition.always})]
 
 
