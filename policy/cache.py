@@ -21,14 +21,14 @@ K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
 
 
-def memoize(cache: dict[Any, V], key: Any, result: V, values: object) -> V:
-    """Return ``result``, and cache it if ``values``, its inputs, are small; a full cache is cleared first."""
+def memoize(cache: dict[Any, V], key: Any, result: V, values: object, most: int = MAX_MEMOIZED) -> V:
+    """Return ``result``, and cache it if ``values``, its inputs, are small; a cache with ``most`` is cleared first."""
     try:
         small = len(repr(values)) <= MAX_MEMOIZED_CHARACTERS
     except RecursionError:
         small = False
     if small:
-        if len(cache) >= MAX_MEMOIZED:
+        if len(cache) >= most:
             cache.clear()
         cache[key] = result
     return result
