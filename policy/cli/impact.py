@@ -24,7 +24,7 @@ from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
 from policy.cli.fleet_log import logged
 from policy.cli.fleet_sources import number_of_lines
 from policy.cli.impact_formats import FORMATS, Report, collected
-from policy.cli.impact_run import Interrupt, read_targets, with_progress
+from policy.cli.impact_run import ALL, RANGE, Interrupt, read_targets, with_progress
 from policy.cli.outputs import check_names, format_name, output_file
 from policy.cli.requests import (
     REMEDIES,
@@ -48,6 +48,7 @@ from policy.rules.loader import default_folder
 if TYPE_CHECKING:
     from policy.cli.fleet import Entry
     from policy.errors import RequestInvalid
+    from policy.impact.targets import Target
     from policy.request.request import Request
 
 app = command_app()
@@ -168,7 +169,7 @@ def impact(
     )
     run, tally, interrupt = Run(job, policy, models, jobs or available_cores()), Tally(targets), Interrupt()
     ignored: list[str] = []
-    title = f"vLLM {targets[-1].name}: what changes" if releases is None else f"vLLM {releases}: what changes"
+    title = f"vLLM {_compared(releases, targets)}: what changes"
     total = number_of_lines(fleet or []) if err.is_terminal and log is None else None
     with interrupt.handled():
         found = read_fleet(fleet or [], policy.releases, options, ignored)
@@ -203,6 +204,13 @@ def _write(report: Report, name: str, output: Path | None) -> None:
         return
     with output_file(output) as target:
         FORMATS[name].write(report, target)
+
+
+def _compared(releases: str | None, targets: tuple[Target, ...]) -> str:
+    """What is compared, in a title: the target, or the releases as they were named."""
+    if releases is None:
+        return targets[-1].name
+    return f"{targets[0].name}{RANGE}{targets[-1].name}" if releases.strip() == ALL else releases
 
 
 def _end(tally: Tally, interrupt: Interrupt, ignored: list[str], threshold: ChangeKind | None) -> None:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from playwright.sync_api import expect
 
+from policy.impact.changes import KINDS, MEANINGS
+from policy.impact.rows import LABELS
+
 from .browser import open_page, violations
 from .conftest import TOKEN
 
@@ -231,6 +234,45 @@ def test_the_report_is_used_with_the_keyboard_alone(browser: Browser, report: Ca
         page.keyboard.press("Control+End")
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="prod/plain")).to_be_focused()
+
+
+def test_the_page_is_used_with_the_keyboard_alone(browser: Browser, server: Server) -> None:
+    with open_page(browser, f"{server.url}/fleet") as page:
+        for role in ("TEXTAREA", "BUTTON"):
+            for _ in range(20):
+                page.keyboard.press("Tab")
+                if page.evaluate("document.activeElement.tagName") == role:
+                    break
+            if role == "TEXTAREA":
+                page.keyboard.insert_text(json.dumps(facts("typed", version="0.21.0")))
+        page.keyboard.press("Enter")
+        expect(page.locator(".map .name")).to_have_text(["typed"])
+        for _ in range(30):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.getAttribute('role')") == "grid":
+                break
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="typed")).to_be_focused()
+
+
+def test_each_kind_of_change_has_the_words_of_the_command(browser: Browser, server: Server) -> None:
+    pair = [{"runner": runner, "starts": True} for runner in ("v1", "v2")]
+    items = [
+        {
+            "name": kind,
+            "from": None,
+            "releases": {"0.32.0": pair[0], "0.33.0": pair[1]},
+            "changes": [{"from": "0.32.0", "to": "0.33.0", "kind": kind}],
+            "kind": kind,
+        }
+        for kind in KINDS
+    ]
+    with open_page(browser, f"{server.url}/fleet") as page:
+        paste(page, json.dumps({"items": items}))
+        expect(page.locator(".map .name")).to_have_text([str(kind) for kind in KINDS])
+        buttons = page.locator(".counts:not(.causes) button").all()[:-1]
+        found = [(each.locator(".label").inner_text(), each.get_attribute("title")) for each in buttons]
+    assert found == [(LABELS[kind], MEANINGS[kind]) for kind in KINDS]
 
 
 def test_a_link_leads_to_a_deployment_and_back_leads_out(browser: Browser, report: Callable[..., str]) -> None:

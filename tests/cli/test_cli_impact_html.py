@@ -65,6 +65,20 @@ class Elements(HTMLParser):
         self.texts.append((self.names[-1] if self.names else "", data))
 
 
+@pytest.mark.parametrize(
+    ("options", "title"),
+    [
+        (("--to", "0.33.0"), "vLLM 0.33.0: what changes"),
+        (("--releases", "0.32.0,0.33.0"), "vLLM 0.32.0,0.33.0: what changes"),
+        (("--releases", "all"), "vLLM 0.3.0..0.33.0: what changes"),
+    ],
+)
+def test_the_title_names_what_is_compared(
+    call: Callable[..., Done], fleet: Path, options: tuple[str, ...], title: str
+) -> None:
+    assert data_of(call("impact", str(fleet), *options, "--format", "html").out)["title"] == title
+
+
 @pytest.mark.parametrize("options", [("--to", "0.33.0"), ("--releases", "0.20.0..0.33.0,v1-removed")])
 def test_the_report_has_what_json_has(
     call: Callable[..., Done], fleet: Path, tmp_path: Path, options: tuple[str, ...]

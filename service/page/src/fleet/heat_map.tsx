@@ -1,15 +1,14 @@
 /** The heat map deployments × releases. Only the rows in sight are in the document, so that thousands stay usable. */
 
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Cell, NOW, type Row } from "./fleet_rows";
 import { COLUMN_SIGNS, COLUMN_TONES, COLUMN_WORDS, KINDS, labelOf } from "./kinds";
 
 const NARROW = 560;
 const WIDE_ROW = 32;
 const NARROW_ROW = 50;
-const HEADER = 56;
 /** Pixels of the kind and the name, of a cell with a sign, and between two written releases. */
-const KIND_WIDTH = 100;
+const KIND_WIDTH = 112;
 const SIGN_WIDTH = 20;
 const WIDEST_CELL = 64;
 const RELEASE_WIDTH = 14;
@@ -23,6 +22,11 @@ interface Box {
 interface Position {
   readonly row: number;
   readonly column: number;
+}
+
+/** The height of the header, in which the names of releases stand upright. */
+function headerHeight(columns: readonly string[]): number {
+  return 16 + 7 * Math.max(6, ...columns.map((column) => column.length));
 }
 
 function px(value: number): string {
@@ -102,6 +106,7 @@ export function HeatMap(properties: {
     if (scroller.current !== null) scroller.current.scrollTop = 0;
   }, [rows]);
 
+  const header = useMemo(() => headerHeight(columns), [columns]);
   const isNarrow = box.width < NARROW;
   const height = isNarrow ? NARROW_ROW : WIDE_ROW;
   const count = Math.max(1, columns.length);
@@ -110,7 +115,7 @@ export function HeatMap(properties: {
   const columnWidths = isNarrow ? {} : { gridTemplateColumns: `minmax(0, 1fr) ${px(cellsWidth)}` };
   const every = Math.max(1, Math.ceil(RELEASE_WIDTH / cellWidth));
   const active = Math.min(position.row, rows.length - 1);
-  const first = Math.max(0, Math.floor((top - HEADER) / height) - BEYOND);
+  const first = Math.max(0, Math.floor((top - header) / height) - BEYOND);
   const last = Math.min(rows.length, Math.ceil((top + box.height) / height) + BEYOND);
   // a row that leaves the sight is reused for one that comes into it
   const slots = Math.max(1, last - first) + 1;
@@ -124,7 +129,7 @@ export function HeatMap(properties: {
     if (element === null) return;
     const start = to * height;
     if (start < element.scrollTop) element.scrollTop = start;
-    const end = start + height + HEADER;
+    const end = start + height + header;
     if (end > element.scrollTop + element.clientHeight) element.scrollTop = end - element.clientHeight;
   };
   const openAt = (row: number, column: number): void => {
@@ -132,7 +137,7 @@ export function HeatMap(properties: {
     if (found !== undefined) properties.onOpen(found, columns[column] ?? "");
   };
   const pressed = (event: KeyboardEvent): void => {
-    const page = Math.max(1, Math.floor((box.height - HEADER) / height) - 1);
+    const page = Math.max(1, Math.floor((box.height - header) / height) - 1);
     const { row, column } = { row: active, column: position.column };
     const moves: Readonly<Record<string, () => void>> = {
       ArrowDown: () => {
@@ -201,7 +206,7 @@ export function HeatMap(properties: {
         setTop(event.currentTarget.scrollTop);
       }}
     >
-      <div role="row" aria-rowindex={1} class="line head" style={{ height: px(HEADER), ...columnWidths }}>
+      <div role="row" aria-rowindex={1} class="line head" style={{ height: px(header), ...columnWidths }}>
         <span role="columnheader" aria-colindex={1} class="what">
           Deployment
         </span>
