@@ -49,6 +49,7 @@ from service.state.state import ServiceState
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import set_up
 from service.transport.connection import Connection
+from service.transport.path_prefix import redirect, without_prefix
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
@@ -99,6 +100,8 @@ class Application(FastAPI):
     file: TokenFile | None
     shared: Shared | None
     guard: BrowserGuard | None
+    prefix: str = ""
+    """The path prefix under which proxies show the service; empty if there is none."""
     described: tuple[Answers, date] | None = None
     """The answers and the day from which ``document_json`` was made."""
     document_json: bytes = b""
@@ -108,6 +111,11 @@ class Application(FastAPI):
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # type: ignore[override]  # saves a coroutine
         """Call a deciding endpoint directly, and FastAPI for everything else."""
         if scope["type"] == "http":
+            if self.prefix:
+                below = without_prefix(scope, self.prefix)
+                if below is None:
+                    return redirect(self.prefix, send)
+                scope = below
             if self.guard is not None:
                 try:
                     self.guard.check(scope)
@@ -161,7 +169,8 @@ class Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document with the deciding endpoints; its examples use the loaded rules."""
         self.openapi_schema = None
-        return document(super().openapi(), self.service)
+        found = document(super().openapi(), self.service)
+        return {**found, "servers": [{"url": self.prefix}]} if self.prefix else found
 
     async def openapi_json(self) -> bytes:
         """The OpenAPI document as JSON, made once for each revision and day, in a thread, as it takes about 50 ms."""
@@ -215,6 +224,7 @@ def create_app(
     )
     app.service, app.file, app.shared = service, file, shared
     app.document_lock = asyncio.Lock()
+    app.prefix = settings.root_path
     app.guard = guard_of(settings, (VALIDATE, MUTATE), metrics)
     app.state.service = service
     app.state.store = None

@@ -60,6 +60,12 @@ def service_link_remedy(name: str, value: object) -> str:
     return SERVICE_LINK_REMEDY if SERVICE_PORT.fullmatch(f"{name.upper()}={value}") else ""
 
 
+OWN_PATHS: Final = frozenset(
+    {"v1", "livez", "readyz", "metrics", "openapi.json", "docs", "assets", "rules", "edit", "fleet"}
+)
+"""How the paths of the service begin."""
+
+
 class Settings(BaseSettings):
     """Settings of one service process; sizes are in bytes, times in seconds."""
 
@@ -68,6 +74,12 @@ class Settings(BaseSettings):
     rules: Path = Field(default_factory=default_folder, description="the rules folder")
     host: str = Field("127.0.0.1", description="the address to listen on")
     port: int = Field(8080, ge=0, le=65535, description="the port to listen on; 0 takes a free one")
+    root_path: str = Field(
+        "",
+        pattern=r"^((/[A-Za-z0-9._~-]+)+)?$",
+        max_length=1024,
+        description="the path prefix under which proxies show the service, such as /runner-policy",
+    )
     workers: int = Field(1, ge=1, le=256, description="worker processes")
     default_release: str | None = Field(None, description="the release that decides if a request names none")
     max_body: int = Field(
@@ -193,6 +205,14 @@ class Settings(BaseSettings):
         "callers of the service can then find out about private models",
     )
     hub_timeout: float = Field(5.0, gt=0, le=60, description="how long the hub may take for one model")
+
+    @field_validator("root_path")
+    @classmethod
+    def _root_path(cls, value: str) -> str:
+        """Check that no path of the service begins with it."""
+        if value.split("/")[1:2] and value.split("/")[1] in OWN_PATHS:
+            raise ValueError(f"expected a path that begins like none of the service, got `{value}`")
+        return value
 
     @field_validator("log_labels", mode="before")
     @classmethod

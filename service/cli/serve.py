@@ -23,6 +23,10 @@ HostOption = Annotated[
 PortOption = Annotated[
     int | None, typer.Option("--port", help="The port to listen on; 0 takes a free one.  [default: 8080]")
 ]
+RootPathOption = Annotated[
+    str | None,
+    typer.Option("--root-path", metavar="PATH", help="The path prefix under which proxies show the service."),
+]
 HubOption = Annotated[
     bool | None, typer.Option("--hub/--no-hub", help="Look for a model's config.json on the hub.  [default: no-hub]")
 ]
@@ -78,6 +82,7 @@ class ServeCommand(TyperCommand):
 def serve(
     host: HostOption = None,
     port: PortOption = None,
+    root_path: RootPathOption = None,
     workers: WorkersOption = None,
     rules: RulesOption = None,
     rules_git: GitOption = None,

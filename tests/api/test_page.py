@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -354,7 +354,7 @@ def test_a_reason_leads_to_its_rule(page: Page) -> None:
 
 
 @contextmanager
-def behind_prefix(server: Server, prefix: str) -> Iterator[str]:
+def behind_prefix(server: Server, prefix: str, *, keeps: bool = False) -> Iterator[str]:
     """The address of a proxy that serves the server's paths below a prefix, as ingress controllers do."""
 
     class Proxy(BaseHTTPRequestHandler):
@@ -362,11 +362,18 @@ def behind_prefix(server: Server, prefix: str) -> Iterator[str]:
             if not self.path.startswith(prefix):
                 self.send_error(404)
                 return
-            connection = HTTPConnection("127.0.0.1", server.port)
+            with (
+                closing(HTTPConnection("127.0.0.1", server.port)) as connection,
+                suppress(ConnectionError),  # a browser gives up what is outdated
+            ):
+                self.pass_on(connection)
+
+        def pass_on(self, connection: HTTPConnection) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             own = urlsplit(server.url).netloc
             headers = {name: value for name, value in self.headers.items() if name.lower() not in {"host", "origin"}}
-            connection.request(self.command, self.path.removeprefix(prefix), body, {**headers, "host": own})
+            path = self.path if keeps else self.path.removeprefix(prefix)
+            connection.request(self.command, path, body, {**headers, "host": own})
             answer = connection.getresponse()
             sent = answer.read()
             self.send_response(answer.status)
@@ -376,7 +383,6 @@ def behind_prefix(server: Server, prefix: str) -> Iterator[str]:
             self.send_header("content-length", str(len(sent)))
             self.end_headers()
             self.wfile.write(sent)
-            connection.close()
 
         do_GET = do_POST = forward  # noqa: N815  # the names of the handler
 
@@ -401,3 +407,34 @@ def test_the_page_works_behind_a_path_prefix(browser: Browser, server: Server) -
         page.get_by_role("link", name="Runner Policy").click()
         expect(page.get_by_label(TEXT)).to_be_visible()
         assert page.url == f"{url}/"
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_the_page_works_below_a_root_path_that_a_proxy_removes_or_leaves(
+    browser: Browser, serve: Callable[..., AbstractContextManager[Server]], *, keeps: bool
+) -> None:
+    prefix = "/tools/policy"
+    with (
+        serve("--root-path", prefix) as server,
+        behind_prefix(server, prefix, keeps=keeps) as url,
+        open_page(browser, f"{url}/") as page,
+    ):
+        ask(page, FACTS)
+        assert verdict(page) == "V1 vLLM starts"
+        page.get_by_role("link", name="Edit", exact=True).click()
+        page.get_by_label("Rule", exact=True).fill("kv-connector-fallback")
+        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_label("The rule", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["/tools/policy", ""])
+def test_paths_below_a_root_path_are_those_of_the_service(
+    serve: Callable[..., AbstractContextManager[Server]], path: str
+) -> None:
+    with serve("--root-path", "/tools/policy") as server, server.client() as client:
+        document = client.get(f"{path}/openapi.json").json()
+        assert document["servers"] == [{"url": "/tools/policy"}]
+        assert client.post(f"{path}/v1/decisions", json={"facts": {}}).status_code == 200
+        assert client.get(f"{path}/v1/nothing").status_code == 404
+        bare = client.get("/tools/policy", follow_redirects=False)
+        assert (bare.status_code, bare.headers["location"]) == (307, "/tools/policy/")
