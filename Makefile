@@ -8,6 +8,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell sh .ci/python)
 RUNS := $(VENV)/.runs
+RAY := $(VENV)/ray
 READY := $(VENV)/.ready
 # durable-rules calls a function that CPython 3.13 removed; this names its replacement. Harmless on other versions.
 export CPPFLAGS += -DPyEval_CallObject=PyObject_CallObject
@@ -76,6 +77,7 @@ tables: $(READY) ## regenerate the model tables from the wheels of every release
 lock: $(READY) ## write the lock files, from pyproject.toml and requirements/*.in; needs uv
 	for extra in dev bench; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --extra $$extra pyproject.toml -o requirements/$$extra.lock; done
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/run.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --constraint requirements/dev.lock --extra ray pyproject.toml -o requirements/ray.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate requirements/build.in -o requirements/build.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --constraint requirements/dev.lock requirements/sbom.in -o requirements/sbom.lock
 
@@ -116,6 +118,18 @@ image-sbom: ## the image's third step: write its bill of materials, with a tool 
 image-steps: $(READY) ## run the Dockerfile's steps without Docker, in an empty folder, and its health check
 	sh .ci/image
 
+# With Ray, beside the packages of $(VENV).
+$(RAY)/.ready: $(READY) requirements/ray.lock
+	@echo "adding Ray in $(RAY): a download of 200 MB"
+	@$(BIN)/python -m venv --clear $(RAY)
+	@$(RAY)/bin/python -c 'import sys, sysconfig, pathlib; pathlib.Path(sysconfig.get_path("purelib"), "base.pth").write_text(f"import site; site.addsitedir({sys.argv[1]!r})\n")' \
+		"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+	@$(RAY)/bin/pip install --quiet --require-hashes --no-deps -r requirements/ray.lock
+	@touch $@
+
+test-ray: $(RAY)/.ready ## test `impact --ray` on a Ray cluster of two workers on this machine
+	$(RAY)/bin/python -m pytest -n 0 tests/cli/test_impact_ray.py $(ARGS)
+
 test-pythons: $(READY) ## run the tests on each other installed Python from 3.11 to 3.13
 	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 	sh .ci/python --all | while read -r python; do \
@@ -139,4 +153,4 @@ bench-smoke: $(READY) ## run a short version of the benchmark, without checking 
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 
-.PHONY: help setup serve test test-slow test-all check coverage sbom audit generate tables lock bench image-install image-check image-sbom image-steps test-pythons bench-smoke fuzz-deployments verify verify-mutants cluster reliability schemathesis
+.PHONY: help setup serve test test-slow test-all check coverage sbom audit generate tables lock bench image-install image-check image-sbom image-steps test-pythons test-ray bench-smoke fuzz-deployments verify verify-mutants cluster reliability schemathesis

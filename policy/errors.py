@@ -106,6 +106,10 @@ class RequestInvalid(PolicyError):
         )
         super().__init__()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Its state, to pickle it: other processes do not call ``__init__`` again, whose arguments it does not keep."""
+        return type(self).__new__, (type(self),), vars(self)
+
     def __str__(self) -> str:
         return "; ".join(f"{fault.pointer or '/'}: {fault.message}" for fault in self.faults)
 

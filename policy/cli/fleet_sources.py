@@ -9,7 +9,7 @@ import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ from policy.parser.yamltree import YamlNode, read_documents
 from policy.request.documents import join_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 PARQUET: Final = ".parquet"
 PARQUET_MAGIC: Final = b"PAR1"
@@ -100,8 +100,8 @@ def _of_stream(name: str, shown: str, *, render: bool, command: str) -> Iterator
                 raise Unreadable(f"{shown}: Parquet is read from a file; name one")
             yield from _rows(name, shown)
             return
-        if name.endswith(LINES) or _is_line(first):
-            yield from _lines(first, stream, shown)
+        if name.endswith(LINES) or is_line(first):
+            yield from (each.found(shown) for each in lines_of(first, stream))
             return
         if Path(name).is_file():
             text = None
@@ -192,18 +192,52 @@ def _joined(source: Any, trees: list[YamlNode | None]) -> YamlNode | None:
     return YamlNode({"manifest": whole}, 1, 1)
 
 
-def _lines(first: bytes, stream: IO[bytes], shown: str) -> Iterator[Found]:
-    """The document of each line; blank lines are skipped, and one that cannot be read has a fault."""
-    line, number = first, 0
+class RawDocument(Struct, frozen=True, gc=False):
+    """The JSON text of a line, or of a row with the name of its decision, or why it cannot be read."""
+
+    number: int
+    text: bytes = b""
+    fault: str | None = None
+    name: str = ""
+
+    def found(self, shown: str) -> Found:
+        """The document in a file of this name."""
+        if self.fault is not None:
+            return Found(shown, fault=self.fault, line=self.number)
+        found = of_json(self.text, shown, self.number)
+        found.name = self.name
+        return found
+
+
+class LineStream(Protocol):
+    """What lines are read from."""
+
+    def readline(self, size: int, /) -> bytes:
+        """The next line, or its next ``size`` bytes."""
+
+
+def lines_of(first: bytes, stream: LineStream, before: int = 0) -> Iterator[RawDocument]:
+    """The document of each line after the ``before`` first; blank lines are skipped, and one that is too long is not.
+
+    ``first`` is the first line, which was read already.
+    """
+    line, number = first, before
     while line:
         number += 1
         if len(line) > MAX_LINE and not (line.endswith(b"\n") and len(line) <= MAX_LINE + 1):
             while line and not line.endswith(b"\n"):
                 line = stream.readline(MAX_LINE)
-            yield Found(shown, fault=f"a line of more than {MAX_LINE:,} bytes", line=number)
+            yield RawDocument(number, fault=f"a line of more than {MAX_LINE:,} bytes")
         elif text := line.strip():
-            yield of_json(text, shown, number)
+            yield RawDocument(number, text)
         line = stream.readline(MAX_LINE + 1)
+
+
+def row_of(number: int, column: str, value: Any, decision: Any) -> RawDocument:
+    """The document of a row, whose ``column`` has it as a text."""
+    if type(value) is not str:
+        return RawDocument(number, fault=f"expected a text in the column `{column}`")
+    return RawDocument(number, value.encode(), name=decision if type(decision) is str else "")
 
 
 def _rows(name: str, shown: str) -> Iterator[Found]:
@@ -215,7 +249,7 @@ def _rows(name: str, shown: str) -> Iterator[Found]:
     try:
         reader = read_parquet(name)
         names = reader.schema.names
-        column = next((each for each in TEXT_COLUMNS if each in names), None)
+        column = text_column(names)
         if column is None:
             wanted = listed(TEXT_COLUMNS)
             raise Unreadable(  # noqa: TRY301  # as for the reader's own errors
@@ -226,17 +260,17 @@ def _rows(name: str, shown: str) -> Iterator[Found]:
             ids = batch.column(DECISION).to_pylist() if DECISION in names else [""] * len(values)
             for value, decision in zip(values, ids, strict=True):
                 number += 1
-                if type(value) is str:
-                    found = of_json(value.encode(), shown, number)
-                    found.name = decision if type(decision) is str else ""
-                    yield found
-                else:
-                    yield Found(shown, fault=f"expected a text in the column `{column}`", line=number)
+                yield row_of(number, column, value, decision).found(shown)
     except (Unreadable, GeneratorExit, KeyboardInterrupt):
         raise
     except BaseException as error:  # the library has no error of its own, and panics are no `Exception`
         message = str(error).partition("\n")[0]
         raise Unreadable(f"{shown}: cannot be read as Parquet after {number} rows: {message}") from error
+
+
+def text_column(names: Sequence[str]) -> str | None:
+    """The column with requests among those of a Parquet file; ``None`` if there is none."""
+    return next((each for each in TEXT_COLUMNS if each in names), None)
 
 
 def number_of_lines(names: list[str]) -> int | None:
@@ -274,7 +308,7 @@ def of_json(text: bytes, shown: str, number: int) -> Found:
         return Found(shown, fault=str(error), line=number)
 
 
-def _is_line(line: bytes) -> bool:
+def is_line(line: bytes) -> bool:
     """Whether a first line is a whole object, as only lines of JSON begin."""
     text = line.strip()
     if not (text.startswith(b"{") and text.endswith(b"}")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -22,7 +22,8 @@ from policy.cli.console import (
 )
 from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
 from policy.cli.fleet_log import logged
-from policy.cli.fleet_sources import number_of_lines
+from policy.cli.fleet_sources import STANDARD_INPUT, number_of_lines
+from policy.cli.fleet_splits import is_uri
 from policy.cli.impact_formats import FORMATS, Report, collected
 from policy.cli.impact_run import ALL, RANGE, Interrupt, read_targets, with_progress
 from policy.cli.outputs import check_names, format_name, output_file
@@ -46,7 +47,10 @@ from policy.processes import available_cores
 from policy.rules.loader import default_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from policy.cli.fleet import Entry
+    from policy.cli.impact_ray import ClusterJob
     from policy.errors import RequestInvalid
     from policy.impact.targets import Target
     from policy.request.request import Request
@@ -119,6 +123,14 @@ def impact(
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, max=256, help="How many processes decide.  [default: all cores]")
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray",
+            metavar="ADDRESS",
+            help="Decide on the Ray cluster at this address, or at `local`; needs `pip install 'runner-policy[ray]'`.",
+        ),
+    ] = None,
     rules: RulesOption = None,
     default_release: DefaultOption = None,
     nearest: NearestOption = False,  # noqa: FBT002  # a typer flag
@@ -139,7 +151,9 @@ def impact(
     """
     if not fleet and log is None:
         fail(USAGE, "name the fleet: files, folders, `-` for standard input, or a decision log with `--log`")
-    check_names(fleet or [])
+    if ray is not None and (log is not None or STANDARD_INPUT in (fleet or []) or jobs is not None):
+        fail(USAGE, "--ray: name files, without `--log`, `-` and `--jobs`; `log export` writes a log as a file")
+    check_names([each for each in fleet or [] if ray is None or not is_uri(each)])
     name = format_name(form, output, FORMATS, as_json=as_json)
     threshold = _kind(fail_on)
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
@@ -172,16 +186,29 @@ def impact(
     title = f"vLLM {_compared(releases, targets)}: what changes"
     total = number_of_lines(fleet or []) if err.is_terminal and log is None else None
     with interrupt.handled():
-        found = read_fleet(fleet or [], policy.releases, options, ignored)
-        if log is not None:
-            found = chain(found, logged(log, policy, options))
-        entries = interrupt.until(found)
-        results = with_progress(tally.counted(run.results(entries, _request_of)), total)
+        if ray is None:
+            found = read_fleet(fleet or [], policy.releases, options, ignored)
+            if log is not None:
+                found = chain(found, logged(log, policy, options))
+            compared = run.results(interrupt.until(found), _request_of)
+        else:
+            cluster_results, work = _cluster(job, options, name)
+            compared = interrupt.until(cluster_results(fleet or [], ray, policy.releases, work, ignored))
+        results = with_progress(tally.counted(compared), total)
         report = Report(
             results, tally.counts, targets, policy, title, limit, job.today, lambda: interrupt.signal is None
         )
         _write(report, name, output)
     _end(tally, interrupt, ignored, threshold)
+
+
+def _cluster(job: Job, options: FleetOptions, name: str) -> tuple[Callable[..., Any], ClusterJob]:
+    """What decides on a cluster, and its job; the command fails without Ray."""
+    try:
+        from policy.cli.impact_ray import ClusterJob, cluster_results  # noqa: PLC0415  # an optional package
+    except ImportError as error:
+        fail(USAGE, f"--ray: {error}; install it on each machine: pip install 'runner-policy[ray]'")
+    return cluster_results, ClusterJob(job, options, FORMATS[name].reads_requests)
 
 
 def _request_of(entry: Entry) -> Request | RequestInvalid:

@@ -52,13 +52,14 @@ class Report(Struct):
 class Format(Struct, frozen=True):
     """A format: what a process makes of each comparison, and how all is written.
 
-    ``is_binary``: it is not for a terminal, so it needs a file.
+    ``is_binary``: it is not for a terminal, so it needs a file. ``reads_requests``: it shows places in the requests.
     """
 
     piece: Callable[[Comparison], Any]
     write: Callable[[Report, IO[bytes]], None]
     suffixes: tuple[str, ...]
     is_binary: bool = False
+    reads_requests: bool = False
 
 
 OWN_COLUMNS: Final = ("deployment", "request_id", "file", "line", "column")
@@ -204,7 +205,7 @@ FORMATS: Final = {
     "csv": Format(row_piece, _csv, (".csv",)),
     "parquet": Format(row_piece, _parquet, (".parquet",), is_binary=True),
     "markdown": Format(no_piece, _markdown, (".md",)),
-    "sarif": Format(no_piece, _sarif, (".sarif",)),
+    "sarif": Format(no_piece, _sarif, (".sarif",), reads_requests=True),
     "html": Format(json_piece, _html, (".html", ".htm")),
 }
 """The formats by name."""

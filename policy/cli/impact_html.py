@@ -63,7 +63,7 @@ class Data:
         add = self._packer.add
         found = {
             "name": add(entry.name),
-            "request_id": add(getattr(entry.request, "request_id", None)),
+            "request_id": add(entry.request_id),
             "place": self._value(encode(entry.place)),
         }
         if result.problem is not None:
