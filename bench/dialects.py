@@ -111,6 +111,10 @@ def _zen(leaf: Leaf, key: str) -> str:
             holds = f"{not_null}len({key}) > 0 and {key}[0] in {operand}"
         case Comparison.NOT_EMPTY:
             holds = f"{not_null}len({key}) > 0"
+        case Comparison.MORE_THAN:
+            holds = f"{not_null}{key} > {operand}"
+        case Comparison.LESS_THAN:
+            holds = f"{not_null}{key} < {operand}"
     return f"not ({holds})" if leaf.negated else f"({holds})"
 
 
@@ -159,6 +163,10 @@ def _cel(leaf: Leaf) -> str:
             holds = f"{not_null}size({value}) > 0 && {value}[0] in {operand}"
         case Comparison.NOT_EMPTY:
             holds = f"{not_null}size({value}) > 0"
+        case Comparison.MORE_THAN:
+            holds = f"{not_null}{value} > {float(operand)}"
+        case Comparison.LESS_THAN:
+            holds = f"{not_null}{value} < {float(operand)}"
     return f"!({holds})" if leaf.negated else holds
 
 
