@@ -88,7 +88,9 @@ class Settings(BaseSettings):
     max_batch_body: int = Field(16 << 20, ge=1024, le=1 << 30, description="the largest body of a JSON batch")
     max_batch_items: int = Field(10_000, ge=1, le=1_000_000, description="the maximum number of items in a JSON batch")
     cache_size: int = Field(512, ge=0, le=100_000, description="how many answers to repeated documents are cached")
-    candidate_timeout: float = Field(5.0, gt=0, le=60, description="how long candidate rules of a dry run may take")
+    candidate_timeout: float = Field(
+        5.0, gt=0, le=60, description="how much processor time candidate rules of a dry run may take"
+    )
     candidate_concurrency: int = Field(2, ge=1, le=64, description="how many dry runs with candidate rules run at once")
     max_bodies: int = Field(
         128 << 20, ge=1 << 20, le=1 << 40, description="how many bytes of large bodies one process holds at once"

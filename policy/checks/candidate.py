@@ -232,8 +232,13 @@ def limit_answer(result: SandboxResult, limit: int, path: Path | None) -> Sandbo
 
 
 def timeout_message(seconds: float) -> str:
-    """The message for candidate rules that took more than ``seconds``."""
+    """The message for candidate rules that took more than ``seconds`` of processor time."""
     return f"the candidate rules took more than {seconds:g} s; make their conditions simpler"
+
+
+def wait_message(seconds: float) -> str:
+    """The message for candidate rules without a result after ``seconds``, within their limit of processor time."""
+    return f"the candidate rules had no result after {seconds:g} s, as the machine is busy; send the request again"
 
 
 def exit_reason(code: int, seconds: float) -> str:

@@ -31,6 +31,8 @@ OVERHEAD: Final = 1 << 20
 """Bytes of a candidate process's output besides the answer, whose size may double when JSON escapes it."""
 READ_SIZE: Final = 1 << 20
 """Bytes read from the process at once."""
+WAITED: Final = 4
+"""How many times the processor time that candidate rules may take their result is waited for, on a busy machine."""
 MAX_WAITING: Final = 16
 """Dry runs with candidate rules that one caller may have waiting."""
 
@@ -71,7 +73,7 @@ class DryRunEndpoint(Endpoint):
             return None
 
     async def run_candidate(self, job: bytes, caller: str, answer: BinaryIO | None) -> bytes:
-        """Run candidate rules in a separate process with a timeout; return its output.
+        """Run candidate rules in a separate process with a limit of processor time; return its output.
 
         The caller is charged for the time. A large answer is written to the file ``answer``.
 
@@ -100,9 +102,9 @@ async def _run(job: bytes, seconds: float, max_answer: int, answer: BinaryIO | N
     )
     limit = OVERHEAD + 2 * (max_answer if answer is None else INLINE)
     try:
-        output = await asyncio.wait_for(_communicate(process, job, limit), seconds)
+        output = await asyncio.wait_for(_communicate(process, job, limit), WAITED * seconds)
     except TimeoutError as error:
-        raise Refused("candidate-aborted", candidate.timeout_message(seconds)) from error
+        raise Refused("candidate-aborted", candidate.wait_message(WAITED * seconds)) from error
     finally:
         if process.returncode is None:
             process.kill()

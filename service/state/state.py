@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime, time
+from math import ceil
 from time import perf_counter_ns, sleep, thread_time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,7 +111,7 @@ class ServiceState:
             settings.max_batch_items,
             settings.max_decisions,
             settings.max_answer,
-            int(settings.candidate_timeout) + 1,
+            ceil(settings.candidate_timeout),
             AdmissionOptions(settings.admission_deny, settings.admission_set_env, settings.admission_failure_policy),
             is_logged=self.recorder.is_logging,
             logs_dry_runs=settings.log_dry_runs,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -202,6 +204,23 @@ def test_a_link_has_the_state_and_no_server_gets_it(browser: Browser, server: Se
 def test_a_link_that_cannot_be_read_opens_an_empty_page(browser: Browser, server: Server, fragment: str) -> None:
     with open_page(browser, f"{server.url}/{fragment}") as page:
         expect(page.get_by_label(TEXT)).to_have_value("")
+
+
+def test_a_link_that_inflates_beyond_the_limit_opens_an_empty_page(
+    browser: Browser, server: Server, page: Page
+) -> None:
+    ask(page, FACTS)
+    page.wait_for_url(re.compile("#.+"))
+    verdict(page)
+    page.wait_for_timeout(500)
+    packed = base64.urlsafe_b64decode(page.url.partition("#")[2] + "==")
+    state = zlib.decompress(packed, -15)
+    for size, text in ((1_000_000, FACTS), (8_000_000, "")):
+        deflate = zlib.compressobj(9, wbits=-15)
+        large = deflate.compress(state + b" " * size) + deflate.flush()
+        fragment = base64.urlsafe_b64encode(large).decode().rstrip("=")
+        with open_page(browser, f"{server.url}/#{fragment}") as other:
+            expect(other.get_by_label(TEXT)).to_have_value(text)
 
 
 def test_a_fault_is_shown_where_it_is(page: Page) -> None:
