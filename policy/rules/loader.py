@@ -27,6 +27,8 @@ OTHER_SUFFIX: Final = ".yml"
 MAX_FILES: Final = 2000
 MAX_DEPTH: Final = 8
 """The maximum number of levels of folders."""
+MAX_LINKS: Final = 40
+"""The maximum number of links that lead to a file, as on Linux."""
 MAX_NAMES: Final = 10_000
 """The maximum number of files and folders of any kind, because links can lead to many."""
 MAX_TOTAL: Final = 16 << 20
@@ -192,9 +194,33 @@ def _read(entry: Entry, reader: SourcesReader) -> None:
         reader.fault(entry.name, f"rule files end in `{SUFFIX}`; rename it")
     elif reader.has_room(entry.name, entry.status.st_size):
         try:
-            reader.add(entry.name, _bytes_of(entry.path))
+            if _leads_out(entry):
+                reader.fault(
+                    entry.name, "a symbolic link to a file outside of the folder, which is not read; copy the file"
+                )
+            else:
+                reader.add(entry.name, _bytes_of(entry.path))
         except OSError as error:
             reader.fault(entry.name, _why(entry, error))
+
+
+def _leads_out(entry: Entry) -> bool:
+    """Whether an entry is a link to a file elsewhere, whose text a fault would quote.
+
+    It may lead to another file of the folder or of a linked folder, as in a mounted ConfigMap.
+    """
+    if not entry.path.is_symlink():
+        return False
+    path = entry.path.absolute()  # only here, as the folders above may not be readable
+    root = path.parents[len(PurePosixPath(entry.name).parts) - 1]
+    roots = (root, root.resolve())
+    for _ in range(MAX_LINKS):
+        if not path.is_symlink():
+            return path.resolve().suffix != SUFFIX
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+        if not any(map(path.is_relative_to, roots)):
+            return True
+    return True
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -45,6 +45,19 @@ def nested(path: Path) -> None:
     (deepest / "a.yaml").touch()
 
 
+OUTSIDE = "a symbolic link to a file outside of the folder, which is not read; copy the file"
+
+
+def link_by_way_of(link: str, target: str) -> Callable[[Path], object]:
+    """Write a link to a path, and a link by way of it."""
+
+    def write_links(path: Path) -> None:
+        (path.parent / link).symlink_to(target)
+        path.symlink_to(link if link.startswith(".b") else f"{link}/passwd")
+
+    return write_links
+
+
 BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "dangling file": (
         "house/a.yaml",
@@ -88,10 +101,14 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
         lambda path: write(path, MAX_BYTES + 1),
         f"expected at most {MAX_BYTES} bytes, got {MAX_BYTES + 1}; split the file",
     ),
+    "link to a file elsewhere": ("house/a.yaml", lambda path: path.symlink_to("/etc/passwd"), OUTSIDE),
+    "link out of the folder": ("a.yaml", lambda path: path.symlink_to("../../../../../../etc/hostname"), OUTSIDE),
+    "link to a hidden link": ("house/a.yaml", link_by_way_of(".b.yaml", "/etc/passwd"), OUTSIDE),
+    "link by way of a folder": ("house/a.yaml", link_by_way_of(".etc", "/etc"), OUTSIDE),
     "file without a size": (
         "house/a.yaml",
         lambda path: path.symlink_to("/proc/kallsyms"),
-        f"cannot be read: larger than the {MAX_BYTES} bytes allowed for a rule file; split it",
+        OUTSIDE,
     ),
     "not UTF-8": (
         "house/a.yaml",
@@ -207,6 +224,15 @@ try:
 except RulesInvalid as error:
     print(error)
 """
+
+
+def test_the_links_of_a_mounted_config_map_are_followed(folder: Path) -> None:
+    (folder / "house" / "..2026").mkdir()
+    (folder / "house" / "..2026" / "a.yaml").write_text("a")
+    (folder / "house" / "..data").symlink_to("..2026")
+    (folder / "house" / "a.yaml").symlink_to("..data/a.yaml")
+    (folder / "b.yaml").symlink_to((folder / "house" / "a.yaml").absolute())
+    assert read_folder(folder).rules == {"releases.yaml": "known: []", "house/a.yaml": "a", "b.yaml": "a"}
 
 
 def test_a_fingerprint_changes_with_every_file_even_behind_links(folder: Path, tmp_path: Path) -> None:
