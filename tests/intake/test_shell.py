@@ -549,3 +549,13 @@ def test_any_text_gives_commands_or_a_fault(text: str) -> None:
 )
 def test_a_reference_of_an_unknown_script_is_unknown_in_single_quotes_too(text: str, unknown: list[bool]) -> None:
     assert [type(word) is Unknown for word in split(text, {})[0].words] == unknown
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"), [("(", ")"), ("{ ", ";}"), ("if true; then ", ";fi"), ("while true; do ", ";done")]
+)
+def test_the_depth_of_blocks_is_limited(begin: str, end: str) -> None:
+    commands = split(f"{begin * 500}vllm serve m{end * 500}", {})
+    assert ["vllm", "serve", "m"] in [command.words for command in commands]
+    with pytest.raises(ShellSyntaxError, match=r"^its blocks are nested more than 1000 deep, which is the limit$"):
+        split(f"{begin * 1001}vllm serve m{end * 1001}", {})

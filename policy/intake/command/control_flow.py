@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from policy.intake.command.expansion import ShellSyntaxError
 from policy.intake.command.script_variables import Chain, ScriptVariables, VariablesSnapshot
 from policy.messages import quoted
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from policy.intake.command.expansion import ExpansionBudget
     from policy.intake.command.script_commands import ScriptCommands
 
+MAX_BLOCKS: Final = 1000
+"""The maximum depth of blocks; shells themselves overflow their stack at some thousands."""
 PIPES: Final = frozenset({"|", "|&"})
 SUBSHELL_OPERATORS: Final = PIPES | {"&"}
 """The operators after a command that runs in a subshell."""
@@ -116,7 +119,13 @@ class ControlFlow(Struct):
         self.script.doubt_all("the body of a function has no braces")
 
     def enter(self, kind: str) -> None:
-        """Begin a block."""
+        """Begin a block.
+
+        Raises:
+            ShellSyntaxError: blocks are nested too deep.
+        """
+        if len(self.blocks) == MAX_BLOCKS:
+            raise ShellSyntaxError(f"its blocks are nested more than {MAX_BLOCKS} deep, which is the limit")
         self.status, self.is_negated = None, False
         variables = self.variables
         before, start = variables.snapshot(), len(self.script.commands)

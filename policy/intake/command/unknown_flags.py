@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
 
 from policy.intake.command.deprecated_flags import use_instead
 from policy.intake.command.flag_arguments import may_be_secret
-from policy.intake.command.flags import dashed, in_other_release
+from policy.intake.command.flags import dashed, flags, in_other_release
 from policy.masking import is_secret, masked
-from policy.messages import nearest, quoted
+from policy.messages import QUOTED, nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +70,12 @@ def report_unknown(key: str, shown: str, place: str, table: Flags, result: Parse
             f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}{instead}"
         )
         return flag
-    near = nearest(key, table.spellings, MIN_SIMILARITY)
+    near = _suggestion(key[:QUOTED], release)
     result.add_launch_error(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
     return None
+
+
+@lru_cache(maxsize=1024)
+def _suggestion(beginning: str, release: str) -> str:
+    """The flag of a release that was meant; an explanation derives the same command a hundred times."""
+    return nearest(beginning, flags(release).spellings, MIN_SIMILARITY)
