@@ -98,7 +98,9 @@ function Editor(properties: {
       </pre>
       <textarea
         aria-label="A command, a deployment, facts or a manifest"
-        placeholder={"vllm serve MODEL …\n\nor facts, a deployment, a Kubernetes manifest, a chart's values"}
+        placeholder={
+          "vllm serve MODEL …\n\nor facts, a deployment, a Kubernetes manifest, a chart's values, a script\n\nA file can be dropped here."
+        }
         spellcheck={false}
         value={properties.text}
         onScroll={scrolled}

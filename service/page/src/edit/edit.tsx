@@ -408,12 +408,6 @@ export function Edit() {
                 )}
               </section>
             )}
-            {found !== null && (
-              <section class="card">
-                <h2>What the edit means{isBusy && ": checking …"}</h2>
-                <Classes changes={found.changes} releases={vocabulary?.releases ?? []} />
-              </section>
-            )}
             {cases && (
               <section class="card">
                 <h2>Cases</h2>
@@ -424,6 +418,12 @@ export function Edit() {
                     setCasesTarget({ line, column: 1, length: 0, message: "" });
                   }}
                 />
+              </section>
+            )}
+            {found !== null && (
+              <section class="card">
+                <h2>What the edit means{isBusy && ": checking …"}</h2>
+                <Classes changes={found.changes} releases={vocabulary?.releases ?? []} />
               </section>
             )}
             <section class="card">
