@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import re
 import socket
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -48,7 +47,8 @@ LOCAL: Final = "local"
 """The address of a cluster that is started for this run, on this machine."""
 LOOPBACK: Final = "127.0.0.2"
 """Where a cluster of this machine alone listens: Ray replaces 127.0.0.1 by an address that others can reach."""
-ADDRESS: Final = re.compile(r"\[?(?P<host>[^/\]]+)\]?:(?P<port>[0-9]{1,5})")
+LAST_PORT: Final = 65535
+LONGEST_PORT: Final = 5
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds until a cluster is taken as not there."""
 CHUNKS_OF_TASK: Final = 4
@@ -134,9 +134,9 @@ def _check_port(address: str) -> None:
     Raises:
         OSError: nothing does.
     """
-    found = ADDRESS.fullmatch(address)
-    if found is not None:
-        socket.create_connection((found["host"], int(found["port"])), CONNECT_TIMEOUT).close()
+    host, _, port = address.rpartition(":")
+    if host and "/" not in host and port.isascii() and port.isdecimal() and len(port) <= LONGEST_PORT:
+        socket.create_connection((host.strip("[]"), min(int(port), LAST_PORT)), CONNECT_TIMEOUT).close()
 
 
 class FleetSource(Datasource):  # type: ignore[misc]  # Ray is not installed where types are checked

@@ -19,8 +19,11 @@ KEYWORDS: Final[dict[str, tuple[str, ...]]] = {
     "array": ("items", "minItems", "maxItems", "uniqueItems", "contains"),
     "object": ("properties", "required", "additionalProperties"),
     "integer": ("minimum", "maximum"),
+    "number": ("minimum", "maximum", "exclusiveMinimum"),
 }
 """The keywords that restrict values of one type only."""
+NAMED_WITH: Final = frozenset({"minItems", "maxItems", "exclusiveMinimum"})
+"""The keywords with which generated clients make a class of an alternative, so that it needs a name."""
 ANNOTATIONS: Final = ("description", "examples", "title")
 INSIDE: Final[dict[str, str]] = {"items": "Item", "additionalProperties": "Value"}
 """Keywords whose value is a schema, and the suffix that each adds to its name."""
@@ -59,8 +62,8 @@ def _value(schema: Schema, name: str, found: dict[str, Schema], *, is_alternativ
         notes: Schema = {key: schema[key] for key in ANNOTATIONS if key in schema}
         return {**notes, "anyOf": [_value(each, name, found, is_alternative=True) for each in alternatives]}
     (schema,) = alternatives
-    is_container = schema.get("type") == "object" or not {"minItems", "maxItems"}.isdisjoint(schema)
-    if "enum" in schema or "properties" in schema or (is_alternative and is_container):
+    is_class = schema.get("type") == "object" or not NAMED_WITH.isdisjoint(schema)
+    if "enum" in schema or "properties" in schema or (is_alternative and is_class):
         part = _children(schema, name, found)
         # INVARIANT: two schemas with the same path are the same
         assert found.setdefault(name, part) == part, name
@@ -83,7 +86,8 @@ def _alternatives(schema: Schema) -> list[Schema]:
     common = {key: value for key, value in schema.items() if key not in own and key not in ANNOTATIONS}
     parts = []
     for kind in kinds:
-        keywords = (*KEYWORDS.get(kind, ()), *(ANNOTATIONS if kind in {"object", "array"} else ()))
+        is_named = kind in {"object", "array"} or (kind == "number" and not NAMED_WITH.isdisjoint(schema))
+        keywords = (*KEYWORDS.get(kind, ()), *(ANNOTATIONS if is_named else ()))
         parts += _alternatives({**common, "type": kind} | {key: schema[key] for key in keywords if key in schema})
     return parts
 

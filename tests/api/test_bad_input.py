@@ -379,6 +379,7 @@ OBJECTS = (
     "`env`, `platform`, `omni`, `plugins`, `model_config`, `parallel_config`, `scheduler_config`, "
     "`speculative_config`, `cache_config`"
 )
+PARTS = "legal: `deployment`, `rules`, `remove`, `cases`, `changes`"
 MEMBERS = (
     "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `override_images`, "
     "`layers`, `request_id`, `explain`, `beyond_verified`"
@@ -934,9 +935,9 @@ MISSING = ("/deployment", "a form has one part `deployment`; add `-F deployment=
             [
                 (
                     "/rule",
-                    "unknown part `rule`; legal: `deployment`, `rules`, `remove`, `changes`; did you mean `rules`?",
+                    f"unknown part `rule`; {PARTS}; did you mean `rules`?",
                 ),
-                ("/x", "unknown part `x`; legal: `deployment`, `rules`, `remove`, `changes`"),
+                ("/x", f"unknown part `x`; {PARTS}"),
             ],
         ),
         (DEPLOYMENT + part("rules", b"\xff", FILE) + END, [("/rules", "`x.yaml` is not UTF-8")]),

@@ -315,6 +315,7 @@ def test_the_images_are_the_rows_of_their_files(client: httpx.Client) -> None:
             "references": "https://docs.vllm.ai/en/stable/deployment/docker/",
             "names": ["q9t5s3a7/vllm-release-repo"],
             "entry_point": "vllm-serve",
+            "platform": "cuda",
             "tags": [{"tag": "{release}{build}"}],
         },
     )

@@ -653,7 +653,10 @@ COMMANDS = {
     ("rules",): "Check, test, show, prove and compare the rules.",
     ("rules", "check"): "Validate every file and report all faults as file:line:column: message.",
     ("rules", "test"): "Run the cases of the rules.",
-    ("rules", "show"): "Show one rule's history as a table over the releases, or list all rules.",
+    (
+        "rules",
+        "show",
+    ): "Show one rule's history as a table over the releases, or list all rules, those about requests last.",
     (
         "rules",
         "prove",
@@ -696,6 +699,7 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
             *(
                 "--host",
                 "--port",
+                "--root-path",
                 "--workers",
                 "--rules",
                 "--rules-git",

@@ -208,7 +208,13 @@ def test_the_policy_document_describes_what_is_loaded(catalogue: Catalogue) -> N
     del document["layers"]
     assert document == {
         "revision": catalogue.revision,
-        "counts": {"rules": len(catalogue.rules), "conditions": 4, "releases": 83, "images": 26},
+        "counts": {
+            "rules": len(catalogue.rules),
+            "request_rules": len(catalogue.request_rules),
+            "conditions": 4,
+            "releases": 83,
+            "images": len(catalogue.releases.images.rows),
+        },
         "source": "rules",
         "loaded_at": "2026-01-01T00:00:00Z",
         "last_reload_error": None,
