@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from playwright.sync_api import expect
 
-from .browser import chromium, open_page, violations
+from .browser import open_page, violations
 from .conftest import TOKEN
 
 if TYPE_CHECKING:
@@ -35,12 +35,6 @@ PASTE: Final = """(element, text) => {
   element.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
 }"""
 HOSTILE: Final = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture
