@@ -127,7 +127,7 @@ def test_a_fault_is_shown_at_its_place_with_the_words_of_the_service(page: Page,
     expect(faults).to_contain_text("did you mean title?")
     expect(faults.get_by_role("button", name="line 3, column 1")).to_be_visible()
     faults.get_by_role("button", name="line 3, column 1").click()
-    expect(page.locator(".cm-focused")).to_be_visible()
+    expect(page.get_by_label("The rule", exact=True)).to_be_focused()
     page.keyboard.press("Shift+End")
     page.keyboard.type("title: Mended")
     expect(faults).to_have_count(0)
