@@ -427,6 +427,7 @@ def test_parquet_as_input(call: Callable[..., Done], tmp_path: Path) -> None:
     assert [item["place"]["line"] for item in found["items"]] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_writes_the_same(call: Callable[..., Done], tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.jsonl"
     fleet.write_text(

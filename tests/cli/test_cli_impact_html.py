@@ -104,6 +104,7 @@ def test_the_report_has_the_rules_that_it_names(call: Callable[..., Done], fleet
     assert sorted(data["rules"], key=lambda rule: rule["id"]) == sorted(rules, key=lambda rule: rule["id"])
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_writes_the_same_report(call: Callable[..., Done], tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.jsonl"
     fleet.write_text(lines(*(facts(f"d{n}", f"A{n % 900}ForCausalLM") for n in range(4_000))))

@@ -281,6 +281,7 @@ def test_markdown_of_many_folds_and_fits(call: Callable[..., Done]) -> None:
     assert "1,000 of 1000 deployments have a pin; 1000 pins: 1,000 needed" in head
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_writes_the_same(call: Callable[..., Done], tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.jsonl"
     fleet.write_text(lines(*(facts(f"d{n}", f"A{n % 900}ForCausalLM", env={NAME: "0"}) for n in range(3_000))))

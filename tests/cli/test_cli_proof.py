@@ -139,6 +139,7 @@ def test_the_full_report_has_each_class_with_releases_rule_runner_reasons_and_de
     )
 
 
+@pytest.mark.slow
 def test_markdown_is_a_table_for_a_pull_request(call: Callable[..., Done], folder: Path) -> None:
     narrow(folder)
     lines = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "markdown").out.splitlines()
@@ -212,6 +213,7 @@ def test_markdown_that_cannot_be_written_exits_with_2(call: Callable[..., Done],
     assert (done.code, done.err) == (2, f"{tmp_path}: cannot be written: Is a directory\n")
 
 
+@pytest.mark.slow
 def test_a_removed_rule_is_annotated_at_its_former_file(call: Callable[..., Done], folder: Path, root: Path) -> None:
     for file in (folder / RULE, folder / RULE.replace(".yaml", "_test.yaml")):
         file.unlink()
@@ -315,6 +317,7 @@ TO_V2 = [{"runner": "v1", "starts": True}, {"runner": "v2", "starts": True}]
 COUNTED = {"deployments": 4, "changed": 1, "runner": 1, "starts": 0, "undecided": 1, "first": {"kv": TO_V2}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", slow_except([True], [True, False]))
 def test_a_fleet_is_counted(call: Callable[..., Done], folder: Path, tmp_path: Path, *, lines: bool) -> None:
     narrow(folder)

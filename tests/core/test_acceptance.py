@@ -22,6 +22,7 @@ def checker() -> Iterator[Checker]:
         yield made
 
 
+@pytest.mark.slow
 def test_rules_are_checked_one_after_the_other(checker: Checker, sources: Sources) -> None:
     assert [checker.faults_of(each, None, 60) for each in (sources, Sources(), sources)] == [[], NOTHING, []]
 

@@ -168,6 +168,7 @@ def test_an_explanation_that_reaches_the_limit_is_a_problem() -> None:
     assert all(EXHAUSTED in each["errors"][0]["message"] for each in items if "runner" not in each)
 
 
+@pytest.mark.slow
 def test_a_large_request_of_ordinary_scripts_is_decided() -> None:
     script = (
         'set -e; export HF_HOME=/models; PORT=${PORT:-8000}; ARGS="--max-model-len 4096 --port $PORT"; '

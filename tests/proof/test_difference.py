@@ -188,6 +188,7 @@ def rewritten(sources: Sources) -> Sources:
     return Sources(texts)
 
 
+@pytest.mark.slow
 def test_an_edit_that_only_reformats_moves_and_splits_is_proved_to_change_nothing(
     policy: Policy, sources: Sources
 ) -> None:

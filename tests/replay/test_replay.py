@@ -196,6 +196,7 @@ def test_markdown_folds_and_fits(call: Callable[..., Done], log_of: Callable[...
     assert folded.count("<details>") + 1 == found.count("</details>")
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_writes_the_same(call: Callable[..., Done], policy: Policy, tmp_path: Path) -> None:
     rows = [row_of(policy, request_for({"model_config": {"architectures": [f"A{n}ForX"]}})) for n in range(120)]
     text = b"".join(encode(record(each)) + b"\n" for each in rows) * 60
