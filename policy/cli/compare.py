@@ -26,6 +26,7 @@ from policy.cli.requests import (
     today,
 )
 from policy.errors import RequestInvalid
+from policy.escaping import escape_line
 from policy.impact.answers import ReleaseAnswer, Undecided
 from policy.impact.changes import KINDS, ChangeKind, change_of
 from policy.impact.impact import Comparison, Impact
@@ -199,4 +200,4 @@ def _say_others(new: set[tuple[str, int]], old: set[tuple[str, int]]) -> None:
             shown = listed(sorted(name for name, _ in names)[:MAX_NAMED])
             more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
             number = counted(len(names), "deployment is", "deployments are")
-            err.print(f"{number} {what}: {shown}{more}", markup=False)
+            err.print(escape_line(f"{number} {what}: {shown}{more}"), markup=False)

@@ -174,13 +174,14 @@ def _engine(each: EngineFix, *, is_written: bool) -> RenderableType:
 
 
 def diff_of(name: str, old: str, new: str) -> str:
-    """The unified diff of a file; empty if nothing changed."""
+    """The unified diff of a file, whose name is escaped into one line; empty if nothing changed."""
     if old == new:
         return ""
     before, after = _lines(old), _lines(new)
     matcher: SequenceMatcher[str] = SequenceMatcher(None, [], [])
     matcher.opcodes = _opcodes(before, after)  # type: ignore[attr-defined]  # what it would compute
-    parts = [f"--- {name}\n", f"+++ {name}\n"]
+    shown = escape_line(name)
+    parts = [f"--- {shown}\n", f"+++ {shown}\n"]
     for group in matcher.get_grouped_opcodes(CONTEXT):
         (_, start, _, begin, _), (_, _, end, _, stop) = group[0], group[-1]
         parts.append(f"@@ -{_range(start, end)} +{_range(begin, stop)} @@\n")

@@ -59,4 +59,4 @@ def output_file(output: Path | None) -> Iterator[IO[bytes]]:
         with output.open("wb") as target:
             yield target
     except OSError as error:
-        fail(USAGE, f"{output}: {error.strerror or error}")
+        fail(USAGE, f"{escape_line(str(output))}: {error.strerror or error}")

@@ -121,6 +121,31 @@ def test_a_new_deployment_that_does_not_start_fails(
     assert "1 deployment is new: `Pod/a/c`" in done.err
 
 
+def test_names_are_written_on_one_line(
+    call: Callable[..., Done], sides: Callable[..., tuple[str, str]], models: str
+) -> None:
+    """A name with a line feed could otherwise begin a line, which a workflow may obey."""
+    name = r'"{}\n::add-mask::3\r::error file=x::fake\u2028\e[31m"'
+    folders = sides({"a.yaml": pod(name.format("old"), "v0.33.0")}, {"a.yaml": pod(name.format("new"), "v0.33.0")})
+    done = call("compare", *folders, "--models", models, "--json")
+    shown = r"{}\n::add-mask::3\r::error file=x::fake\u2028\x1b[31m"
+    assert done.err == (
+        f"1 deployment is new: `Pod/{shown.format('new')}/c`\n1 deployment is gone: `Pod/{shown.format('old')}/c`\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["compare", "impact", "pins", "replay"])
+def test_the_name_of_an_output_is_written_on_one_line(call: Callable[..., Done], tmp_path: Path, command: str) -> None:
+    arguments = {"compare": (".", "."), "impact": ("-", "--to", "0.33.0"), "pins": ("-",), "replay": ("-",)}[command]
+    (tmp_path / "empty").mkdir()
+    arguments = tuple(str(tmp_path / "empty") if each == "." else each for each in arguments)
+    done = call(command, *arguments, "-o", f"{tmp_path}/none/a\n::error::fake.json", stdin="{}\n")
+    assert (done.code, done.err.splitlines()[0]) == (
+        2,
+        f"{tmp_path}/none/a\\n::error::fake.json: No such file or directory",
+    )
+
+
 def test_several_reports_at_once(
     call: Callable[..., Done], sides: Callable[..., tuple[str, str]], models: str, tmp_path: Path
 ) -> None:

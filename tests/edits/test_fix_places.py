@@ -513,6 +513,12 @@ def test_a_diff_is_of_the_lines_that_would_be_written(call: Callable[..., Done],
     ]
 
 
+def test_the_name_of_a_file_is_on_one_line_of_a_diff(call: Callable[..., Done], tmp_path: Path) -> None:
+    done, _ = fixed(call, tmp_path, "d\n::error::fake\x1b.yaml", DEPLOYMENT, "--diff")
+    shown = f"{tmp_path / 'of'}/d\\n::error::fake\\x1b.yaml"
+    assert done.out.splitlines()[:3] == [f"--- {shown}", f"+++ {shown}", "@@ -11,6 +11,5 @@"]
+
+
 def test_another_release_is_written_only_if_it_is_allowed(call: Callable[..., Done], tmp_path: Path) -> None:
     text = ARGS.replace("v0.33.0", "v0.23.0").replace(
         "--enable-lora", '--kv-transfer-config={\\"kv_connector\\": \\"NixlConnector\\", \\"kv_role\\": \\"kv_both\\"}'
