@@ -103,8 +103,8 @@ def text(report: Report) -> RenderableType:
         table = table_of("change", "decisions", "runner", "made by")
         table.columns[1].justify = "right"
         for group in groups[: report.limit]:
-            made = escape_line(_made_by(group))
-            table.add_row(LABELS[group.kind], f"{group.decisions:,}", group.step, made)
+            step, made = escape_line(group.step), escape_line(_made_by(group))
+            table.add_row(LABELS[group.kind], f"{group.decisions:,}", step, made)
         parts += [table, Text()]
         for group in groups[: report.limit]:
             examples = ", ".join(f"{each.decision_id} ({each.requested_by})" for each in group.examples)
@@ -223,8 +223,8 @@ def _table(groups: list[Group]) -> Iterator[str]:
     yield "| change | decisions | runner | made by | to do |"
     yield "|---|---:|---|---|---|"
     for group in groups:
-        action = cell(group.action)
-        yield f"| {LABELS[group.kind]} | {group.decisions:,} | {group.step} | {cell(_made_by(group))} | {action} |"
+        step, made, action = (cell(each) for each in (group.step, _made_by(group), group.action))
+        yield f"| {LABELS[group.kind]} | {group.decisions:,} | {step} | {made} | {action} |"
 
 
 FORMATS: Final = {

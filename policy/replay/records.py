@@ -7,7 +7,7 @@ that what follows from those alone (``launch_errors``) is not compared.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -37,7 +37,7 @@ class _Result(Struct, frozen=True, gc=False):
     """The fields of a recorded answer that are compared."""
 
     decision_id: str
-    runner: str | None
+    runner: Literal["v1", "v2"] | None
     outcome: str | None
     starts: bool
     startup_errors: list[str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,6 +167,25 @@ def test_what_cannot_be_decided_is_listed_and_counted(call: Callable[..., Done],
     }
     assert found["undecided_reasons"]["the record has no request, so it cannot be decided again"] == 3
     assert [each["place"] for each in found["undecided"]] == [f"-:{n}" for n in (2, 3, 4, 5, 6, 7, 9, 10, 11)]
+
+
+@pytest.mark.parametrize("form", ["text", "json", "jsonl", "csv", "markdown"])
+def test_a_recorded_runner_is_one_of_vllm(call: Callable[..., Done], policy: Policy, form: str) -> None:
+    """A log of another program may have anything; it is listed and counted, and never written raw."""
+    whole = json.loads(encode(record(row_of(policy, request_for(QWEN)))))
+    names = ("\x1b[31mV3", "v2 | x |\n# <b>big</b>", "v3", "V1", "")
+    texts = [json.dumps({**whole, "result": {**whole["result"], "runner": name}}) for name in names]
+    done = call("replay", "-", "--format", form, stdin="\n".join([*texts, json.dumps(whole)]))
+    assert done.code == 1
+    assert not re.search("\x1b|\n# ", done.out)
+    outside_code = re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", done.out)
+    assert form != "markdown" or not re.search(r"<b>|v2 \|", outside_code)
+    if form == "json":
+        found = json.loads(done.out)
+        check_sums(found)
+        assert (found["counts"]["undecided"], found["counts"]["unchanged"]) == (len(names), 1)
+        assert [each["place"] for each in found["undecided"]] == [f"-:{n + 1}" for n in range(len(names))]
+        assert all("the recorded answer cannot be read: " in each["problem"] for each in found["undecided"])
 
 
 def test_text_names_the_rule_and_examples(
