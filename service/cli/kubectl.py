@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 from policy.cli.console import USAGE
 from policy.cli.requests import MAX_FILE
 from policy.intake.manifests.registry import ADAPTERS
+from policy.messages import quoted
 
 COMMANDS: Final = ("impact", "pins", "lint", "decide")
 """The commands that take a fleet; for others kubectl's options are theirs."""
@@ -79,6 +80,8 @@ def objects(options: list[str]) -> tuple[list[dict[str, Any]], bool]:
         kinds = listed_kinds(table)
     if not kinds:
         _fail("kubectl lists no kind of object that could start vLLM")
+    if (option := next((each for each in kinds if each.startswith("-")), None)) is not None:
+        _fail(f"{KINDS}: expected names of kinds such as `pods`, got {quoted(option)}")
     text, failed = _kubectl(["get", ",".join(kinds), "-o", "json", *options])
     try:
         items = json.loads(text)["items"]

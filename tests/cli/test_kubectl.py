@@ -115,6 +115,19 @@ def test_kinds_and_a_namespace(plugin: Callable[..., Any]) -> None:
     assert json.loads(out)["counts"]["unpinned"] == 1
 
 
+@pytest.mark.parametrize(
+    "kinds",
+    ["--raw=/api", "pods,--raw=/api", ",--raw=/api", "-f\x1b[31m"],
+    ids=["only", "later", "empty first", "escape"],
+)
+def test_a_kind_is_no_option_of_kubectl(plugin: Callable[..., Any], kinds: str) -> None:
+    shown = kinds.rsplit(",", maxsplit=1)[-1].replace("\x1b", r"\x1b")
+    for words in ([f"--kinds={kinds}"], ["--kinds", kinds]):
+        code, out, err, asked = plugin("impact", *words, "--to", "0.33.0", items=[pod("a")])
+        assert (code, out, asked) == (2, "", [])
+        assert err == f"--kinds: expected names of kinds such as `pods`, got `{shown}`\n"
+
+
 def test_nothing_is_read_unless_it_is_asked_for(plugin: Callable[..., Any]) -> None:
     text = json.dumps({"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}, "vllm_version": "0.33.0"})
     code, out, err, asked = plugin("decide", "-", text=text)
