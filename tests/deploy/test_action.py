@@ -315,6 +315,106 @@ def test_wrong_input(
     assert message in text
 
 
+def commands_of(text: str) -> list[str]:
+    """The lines of an output that a runner of the hosting service would obey."""
+    found, stop = [], ""
+    for line in re.split("\r\n|\r|\n", text):
+        if stop:
+            stop = "" if line.strip() == f"::{stop}::" else stop
+        elif line.startswith("::stop-commands::"):
+            stop = line.removeprefix("::stop-commands::")
+        elif line.lstrip().startswith("::") or "##[" in line:
+            found.append(line)
+    return found
+
+
+@pytest.mark.parametrize("name", [r"a\n::add-mask::3\n::error file=x::fake", r"a\r::error::fake", "##[error]fake"])
+def test_a_name_is_no_command_for_the_runner(checkout: Checkout, run: Callable[..., Any], name: str) -> None:
+    base = checkout.commit(old=pods("v0.33.0", "- --max-num-seqs=4", f'"gone {name}"'))
+    (checkout.folder / "deploy" / "old.yaml").unlink()
+    checkout.commit(new=pods("v0.33.0", "- --max-num-seqs=4", f'"new {name}"'))
+    code, text, _ = run(base)
+    assert code == 0, text
+    assert "1 deployment is new: " in text
+    assert "1 deployment is gone: " in text
+    assert commands_of(text) == []
+
+
+def test_a_report_that_fails_ends_what_the_runner_ignores(checkout: Checkout, run: Callable[..., Any]) -> None:
+    base = checkout.commit(chat=pods("v0.33.0"))
+    code, text, _ = run(base, default_release="9.9")
+    assert (code, "unknown release" in text) == (2, True), text
+    assert commands_of(f"{text}\n::error::after") == ["::error::after"]
+
+
+def test_a_module_of_the_checkout_is_not_run(checkout: Checkout, run: Callable[..., Any]) -> None:
+    for name in ("json", "re", "secrets", "shlex"):
+        (checkout.folder / f"{name}.py").write_text("raise SystemExit('ran')\n")
+    base = checkout.commit(chat=pods("v0.33.0"))
+    code, text, _ = run(base)
+    assert (code, "ran" in text) == (0, False), text
+
+
+def outside(checkout: Checkout) -> Path:
+    """A folder beside the checkout with what each input could name."""
+    folder = checkout.folder.parent / "outside"
+    folder.mkdir()
+    (folder / "chat.yaml").write_text(pods("v0.33.0", "- --max-num-seqs=4", "outside"))
+    shutil.copytree(ROOT / "rules", folder / "rules")
+    shutil.copytree(checkout.folder / "models", folder / "models")
+    return folder
+
+
+@pytest.mark.parametrize("parent", ["", "sub/"])
+@pytest.mark.parametrize(
+    ("given", "target"), [("path", ""), ("path", "chat.yaml"), ("rules", "rules"), ("models", "models")]
+)
+def test_an_input_that_leads_out_of_the_checkout_is_refused(
+    checkout: Checkout, run: Callable[..., Any], given: str, target: str, parent: str
+) -> None:
+    """Through a link at its end or in its middle."""
+    base = checkout.commit(chat=pods("v0.33.0"))
+    folder = outside(checkout)
+    (checkout.folder / (parent.rstrip("/") or "link")).symlink_to(folder if parent else folder / target)
+    checkout.commit()
+    name = f"{parent}{target}" if parent else "link"
+    code, text, _ = run(base, **{given: name})
+    assert code == 2, text
+    assert f"::error::{given}: expected a folder or file of the repository, got {name}, which leads out of it" in text
+    assert "Pod/outside" not in text
+    assert not (checkout.temporary / "runner-policy-report" / "report.json").exists()
+    assert checkout.git("worktree", "list").count("\n") == 0
+
+
+def test_an_input_may_be_a_link_within_the_checkout(checkout: Checkout, run: Callable[..., Any]) -> None:
+    (checkout.folder / "link").symlink_to("deploy")
+    base = checkout.commit(chat=pods("v0.21.0"))
+    checkout.commit(chat=pods("v0.33.0"))
+    code, text, outputs = run(base, path="link")
+    assert (code, outputs["summary"]) == (0, "this change flips 1 of 1 deployments to V2"), text
+
+
+def test_what_led_out_of_the_checkout_before_is_not_read(checkout: Checkout, run: Callable[..., Any]) -> None:
+    """So that a change that replaces the link can be checked."""
+    folder = outside(checkout)
+    (checkout.folder / "rules").symlink_to(folder / "rules")
+    (checkout.folder / "link").symlink_to(folder)
+    base = checkout.commit()
+    for name in ("link", "rules"):
+        (checkout.folder / name).unlink()
+    shutil.copytree(ROOT / "rules", checkout.folder / "rules")
+    (checkout.folder / "link").symlink_to("deploy")
+    checkout.commit(chat=pods("v0.33.0"))
+    code, text, outputs = run(base, path="link", rules="rules")
+    assert (code, outputs["summary"]) == (0, "this change flips no deployment"), text
+    assert "1 deployment is new: `Pod/chat/vllm`" in text
+    assert "Pod/outside" not in text
+    assert [line for line in text.splitlines() if line.startswith("::warning::")] == [
+        f"::warning::{given}: {name} led out of the repository before, and is not compared"
+        for given, name in (("path", "link"), ("rules", "rules"))
+    ]
+
+
 def test_the_actions_of_others_are_pinned() -> None:
     """A tag can be moved; a commit cannot."""
     used = [step["uses"] for step in ACTION["runs"]["steps"] if "uses" in step]
