@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from policy.request.request import Request
 
 
+UNITS: Final = (script_files.SERVICE, script_files.CONTAINER)
 COMMAND: Final = "fix"
 
 
@@ -78,7 +79,7 @@ class Files:
             Unreadable: it cannot be read.
         """
         found = script_files.documents_of(self.path(file), text) if text.strip() else []
-        return [{"unit": each["unit"]} for each in found] if file.endswith(script_files.SERVICE) else found
+        return [{"unit": each["unit"]} for each in found] if file.endswith(UNITS) else found
 
     def engines(self, texts: dict[str, str]) -> list[Engine | tuple[str, RequestInvalid]]:
         """The engines with these texts.

@@ -15,7 +15,7 @@ from policy.edits.flag_words import option_of, spelled, spells_member, value_cou
 from policy.edits.json_nodes import json_nodes
 from policy.edits.nodes import Child, Node, subtree
 from policy.edits.operations import Addition, Operation, Removal, Splice
-from policy.edits.shell_commands import choices, is_used_elsewhere
+from policy.edits.shell_commands import choices, is_used_elsewhere, uses_arguments
 from policy.edits.shell_edits import with_word, without_words
 from policy.edits.shell_words import shell_words
 from policy.edits.text_edits import text_edits
@@ -65,7 +65,8 @@ def argument_places(layer: Layer, node: Node, argument: str, flags: Flags, to: A
         elif isinstance(each.value, list):
             if adds and _is_command(each, parent):
                 commands.append((layer, each))
-            yield from _items(layer, each, option, member, flags, to)
+            for place in _items(layer, each, option, member, flags, to):
+                yield replace(place, operations=None) if _arguments_are_used(node) else place
         elif isinstance(each.value, str):
             inner = layer.within(each)
             if inner is not None and not _is_shell(each.value):
@@ -76,7 +77,7 @@ def argument_places(layer: Layer, node: Node, argument: str, flags: Flags, to: A
                 commands.append((layer, each))
             if "-" in each.value:
                 for place in _shell(layer, each, option, member, flags, to, in_list=in_list):
-                    is_shared = any(_is_used_elsewhere(node, name) for name in _variables(parent, each))
+                    is_shared = any(variable_is_used(node, name) for name in _variables(parent, each))
                     yield replace(place, operations=None) if is_shared else place
     if adds and to is not None and not member:
         for command in reversed(commands):
@@ -94,10 +95,20 @@ def _variables(parent: Node | None, node: Node) -> list[str]:
     return [name for name in names if isinstance(name, str) and VARIABLE.fullmatch(name)]
 
 
-def _is_used_elsewhere(node: Node, name: str) -> bool:
-    """Whether a shell text at or below a node uses a variable in a command that does not start vLLM."""
+def variable_is_used(node: Node, name: str) -> bool:
+    """Whether something at or below a node uses a variable, other than a command that starts vLLM."""
     texts = (each.value for _, each in subtree(node, MAX_NODES) if isinstance(each.value, str))
-    return any(name in text and "$" in text and is_used_elsewhere(text, shell_words(text), name) for text in texts)
+    return any(
+        f"$({name})" in text or is_used_elsewhere(text, shell_words(text), name)
+        for text in texts
+        if name in text and "$" in text
+    )
+
+
+def _arguments_are_used(node: Node) -> bool:
+    """Whether a shell text at or below a node uses its arguments in a command that does not start vLLM."""
+    texts = (each.value for _, each in subtree(node, MAX_NODES) if isinstance(each.value, str))
+    return any("vllm" in text and "$" in text and uses_arguments(text, shell_words(text)) for text in texts)
 
 
 def _new_list(layer: Layer, node: Node, option: str, flags: Flags, to: Any) -> Iterator[Place]:
@@ -242,10 +253,11 @@ def _shell(
     if in_list and (" " not in text or text.startswith("-")):
         return  # a word of a list, which the list has
     words = shell_words(text)
-    for chosen in choices(words):
-        runs = _runs([word.text if n in chosen else "" for n, word in enumerate(words)], option, member, flags)
+    for choice in choices(text, words):
+        runs = _runs([word.text if n in choice.places else "" for n, word in enumerate(words)], option, member, flags)
         if runs:
-            yield from _shell_uses(layer, node, words, runs, option, member, flags, to)
+            for place in _shell_uses(layer, node, words, runs, option, member, flags, to):
+                yield place if choice.is_certain else replace(place, operations=None)
 
 
 def _shell_uses(

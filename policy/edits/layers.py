@@ -86,7 +86,7 @@ def documents_of(text: str, name: str) -> list[Node]:
     return yaml_nodes(text, name) if document is None else [document]
 
 
-SCRIPTS = ((".sh", "script"), (".service", "unit"))
+SCRIPTS = ((".sh", "script"), (".service", "unit"), (".container", "unit"))
 
 
 def position(text: str, offset: int) -> tuple[int, int]:

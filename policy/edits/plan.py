@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from policy.edits.flag_words import option_of
 from policy.edits.layers import Layer, documents_of, position
-from policy.edits.operations import TextEdit, apply, edited
+from policy.edits.operations import Splice, TextEdit, apply, edited
 from policy.edits.places import places_of
 from policy.edits.sources import Engine, located
 from policy.edits.text_edits import text_edits
-from policy.errors import PolicyError, RequestInvalid
+from policy.errors import PolicyError, RequestInvalid, RulesInvalid
 from policy.intake.command.flags import flags
 from policy.intake.deployment import Edits
 from policy.intake.manifests.compose_yaml import resolve_variables
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
     from policy.decision.remedies import Change
     from policy.edits.argument_places import Place
+    from policy.edits.nodes import Node
     from policy.edits.operations import Operation
     from policy.edits.sources import Sources
+    from policy.parser.yamltree import YamlNode
     from policy.policy import Policy
     from policy.request.request import Request
 
@@ -41,6 +43,10 @@ MAX_TRIES: Final = 128
 """The bounds of how often all files are decided again for one command."""
 MAX_DECISIONS: Final = 20_000
 """The most decisions of engines for one command, if that is more than ``MIN_TRIES`` of all."""
+MAX_NODES: Final = 200_000
+"""The most values of a document with anchors in which other places of a change are looked for."""
+EXTENSION: Final = "x-"
+"""What the names of fields of Compose begin with that only anchors are for."""
 NOT_FOUND: Final = "the text does not show where it is set"
 NO_PLACE: Final = "the text does not show where it can be added"
 NOT_CERTAIN: Final = "the text here cannot be edited with certainty"
@@ -234,7 +240,10 @@ class Planner:
         self, file: str, text: str, changes: Sequence[tuple[Engine, Change]], choice: int
     ) -> str | dict[str, Refusal]:
         """The text of a file with one change for each engine, or the engines for which it cannot be written."""
-        documents = documents_of(text, file)
+        try:
+            documents = documents_of(text, file)
+        except RulesInvalid:
+            return {_key(engine): Refusal(NOT_CERTAIN) for engine, _ in changes}
         edits: list[TextEdit] = []
         operations: list[Operation] = []
         failed: dict[str, Refusal] = {}
@@ -258,11 +267,36 @@ class Planner:
             operations += place.operations or ()
         if failed:
             return failed
+        if "&" in text and not self._is_only_of_engines(file, documents, operations):
+            return {_key(changes[0][0]) if len(changes) == 1 else "": Refusal(SHARED, *position(text, edits[0].start))}
         changed = edited(text, edits)
         if apply(operations) and self._is(file, changed, documents):
             return changed
         first = Refusal(NOT_CERTAIN, *position(text, edits[0].start))
         return {_key(changes[0][0]) if len(changes) == 1 else "": first}
+
+    def _is_only_of_engines(self, file: str, documents: Sequence[Node], operations: Sequence[Operation]) -> bool:
+        """Whether what operations change is in one place, or by aliases only in engines, which are decided again."""
+        changed = {id(each.node if isinstance(each, Splice) else each.parent) for each in operations}
+        found = self.sources.engines(self.plan.texts)
+        engines = [each.steps for each in found if isinstance(each, Engine) and each.file == file]
+        places: dict[int, list[tuple[str, ...]]] = {}
+        pending: list[tuple[YamlNode, tuple[str, ...]]] = [(each, (str(n),)) for n, each in enumerate(documents)]
+        for _ in range(MAX_NODES):
+            if not pending:
+                break
+            node, steps = pending.pop()
+            if id(node) in changed:
+                places.setdefault(id(node), []).append(steps)
+            elif isinstance(node.value, dict):
+                pending += [(child, (*steps, key)) for key, child in node.value.items()]
+            elif isinstance(node.value, list):
+                pending += [(child, (*steps, str(n))) for n, child in enumerate(node.value)]
+        several = [steps for all_steps in places.values() if len(all_steps) > 1 for steps in all_steps]
+        return not pending and all(
+            (steps[1:2] and steps[1].startswith(EXTENSION)) or any(steps[: len(each)] == each for each in engines)
+            for steps in several
+        )
 
     def _is(self, file: str, text: str, documents: Sequence[Any]) -> bool:
         """Whether a text, read again, has these documents."""

@@ -40,9 +40,15 @@ BEFORE_ASSIGNMENTS: Final = EXPORTS | {
 OPTIONS_OF_VARIABLES: Final = frozenset({"-e", "--env"})
 ENVIRONMENT: Final = "Environment="
 """The field of a systemd service that sets variables."""
+CONTAINER_COMMAND: Final = "Exec="
+"""The field of Podman's units with the arguments of the image."""
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 USE: Final = re.compile(r"\$\{?[!#]?([A-Za-z_]\w*)")
 """A variable that is expanded, `$NAME` or `${NAME…}`; the name is its group."""
+ARRAY: Final = re.compile(r"([A-Za-z_]\w*)\+?=")
+ARGUMENTS: Final = re.compile(r"\$\{?[!#]?[@*#0-9]")
+"""The arguments of a script, or one of them, or their number."""
+READERS_OF_ARGUMENTS: Final = frozenset({"getopts", "shift"})
 REDIRECTIONS: Final = "<>"
 
 
@@ -101,6 +107,7 @@ def starting_commands(words: Sequence[ShellWord], commands: Sequence[ShellComman
     possible = [each for each in others if words[each.places[0]].text not in PRINTERS]
     return (
         [each for each in possible if _is_server([words[place].text for place in each.places])]
+        or [each for each in possible if words[each.places[0]].text.startswith(CONTAINER_COMMAND)]
         or [each for each in possible if any("vllm" in words[place].text for place in each.places)]
         or (possible if len(others) == 1 else [])
     )
@@ -111,17 +118,51 @@ def _is_server(texts: Sequence[str]) -> bool:
     return ("vllm", "serve") in pairwise(names) or any(text.startswith(SERVERS) for text in texts)
 
 
-def choices(words: Sequence[ShellWord]) -> list[frozenset[int]]:
-    """The places of the words in which an option may be edited, the likeliest first.
+class Choice(Struct, frozen=True):
+    """The places of the words in which an option may be edited; it is uncertain if another command uses them too."""
+
+    places: frozenset[int]
+    is_certain: bool = True
+
+
+def choices(text: str, words: Sequence[ShellWord]) -> list[Choice]:
+    """The words in which an option may be edited, the likeliest first.
 
     Those of the commands that start vLLM, those of lists, and both; all words if no command shows that it starts vLLM.
     """
     commands = commands_of(words)
     starting = _places(starting_commands(words, commands))
-    lists = _places(each for each in commands if each.is_list)
+    lists = [each for each in commands if each.is_list]
     if not starting and len(commands) == 1:
-        return [_places(commands)]
-    return [each for each in dict.fromkeys((starting, lists, starting | lists)) if each]
+        return [Choice(_places(commands))]
+    places = _places(lists)
+    is_certain = not any(_list_is_used_elsewhere(text, words, each) for each in lists)
+    found = [Choice(starting), Choice(places, is_certain), Choice(starting | places, is_certain)]
+    return [each for each in dict.fromkeys(found) if each.places]
+
+
+def _list_is_used_elsewhere(text: str, words: Sequence[ShellWord], command: ShellCommand) -> bool:
+    """Whether a command that does not start vLLM uses an array, or the arguments that `set` gives."""
+    if words[command.places[0]].text == "set":
+        return uses_arguments(text, words)
+    before = next((word for word in reversed(words[: command.places[0]]) if not word.is_operator), None)
+    name = None if before is None else ARRAY.fullmatch(before.text)
+    return name is not None and is_used_elsewhere(text, words, name[1])
+
+
+def uses_arguments(text: str, words: Sequence[ShellWord]) -> bool:
+    """Whether a command that does not start vLLM uses the arguments of the script: `"$@"`, `$1`, `shift`."""
+    commands = commands_of(words)
+    starting = starting_commands(words, commands)
+    for command in commands:
+        own = [words[place] for place in command.places]
+        if command in starting or command.is_list:
+            continue
+        if own[0].text in READERS_OF_ARGUMENTS or (own[0].text == "for" and "in" not in [word.text for word in own]):
+            return True
+        if any(not word.is_certain and ARGUMENTS.search(text, word.start, word.end) for word in own):
+            return True
+    return False
 
 
 def _places(commands: Iterable[ShellCommand]) -> frozenset[int]:

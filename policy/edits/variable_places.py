@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.edits.argument_places import MAX_NODES, Place
+from msgspec.structs import replace
+
+from policy.edits.argument_places import MAX_NODES, Place, variable_is_used
 from policy.edits.nodes import Child, Node, subtree
 from policy.edits.operations import Addition, Operation, Removal, Splice
 from policy.edits.shell_commands import SERVERS, assignments_of
@@ -29,7 +31,12 @@ COMPOSE: Final = "environment"
 
 
 def variable_places(layer: Layer, node: Node, name: str, to: str | None) -> Iterator[Place]:
-    """Each place at and below a node where a variable is set."""
+    """Each place at and below a node where a variable is set; not to be edited if something else uses it."""
+    for place in _variable_places(layer, node, name, to):
+        yield replace(place, operations=None) if variable_is_used(node, name) else place
+
+
+def _variable_places(layer: Layer, node: Node, name: str, to: str | None) -> Iterator[Place]:
     for parent, each in subtree(node, MAX_NODES):
         if isinstance(each.value, dict):
             yield from _fields(layer, parent, each, name, to)
@@ -38,7 +45,7 @@ def variable_places(layer: Layer, node: Node, name: str, to: str | None) -> Iter
         elif isinstance(each.value, str) and name in each.value:
             inner = layer.within(each)
             if inner is not None and "vllm serve" not in each.value:
-                yield from variable_places(*inner, name, to)
+                yield from _variable_places(*inner, name, to)
                 continue
             in_list = parent is not None and isinstance(parent.value, list)
             if not (in_list and each.value.startswith(f"{name}=")):

@@ -128,3 +128,112 @@ def test_a_variable_that_another_command_uses_is_left(
     assert changed(name, text, drop(DBO)) == (["the text here cannot be edited with certainty"], text)
     alone = text.replace(f"{use}; ", "").replace(f"{use.replace('$', '$$')}; ", "")
     assert changed(name, alone, drop(DBO)) == ([], alone.replace('"--enable-dbo"', '""'))
+
+
+UNCERTAIN = "the text here cannot be edited with certainty"
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        ["set -- --enable-dbo", 'other "$@"', 'vllm serve Qwen/Qwen3-8B "$@"'],
+        ["set -- --enable-dbo --seed 1", "if [ $# -gt 2 ]; then other x; fi", 'vllm serve Qwen/Qwen3-8B "$@"'],
+        ["set -- --enable-dbo", 'for a; do other "$a"; done', 'vllm serve Qwen/Qwen3-8B "$@"'],
+        ["set -- --enable-dbo", 'other "$1"', 'vllm serve Qwen/Qwen3-8B "$@"'],
+        ["A=(--enable-dbo --seed 1)", 'other "${A[0]}"', 'vllm serve Qwen/Qwen3-8B "${A[@]}"'],
+        ["A=(--enable-dbo --seed 1)", 'other "${#A[@]}"', 'vllm serve Qwen/Qwen3-8B "${A[@]}"'],
+        ["A=(--seed 1)", "A+=(--enable-dbo)", 'other "${A[@]}"', 'vllm serve Qwen/Qwen3-8B "${A[@]}"'],
+        ["A=(", "  --enable-dbo", ")", "other $A", 'vllm serve Qwen/Qwen3-8B "${A[@]}"'],
+    ],
+)
+def test_a_list_that_another_command_uses_is_left(
+    changed: Callable[..., tuple[list[str], str]], commands: list[str]
+) -> None:
+    text = script(*commands)
+    assert changed("s.sh", text, drop(DBO)) == ([UNCERTAIN], text)
+
+
+@pytest.mark.parametrize(
+    ("before", "is_left"),
+    [
+        ('my-check "$@" || exit 1; exec', True),
+        ("shift; exec", True),
+        ("[ $# -gt 0 ] || exit 1; exec", True),
+        ("exec", False),
+    ],
+)
+def test_arguments_of_a_script_that_another_command_uses_are_left(
+    changed: Callable[..., tuple[list[str], str]], before: str, *, is_left: bool
+) -> None:
+    text = (
+        "kind: Pod\napiVersion: v1\nmetadata: {name: a}\nspec:\n  containers:\n"
+        "    - image: vllm/vllm-openai:v0.33.0\n"
+        f"      command: [bash, -c, '{before} vllm serve Qwen/Qwen3-8B \"$@\"', _, --enable-dbo, --seed=1]\n"
+    )
+    if before == "shift; exec":
+        text = text.replace("_, ", "_, a, ")
+    expected = ([UNCERTAIN], text) if is_left else ([], text.replace("--enable-dbo, ", ""))
+    assert changed("p.yaml", text, drop(DBO)) == expected
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        ['if [ "$VLLM_USE_V2_MODEL_RUNNER" = 1 ]; then other yes; fi'],
+        ["other --runner=${VLLM_USE_V2_MODEL_RUNNER:-0}"],
+        ["bash -c 'other $VLLM_USE_V2_MODEL_RUNNER'"],
+    ],
+)
+def test_a_pin_that_another_command_uses_is_left(
+    changed: Callable[..., tuple[list[str], str]], commands: list[str]
+) -> None:
+    text = script("export VLLM_USE_V2_MODEL_RUNNER=1", *commands, "vllm serve Qwen/Qwen3-8B")
+    assert changed("s.sh", text) == ([UNCERTAIN], text)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "env: [{name: VLLM_USE_V2_MODEL_RUNNER, value: '1'}, {name: B, value: $(VLLM_USE_V2_MODEL_RUNNER)}]",
+        (
+            "env: [{name: VLLM_USE_V2_MODEL_RUNNER, value: '1'}]\n      livenessProbe: "
+            "{exec: {command: [sh, -c, 'test \"$VLLM_USE_V2_MODEL_RUNNER\" = 1']}}"
+        ),
+    ],
+)
+def test_a_pin_of_a_container_that_something_else_uses_is_left(
+    changed: Callable[..., tuple[list[str], str]], use: str
+) -> None:
+    text = (
+        "kind: Pod\napiVersion: v1\nmetadata: {name: a}\nspec:\n  containers:\n"
+        f"    - image: vllm/vllm-openai:v0.33.0\n      args: [--model=Qwen/Qwen3-8B]\n      {use}\n"
+    )
+    assert changed("p.yaml", text) == ([UNCERTAIN], text)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("args: &x [Qwen/Qwen3-8B, --enable-dbo]", "args: *x"),
+        ("args: *x", "args: &x [Qwen/Qwen3-8B, --enable-dbo]"),
+    ],
+)
+def test_an_anchor_that_a_container_without_an_engine_shares_is_left(
+    changed: Callable[..., tuple[list[str], str]], first: str, second: str
+) -> None:
+    engine, other = "image: vllm/vllm-openai:v0.33.0", "image: my/bench:1"
+    containers = [f"    - {{name: a, {engine}, {first}}}\n", f"    - {{name: b, {other}, {second}}}\n"]
+    if first == "args: *x":
+        containers = [f"    - {{name: b, {other}, {second}}}\n", f"    - {{name: a, {engine}, {first}}}\n"]
+    text = "kind: Pod\napiVersion: v1\nmetadata: {name: a}\nspec:\n  containers:\n" + "".join(containers)
+    reasons, found = changed("p.yaml", text, drop(DBO))
+    assert (len(reasons), found) == (1, text)
+
+
+def test_a_unit_of_podman_is_edited(changed: Callable[..., tuple[list[str], str]]) -> None:
+    text = (
+        "[Unit]\nDescription=chat\n\n[Container]\nImage=docker.io/vllm/vllm-openai:v0.33.0\n"
+        "Environment=VLLM_USE_V2_MODEL_RUNNER=1\nExec=Qwen/Qwen3-8B --enable-dbo --seed 1\n"
+    )
+    assert changed("a.container", text, drop(DBO)) == ([], text.replace("--enable-dbo ", ""))
+    assert changed("b.container", text) == ([], text.replace("Environment=VLLM_USE_V2_MODEL_RUNNER=1\n", ""))
