@@ -80,9 +80,11 @@ def impact_answer(
     complete = True
     for entry in entries_of(request, policy.releases, ignored):
         try:
-            piece, summary = _compared(entry, impact, request.width, limits)
-        except RequestInvalid as error:
-            piece, summary = _undecided(entry, problem_of(error))
+            try:
+                piece, summary = _compared(entry, impact, request.width, limits)
+            except RequestInvalid as error:
+                piece, summary = _undecided(entry, problem_of(error))
+            limits.answer(len(piece))
         except PolicyError as error:
             complete = False
             piece, summary = _undecided(entry, problem_of(error))
@@ -99,9 +101,7 @@ def _compared(entry: DocumentEntry, impact: Impact, width: int, limits: Limits) 
         raise entry.request
     limits.compare(width)
     found = impact.compare(entry.request)
-    piece = item_json(entry.name, entry.request_id, entry.place, json_piece(found))
-    limits.answer(len(piece))
-    return piece, summary_of(found)
+    return item_json(entry.name, entry.request_id, entry.place, json_piece(found)), summary_of(found)
 
 
 def _undecided(entry: DocumentEntry, problem: Problem) -> tuple[bytes, Summary]:

@@ -58,7 +58,7 @@ from service.telemetry.logging import configure_worker
 from service.telemetry.metrics import DecisionCount
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import date
 
     from policy.problems import Problem
@@ -199,16 +199,8 @@ class JobWorker:
         return JobResult(OK, TEXT, _text(answer)) if job.wants_text else JobResult(OK, JSON, encode(answer))
 
     def _batch(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
-        """The answers to many requests; an invalid item, or one beyond the budget, does not affect the others."""
-        pieces = []
-        for number, item in enumerate(_batch_items(decode(job.body, job.content_type), job.settings.max_batch_items)):
-            try:
-                piece = encode(self._decide(item, records, budget, today, f"/items/{number}"))
-                budget.answer(len(piece))
-            except PolicyError as error:
-                piece = encode(problem_of(error))
-            pieces.append(piece)
-        return JobResult(OK, JSON, b'{"items":[' + b",".join(pieces) + b"]}")
+        """The answers to many requests."""
+        return _answers(job, budget, lambda item, place: self._decide(item, records, budget, today, place))
 
     def _check(
         self, document: Any, records: JobRecords, budget: WorkBudget, today: date, pointer: str = ""
@@ -225,16 +217,8 @@ class JobWorker:
         return found
 
     def _check_batch(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
-        """The answers to many requests to check; an invalid item does not affect the others."""
-        pieces = []
-        for number, item in enumerate(_batch_items(decode(job.body, job.content_type), job.settings.max_batch_items)):
-            try:
-                piece = encode(self._check(item, records, budget, today, f"/items/{number}"))
-                budget.answer(len(piece))
-            except PolicyError as error:
-                piece = encode(problem_of(error))
-            pieces.append(piece)
-        return JobResult(OK, JSON, b'{"items":[' + b",".join(pieces) + b"]}")
+        """The answers to many requests to check."""
+        return _answers(job, budget, lambda item, place: self._check(item, records, budget, today, place))
 
     def _impact(self, job: Job, budget: WorkBudget, today: date) -> JobResult:
         """What releases do with many deployments; nothing is recorded."""
@@ -380,6 +364,25 @@ def _read_dry_run(job: Job) -> tuple[Candidate, str]:
     if type(document) is dict and not document.keys().isdisjoint(FIELDS):
         return read_candidate(document), "/request"
     return Candidate(document), ""
+
+
+def _answers(job: Job, budget: WorkBudget, answer: Callable[[Any, str], object]) -> JobResult:
+    """The answers to the items of a batch; an invalid item, or one beyond the budget, does not affect the others.
+
+    A problem counts as an answer, so that the budget bounds the bytes of all faults too.
+    """
+    pieces = []
+    for number, item in enumerate(_batch_items(decode(job.body, job.content_type), job.settings.max_batch_items)):
+        try:
+            piece = encode(answer(item, f"/items/{number}"))
+        except PolicyError as error:
+            piece = encode(problem_of(error))
+        try:
+            budget.answer(len(piece))
+        except Refused as error:
+            piece = encode(problem_of(error))
+        pieces.append(piece)
+    return JobResult(OK, JSON, b'{"items":[' + b",".join(pieces) + b"]}")
 
 
 def _batch_items(document: Any, limit: int) -> list[Any]:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 CONFIG = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
 BATCH = "/v1/decisions/batch"
 CHECK = "/v1/requests/check"
+CHECK_BATCH = "/v1/requests/check/batch"
 IMPACT = "/v1/impact"
 LINES = {"content-type": "application/x-ndjson"}
 
@@ -241,6 +242,17 @@ def test_the_size_of_the_answer_to_an_impact_is_limited(serve: Callable[..., Any
         assert set(refused[refused.index("too-much-work") :]) == {"too-much-work"}
         assert found["complete"] is False
         assert len(answer.content) < 1 << 17
+
+
+@pytest.mark.parametrize(("path", "field"), [(IMPACT, "deployments"), (BATCH, "items"), (CHECK_BATCH, "items")])
+def test_the_problems_of_invalid_items_count_as_answers(serve: Callable[..., Any], path: str, field: str) -> None:
+    item = {"facts": {str(number): 1 for number in range(100)}}
+    with serve(MAX_ANSWER=str(1 << 16)) as service, service.client() as client:
+        answer = client.post(path, json={field: [item] * 300, **({"releases": ["0.33.0"]} if path == IMPACT else {})})
+        found = [each.get("problem", each) for each in answer.json()["items"]]
+        assert len(found) == 300
+        assert {kind(each) for each in found} == {"invalid-request", "too-much-work"}
+        assert len(answer.content) < 1 << 18
 
 
 def test_an_impact_is_charged_by_its_decisions(serve: Callable[..., Any], tokens: Tokens) -> None:
