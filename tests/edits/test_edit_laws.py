@@ -86,7 +86,6 @@ def operation_of(data: st.DataObject, root: Node) -> Operation | None:
     return None
 
 
-@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(texts(), st.data())
 def test_an_edit_gives_the_document_with_just_the_change(text: str, data: st.DataObject) -> None:

@@ -94,7 +94,6 @@ def without_word(value: Any) -> Any:
     return value.replace("\\\n", " ").split() if isinstance(value, str) and "exec" in value else value
 
 
-@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=manifests())
 def test_only_the_promised_words_go_and_a_second_run_changes_nothing(fix: Fix, found: tuple[Any, str]) -> None:
