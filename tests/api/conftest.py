@@ -225,9 +225,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The one Chromium of a process."""
+    """The Chromium of a module: while it is open, Playwright runs an event loop, beside which no other one can run."""
     from .browser import chromium  # noqa: PLC0415  # only tests of the page need it
 
     with chromium() as found:

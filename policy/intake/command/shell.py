@@ -104,6 +104,7 @@ class _ShellReader:
         self.writes = False
         """Whether the output of the current command goes to a file."""
         self.here_documents = HereDocuments(text)
+        self.length = len(text)
         self.input_texts: list[str] = []
         """The here-documents of the current command."""
 
@@ -210,10 +211,11 @@ class _ShellReader:
     def read_operator(self) -> None:
         """Read an operator, which ends a command."""
         here, flow = self.here_documents, self.flow
-        stop = here.line_end + 1 if here.is_pending(self.at) else len(self.text)
+        stop = here.line_end + 1 if self.at <= here.line_end else self.length
         operator = OPERATORS.match(self.text, self.at, stop)
         found = operator.group() if operator else ""
-        is_function = self.builder.names_function(found)
+        may_name = found[:2] == "()" or self.command.words[:1] == ["function"]
+        is_function = may_name and self.builder.names_function(found)
         if is_function:
             self.builder.define_function()
         if found == "|&":
@@ -250,7 +252,12 @@ class _ShellReader:
         if operator[:1] in {")", "|"} and self.flow.is_in_case and len(words) == 1 and type(words[0]) is Pattern:
             words = [str(words[0])]  # the pattern of a branch
         is_in_subshell = self.flow.end_command(operator)
-        self.script.note_texts((*words, *assignments.values()))
+        for text in words:  # most commands have none: a call for each would be a twentieth of the work
+            if "$(" in text or "`" in text:
+                self.script.note_texts(words)
+                break
+        if assignments:
+            self.script.note_texts(assignments.values())
         unreached = self.flow.reach(words, operator, is_in_subshell=is_in_subshell) if words else ""
         if words:
             self.builtins.read_effects(words, assignments, is_in_subshell=is_in_subshell)
