@@ -75,7 +75,8 @@ class DryRunEndpoint(Endpoint):
     async def run_candidate(self, job: bytes, caller: str, answer: BinaryIO | None) -> bytes:
         """Run candidate rules in a separate process with a limit of processor time; return its output.
 
-        The caller is charged for the time. A large answer is written to the file ``answer``.
+        The caller is charged for the time, up to the limit of processor time: what a busy machine adds to it is not the
+        caller's. A large answer is written to the file ``answer``.
 
         Raises:
             Refused: too many runs are waiting, or this one took too long.
@@ -85,7 +86,8 @@ class DryRunEndpoint(Endpoint):
             try:
                 return await _run(job, self.settings.candidate_timeout, self.settings.max_answer, answer)
             finally:
-                self.service.access.charge(caller, decisions_of(monotonic() - began))
+                spent = min(monotonic() - began, self.settings.candidate_timeout)
+                self.service.access.charge(caller, decisions_of(spent))
 
 
 async def _run(job: bytes, seconds: float, max_answer: int, answer: BinaryIO | None) -> bytes:

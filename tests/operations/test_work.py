@@ -814,8 +814,7 @@ def test_candidate_rules_are_charged_by_their_time(serve: Callable[..., Any], to
         assert kind(aborted.json()) == "candidate-aborted"
         refused = client.post("/v1/dry-run", json=QWEN)
         assert (refused.status_code, kind(refused.json())) == (429, "too-many-requests")
-        # 1 s counts as 100 decisions; a second of processor time may take four by the clock
-        assert 90_000 < int(refused.headers["retry-after"]) <= 401_000
+        assert 90_000 < int(refused.headers["retry-after"]) <= 201_000  # 1 s counts as 100 decisions
 
 
 def test_only_the_seconds_beyond_the_decisions_are_charged() -> None:
