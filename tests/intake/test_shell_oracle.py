@@ -153,3 +153,42 @@ def test_any_script_is_read_as_shells_run_it_or_is_in_doubt(
     folder: Path, before: list[str], first: str, second: str
 ) -> None:
     check("\n".join([*before, f"vllm serve m {first} {second} $A"]), folder)
+
+
+REPLACED_BEFORE = [
+    'A=1\nbash <<E\nA=2\nvllm serve "$A"\nE',
+    'bash <<E\nA=2\nvllm serve "$A" b\nE',
+    "bash <<E\nA=2\nvllm serve \\$A\nE",
+    'bash <<E\nA=2\nvllm serve \\$A "$B"\nE',
+    "A=1\nbash <<E\nA=2\nvllm serve $A \\$A\nE",
+    "A=1\nbash <<'E'\nA=2\nvllm serve $A\nE",
+    "A=1\nbash <<E\nA=2\nbash <<F\nA=3\nvllm serve $A \\$A \\\\\\$A\nF\nE",
+    "A=1\nbash <<-E\n\tA=2\n\tvllm serve '$A' \"it's\"\n\tE",
+    "A='b c'\nbash <<E\nvllm serve $A \"$A\"\nE",
+    "A=1\nA=2 bash <<E\nvllm serve $A \\$A\nE",
+    'bash <<E\nvllm serve "$1" \\$# b\nE',
+    'A=1\nbash <<E\nA=2\nvllm serve ${A:-3} "${B:-4}" \\${B:-5}\nE',
+    'bash <<E\nB=2\nvllm serve "${B:-4}" "${A}"\nE',
+    "bash -c \"A=2; vllm serve '$A' b\"",
+    "bash -c \"A=2; vllm serve \\$A '$B'\"",
+    'A=1; bash -c "A=2; vllm serve $A \\$A"',
+    "bash -c \"vllm serve '$1' '$7' \\$1\" x y z",
+    "bash -c \"A=(1 2); vllm serve '${B[0]}' \\${A[1]}\"",
+    "eval \"A=2; vllm serve '$A' b\"",
+    'A=1; eval "A=2; vllm serve $A \\$A"',
+    "eval \"A=2; vllm serve \\$A '$B'\"",
+]
+"""Scripts in which one shell replaces variables in a text that another one, with variables of its own, runs."""
+
+
+@pytest.mark.parametrize("script", REPLACED_BEFORE)
+def test_what_a_shell_replaces_in_the_text_of_another_does_not_have_the_others_value(script: str, folder: Path) -> None:
+    ((arguments, _),) = started("bash", script, folder)
+    faults: list[RequestFault] = []
+    words = ["bash", "-c", script, *ARGUMENTS]
+    line = read_command(words, [""] * len(words), ENV, faults, "")
+    assert not faults
+    assert isinstance(arguments, list)
+    known = [word for word in line.words if type(word) is not Unknown]
+    assert known, "nothing is compared"
+    assert [given for word, given in zip(line.words, arguments, strict=True) if type(word) is not Unknown] == known

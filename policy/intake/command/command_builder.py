@@ -31,6 +31,8 @@ SPLIT: Final = re.compile(r"[^ \t\n]+")
 """Matches a word of an expanded value that is split by the default `IFS`."""
 NAME_PARTS: Final = 8
 """The most pieces over which the name of an assignment may extend, such as `A` and `=` on two lines."""
+REPLACED: Final = re.compile(r"\$\{?[#!]?([A-Za-z_][A-Za-z0-9_]*+|[0-9@*#])")
+"""Matches the name of a variable or parameter that a shell replaces."""
 EMPTY_LIST: Final = '"$@"'
 """Stands for a word that a shell may drop."""
 QUOTED_PART: Final = "\0"
@@ -54,6 +56,8 @@ class CommandBuilder:
         self.begins_bare = True
         """Whether the first piece is bare, so that it may be a name."""
         self.is_unknown = False
+        self.replaced: set[str] = set()
+        """The variables in an unknown word that are replaced before any other shell reads it."""
         self.is_several = False
         """Whether an unknown word may expand to any number of words."""
         self.has_pattern = False
@@ -74,6 +78,8 @@ class CommandBuilder:
             self.parts, self.bare_parts, self.begins_bare = [], [], bare
             self.is_unknown = self.is_several = self.has_pattern = self.has_name = False
             self.is_kept = self.is_dropped = self.may_be_dropped = False
+            if self.replaced:
+                self.replaced = set()
         self.bare_parts.append(piece if bare else QUOTED_PART)
         self.parts.append(piece)
 
@@ -116,6 +122,8 @@ class CommandBuilder:
         """Add an expansion as written. If it may start vLLM, it is also added as a command, since the shell runs it."""
         self.put(written, bare=False)
         self.is_unknown = True
+        if not written.startswith(("`", "$(")):
+            self.replaced.update(REPLACED.findall(written))
         self.is_several = self.is_several or not in_quotes or "@" in written or written.startswith("${!")
         is_quoted = any(mark in written for mark in "'\"\\")
         if STARTS_VLLM.search(written) or (is_quoted and STARTS_VLLM.search(QUOTES.sub("", written))):
@@ -184,7 +192,8 @@ class CommandBuilder:
         if is_assignment and not words and self._assign(word):
             return
         if self.is_unknown:
-            self._add_word(Unknown(word, is_several=self.is_several or self.has_pattern))
+            several = self.is_several or self.has_pattern
+            self._add_word(Unknown(word, is_several=several, names=frozenset(self.replaced)))
         else:
             self._add_word(Pattern(word) if self.has_pattern else word)
 

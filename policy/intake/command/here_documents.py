@@ -14,7 +14,7 @@ from msgspec import Struct
 from policy.intake.command.expansion import ShellSyntaxError
 from policy.intake.command.programs import PYTHON, SHELLS
 from policy.intake.command.shell_options import shell_options
-from policy.intake.command.words import Unknown
+from policy.intake.command.words import Unknown, replaced_names
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ class HereDocuments(Struct):
         """Whether texts follow the line with the position ``at``."""
         return at <= self.line_end
 
-    def read(self, at: int, start: int, delimiter: str, *, is_quoted: bool, strips_tabs: bool) -> str:
+    def read(self, at: int, start: int, delimiter: str, *, strips_tabs: bool) -> str:
         """The text of the here-document whose operator is at ``start`` and whose delimiter ends at ``at``.
 
-        It is an Unknown if a shell replaces something in it.
+        It is an Unknown if something in it is replaced before the shell reads it.
 
         Raises:
             ShellSyntaxError: the text does not begin with the next line, or its end is missing.
@@ -68,7 +68,8 @@ class HereDocuments(Struct):
             if (found.lstrip("\t") if strips_tabs else found) == delimiter:
                 self.end = stop
                 body = text[begin:line]
-                return Unknown(body) if not is_quoted and EXPANDED.search(body) is not None else body
+                is_replaced = isinstance(text, Unknown) and EXPANDED.search(body) is not None
+                return Unknown(body, names=replaced_names([text])) if is_replaced else body
             line = stop + 1
         raise ShellSyntaxError(
             f"the here-document at character {start + 1} has no end; write {quoted(delimiter)} alone in a line"

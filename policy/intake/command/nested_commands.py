@@ -21,7 +21,7 @@ from policy.intake.command.vllm_command import (
     script_file,
     unread_script,
 )
-from policy.intake.command.words import Unknown
+from policy.intake.command.words import Unknown, replaced_names
 from policy.intake.command.xargs_options import xargs_options
 from policy.messages import quoted
 
@@ -134,7 +134,7 @@ def server_of_eval(
     if context.depth == DEPTH or not (is_known or (names_vllm and _has_visible_gaps(words[at + 1 :]))):
         return unread
     context.budget.reread(len(text))
-    script = text if is_known else Unknown(text)
+    script = text if is_known else Unknown(text, names=replaced_names(words))
     try:
         commands = split(script, env, EVAL_ARGUMENTS, context.budget, has_hidden_variables=True)
     except ExpansionExhausted:

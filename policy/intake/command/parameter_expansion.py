@@ -73,6 +73,11 @@ class ParameterExpansion:
         self.parameters = parameters
         self.has_hidden_variables = has_hidden_variables
 
+    def within(self, text: str) -> ParameterExpansion:
+        """The same for a text within the script."""
+        hidden = self.has_hidden_variables
+        return ParameterExpansion(text, self.builder, self.parameters, has_hidden_variables=hidden)
+
     def read(self, start: int, *, in_quotes: bool) -> int:
         """Expand at ``start``, a dollar or a backtick, and return where the expansion ends.
 
@@ -144,7 +149,11 @@ class ParameterExpansion:
 
     def _special(self, character: str) -> str | None:
         """The value of `$1`, `$#` and the like; None for all but the script's arguments."""
-        if not character.isdecimal() or (self.variables.function_depth and character != "0"):
+        if (
+            not character.isdecimal()
+            or character in self.variables.replaced
+            or (self.variables.function_depth and character != "0")
+        ):
             return None
         return self.parameters.value(int(character))
 
@@ -154,7 +163,7 @@ class ParameterExpansion:
         is_joined = in_quotes and written == "$*"
         self.budget.copy(len(words) if is_joined else 0)
         is_unknown = is_joined and (any(map(is_uncertain, words)) or self.variables.sets_separators)
-        if self.variables.function_depth or is_unknown:
+        if self.variables.function_depth or is_unknown or written[1] in self.variables.replaced:
             self.builder.fill(written, None, in_quotes=in_quotes)
         elif is_joined:
             self.builder.fill(written, " ".join(words), in_quotes=True)

@@ -83,6 +83,8 @@ class ScriptVariables(Struct):
     outer: Mapping[str, str | None]
     budget: ExpansionBudget
     command: SimpleCommand
+    replaced: frozenset[str] = frozenset()
+    """The variables that are replaced in the script before its shell reads it, by values that are not known."""
     values: dict[str, str | None] = {}
     """The variables that the script itself sets."""
     environment: dict[str, str | None] = {}
@@ -116,7 +118,10 @@ class ScriptVariables(Struct):
     def is_stated(self, name: str) -> bool:
         """Whether a variable is set, even if to an unknown value."""
         return (
-            name in self.values or name in self.outer or (not self.command.words and name in self.command.assignments)
+            name in self.values
+            or name in self.outer
+            or name in self.replaced
+            or (not self.command.words and name in self.command.assignments)
         )
 
     def value(self, name: str) -> str | None:
@@ -128,7 +133,7 @@ class ScriptVariables(Struct):
             value = self.command.assignments[name]
         else:
             value = self.values[name] if name in self.values else self.outer.get(name)
-        if SHELL_VARIABLES.fullmatch(name) is not None:
+        if name in self.replaced or SHELL_VARIABLES.fullmatch(name) is not None:
             return None
         if isinstance(value, Array):
             first = value.elements[0] if value.elements else ""
@@ -142,7 +147,7 @@ class ScriptVariables(Struct):
 
     def array(self, name: str, assignments: Mapping[str, str | None]) -> Array | None:
         """A variable as an array; None if it is unknown. `assignments` take precedence."""
-        if SHELL_VARIABLES.fullmatch(name) is not None:
+        if name in self.replaced or SHELL_VARIABLES.fullmatch(name) is not None:
             return None
         for variables in (assignments, self.values, self.outer):
             if name in variables:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.command_builder import CommandBuilder
 from policy.intake.command.control_flow import ControlFlow
-from policy.intake.command.expansion import MAX_TEXT, ExpansionBudget, ShellSyntaxError
+from policy.intake.command.expansion import MAX_TEXT, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.here_documents import HereDocuments, with_here_documents
 from policy.intake.command.parameter_expansion import ParameterExpansion
 from policy.intake.command.positional_parameters import PositionalParameters
@@ -22,7 +22,7 @@ from policy.intake.command.programs import STARTS_VLLM
 from policy.intake.command.script_commands import Command, ScriptCommands
 from policy.intake.command.script_variables import ScriptVariables, SimpleCommand
 from policy.intake.command.shell_builtins import ShellBuiltins
-from policy.intake.command.words import Array, Pattern, Unknown
+from policy.intake.command.words import Array, Pattern, Unknown, replaced_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +37,8 @@ DESCRIPTOR_VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 QUOTED: Final = re.compile(r'[^"\\$`]+')
 """Matches literal characters between double quotes."""
+HERE_DOCUMENT: Final = re.compile(r"[^\\$`]+")
+"""Matches literal characters in a here-document whose delimiter is not quoted."""
 
 
 def split(
@@ -93,7 +95,7 @@ class _ShellReader:
         self.budget = budget
         self.script = ScriptCommands(is_bash)
         self.command = SimpleCommand()
-        self.variables = ScriptVariables(env, budget, self.command)
+        self.variables = ScriptVariables(env, budget, self.command, replaced_names([text]))
         self.flow = ControlFlow(self.variables, self.script, budget)
         parameters = PositionalParameters(arguments, budget)
         self.builtins = ShellBuiltins(self.variables, parameters, self.flow, self.script, budget)
@@ -374,9 +376,39 @@ class _ShellReader:
         delimiter = self.read_file_name()
         is_quoted = any(mark in self.text[end : self.at] for mark in "'\"\\")
         strips_tabs = operator.endswith("-")
-        self.input_texts.append(
-            self.here_documents.read(self.at, start, delimiter, is_quoted=is_quoted, strips_tabs=strips_tabs)
-        )
+        text = self.here_documents.read(self.at, start, delimiter, strips_tabs=strips_tabs)
+        self.input_texts.append(text if is_quoted else self.expand_here_document(text))
+
+    def expand_here_document(self, text: str) -> str:
+        """The text of a here-document with its variables replaced, before the program gets it.
+
+        It is an Unknown if a value is not known, or if an expansion is not closed, which a shell refuses.
+        """
+        builder, command, expansion = self.builder, self.command, self.expansion.within(text)
+        words, command.words = command.words, [""]
+        at, opened = 0, builder.open_quotes()
+        try:
+            while at < len(text):
+                if (plain := HERE_DOCUMENT.match(text, at)) is not None:
+                    builder.put(plain.group(), bare=False)
+                    at = plain.end()
+                elif text[at] == "\\":
+                    escaped = text[at + 1 : at + 2]
+                    builder.put("" if escaped == "\n" else escaped if escaped in "\\$`" else f"\\{escaped}", bare=False)
+                    at += 2
+                else:
+                    at = expansion.read(at, in_quotes=True)
+            builder.close_quotes(opened)
+            builder.is_kept = True
+            builder.end_word()
+            found = command.words[1:]
+        except ExpansionExhausted:
+            raise
+        except ShellSyntaxError:
+            found = []
+        finally:
+            builder.parts, command.words = None, words
+        return found[0] if len(found) == 1 else Unknown(text)
 
     def read_file_name(self) -> str:
         """Read the file name of a redirection."""

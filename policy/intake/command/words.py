@@ -20,16 +20,19 @@ class Unknown(str):
     """A word whose value only a running shell knows; its text is the word as written.
 
     ``is_several``: whether it may expand to any number of words, including none, as `"$@"` or an unquoted `$A` may.
+    ``names`` are the variables that are replaced in it: a shell that reads the text as a script does not see them.
     """
 
-    __slots__ = ("is_several",)
+    __slots__ = ("is_several", "names")
 
     is_several: bool
+    names: frozenset[str]
 
-    def __new__(cls, text: str, *, is_several: bool = False) -> Self:
+    def __new__(cls, text: str, *, is_several: bool = False, names: frozenset[str] = frozenset()) -> Self:
         """Create the word from its text as written."""
         found = super().__new__(cls, text)
         found.is_several = is_several
+        found.names = names
         return found
 
 
@@ -56,6 +59,11 @@ class Pattern(str):
     """A word, as written, that a shell may expand: it has an unquoted glob, brace or tilde."""
 
     __slots__ = ()
+
+
+def replaced_names(words: Sequence[str]) -> frozenset[str]:
+    """The variables that are replaced in any of the words."""
+    return frozenset[str]().union(*(word.names for word in words if isinstance(word, Unknown)))
 
 
 def is_uncertain(word: str) -> bool:
