@@ -6,7 +6,8 @@ import os
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path, PosixPath
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,7 +17,6 @@ from policy.rules.loader import MAX_DEPTH, MAX_NAMES, MAX_TOTAL, Sources, finger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 LOOP = (
     f"symbolic links form a loop, or folders are nested more than {MAX_DEPTH} deep; remove a link, or move the "
@@ -190,6 +190,31 @@ def test_the_number_of_names_behind_links_is_limited(folder: Path) -> None:
     (folder / "many" / str(MAX_DEPTH)).mkdir()
     (folder / "many" / str(MAX_DEPTH) / "a.yaml").touch()
     assert ("", f"more than {MAX_NAMES} files and folders; keep other files elsewhere") in faults_of(folder)
+
+
+class GrowingPath(PosixPath):
+    """A path whose file `a.yaml` has another size when it is read than when it was listed."""
+
+    grown = 0
+
+    def stat(self, **options: Any) -> os.stat_result:
+        state = super().stat(**options)
+        if self.name == "a.yaml":
+            write(self, self.grown)
+        return state
+
+
+@pytest.mark.parametrize("size", [MAX_BYTES, MAX_BYTES + 1])
+def test_a_file_that_grows_while_it_is_read_is_read_up_to_the_limit(
+    folder: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GrowingPath, "grown", size)
+    (folder / "house" / "a.yaml").touch()
+    if size > MAX_BYTES:
+        message = f"cannot be read: larger than the {MAX_BYTES} bytes allowed for a rule file; split it"
+        assert faults_of(GrowingPath(folder)) == [("house/a.yaml", message)]
+    else:
+        assert read_folder(GrowingPath(folder)).rules["house/a.yaml"] == "#" * size
 
 
 @pytest.mark.parametrize(
