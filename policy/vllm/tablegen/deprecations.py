@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from packaging.version import Version
 
 from policy.intake.model.tables import DEPRECATIONS, TABLES_FOLDER, releases_with_flags
-from policy.vllm.tablegen.arguments import docstrings, flag_texts, text_of
+from policy.vllm.tablegen.arguments import flag_texts
+from policy.vllm.tablegen.flag_texts import docstrings, text_of
 from policy.vllm.tablegen.history import read_history, write_history
 from policy.vllm.tablegen.modules import SourceDefinition, World
 from policy.vllm.tablegen.wheels import FolderSource, SourceReader
@@ -28,7 +29,7 @@ from policy.vllm.tablegen.wheels import FolderSource, SourceReader
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from policy.vllm.tablegen.arguments import FlagTexts
+    from policy.vllm.tablegen.flag_texts import FlagTexts
     from policy.vllm.tablegen.modules import Module
 
 ABOUT_COMMANDS: Final = frozenset({"model"})
