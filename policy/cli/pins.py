@@ -16,8 +16,9 @@ from policy.cli.fleet_sources import number_of_lines
 from policy.cli.impact import DEFAULT_LIMIT, IMPACT_REMEDIES, INTERRUPTED, MAX_LIMIT
 from policy.cli.impact_run import Interrupt, read_later_targets, with_progress
 from policy.cli.outputs import check_names, format_name, output_file
+from policy.cli.pin_formats import FORMATS
 from policy.cli.pin_places import PinPlaces
-from policy.cli.pin_report import FORMATS, Line, Report, rows_of, text
+from policy.cli.pin_rows import Line, Report, rows_of
 from policy.cli.requests import (
     FolderOption,
     HubOption,
@@ -161,6 +162,8 @@ def pins(
             lambda: interrupt.signal is None,
         )
         if name == "text" and output is None and out.is_terminal:
+            from policy.cli.pin_text import text  # noqa: PLC0415  # other formats need no rich
+
             show(text(rows_of(report), report, out.console.width))
         else:
             with output_file(output) as target:

@@ -1,0 +1,144 @@
+"""The formats of a report about pins.
+
+``FORMATS`` is the table of formats; each writes a stream of pins and then their counts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from policy.cli.impact_formats import csv_cell
+from policy.cli.pin_markdown import markdown
+from policy.cli.pin_rows import rows_of, value_text
+from policy.decision.decision import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.cli.pin_rows import Line, Report
+
+COLUMNS: Final = (
+    "deployment",
+    "request_id",
+    "file",
+    "line",
+    "column",
+    "set_by",
+    "at",
+    "value",
+    "release",
+    "verdict",
+    "rules",
+    "why",
+    "runner",
+    "starts",
+    "runner_without",
+    "starts_without",
+    "problem",
+)
+"""The columns of a row, one for each pin and release."""
+
+
+def _text(report: Report, target: IO[bytes]) -> None:
+    from policy.cli.pin_text import text  # noqa: PLC0415  # other formats need no rich
+    from policy.render import WIDTH, as_text  # noqa: PLC0415  # as above
+
+    target.write(as_text(text(rows_of(report), report, WIDTH)).encode())
+
+
+def _markdown(report: Report, target: IO[bytes]) -> None:
+    target.write(markdown(rows_of(report), report).encode() + b"\n")
+
+
+def _item(line: Line) -> bytes:
+    """A pin as a JSON object: the deployment's name, the place, and what the pin does in each release."""
+    entry = line.entry
+    start = b'{"name":%b,"request_id":%b,"place":%b,' % (
+        encode(entry.name),
+        encode(getattr(entry.request, "request_id", None)),
+        encode(line.place),
+    )
+    if line.pin is None:
+        assert line.result is not None
+        return b'%b"problem":%b}' % (start, encode(line.result.problem))
+    pin = {
+        "set_by": line.pin.source,
+        "at": line.pin.at,
+        "value": line.pin.value,
+        "from": line.from_,
+        "verdict": line.pin.now,
+        "releases": line.pin.releases,
+    }
+    return start + encode(pin)[1:]
+
+
+def _json(report: Report, target: IO[bytes]) -> None:
+    target.write(b'{"targets":%b,"items":[' % encode(report.targets))
+    separator = b"\n"
+    for line in report.lines:
+        target.write(separator + _item(line))
+        separator = b",\n"
+    target.write(b'\n],"counts":%b,"complete":%b}\n' % (encode(report.counts), encode(report.is_complete())))
+
+
+def _json_lines(report: Report, target: IO[bytes]) -> None:
+    for line in report.lines:
+        target.write(_item(line) + b"\n")
+    target.write(b'{"counts":%b,"complete":%b}\n' % (encode(report.counts), encode(report.is_complete())))
+
+
+def _csv(report: Report, target: IO[bytes]) -> None:
+    stream = io.TextIOWrapper(target, encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for line in report.lines:
+        writer.writerows([csv_cell(value) for value in row] for row in _rows(line))
+    stream.detach()
+
+
+def _rows(line: Line) -> Iterator[tuple[Any, ...]]:
+    entry, place, pin = line.entry, line.place, line.pin
+    own = (entry.name, getattr(entry.request, "request_id", None), place.file, place.line or None, place.column or None)
+    if pin is None:
+        yield (*own, *[None] * (len(COLUMNS) - len(own) - 1), line.problem)
+        return
+    for release, answer in pin.releases.items():
+        without = answer.without
+        yield (
+            *own,
+            str(pin.source),
+            pin.at,
+            value_text(pin),
+            release,
+            str(answer.verdict),
+            " ".join(answer.rules),
+            answer.why,
+            answer.runner,
+            answer.starts,
+            None if without is None else without.runner,
+            None if without is None else without.starts,
+            "",
+        )
+
+
+class Format(Struct, frozen=True):
+    """A format: how it is written, and the endings of its files."""
+
+    write: Callable[[Report, IO[bytes]], None]
+    suffixes: tuple[str, ...]
+    is_binary: bool = False
+
+
+FORMATS: Final = {
+    "text": Format(_text, (".txt",)),
+    "json": Format(_json, (".json",)),
+    "jsonl": Format(_json_lines, (".jsonl", ".ndjson")),
+    "csv": Format(_csv, (".csv",)),
+    "markdown": Format(_markdown, (".md",)),
+}
+"""The formats by name."""
