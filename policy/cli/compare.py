@@ -11,11 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from policy.cli.commands import command_app
-from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, out, show
+from policy.cli.console import FOUND, DefaultOption, JsonOption, RulesOption, err, out, show
 from policy.cli.fleet import FleetOptions, read_fleet
-from policy.cli.impact import DEFAULT_LIMIT, IMPACT_REMEDIES, MAX_LIMIT
+from policy.cli.impact import IMPACT_REMEDIES
 from policy.cli.impact_formats import FORMATS, Report, collected
 from policy.cli.outputs import check_names, format_name, output_file
+from policy.cli.report_options import (
+    DEFAULT_LIMIT,
+    PlatformOption,
+    RecursiveOption,
+    RenderOption,
+    fail_on_option,
+    format_option,
+    limit_option,
+    reaches,
+    read_threshold,
+)
 from policy.cli.requests import (
     FolderOption,
     HubOption,
@@ -28,14 +39,13 @@ from policy.cli.requests import (
 from policy.errors import RequestInvalid
 from policy.escaping import escape_line
 from policy.impact.answers import ReleaseAnswer, Undecided
-from policy.impact.changes import KINDS, ChangeKind, change_of
+from policy.impact.changes import KINDS, change_of
 from policy.impact.impact import Comparison, Impact
 from policy.impact.run import Result
 from policy.impact.summary import summary_of, undecidable
 from policy.impact.tally import Tally
 from policy.impact.targets import BASE, HEAD, Target
-from policy.intake.deployment import Platform  # noqa: TC001  # typer reads the annotations
-from policy.messages import counted, listed, quoted
+from policy.messages import counted, listed
 from policy.problems import request_problem
 from policy.rules.loader import default_folder
 
@@ -60,39 +70,24 @@ def compare(
         Path | None,
         typer.Option("--base-rules", metavar="FOLDER", help="The rules before the change.  [default: the same]"),
     ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option("--format", metavar="|".join(FORMATS), help="The format.  [default: by the file's suffix]"),
-    ] = None,
+    form: Annotated[str | None, format_option(FORMATS)] = None,
     output: Annotated[
         list[Path] | None,
         typer.Option("--output", "-o", metavar="FILE", help="A file to write, instead of printing; may be repeated."),
     ] = None,
-    recursive: Annotated[  # noqa: FBT002  # a typer flag
-        bool, typer.Option("--recursive", "-R", help="Read the subfolders of a folder too.")
-    ] = False,
-    runs_renderer: Annotated[  # noqa: FBT002  # a typer flag
-        bool,
-        typer.Option("--render", help="Run `kustomize build`, `helm template` or `docker compose config` on a folder."),
-    ] = False,
+    recursive: RecursiveOption = False,  # noqa: FBT002  # a typer flag
+    runs_renderer: RenderOption = False,  # noqa: FBT002  # a typer flag
     fail_on: Annotated[
         str | None,
-        typer.Option(
-            "--fail-on",
-            metavar="KIND",
-            help="Exit with 1 if there is a change of this kind or worse, or a new deployment that does not start: "
-            f"{', '.join(KINDS)}.",
+        fail_on_option(
+            "KIND", "there is a change of this kind or worse, or a new deployment that does not start", KINDS
         ),
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many deployments the table shows.")
-    ] = DEFAULT_LIMIT,
+    limit: Annotated[int, limit_option("deployments")] = DEFAULT_LIMIT,
     rules: RulesOption = None,
     default_release: DefaultOption = None,
     nearest: NearestOption = False,  # noqa: FBT002  # a typer flag
-    platform: Annotated[
-        Platform | None, typer.Option("--platform", help="Where engines run that do not state it; defaults to `cuda`.")
-    ] = None,
+    platform: PlatformOption = None,
     model_configs: ModelOption = None,
     model_folder: FolderOption = None,
     hub: HubOption = False,  # noqa: FBT002  # a typer flag
@@ -106,8 +101,7 @@ def compare(
     check_names([base, head])
     files: list[Path | None] = [*output] if output else [None]
     names = [format_name(form, file, FORMATS, as_json=as_json) for file in files]
-    if fail_on is not None and fail_on not in list(KINDS):
-        fail(USAGE, f"--fail-on: expected one of {listed(list(KINDS))}, got {quoted(fail_on)}")
+    threshold = read_threshold(fail_on, KINDS)
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     folder = rules or default_folder()
     _, after = load_policy(folder, default_release, models.find, compile_all=False)
@@ -140,9 +134,8 @@ def compare(
         with output_file(file) as target:
             FORMATS[name].write(report, target)
     _say_others({name for name, _ in new}, set(old))
-    threshold = None if fail_on is None else ChangeKind(fail_on)
     worst = tally.worst()
-    is_bad = threshold is not None and worst is not None and KINDS.index(worst) <= KINDS.index(threshold)
+    is_bad = worst is not None and reaches(worst, threshold, KINDS)
     is_bad = is_bad or (threshold is not None and any(_fails_newly(found) for _, found in compared))
     raise typer.Exit(FOUND if tally.has_undecided or is_bad else 0)
 

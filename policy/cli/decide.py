@@ -22,6 +22,7 @@ from policy.cli.console import (
     show_answer,
 )
 from policy.cli.folder import FolderContents, read_source
+from policy.cli.report_options import PlatformOption, RecursiveOption, RenderOption
 from policy.cli.requests import (
     REMEDIES,
     FolderOption,
@@ -44,7 +45,6 @@ from policy.cli.requests import (
 )
 from policy.decision.decision import Decision, encode
 from policy.errors import RequestInvalid
-from policy.intake.deployment import Platform
 from policy.intake.model_lookup import ModelConfigNeeded
 from policy.problems import Problem, request_problem
 from policy.request.items import ignored_objects, item_of
@@ -55,15 +55,12 @@ from policy.rules.loader import default_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from policy.intake.deployment import Platform
     from policy.intake.unused_models import ModelUse
     from policy.policy import Policy
     from policy.request.request import Manifest
 
 app = command_app()
-
-PlatformOption = Annotated[
-    Platform | None, typer.Option("--platform", help="Where the engine runs; defaults to `cuda`.")
-]
 
 
 @app.command()
@@ -78,13 +75,8 @@ def decide(
             "`-` reads standard input.",
         ),
     ],
-    recursive: Annotated[  # noqa: FBT002  # a typer flag
-        bool, typer.Option("--recursive", "-R", help="Read the subfolders of a folder too.")
-    ] = False,
-    runs_renderer: Annotated[  # noqa: FBT002  # a typer flag
-        bool,
-        typer.Option("--render", help="Run `kustomize build`, `helm template` or `docker compose config` on a folder."),
-    ] = False,
+    recursive: RecursiveOption = False,  # noqa: FBT002  # a typer flag
+    runs_renderer: RenderOption = False,  # noqa: FBT002  # a typer flag
     rules: RulesOption = None,
     default_release: DefaultOption = None,
     vllm_version: VersionOption = None,

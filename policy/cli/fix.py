@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail
-from policy.cli.decide import PlatformOption  # noqa: TC001  # typer reads the annotations of commands
 from policy.cli.fix_files import Files, write_file
 from policy.cli.fix_report import EngineFix, FixChange, FixRemedy, Unwritten, diff_of, show_fixes
+from policy.cli.report_options import PlatformOption, RecursiveOption
 from policy.cli.requests import (
     REMEDIES,
     FolderOption,
@@ -81,9 +81,7 @@ def fix(
             "folder; `-` reads standard input.",
         ),
     ],
-    recursive: Annotated[  # noqa: FBT002  # a typer flag
-        bool, typer.Option("--recursive", "-R", help="Read the subfolders of a folder too.")
-    ] = False,
+    recursive: RecursiveOption = False,  # noqa: FBT002  # a typer flag
     purposes: Annotated[
         list[Purpose] | None,
         typer.Option(

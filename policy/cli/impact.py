@@ -27,6 +27,21 @@ from policy.cli.fleet_splits import is_uri
 from policy.cli.impact_formats import FORMATS, Report, collected
 from policy.cli.impact_run import ALL, RANGE, Interrupt, read_targets, with_progress
 from policy.cli.outputs import check_names, format_name, output_file
+from policy.cli.report_options import (
+    DEFAULT_LIMIT,
+    FleetArgument,
+    JobsOption,
+    LogOption,
+    OutputOption,
+    PlatformOption,
+    RecursiveOption,
+    RenderOption,
+    fail_on_option,
+    format_option,
+    limit_option,
+    reaches,
+    read_threshold,
+)
 from policy.cli.requests import (
     REMEDIES,
     FolderOption,
@@ -38,11 +53,9 @@ from policy.cli.requests import (
     today,
 )
 from policy.errors import Remedies, Remedy
-from policy.impact.changes import KINDS, ChangeKind
+from policy.impact.changes import KINDS
 from policy.impact.run import Job, Run
 from policy.impact.tally import Tally
-from policy.intake.deployment import Platform  # noqa: TC001  # typer reads the annotations
-from policy.messages import listed, quoted
 from policy.processes import available_cores
 from policy.rules.loader import default_folder
 
@@ -52,13 +65,12 @@ if TYPE_CHECKING:
     from policy.cli.fleet import Entry
     from policy.cli.impact_ray import ClusterJob
     from policy.errors import RequestInvalid
+    from policy.impact.changes import ChangeKind
     from policy.impact.targets import Target
     from policy.request.request import Request
 
 app = command_app()
 INTERRUPTED: Final = 130
-DEFAULT_LIMIT: Final = 50
-MAX_LIMIT: Final = 100_000
 IMPACT_REMEDIES: Final[Remedies] = {
     **REMEDIES,
     Remedy.KNOWN_RELEASE: "compare two releases with `--from` and `--to`, or use the closest with `--nearest`",
@@ -70,14 +82,7 @@ IMPACT_REMEDIES: Final[Remedies] = {
 @app.command()
 def impact(
     context: typer.Context,
-    fleet: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FLEET",
-            help="Files or folders with what `decide` reads, JSON lines or Parquet (a column `request`, or an export "
-            "of the decision log); `-` reads standard input.",
-        ),
-    ] = None,
+    fleet: FleetArgument = None,
     to: Annotated[str | None, typer.Option("--to", metavar="VERSION", help="The release to go to.")] = None,
     from_: Annotated[
         str | None,
@@ -91,38 +96,14 @@ def impact(
             help="Compare each of these with the one before: `0.22.0,0.23.0`, `0.22.0..0.33.0`, `all`, `v1-removed`.",
         ),
     ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option("--format", metavar="|".join(FORMATS), help="The format.  [default: by the file's suffix]"),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of printing.")
-    ] = None,
-    log: Annotated[
-        str | None,
-        typer.Option("--log", metavar="URL", help="Compare the requests of a decision log too, as for `log query`."),
-    ] = None,
-    recursive: Annotated[  # noqa: FBT002  # a typer flag
-        bool, typer.Option("--recursive", "-R", help="Read the subfolders of a folder too.")
-    ] = False,
-    runs_renderer: Annotated[  # noqa: FBT002  # a typer flag
-        bool,
-        typer.Option("--render", help="Run `kustomize build`, `helm template` or `docker compose config` on a folder."),
-    ] = False,
-    fail_on: Annotated[
-        str | None,
-        typer.Option(
-            "--fail-on",
-            metavar="KIND",
-            help=f"Exit with 1 if there is a change of this kind or worse: {', '.join(KINDS)}.",
-        ),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many deployments the table shows.")
-    ] = DEFAULT_LIMIT,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, max=256, help="How many processes decide.  [default: all cores]")
-    ] = None,
+    form: Annotated[str | None, format_option(FORMATS)] = None,
+    output: OutputOption = None,
+    log: LogOption = None,
+    recursive: RecursiveOption = False,  # noqa: FBT002  # a typer flag
+    runs_renderer: RenderOption = False,  # noqa: FBT002  # a typer flag
+    fail_on: Annotated[str | None, fail_on_option("KIND", "there is a change of this kind or worse", KINDS)] = None,
+    limit: Annotated[int, limit_option("deployments")] = DEFAULT_LIMIT,
+    jobs: JobsOption = None,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -134,9 +115,7 @@ def impact(
     rules: RulesOption = None,
     default_release: DefaultOption = None,
     nearest: NearestOption = False,  # noqa: FBT002  # a typer flag
-    platform: Annotated[
-        Platform | None, typer.Option("--platform", help="Where engines run that do not state it; defaults to `cuda`.")
-    ] = None,
+    platform: PlatformOption = None,
     model_configs: ModelOption = None,
     model_folder: FolderOption = None,
     hub: HubOption = False,  # noqa: FBT002  # a typer flag
@@ -155,7 +134,7 @@ def impact(
         fail(USAGE, "--ray: name files, without `--log`, `-` and `--jobs`; `log export` writes a log as a file")
     check_names([each for each in fleet or [] if ray is None or not is_uri(each)])
     name = format_name(form, output, FORMATS, as_json=as_json)
-    threshold = _kind(fail_on)
+    threshold = read_threshold(fail_on, KINDS)
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     sources, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
     targets = tuple(read_targets(policy.releases, from_, to, releases))
@@ -189,7 +168,7 @@ def impact(
         if ray is None:
             found = read_fleet(fleet or [], policy.releases, options, ignored)
             if log is not None:
-                found = chain(found, logged(log, policy, options))
+                found = chain(found, logged(log, context.obj, policy, options))
             compared = run.results(interrupt.until(found), _request_of)
         else:
             cluster_results, work = _cluster(job, options, name)
@@ -213,12 +192,6 @@ def _cluster(job: Job, options: FleetOptions, name: str) -> tuple[Callable[..., 
 
 def _request_of(entry: Entry) -> Request | RequestInvalid:
     return entry.request
-
-
-def _kind(name: str | None) -> ChangeKind | None:
-    if name is not None and name not in list(KINDS):
-        fail(USAGE, f"--fail-on: expected one of {listed(list(KINDS))}, got {quoted(name)}")
-    return None if name is None else ChangeKind(name)
 
 
 def _write(report: Report, name: str, output: Path | None) -> None:
@@ -250,5 +223,5 @@ def _end(tally: Tally, interrupt: Interrupt, ignored: list[str], threshold: Chan
         err.print(f"interrupted: the report has the first {tally.counts.deployments:,} deployments", markup=False)
         raise typer.Exit(INTERRUPTED)
     worst = tally.worst()
-    is_bad = threshold is not None and worst is not None and KINDS.index(worst) <= KINDS.index(threshold)
+    is_bad = worst is not None and reaches(worst, threshold, KINDS)
     raise typer.Exit(FOUND if tally.has_undecided or is_bad else 0)

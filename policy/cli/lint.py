@@ -11,6 +11,7 @@ from policy.cli.console import FOUND, DefaultOption, RulesOption, err, out
 from policy.cli.fleet import FleetOptions, entries_of
 from policy.cli.fleet_sources import documents_of
 from policy.cli.outputs import check_names
+from policy.cli.report_options import RecursiveOption
 from policy.cli.requests import (
     REMEDIES,
     FolderOption,
@@ -45,9 +46,7 @@ NO_RUNNER: Final = "the runner is refused"
 def lint(
     context: typer.Context,
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Files or folders with what `decide` reads.")],
-    recursive: Annotated[  # noqa: FBT002  # a typer flag
-        bool, typer.Option("--recursive", "-R", help="Read the subfolders of a folder too.")
-    ] = False,
+    recursive: RecursiveOption = False,  # noqa: FBT002  # a typer flag
     strict: Annotated[  # noqa: FBT002  # a typer flag
         bool, typer.Option("--strict", help="Exit with 1 too if something cannot be read or decided.")
     ] = False,

@@ -8,8 +8,9 @@ import typer
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, out, show
-from policy.cli.decide import PlatformOption, with_options
+from policy.cli.decide import with_options
 from policy.cli.folder import FolderContents, read_source
+from policy.cli.report_options import PlatformOption
 from policy.cli.requests import (
     MAX_FILE,
     REMEDIES,

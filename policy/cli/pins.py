@@ -13,12 +13,27 @@ from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOpt
 from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
 from policy.cli.fleet_log import logged
 from policy.cli.fleet_sources import number_of_lines
-from policy.cli.impact import DEFAULT_LIMIT, IMPACT_REMEDIES, INTERRUPTED, MAX_LIMIT
+from policy.cli.impact import IMPACT_REMEDIES, INTERRUPTED
 from policy.cli.impact_run import Interrupt, read_later_targets, with_progress
 from policy.cli.outputs import check_names, format_name, output_file
 from policy.cli.pin_formats import FORMATS
 from policy.cli.pin_places import PinPlaces
 from policy.cli.pin_rows import Line, Report, rows_of
+from policy.cli.report_options import (
+    DEFAULT_LIMIT,
+    FleetArgument,
+    JobsOption,
+    LogOption,
+    OutputOption,
+    PlatformOption,
+    RecursiveOption,
+    RenderOption,
+    fail_on_option,
+    format_option,
+    limit_option,
+    reaches,
+    read_threshold,
+)
 from policy.cli.requests import (
     FolderOption,
     HubOption,
@@ -29,8 +44,6 @@ from policy.cli.requests import (
     today,
 )
 from policy.impact.run import Run
-from policy.intake.deployment import Platform  # noqa: TC001  # typer reads the annotations
-from policy.messages import listed, quoted
 from policy.pins.run import Job, PinCounts
 from policy.pins.verdicts import VERDICTS, Verdict
 from policy.processes import available_cores
@@ -52,14 +65,7 @@ TITLE: Final = "Pins of the model runner"
 @app.command()
 def pins(
     context: typer.Context,
-    fleet: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FLEET",
-            help="Files or folders with what `decide` reads, JSON lines or Parquet (a column `request`, or an export "
-            "of the decision log); `-` reads standard input.",
-        ),
-    ] = None,
+    fleet: FleetArgument = None,
     to: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,45 +78,21 @@ def pins(
         str | None,
         typer.Option("--from", metavar="VERSION", help="The release of now.  [default: what each image says]"),
     ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option("--format", metavar="|".join(FORMATS), help="The format.  [default: by the file's suffix]"),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of printing.")
-    ] = None,
-    log: Annotated[
-        str | None,
-        typer.Option("--log", metavar="URL", help="Read the requests of a decision log too, as for `log query`."),
-    ] = None,
-    recursive: Annotated[  # noqa: FBT002  # a typer flag
-        bool, typer.Option("--recursive", "-R", help="Read the subfolders of a folder too.")
-    ] = False,
-    runs_renderer: Annotated[  # noqa: FBT002  # a typer flag
-        bool,
-        typer.Option("--render", help="Run `kustomize build`, `helm template` or `docker compose config` on a folder."),
-    ] = False,
+    form: Annotated[str | None, format_option(FORMATS)] = None,
+    output: OutputOption = None,
+    log: LogOption = None,
+    recursive: RecursiveOption = False,  # noqa: FBT002  # a typer flag
+    runs_renderer: RenderOption = False,  # noqa: FBT002  # a typer flag
     fail_on: Annotated[
         str | None,
-        typer.Option(
-            "--fail-on",
-            metavar="VERDICT",
-            help="Exit with 1 if a pin has this verdict or a worse one, in any release: "
-            f"{', '.join(verdict for verdict in VERDICTS)}.",
-        ),
+        fail_on_option("VERDICT", "a pin has this verdict or a worse one, in any release", VERDICTS),
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many pins the table shows.")
-    ] = DEFAULT_LIMIT,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, max=256, help="How many processes decide.  [default: all cores]")
-    ] = None,
+    limit: Annotated[int, limit_option("pins")] = DEFAULT_LIMIT,
+    jobs: JobsOption = None,
     rules: RulesOption = None,
     default_release: DefaultOption = None,
     nearest: NearestOption = False,  # noqa: FBT002  # a typer flag
-    platform: Annotated[
-        Platform | None, typer.Option("--platform", help="Where engines run that do not state it; defaults to `cuda`.")
-    ] = None,
+    platform: PlatformOption = None,
     model_configs: ModelOption = None,
     model_folder: FolderOption = None,
     hub: HubOption = False,  # noqa: FBT002  # a typer flag
@@ -127,7 +109,7 @@ def pins(
         fail(USAGE, "name the fleet: files, folders, `-` for standard input, or a decision log with `--log`")
     check_names(fleet or [])
     name = format_name(form, output, FORMATS, as_json=as_json)
-    threshold = _verdict(fail_on)
+    threshold = read_threshold(fail_on, VERDICTS)
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     sources, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
     targets = read_later_targets(policy.releases, from_, to or [])
@@ -151,7 +133,7 @@ def pins(
     with interrupt.handled():
         found = read_fleet(fleet or [], policy.releases, options, ignored, "pins")
         if log is not None:
-            found = chain(found, logged(log, policy, options))
+            found = chain(found, logged(log, context.obj, policy, options))
         results = with_progress(run.results(interrupt.until(found), _request_of), total)
         report = Report(
             _lines(results, counts, later),
@@ -186,12 +168,6 @@ def _request_of(entry: Entry) -> Request | RequestInvalid:
     return entry.request
 
 
-def _verdict(name: str | None) -> Verdict | None:
-    if name is not None and name not in list(VERDICTS):
-        fail(USAGE, f"--fail-on: expected one of {listed(list(VERDICTS))}, got {quoted(name)}")
-    return None if name is None else Verdict(name)
-
-
 def _end(counts: PinCounts, interrupt: Interrupt, ignored: list[str], threshold: Verdict | None) -> None:
     """Say on standard error what the report does not, and exit."""
     if not counts.deployments:
@@ -202,5 +178,5 @@ def _end(counts: PinCounts, interrupt: Interrupt, ignored: list[str], threshold:
         err.print(f"interrupted: the report has the first {counts.deployments:,} deployments", markup=False)
         raise typer.Exit(INTERRUPTED)
     found = {verdict for verdict in VERDICTS for each in (counts.now, *counts.releases.values()) if each[str(verdict)]}
-    is_bad = threshold is not None and any(VERDICTS.index(each) <= VERDICTS.index(threshold) for each in found)
+    is_bad = any(reaches(each, threshold, VERDICTS) for each in found)
     raise typer.Exit(FOUND if counts.unread or Verdict.UNDECIDED in found or is_bad else 0)

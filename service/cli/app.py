@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from policy.cli import streams
 from policy.cli.app import app
@@ -11,21 +12,16 @@ from policy.cli.commands import add_command
 from policy.cli.console import FOUND, INVALID, USAGE, err
 from policy.errors import EngineFailed
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.cli.fleet_sources import Found
+
 add_command("serve", "service.cli.serve", "Serve the policy over HTTP.")
 add_command(
     "health",
     "service.cli.serve",
     "Ask the service on this machine whether it is ready: exit code 0 if ready, else 1.",
-)
-add_command(
-    "impact",
-    "service.cli.impact",
-    "Show what another vLLM release changes for everything that you run, the worst first.",
-)
-add_command(
-    "pins",
-    "service.cli.pins",
-    "Find every `VLLM_USE_V2_MODEL_RUNNER`, and say whether it is needed, redundant, harmful or fatal.",
 )
 add_command("log", "service.cli.log", "The decision log: follow, query, export.")
 add_command(
@@ -41,12 +37,19 @@ add_command(
 add_command("token", "service.cli.token", "Manage API tokens.")
 
 
+def read_log(url: str) -> Iterator[Found]:
+    """The requests of the decision log, for the commands that take it as a fleet."""
+    from service.cli.fleet_log import documents  # noqa: PLC0415  # other commands need no log
+
+    return documents(url)
+
+
 def main() -> None:
     """Run the command line; a failure of the engine or of an output ends any command with an error message."""
     streams.prepare()
     try:
         try:
-            app()
+            app(obj=read_log)
         finally:
             streams.flush()
     except BrokenPipeError:  # the reader has closed the pipe

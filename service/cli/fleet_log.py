@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policy.cli import fleet_log
-from policy.cli.fleet_sources import Found, of_json
+from policy.cli.fleet_sources import of_json
 from service.cli.log import log_store, store_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policy.cli.fleet_sources import Found
     from service.log.store import Store
 
 
-def _documents(url: str) -> Iterator[Found]:
+def documents(url: str) -> Iterator[Found]:
     """The requests of the log, the oldest first, each by its decision; the command fails if there is no log."""
     return _requests(log_store(url or None))
 
@@ -28,6 +28,3 @@ def _requests(store: Store) -> Iterator[Found]:
                 found = of_json(row.input.encode(), f"log {row.decision_id}", 0)
                 found.name = row.decision_id
                 yield found
-
-
-fleet_log.readers[:] = [_documents]

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, out, show
-from policy.cli.impact import DEFAULT_LIMIT, INTERRUPTED, MAX_LIMIT
+from policy.cli.impact import INTERRUPTED
 from policy.cli.impact_run import Interrupt, with_progress
 from policy.cli.outputs import check_names, format_name, output_file
 from policy.cli.replay_report import FORMATS, Report, text
+from policy.cli.report_options import (
+    DEFAULT_LIMIT,
+    JobsOption,
+    OutputOption,
+    fail_on_option,
+    format_option,
+    limit_option,
+    reaches,
+    read_threshold,
+)
 from policy.cli.requests import REMEDIES, load_policy, today
 from policy.errors import PolicyError, RequestFault, RequestInvalid
 from policy.escaping import escape_line
-from policy.impact.changes import KINDS, ChangeKind
+from policy.impact.changes import KINDS
 from policy.impact.run import Run
 from policy.impact.targets import target_of
 from policy.intake.model_finder import ModelFinder
-from policy.messages import listed, quoted
+from policy.messages import listed
 from policy.processes import available_cores
 from policy.replay.groups import Replay
 from policy.replay.records import Recorded, read_record
@@ -35,7 +45,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from policy.impact.answers import ReleaseAnswer, Undecided
-    from policy.impact.changes import ReleaseChange
+    from policy.impact.changes import ChangeKind, ReleaseChange
     from policy.impact.targets import Target
     from policy.policy import Policy
     from policy.replay.records import Past
@@ -76,25 +86,11 @@ def replay(
         bool,
         typer.Option("--today", help="Apply the house rules in force today, instead of those of each decision's day."),
     ] = False,
-    form: Annotated[
-        str | None,
-        typer.Option("--format", metavar="|".join(FORMATS), help="The format.  [default: by the file's suffix]"),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of printing.")
-    ] = None,
-    fail_on: Annotated[
-        str | None,
-        typer.Option(
-            "--fail-on", metavar="KIND", help=f"Exit with 1 if a decision differs so or worse: {', '.join(KINDS)}."
-        ),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many differences the table shows.")
-    ] = DEFAULT_LIMIT,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, max=256, help="How many processes decide.  [default: all cores]")
-    ] = None,
+    form: Annotated[str | None, format_option(FORMATS)] = None,
+    output: OutputOption = None,
+    fail_on: Annotated[str | None, fail_on_option("KIND", "a decision differs so or worse", KINDS)] = None,
+    limit: Annotated[int, limit_option("differences")] = DEFAULT_LIMIT,
+    jobs: JobsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Decide past decisions again, under other rules or by another release, and show what differs.
@@ -106,8 +102,7 @@ def replay(
     names = list(files or [])
     _check(names, url, filters)
     name = format_name(form, output, FORMATS, as_json=as_json)
-    if fail_on is not None and fail_on not in list(KINDS):
-        fail(USAGE, f"--fail-on: expected one of {listed(list(KINDS))}, got {quoted(fail_on)}")
+    threshold = read_threshold(fail_on, KINDS)
     folder = rules or default_folder()
     sources, policy = load_policy(folder, None, compile_all=False)
     target = _target(to, policy.releases)
@@ -134,7 +129,7 @@ def replay(
         else:
             with output_file(output) as stream:
                 FORMATS[name].write(report, stream)
-    _end(found, interrupt, None if fail_on is None else ChangeKind(fail_on))
+    _end(found, interrupt, threshold)
 
 
 def _check(names: list[str], url: str | None, filters: Filters) -> None:
@@ -248,6 +243,6 @@ def _end(found: Replay, interrupt: Interrupt, threshold: ChangeKind | None) -> N
     if interrupt.signal is not None:
         err.print(f"interrupted: the report has the first {counts.decisions:,} decisions", markup=False)
         raise typer.Exit(INTERRUPTED)
-    worst: Any = next((kind for kind in KINDS if counts.kinds[str(kind)]), None)
-    is_bad = threshold is not None and worst is not None and KINDS.index(worst) <= KINDS.index(threshold)
+    worst = next((kind for kind in KINDS if counts.kinds[str(kind)]), None)
+    is_bad = worst is not None and reaches(worst, threshold, KINDS)
     raise typer.Exit(FOUND if counts.undecided or is_bad else 0)

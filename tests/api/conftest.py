@@ -14,7 +14,6 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ from policy.cli import proof, requests, rules
 from policy.cli.app import app
 from policy.policy import Policy
 from policy.rules.catalogue import load
+from service.cli.app import read_log  # its module adds `serve` to the commands
 
 from .documented import DocumentedAnswers
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
     from policy.rules.loader import Sources
 
-import_module("service.cli.app")  # adds `serve` to the commands
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(sys.executable).parent
 READ_AT_IMPORT = {"OTEL_PROPAGATORS", "PYTHONPATH", "PYTHONPROFILEIMPORTTIME"}
@@ -315,7 +314,11 @@ def call(monkeypatch: pytest.MonkeyPatch, shipped_rules: ShippedRules) -> Callab
 
     def command(*arguments: str, stdin: str | bytes = b"", **variables: str) -> Done:
         found = CliRunner().invoke(
-            app, arguments, input=stdin, env={**dict.fromkeys(command_variables()), "COLUMNS": "200", **variables}
+            app,
+            arguments,
+            input=stdin,
+            env={**dict.fromkeys(command_variables()), "COLUMNS": "200", **variables},
+            obj=read_log,
         )
         if found.exception is not None and not isinstance(found.exception, SystemExit):
             raise found.exception

@@ -1,0 +1,43 @@
+"""The decision log as a fleet: ``impact --log`` and ``pins --log`` decide the requests that it has."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from policy.cli.app import app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from api.conftest import Done
+
+DOCUMENTS: list[dict[str, Any]] = [
+    {
+        "facts": {"model_config": {"architectures": [architecture]}, "env": {"VLLM_USE_V2_MODEL_RUNNER": False}},
+        "request_id": architecture,
+        "vllm_version": "0.23.0",
+    }
+    for architecture in ("Qwen3ForCausalLM", "OPTForCausalLM")
+]
+
+
+@pytest.mark.parametrize("command", ["impact", "pins"])
+def test_a_command_decides_the_requests_of_the_log(
+    call: Callable[..., Done], log_of: Callable[..., str], command: str
+) -> None:
+    done = call(command, "--log", log_of(DOCUMENTS), "--to", "0.33.0", "--format", "jsonl", "--jobs", "1")
+    *items, last = map(json.loads, done.out.splitlines())
+    assert (done.code, done.err) == (0, "")
+    assert [item["request_id"] for item in items] == ["Qwen3ForCausalLM", "OPTForCausalLM"]
+    assert last["counts"]["deployments"] == len(DOCUMENTS)
+
+
+@pytest.mark.parametrize("command", ["impact", "pins"])
+@pytest.mark.usefixtures("call")  # which compiles no rules
+def test_a_program_without_a_log_says_so(command: str) -> None:
+    done = CliRunner().invoke(app, [command, "--log", "", "--to", "0.33.0"])
+    assert (done.exit_code, done.stderr) == (2, "--log: the log is read by the installed command `runner-policy`\n")
