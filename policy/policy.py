@@ -44,7 +44,7 @@ from policy.intake.deployment import NO_EDITS
 from policy.intake.intake import derive_facts, facts_with_origin
 from policy.intake.model_lookup import no_models
 from policy.intake.unused_models import ModelUse
-from policy.remedies.advice import advice, in_release
+from policy.remedies.advice import Adviser, in_release
 from policy.remedies.search import State
 from policy.rules.catalogue import no_pause
 from policy.rules.effects import Layer, Outcome, Runner
@@ -400,7 +400,8 @@ class Policy:
 
         rules = result.ruleset.rules
         by_house_rule = any(rules[n].rule.layer is Layer.HOUSE for n in result.evaluation.ruling.decisive)
-        return advice(request, result.intake, _state(result), self.releases, decide, by_house_rule=by_house_rule)
+        adviser = Adviser(request, result.intake, _state(result), self.releases, decide, by_house_rule=by_house_rule)
+        return adviser.advice()
 
     def assemble(self, result: RequestEvaluation) -> Decision:
         """The decision that follows from an evaluation."""

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from policy.decision.decision import NO_RUNNER, OWN_RUNNER, Decision
 from policy.decision.remedies import V2By
+from policy.decision.remedy_text import change_text, changes_text, purpose_text
 from policy.decision.trace_text import LEGEND, failed_text, nearness
 from policy.escaping import escape_line, escape_lines
 from policy.problems import fault_lines
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from policy.decision.decision import RuleTrace
     from policy.decision.known_problems import KnownProblem, OtherRunner
-    from policy.decision.remedies import Change
     from policy.problems import Problem
     from policy.rules.catalogue import Catalogue
     from policy.rules.releases import Removal
@@ -229,17 +229,15 @@ def _alternative(other: OtherRunner) -> list[Text]:
 
 def _advice(answer: Decision) -> list[Text]:
     """A line for each remedy, and one for the path from V1 to V2."""
-    lines = []
-    for remedy in answer.remedies or []:
-        purpose = {"start": "to start", "v2": "to get V2"}.get(remedy.purpose, f"to avoid {remedy.purpose}")
-        after = f" ({_name(remedy.runner)})" if remedy.purpose != "v2" else ""
-        changes = " and ".join(_change(change) for change in remedy.change)
-        lines.append(Text.assemble((f"{purpose}: ", STRONG), escape_line(f"{changes}{after}")))
+    lines = [
+        Text.assemble((f"{purpose_text(remedy)}: ", STRONG), escape_line(changes_text(remedy)))
+        for remedy in answer.remedies or []
+    ]
     path = answer.v2_path
     if path is not UNSET and path is not None:
         ways = {
             V2By.UPGRADE: f"this deployment gets V2 as it is from {path.upgrade_to} on",
-            V2By.CHANGE: f"in {path.release}: {' and '.join(_change(change) for change in path.change)}",
+            V2By.CHANGE: f"in {path.release}: {' and '.join(change_text(change) for change in path.change)}",
             V2By.NONE: f"no change that was tried gives V2 in {path.release}, the newest release",
         }
         lines.append(Text.assemble(("path to V2: ", STRONG), escape_line(ways[V2By(path.by)])))
@@ -251,20 +249,6 @@ def _advice(answer: Decision) -> list[Text]:
 def _removal(removal: Removal, newest: str) -> str:
     said = f"deprecated in {removal.deprecated_in}, its removal announced for {removal.announced_for}"
     return f"{said}; {newest} still has it"
-
-
-def _name(runner: str | None) -> str:
-    return runner.upper() if runner else OWN_RUNNER
-
-
-def _change(change: Change) -> str:
-    """A change in words."""
-    if change.field is not UNSET:
-        return f"use vLLM {change.to} instead of {change.from_}"
-    name = next(each for each in (change.argument, change.variable, change.fact) if each is not UNSET)
-    verb = "unset" if change.argument is UNSET else "drop"
-    at = f" ({change.at})" if change.at is not UNSET else ""
-    return f"{verb} {name}{at}" if change.to is None else f"set {name} to {compact(change.to)}"
 
 
 def _trace(trace: Sequence[RuleTrace]) -> RenderableType:

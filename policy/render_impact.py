@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from policy.impact.counts import ImpactCounts
-    from policy.impact.rows import Row, Rows
+    from policy.impact.rows import RemedyCount, Row, Rows
 
 STYLES: Final = {
     ChangeKind.NO_START: BAD,
@@ -40,6 +40,7 @@ MAX_CAUSES_SHOWN: Final = 10
 GAP: Final = 3
 """The blanks between two columns."""
 MIN_NAME: Final = 16
+DEPLOYMENT: Final = "deployment"
 COLUMNS: Final = ReleaseCounts.__struct_fields__
 
 
@@ -49,6 +50,8 @@ def text(rows: Rows[Any], counts: ImpactCounts, width: int = WIDTH) -> Renderabl
     changed = rows.worst()
     if changed:
         parts += [_deployments(changed, width), *_cut(counts, len(changed)), Text(), *_causes(rows), Text()]
+    if remedies := rows.first_remedies():
+        parts += [*_remedies(remedies), Text()]
     if rows.undecided:
         parts += [*_undecided(rows, counts), Text()]
     return Group(*parts, Text(headline(counts), STRONG), Text(), _by_kind(counts), Text(), _by_release(counts))
@@ -63,7 +66,7 @@ def answer_text(rows: Rows[Any], counts: ImpactCounts, ignored: list[str]) -> st
 def _deployments(changed: list[Row[Any]], width: int) -> RenderableType:
     """A line for each deployment, in this width: long names lose their start, as their end tells them apart."""
     releases = {row.at for row in changed}
-    labels = ["change", *(["at"] if len(releases) > 1 else []), "deployment", "made by"]
+    labels = ["change", *(["at"] if len(releases) > 1 else []), DEPLOYMENT, "made by"]
     table = table_of(*labels)
     for column in table.columns:
         column.no_wrap = True
@@ -72,7 +75,8 @@ def _deployments(changed: list[Row[Any]], width: int) -> RenderableType:
     left = max(2 * MIN_NAME, width - used - 2 * GAP)
     causes = [escape_line(row.cause) for row in changed]
     names = [escape_line(row.entry.name) for row in changed]
-    for_name = min(max(map(cell_len, names)), max(left * 3 // 5, left - max(map(cell_len, causes))))
+    longest = max(len(DEPLOYMENT), *map(cell_len, names))
+    for_name = min(longest, max(left * 3 // 5, left - max(map(cell_len, causes))))
     for row, name, cause in zip(changed, names, causes, strict=True):
         change = row.summary.change
         assert change is not None
@@ -114,6 +118,22 @@ def _causes(rows: Rows[Any]) -> Iterator[RenderableType]:
     left = sum(cause.number for cause in found[MAX_CAUSES_SHOWN:]) + rows.others
     if left:
         yield Text(f"… and {counted(left, 'deployment', 'deployments')} by other causes", QUIET)
+
+
+def _remedies(found: list[RemedyCount]) -> Iterator[RenderableType]:
+    yield Text("What helps", STRONG)
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    for each in found[:MAX_CAUSES_SHOWN]:
+        more = [f"{each.number - len(each.names):,} more"] if each.number > len(each.names) else []
+        names = Text(escape_line(f" [{', '.join([*each.names, *more])}]"), QUIET)
+        table.add_row(f"{each.number:,}×", Text.assemble(escape_line(each.text), names))
+    yield table
+    if left := sum(each.number for each in found[MAX_CAUSES_SHOWN:]):
+        yield Text(
+            f"… and {counted(left, 'deployment', 'deployments')} by other changes; `--format json` has all", QUIET
+        )
 
 
 def _undecided(rows: Rows[Any], counts: ImpactCounts) -> Iterator[RenderableType]:

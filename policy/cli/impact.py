@@ -101,6 +101,10 @@ def impact(
     log: LogOption = None,
     recursive: RecursiveOption = False,  # noqa: FBT002  # a typer flag
     runs_renderer: RenderOption = False,  # noqa: FBT002  # a typer flag
+    explain: Annotated[  # noqa: FBT002  # a typer flag
+        bool,
+        typer.Option("--explain", help="Add the smallest changes that help each deployment in the last release."),
+    ] = False,
     fail_on: Annotated[str | None, fail_on_option("KIND", "there is a change of this kind or worse", KINDS)] = None,
     limit: Annotated[int, limit_option("deployments")] = DEFAULT_LIMIT,
     jobs: JobsOption = None,
@@ -159,6 +163,7 @@ def impact(
         {model.rstrip("/"): Path(place) for model, place in named.items()},
         model_folder,
         hub,
+        explain,
     )
     run, tally, interrupt = Run(job, policy, models, jobs or available_cores()), Tally(targets), Interrupt()
     ignored: list[str] = []

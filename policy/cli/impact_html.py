@@ -42,6 +42,7 @@ class Parts(Struct, rename={"from_": "from"}):
     releases: dict[str, Raw]
     changes: list[Raw]
     kind: str | None
+    remedies: Raw = Raw()
 
 
 PARTS: Final = Decoder(Parts)
@@ -91,11 +92,13 @@ class Data:
     def _compared(self, piece: bytes) -> dict[str, int]:
         found = PARTS.decode(piece)
         packer = self._packer
+        remedies = {"remedies": self._value(bytes(found.remedies))} if bytes(found.remedies) else {}
         return {
             "from": packer.add(found.from_),
             "releases": packer.add_object({name: self._value(bytes(each)) for name, each in found.releases.items()}),
             "changes": packer.add_list([self._value(bytes(each)) for each in found.changes]),
             "kind": packer.add(found.kind),
+            **remedies,
         }
 
     def _value(self, text: bytes) -> int:

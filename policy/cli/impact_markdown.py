@@ -44,6 +44,13 @@ def markdown(rows: Rows[Any], counts: ImpactCounts, title: str) -> str:
             for cause in causes[:FOLDED]
         ]
         parts = details("What makes the changes", said) + parts
+    if remedies := rows.first_remedies():
+        said = [
+            f"- {each.number:,}× {code_text(each.text)}: {', '.join(map(code_text, each.names))}"
+            + (f" and {each.number - len(each.names):,} more" if each.number > len(each.names) else "")
+            for each in remedies[:FOLDED]
+        ]
+        parts = details("What helps", said) + parts
     if rows.undecided:
         said = [f"- {code_text(row.entry.title)}: {code_text(row.cause)}" for row in rows.undecided[:FOLDED]]
         parts += details(f"{counted(counts.undecided, 'deployment', 'deployments')} not decided", said)
@@ -80,9 +87,10 @@ def _table(rows: list[Row[Any]]) -> Iterator[str]:
     yield "| change | deployment | made by | to do |"
     yield "|---|---|---|---|"
     for row in rows:
-        cells = (row.entry.name, cause_of(row.summary), row.summary.action)
-        name, cause, action = (cell(each) for each in cells)
-        yield f"| {_change(row)} | {name} | {cause} | {action} |"
+        name, cause, *actions = map(
+            cell, (row.entry.name, cause_of(row.summary), row.summary.action, row.summary.remedy)
+        )
+        yield f"| {_change(row)} | {name} | {cause} | {'; '.join(filter(None, actions))} |"
 
 
 def _change(row: Row[Any]) -> str:

@@ -80,7 +80,7 @@ def _result(row: Row[Entry], ids: list[str], policy: Policy) -> dict[str, Any]:
     else:
         text = f"{row.entry.name} {PHRASES[change.kind][0]} from {change.from_} to {change.to} ({step_text(change)})"
         text += f": {row.summary.why}" if row.summary.why else ""
-        text += f"; {row.summary.action}" if row.summary.action else ""
+        text += "".join(f"; {each}" for each in (row.summary.action, row.summary.remedy) if each)
         text += f" [{row.cause}]" if row.cause != row.summary.why else ""
     line, column = _position(row, policy)
     fingerprint = sha256(f"{row.entry.name}\n{kind}\n{row.entry.place.path}".encode(errors="replace")).hexdigest()

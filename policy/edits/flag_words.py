@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policy.intake.command.flags import Flag, Flags, dashed
+from policy.intake.command.flags import Flag, Flags, dashed, in_other_release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,14 +16,22 @@ def option_of(argument: str) -> tuple[str, str]:
     return name.replace("-", "_"), member
 
 
-def spelled(flags: Flags, word: str, option: str) -> tuple[Flag, bool] | None:
-    """The flag if a word spells the option, also shortened, and whether its value is in the same word."""
+def spelled(flags: Flags, word: str, option: str) -> tuple[Flag | None, bool] | None:
+    """The flag if a word spells the option, also shortened, and whether its value is in the same word.
+
+    A flag that the release does not have is that of another release, or ``None`` if none has it.
+    """
     if not word.startswith("-"):
         return None
-    flag, given, _ = flags.find(word)
-    if flag is not None and flag.dest == option:
-        return flag, given is not None
-    return None
+    flag, given, short = flags.find(word)
+    if flag is not None:
+        return (flag, given is not None) if flag.dest == option else None
+    key, equals, _ = word.partition("=")
+    name = dashed(key) if flags.takes_underscores else key
+    if short or not name.startswith("--") or name[2:].replace("-", "_") != option:
+        return None
+    other = in_other_release(name, flags.release)
+    return (None if other is None else other[0]), bool(equals)
 
 
 def spells_member(word: str, option: str, member: str) -> bool:

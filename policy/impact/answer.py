@@ -50,8 +50,8 @@ class ImpactAnswer(Struct, frozen=True):
 class Limits(Protocol):
     """What may be spent on an answer."""
 
-    def compare(self, releases: int) -> None:
-        """Count a deployment that this many releases decide, before they do.
+    def compare(self, releases: int, *, explained: bool) -> None:
+        """Count a deployment that this many releases decide, before they do; ``explained``: its remedies too.
 
         Raises:
             PolicyError: the request has reached its limit.
@@ -73,7 +73,9 @@ def impact_answer(
     limits: Limits,
 ) -> tuple[ImpactAnswer, Rows[DocumentEntry]]:
     """The answer, and the rows of its table."""
-    impact = Impact(policy, request.targets, today, from_own=request.from_own, problem_of=problem_of)
+    impact = Impact(
+        policy, request.targets, today, from_own=request.from_own, explains=request.explain, problem_of=problem_of
+    )
     tally, rows = Tally(request.targets), Rows[DocumentEntry](LISTED)
     items: list[Raw] = []
     ignored: list[IgnoredEntry] = []
@@ -81,7 +83,7 @@ def impact_answer(
     for entry in entries_of(request, policy.releases, ignored):
         try:
             try:
-                piece, summary = _compared(entry, impact, request.width, limits)
+                piece, summary = _compared(entry, impact, request, limits)
             except RequestInvalid as error:
                 piece, summary = _undecided(entry, problem_of(error))
             limits.answer(len(piece))
@@ -96,10 +98,10 @@ def impact_answer(
     return ImpactAnswer(names, PolicyRef(policy.revision), items, counts, complete, ignored or UNSET), rows
 
 
-def _compared(entry: DocumentEntry, impact: Impact, width: int, limits: Limits) -> tuple[bytes, Summary]:
+def _compared(entry: DocumentEntry, impact: Impact, request: ImpactRequest, limits: Limits) -> tuple[bytes, Summary]:
     if isinstance(entry.request, RequestInvalid):
         raise entry.request
-    limits.compare(width)
+    limits.compare(request.width, explained=request.explain)
     found = impact.compare(entry.request)
     return item_json(entry.name, entry.request_id, entry.place, json_piece(found)), summary_of(found)
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from policy.decision.remedies import Remedy  # noqa: TC001  # msgspec reads the annotations
 from policy.errors import RequestInvalid
 from policy.impact.answers import ReleaseAnswer, Undecided, answer_of, refused, without_v1
 from policy.impact.changes import ChangeKind, ReleaseChange, change_of, worst
 from policy.intake.intake import UNSUPPORTED_MODEL
 from policy.policy import key_of
 from policy.problems import REMEDIES, request_problem
-from policy.remedies.advice import in_release
-from policy.rules.effects import Runner
+from policy.remedies.advice import Adviser, in_release
+from policy.remedies.search import State
+from policy.rules.effects import Layer, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,17 +38,22 @@ class Comparison(Struct, frozen=True, gc=False, rename={"from_": "from"}):
     """What the releases do with a deployment.
 
     ``from_`` is the release that it runs, if that is compared with the others; ``releases`` has the answers in
-    ascending order, ``changes`` those between neighbours, ``kind`` the worst of them.
+    ascending order, ``changes`` those between neighbours, ``kind`` the worst of them. ``remedies`` are the smallest
+    changes that help in the last target, if they are asked for.
     """
 
     from_: str | None
     releases: dict[str, ReleaseAnswer | Undecided]
     changes: list[ReleaseChange]
     kind: ChangeKind | None
+    remedies: list[Remedy] | UnsetType = UNSET
 
 
 class Impact:
-    """Compares deployments: each with the ``targets``, and with the release that it runs if ``from_own``."""
+    """Compares deployments: each with the ``targets``, and with the release that it runs if ``from_own``.
+
+    With ``explains`` each comparison has the remedies for the last target.
+    """
 
     def __init__(
         self,
@@ -55,12 +62,13 @@ class Impact:
         today: date,
         *,
         from_own: bool = False,
+        explains: bool = False,
         remedies: Remedies = REMEDIES,
         problem_of: Callable[[RequestInvalid], Problem] | None = None,
     ) -> None:
         """``problem_of`` makes the problem of a release that cannot decide; by default one with the ``remedies``."""
         self._policy, self._targets, self._today = policy, tuple(targets), today
-        self._from_own, self.remedies = from_own, remedies
+        self._from_own, self._explains, self.remedies = from_own, explains, remedies
         self._problem_of = problem_of or (lambda error: request_problem(error, remedies=remedies))
 
     def key(self, request: Request) -> bytes:
@@ -94,13 +102,37 @@ class Impact:
             for (before, answer), (after, other_answer) in pairwise(steps)
             if (change := change_of(before, answer, after, other_answer)) is not None
         ]
-        return Comparison(own, answers, changes, worst(change.kind for change in changes))
+        helping: list[Remedy] | UnsetType = UNSET
+        if self._explains:
+            helping = self._helping(request, self._targets[-1], answers[self._targets[-1].name])
+        return Comparison(own, answers, changes, worst(change.kind for change in changes), helping)
 
     def answer(self, request: Request, target: Target | None = None) -> ReleaseAnswer | Undecided:
         """What a target does with a deployment; without one, what its own release does."""
         if target is None:
             return self._answer(request)
         return self._answer(in_release(request, target.release), without=target.without_v1)
+
+    def _helping(self, request: Request, target: Target, answer: ReleaseAnswer | Undecided) -> list[Remedy]:
+        """The remedies for a deployment with this answer in a target; each is decided again as the target decides."""
+        state = _state(answer)
+        if state is None or isinstance(answer, Undecided):
+            return []
+        request = in_release(request, target.release)
+        try:
+            intake = None if request.deployment is None else self._policy.intake(request)
+        except RequestInvalid:
+            intake = None
+        house = {rule.id for rule in self._policy.catalogue.rules if rule.layer is Layer.HOUSE}
+        adviser = Adviser(
+            request,
+            intake,
+            state,
+            self._policy.releases,
+            lambda other: _state(self._answer(other, without=target.without_v1)),
+            by_house_rule=any(each.decisive and each.rule in house for each in answer.reasons),
+        )
+        return adviser.remedies()
 
     def _answer(self, request: Request, *, without: bool = False) -> ReleaseAnswer | Undecided:
         """The answer of the release of a request; ``without`` V1, only V2 can be selected."""
@@ -117,3 +149,9 @@ class Impact:
             if error.problem == UNSUPPORTED_MODEL:
                 return refused([fault.worded(self.remedies) for fault in error.faults])
             return Undecided(self._problem_of(error))
+
+
+def _state(answer: ReleaseAnswer | Undecided) -> State | None:
+    if isinstance(answer, Undecided):
+        return None
+    return State(answer.runner, answer.starts, frozenset(each.rule for each in answer.known_problems))

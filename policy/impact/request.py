@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from policy.rules.releases import Releases
 
 DEPLOYMENTS: Final = "deployments"
-FIELDS: Final = (DEPLOYMENTS, "releases", "from", "to")
+TARGETS: Final = ("releases", "from", "to")
+EXPLAIN: Final = "explain"
+FIELDS: Final = (DEPLOYMENTS, *TARGETS, EXPLAIN)
 MAX_RELEASES: Final = 256
 """The most releases that a request may name."""
 EXAMPLE: Final = '{"deployments": [{"facts": {}}]}'
@@ -35,11 +37,15 @@ ALSO: Final = f"; also `{V1_REMOVED}`"
 
 
 class ImpactRequest(Struct, frozen=True):
-    """Documents of deployments, and what they are compared with; ``from_own``: also with the release that each runs."""
+    """Documents of deployments, and what they are compared with; ``from_own``: also with the release that each runs.
+
+    ``explain`` is whether the answer has remedies for the last target.
+    """
 
     documents: list[Any]
     targets: tuple[Target, ...]
     from_own: bool
+    explain: bool = False
 
     @property
     def width(self) -> int:
@@ -97,10 +103,13 @@ def read_impact_request(document: object, releases: Releases, limit: int) -> Imp
     elif len(documents) > limit:
         message = f"at most {limit} deployments are accepted, got {len(documents)}; send them in parts"
         faults.append(RequestFault(f"/{DEPLOYMENTS}", message))
+    explain = document.get(EXPLAIN)
+    if explain is not None and type(explain) is not bool:
+        faults.append(RequestFault(f"/{EXPLAIN}", f"expected true or false, got {quoted(explain)}"))
     names = _TargetNames(document, releases)
     if faults or names.faults or type(documents) is not list:
         raise RequestInvalid(faults + names.faults, UNKNOWN_RELEASE if names.has_unknown else INVALID_REQUEST)
-    return ImpactRequest(documents, tuple(names.targets), names.is_one)
+    return ImpactRequest(documents, tuple(names.targets), names.is_one, explain is True)
 
 
 class _TargetNames:
@@ -110,7 +119,7 @@ class _TargetNames:
         self.faults: list[RequestFault] = []
         self.has_unknown = False
         self._releases = releases
-        named = {name: document[name] for name in FIELDS[1:] if document.get(name) is not None}
+        named = {name: document[name] for name in TARGETS if document.get(name) is not None}
         self.is_one = "to" in named and "from" not in named
         """Whether there is one target, which each deployment's own release is compared with."""
         self.targets = self._targets(named)

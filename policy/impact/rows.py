@@ -50,7 +50,9 @@ PHRASES: Final = {
 }
 """The kinds of changes in a sentence, of one deployment and of several."""
 MAX_CAUSES: Final = 1_000
-"""The most causes that are counted apart."""
+"""The most causes, and remedies, that are counted apart."""
+MAX_NAMES: Final = 3
+"""The most deployments that are named with a remedy."""
 
 
 class Listed(Protocol):
@@ -114,6 +116,15 @@ class Cause(Struct):
     action: str
 
 
+class RemedyCount(Struct):
+    """A remedy in words, for how many changed deployments, of which kind the worst is, and the names of the first."""
+
+    text: str
+    rank: int
+    number: int
+    names: list[str]
+
+
 class Rows(Generic[E]):
     """The worst rows of a fleet, at most ``limit`` changed and as many undecided deployments, and the causes."""
 
@@ -122,6 +133,7 @@ class Rows(Generic[E]):
         self.changed: list[Row[E]] = []
         self.undecided: list[Row[E]] = []
         self.causes: dict[tuple[str, str, str], Cause] = {}
+        self.remedies: dict[str, RemedyCount] = {}
         self.others = 0
         """The changed deployments whose cause is not in ``causes``."""
         self._number = 0
@@ -136,6 +148,7 @@ class Rows(Generic[E]):
         if summary.change is None:
             return
         self._count(summary)
+        self._count_remedy(entry, summary)
         self.changed.append(Row(summary.rank, self._number, entry, summary))
         if len(self.changed) > 2 * self.limit:
             self._cut()
@@ -150,6 +163,10 @@ class Rows(Generic[E]):
         return sorted(
             self.causes.values(), key=lambda each: (KINDS.index(each.kind), -each.number, each.at, each.rules)
         )
+
+    def first_remedies(self) -> list[RemedyCount]:
+        """The first remedies of changed deployments, for the worst kind first, then by the number of deployments."""
+        return sorted(self.remedies.values(), key=lambda each: (each.rank, -each.number, each.text))
 
     def _cut(self) -> None:
         self.changed.sort(key=lambda row: row.order)
@@ -166,6 +183,18 @@ class Rows(Generic[E]):
             self.causes[key] = Cause(kind, summary.change.to, key[2], 1, summary.why, summary.action)
         else:
             self.others += 1
+
+    def _count_remedy(self, entry: E, summary: Summary) -> None:
+        text = summary.remedy
+        found = self.remedies.get(text)
+        if found is None and text and len(self.remedies) < MAX_CAUSES:
+            found = self.remedies[text] = RemedyCount(text, summary.rank, 0, [])
+        if found is None:
+            return
+        found.number += 1
+        found.rank = min(found.rank, summary.rank)
+        if len(found.names) < MAX_NAMES:
+            found.names.append(entry.name)
 
 
 def cause_of(summary: Summary) -> str:

@@ -42,6 +42,8 @@ ANSWERS_OF_CHUNK: Final = 3_000
 """How many answers a process makes before it returns them: about a second of work."""
 MAX_KEPT_ANSWERS: Final = 240_000
 """How many answers are kept for equal deployments; they take about 250 MB."""
+DECISIONS_OF_REMEDIES: Final = 60
+"""How many answers it takes to find remedies, about."""
 AHEAD: Final = 3
 """The chunks for each process that are read before the first is written."""
 
@@ -91,11 +93,12 @@ class Job(Struct, frozen=True):
     named: Mapping[str, Path]
     folder: Path | None
     hub: bool
+    explains: bool = False
 
     @property
     def width(self) -> int:
-        """How many releases a deployment is decided for."""
-        return max(1, len(self.targets) + self.from_own)
+        """How many answers a deployment takes, about: one for each release, and those that remedies are found by."""
+        return max(1, len(self.targets) + self.from_own + (DECISIONS_OF_REMEDIES if self.explains else 0))
 
     def start(self) -> Worker:
         """A worker with a policy of its own."""
@@ -103,7 +106,9 @@ class Job(Struct, frozen=True):
 
     def worker(self, policy: Policy, finder: ModelFinder) -> Worker:
         """A worker with this policy, which looks up models with this finder."""
-        impact = Impact(policy, self.targets, self.today, from_own=self.from_own, remedies=self.remedies)
+        impact = Impact(
+            policy, self.targets, self.today, from_own=self.from_own, explains=self.explains, remedies=self.remedies
+        )
         return Worker(impact, finder, self.piece)
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
+from policy.decision.remedy_text import changes_text, purpose_text
 from policy.impact.answers import ReleaseAnswer, Undecided
 from policy.impact.changes import KINDS, ChangeKind, ReleaseChange
 from policy.impact.counts import column_of
 
 if TYPE_CHECKING:
+    from policy.decision.remedies import Remedy
     from policy.impact.impact import Comparison
 
 WORDS: Final = {"v1": "V1", "v2": "V2", "own": "own runner", "no_start": "no start", "undecided": "undecided"}
@@ -32,22 +34,27 @@ COLUMNS: Final = (
     "reasons",
     "set_env",
     "problem",
+    "remedies",
 )
-"""The columns of a row, one for each release of a deployment; ``change`` is the kind of change from ``change_from``."""
+"""The columns of a row, one for each release of a deployment; ``change`` is the kind of change from ``change_from``.
+
+``remedies`` are those of the last release.
+"""
 
 
 class Summary(Struct, frozen=True, gc=False):
     """A deployment's impact in short.
 
     ``columns`` has what each release does, by the fields of the counts. ``change`` is the worst change, the first of
-    its kind; ``why`` says what makes it, ``action`` what to do. Without a ``change`` nothing changes, or no release can
-    decide it, and ``why`` is the problem.
+    its kind; ``why`` says what makes it, ``action`` what to do, ``remedy`` what helps first. Without a ``change``
+    nothing changes, or no release can decide it, and ``why`` is the problem.
     """
 
     columns: dict[str, str]
     change: ReleaseChange | None
     why: str
     action: str
+    remedy: str = ""
 
     @property
     def is_undecided(self) -> bool:
@@ -72,7 +79,9 @@ def summary_of(found: Comparison) -> Summary:
     columns = {release: column_of(answer) for release, answer in found.releases.items()}
     change = next((each for each in found.changes if each.kind is found.kind), None)
     if change is not None:
-        return summary_of_change(change, found.releases[change.from_], found.releases[change.to], columns)
+        return summary_of_change(
+            change, found.releases[change.from_], found.releases[change.to], columns, first_remedy(found)
+        )
     problem = next((answer.problem for answer in found.releases.values() if isinstance(answer, Undecided)), None)
     return Summary(columns, None, "" if problem is None else problem.detail, "")
 
@@ -82,9 +91,10 @@ def summary_of_change(
     before: ReleaseAnswer | Undecided,
     after: ReleaseAnswer | Undecided,
     columns: dict[str, str] | None = None,
+    remedy: str = "",
 ) -> Summary:
-    """A change between two answers in short."""
-    return Summary(columns or {}, change, _why(change, before, after), _action(change, after))
+    """A change between two answers in short, and the ``remedy`` for it."""
+    return Summary(columns or {}, change, _why(change, before, after), _action(change, after), remedy)
 
 
 def undecidable(message: str) -> Summary:
@@ -100,7 +110,7 @@ def rows_of(found: Comparison) -> list[tuple[Any, ...]]:
         change = steps.get(release)
         step = (None, None, "") if change is None else (change.from_, str(change.kind), " ".join(change.rules))
         if isinstance(answer, Undecided):
-            rows.append((release, None, None, None, *step, "", "", "", "", "", answer.problem.detail))
+            rows.append((release, None, None, None, *step, "", "", "", "", "", answer.problem.detail, ""))
             continue
         rows.append(
             (
@@ -115,14 +125,30 @@ def rows_of(found: Comparison) -> list[tuple[Any, ...]]:
                 "; ".join([each.message for each in answer.reasons if each.decisive]),
                 " ".join([f"{name}={value}" for name, value in answer.set_env.items()]),
                 "",
+                "",
             )
         )
+    if rows and found.remedies is not UNSET and found.remedies:
+        rows[-1] = (*rows[-1][:-1], "; ".join(map(_remedy_text, found.remedies)))
     return rows
+
+
+def first_remedy(found: Comparison) -> str:
+    """The first remedy in words: the cheapest in the release that was asked about, else a later release."""
+    remedies = [] if found.remedies is UNSET else found.remedies
+    here = (each for each in remedies if all(change.field is UNSET for change in each.change))
+    first = next(here, remedies[0] if remedies else None)
+    return "" if first is None else _remedy_text(first)
+
+
+def _remedy_text(remedy: Remedy) -> str:
+    """A remedy in words, without the places of arguments: equal ones of several deployments are counted together."""
+    return f"{purpose_text(remedy)}: {changes_text(remedy, with_places=False)}"
 
 
 def problem_row(message: str) -> tuple[Any, ...]:
     """The row of a deployment that no release can decide."""
-    return (None, None, None, None, None, None, "", "", "", "", "", "", message)
+    return (None, None, None, None, None, None, "", "", "", "", "", "", message, "")
 
 
 def step_text(change: ReleaseChange) -> str:

@@ -123,6 +123,16 @@ class CommandLine(Struct, frozen=True):
     is_serve: bool = False
 
 
+class UnknownFlag(Struct, frozen=True):
+    """A flag that the release does not have: its name as of an option, its value as shown, and its launch error."""
+
+    option: str
+    place: str
+    value: str | bool
+    error: str
+    ignored: str
+
+
 class ParsedOptions(Struct, frozen=True):
     """The options that a command line sets, by their names in vLLM's ``EngineArgs``, with their places.
 
@@ -134,7 +144,8 @@ class ParsedOptions(Struct, frozen=True):
     the release's parser rejects the command line. ``unknown_sizes`` has the options in ``SIZES`` with unknown values,
     which are not set, each with its flag, its text and its place. ``unknown_model`` is the model's name as written if
     its value is not known, otherwise empty. ``others`` has the values of the options that no fact depends on, with
-    their places; those that are not known or may be secrets have none.
+    their places; those that are not known or may be secrets have none. ``unknown_flags`` are the flags that the release
+    does not have, unless messages about them are left out.
     """
 
     values: dict[str, Any] = {}
@@ -146,6 +157,7 @@ class ParsedOptions(Struct, frozen=True):
     unknown_sizes: dict[str, tuple[str, str, str]] = {}
     unknown_model: str = ""
     others: dict[str, tuple[Any, str]] = {}
+    unknown_flags: list[UnknownFlag] = []
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an option, or ``default`` if it is not given."""

@@ -170,6 +170,10 @@ def derive_facts(
     result.doubts[:] = [*map(secrets.hidden, result.doubts)]
     result.program_doubts[:] = [*map(secrets.hidden, result.program_doubts)]
     result.unknown_models[:] = [*map(secrets.hidden, result.unknown_models)]
+    result.options.unknown_flags[:] = [
+        each if each.value is True else structs.replace(each, value=secrets.hidden(str(each.value)))
+        for each in result.options.unknown_flags
+    ]
     return result
 
 
@@ -417,16 +421,29 @@ def with_options(options: ParsedOptions, edits: Mapping[str, Any]) -> ParsedOpti
     """The options with edits: those of ``None`` are dropped, also members of an option's JSON."""
     if not edits:
         return options
-    values = dict(options.values)
+    values, unknown = dict(options.values), {flag.option for flag in options.unknown_flags}
     for name, value in edits.items():
         option, _, member = name.partition(".")
-        if member:
+        if name in unknown and value is None:
+            options = _without_unknown(options, name)
+        elif member:
             values[option] = {key: content for key, content in values.get(option, {}).items() if key != member}
         elif value is None:
             values.pop(option, None)
         else:
             values[option] = value
     return structs.replace(options, values=values)
+
+
+def _without_unknown(options: ParsedOptions, name: str) -> ParsedOptions:
+    """The options without a flag that the release does not have, and without what is said of it."""
+    gone = [flag for flag in options.unknown_flags if flag.option == name]
+    errors, ignored = [*options.launch_errors], [*options.ignored]
+    for flag in gone:
+        errors.remove(flag.error)
+        ignored.remove(flag.ignored)
+    left = [flag for flag in options.unknown_flags if flag.option != name]
+    return structs.replace(options, launch_errors=errors, ignored=ignored, unknown_flags=left)
 
 
 def _variables(deployment: Deployment, command: CommandLine) -> dict[str, str | None]:

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from policy.decision.remedies import Change, Remedy, V2By, V2Path
 from policy.facts.facts import defaults
-from policy.remedies.changes import applied, candidates, is_selection_of_v2
+from policy.remedies.changes import applied, candidates, is_selection_of_v2, unknown_flags
 from policy.remedies.search import Search, State, remedies
 from policy.rules.effects import Runner
 from policy.rules.releases import Resolution, series
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from policy.intake.intake import IntakeResult
     from policy.remedies.changes import Candidate
@@ -37,66 +37,83 @@ class Advice(Struct, frozen=True):
     v2_path: V2Path | None
 
 
-def advice(
-    request: Request,
-    intake: IntakeResult | None,
-    state: State,
-    releases: Releases,
-    decide: Callable[[Request], State | None],
-    *,
-    by_house_rule: bool,
-) -> Advice:
-    """What would help a decided deployment, in the ``state`` of its decision; each change is decided again.
+class Adviser:
+    """Finds what would help a deployment, in the ``state`` of its decision; each change is decided again.
 
-    ``decide`` decides a request; it returns ``None`` if vLLM
-    refuses it before it chooses a runner. Where a house rule decided (``by_house_rule``), it is not bypassed by the
-    operator's variable.
+    ``decide`` decides a request; it returns ``None`` if vLLM refuses it before it chooses a runner. Where a house rule
+    decided (``by_house_rule``), it is not bypassed by the operator's variable.
     """
-    if state.runner is None and state.starts:
-        return Advice([], None, None)  # a runner of its own
-    known = releases.known
-    release = request.release.decided_as
-    later = known[known.index(release) + 1 :]
-    by_release: dict[str, State | None] = {}
 
-    def state_in(release: str) -> State | None:
-        if release not in by_release:
-            by_release[release] = decide(in_release(request, release))
-        return by_release[release]
+    def __init__(
+        self,
+        request: Request,
+        intake: IntakeResult | None,
+        state: State,
+        releases: Releases,
+        decide: Callable[[Request], State | None],
+        *,
+        by_house_rule: bool,
+    ) -> None:
+        """``intake`` is that of the request, ``None`` if it states facts or cannot be read."""
+        self._request, self._intake, self._state, self._releases = request, intake, state, releases
+        self._decide, self._by_house_rule = decide, by_house_rule
+        self._release = request.release.decided_as
+        self._by_release: dict[str, State | None] = {}
+        self._search = self._search_in(request, unknown_flags(intake))
 
-    def first_release(helps: Callable[[State], bool]) -> tuple[Change, State] | None:
-        for each in later:
-            found = state_in(each)
+    def remedies(self) -> list[Remedy]:
+        """The smallest changes for each purpose in the release of the request, and the later releases that help."""
+        if self._has_own_runner:
+            return []
+        return remedies(self._state, self._tried(self._request), self._search, self._first_release)
+
+    def advice(self) -> Advice:
+        """The remedies, the first later release with V2, and the path to V2."""
+        state, found = self._state, self.remedies()
+        if self._has_own_runner or _is_on_v2(state):
+            return Advice(found, None, None)
+        upgrade = self._first_release(_is_on_v2)
+        v2_from = None if upgrade is None else upgrade[0].to
+        if state.runner != Runner.V1:
+            return Advice(found, v2_from, None)
+        newest = self._releases.known[-1]
+        removal = self._releases.removal_of(Runner.V1)
+        is_newest = self._release == newest
+        newest_state = state if is_newest else self._state_in(newest)
+        if newest_state is not None and _is_on_v2(newest_state):
+            return Advice(found, v2_from, V2Path(newest, V2By.UPGRADE, v2_from, [], removal))
+        at_newest = in_release(self._request, newest)
+        search = self._search if is_newest else self._search_in(at_newest)
+        changes = search.smallest(self._tried(at_newest), _is_on_v2)
+        by = V2By.CHANGE if changes else V2By.NONE
+        changed = [each.change for each in changes[0][0]] if changes else []
+        return Advice(found, v2_from, V2Path(newest, by, v2_from, changed, removal))
+
+    @property
+    def _has_own_runner(self) -> bool:
+        return self._state.runner is None and self._state.starts
+
+    def _search_in(self, request: Request, needed: Sequence[Candidate] = ()) -> Search:
+        return Search(lambda changes: self._decide(applied(request, changes)), needed)
+
+    def _tried(self, request: Request) -> list[Candidate]:
+        if request.deployment is not None and self._intake is None:
+            return []
+        found = candidates(request, self._intake, defaults(series(request.release.decided_as)))
+        return [each for each in found if not (self._by_house_rule and is_selection_of_v2(each))]
+
+    def _state_in(self, release: str) -> State | None:
+        if release not in self._by_release:
+            self._by_release[release] = self._decide(in_release(self._request, release))
+        return self._by_release[release]
+
+    def _first_release(self, helps: Callable[[State], bool]) -> tuple[Change, State] | None:
+        known = self._releases.known
+        for each in known[known.index(self._release) + 1 :]:
+            found = self._state_in(each)
             if found is not None and helps(found):
-                return Change(field="vllm_version", from_=release, to=each), found
+                return Change(field="vllm_version", from_=self._release, to=each), found
         return None
-
-    def search_in(request: Request) -> Search:
-        return Search(lambda changes: decide(applied(request, changes)))
-
-    def tried(request: Request, intake: IntakeResult | None) -> list[Candidate]:
-        found = candidates(request, intake, defaults(series(request.release.decided_as)))
-        return [each for each in found if not (by_house_rule and is_selection_of_v2(each))]
-
-    search = search_in(request)
-    found = remedies(state, tried(request, intake), search, first_release)
-    if state.runner == Runner.V2 and state.starts:
-        return Advice(found, None, None)
-    upgrade = first_release(_is_on_v2)
-    v2_from = None if upgrade is None else upgrade[0].to
-    if state.runner != Runner.V1:
-        return Advice(found, v2_from, None)
-    newest = known[-1]
-    removal = releases.removal_of(Runner.V1)
-    at_newest = in_release(request, newest)
-    newest_state = state if release == newest else state_in(newest)
-    if newest_state is not None and _is_on_v2(newest_state):
-        return Advice(found, v2_from, V2Path(newest, V2By.UPGRADE, v2_from, [], removal))
-    search = search if release == newest else search_in(at_newest)
-    changes = search.smallest(tried(at_newest, intake), _is_on_v2)
-    by = V2By.CHANGE if changes else V2By.NONE
-    changed = [each.change for each in changes[0][0]] if changes else []
-    return Advice(found, v2_from, V2Path(newest, by, v2_from, changed, removal))
 
 
 def in_release(request: Request, release: str) -> Request:

@@ -63,6 +63,12 @@ def candidates(request: Request, intake: IntakeResult | None, defaults: Sequence
     return sorted(found, key=lambda candidate: candidate.cost)
 
 
+def unknown_flags(intake: IntakeResult | None) -> list[Candidate]:
+    """The flags that the release does not have, to be dropped: vLLM starts without all of them only."""
+    found = {} if intake is None else {flag.option: flag for flag in intake.options.unknown_flags}
+    return [_dropped(flag.option, flag.value, flag.place) for flag in found.values()]
+
+
 def applied(request: Request, changes: Iterable[Candidate]) -> Request:
     """The request with the changes."""
     if request.deployment is None:

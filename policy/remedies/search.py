@@ -1,7 +1,7 @@
 """The search for the smallest sets of changes that help, and what they are for.
 
 Owns the order of the search: one change, then two, then three, each time the cheapest first. A set counts only if the
-deployment with it, decided again, does what is asked for.
+deployment with it, decided again, does what is asked for. Changes that every set needs are not counted.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from policy.remedies.changes import Candidate
 
 MAX_CHANGES: Final = 3
+MAX_NEEDED: Final = 16
+"""The most changes that every set needs, with which there is a search."""
 MAX_REMEDIES: Final = 5
 MAX_DECISIONS: Final = 96
 """The largest number of decisions that a search makes."""
@@ -34,21 +36,26 @@ class State(Struct, frozen=True):
 
 
 class Search:
-    """A search with a limited number of decisions. ``decide`` gives the state with changes, ``None`` if refused."""
+    """A search with a limited number of decisions. ``decide`` gives the state with changes, ``None`` if refused.
 
-    def __init__(self, decide: Callable[[Sequence[Candidate]], State | None]) -> None:
-        self._decide = decide
+    ``needed`` are the changes that every set has.
+    """
+
+    def __init__(self, decide: Callable[[Sequence[Candidate]], State | None], needed: Sequence[Candidate] = ()) -> None:
+        self._decide, self._needed = decide, tuple(needed)
         self._known: dict[tuple[int, ...], State | None] = {}
 
     def smallest(
         self, candidates: Sequence[Candidate], helps: Callable[[State], bool]
     ) -> list[tuple[tuple[Candidate, ...], State]]:
         """The sets of changes of the smallest size that help; ``[]`` if there is none within the limits."""
-        for size in range(1, MAX_CHANGES + 1):
+        if len(self._needed) > MAX_NEEDED:
+            return []
+        for size in range(0 if self._needed else 1, MAX_CHANGES + 1):
             found = []
             for places in combinations(range(len(candidates)), size):
-                changes = tuple(candidates[place] for place in places)
-                if len({change.key for change in changes}) < size:
+                changes = (*self._needed, *(candidates[place] for place in places))
+                if len({change.key for change in changes}) < len(changes):
                     continue
                 if places not in self._known and len(self._known) >= MAX_DECISIONS:
                     break

@@ -41,13 +41,16 @@ class WorkBudget:
         """
         self._spend(1 + values // VALUES, f"{VALUES} values of a checked `request` count as one for each engine")
 
-    def compare(self, releases: int) -> None:
-        """Count a deployment that this many releases decide, before they do.
+    def compare(self, releases: int, *, explained: bool) -> None:
+        """Count a deployment that this many releases decide, before they do; ``explained``: its remedies too.
 
         Raises:
             Refused: the request has reached its limit.
         """
-        self._spend(releases, "each deployment or engine counts once for each release")
+        how = f", and as {EXPLAINED} more with `explain`" if explained else ""
+        self._spend(
+            releases + (EXPLAINED if explained else 0), f"each deployment or engine counts once for each release{how}"
+        )
 
     def _spend(self, cost: int, how: str) -> None:
         if self.spent + cost > self._decisions:

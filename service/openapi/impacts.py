@@ -115,6 +115,9 @@ def impact_request() -> dict[str, Schema]:
                 "releases": nullable(releases, f"each is compared with the one before; default: all known; {release}"),
                 "from": nullable(TEXT, f"the release to come from; default: what each image says; {release}"),
                 "to": nullable(TEXT, f"the release to go to; {release}"),
+                "explain": nullable(
+                    {"type": "boolean"}, "whether each item has `remedies`, what helps in the last release"
+                ),
             },
         }
     }
@@ -146,11 +149,16 @@ def impact_answers() -> dict[str, Schema]:
         },
         "ComparedDeployment": object_of(
             "A deployment that the releases were asked about.",
+            "remedies",
             **common,
             **{"from": nullable(TEXT, "the release that it runs, if that is compared with the others")},
             releases=releases,
             changes=list_of(ref("ReleaseChange"), "what changes between neighbours"),
             kind=nullable(ref("ChangeKind"), "the worst kind of change; `null` if nothing changes"),
+            remedies=list_of(
+                ref("Remedy"),
+                "the smallest changes that help in the last release, with `explain`; each was decided again",
+            ),
         ),
         "UndecidedDeployment": object_of(
             "A deployment that no release can decide.",

@@ -338,6 +338,11 @@ def test_invalid_deployments_are_items_in_their_places(client: httpx.Client) -> 
         ({"deployments": [], "to": True}, "invalid-request", [("/to", "expected a string, got `true`")]),
         ({"deployments": [], "to": "v2-removed"}, "invalid-request", [("/to", "invalid version `v2-removed`")]),
         (
+            {"deployments": [], "explain": 1},
+            "invalid-request",
+            [("/explain", "expected true or false, got `1`")],
+        ),
+        (
             {"deployments": [{}] * 10_001},
             "invalid-request",
             [("/deployments", "at most 10000 deployments are accepted, got 10001; send them in parts")],
@@ -378,6 +383,32 @@ def test_as_text_it_is_the_table_of_the_command_line(client: httpx.Client) -> No
         "Pod/unread (/deployments/1/manifest/3): /deployments/1/manifest/3/spec: expected an object, got `5`" in lines
     )
     assert lines[-1].endswith("`/deployments/1/manifest/1`")
+
+
+def test_an_explained_impact_has_what_helps_in_the_last_release(client: httpx.Client) -> None:
+    """The remedies are those of an explained decision of that release, without the later releases that there are."""
+    found = compared(client, CHAT, MANIFEST, to="0.30.0", explain=True)
+    flag = found["items"][2]
+    assert (flag["name"], flag["kind"]) == ("prod/Deployment/chat/old-flag", "launch-error")
+    assert flag["remedies"] == [
+        {
+            "for": "start",
+            "change": [{"argument": "--swap-space", "at": "args[2]", "from": "4", "to": None}],
+            "runner": "v2",
+            "starts": True,
+        }
+    ]
+    assert found["items"][0]["remedies"] == []
+    assert all(("remedies" in item) == ("releases" in item) for item in found["items"])
+    assert all("remedies" not in item for item in compared(client, CHAT, to="0.30.0", explain=False)["items"])
+
+
+def test_an_explained_deployment_counts_as_an_explained_decision_too(client: httpx.Client) -> None:
+    found = compared(client, *[CHAT] * 200, to="0.33.0", explain=True)
+    assert not found["complete"]
+    assert found["counts"]["undecided"] == 200 - 10_000 // (2 + 64)
+    message = "each deployment or engine counts once for each release, and as 64 more with `explain`"
+    assert message in found["items"][-1]["problem"]["detail"]
 
 
 def test_nothing_is_recorded(client: httpx.Client) -> None:

@@ -282,6 +282,43 @@ def test_fail_on(call: Callable[..., Done], models: str) -> None:
     assert codes == [0, 1, 1]
 
 
+OLD_FLAG = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: old}
+spec:
+  containers:
+    - name: c
+      image: vllm/vllm-openai:v0.17.1
+      args: [Qwen/Qwen3-8B, --swap-space, "4"]
+"""
+DROPPED = "to start: drop --swap-space (V2)"
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("text", f"What helps\n1× {DROPPED} [Pod/old/c]\n"),
+        ("csv", f",{DROPPED}\n"),
+        ("markdown", f"| `{DROPPED}` |\n"),
+        ("markdown", f"- 1× `{DROPPED}`: `Pod/old/c`\n"),
+        ("sarif", f"; {DROPPED}"),
+        ("jsonl", '"remedies":[{"for":"start","change":[{"argument":"--swap-space",'),
+    ],
+)
+def test_what_helps_is_in_each_format(call: Callable[..., Done], models: str, form: str, expected: str) -> None:
+    options = ("impact", "-", "--to", "0.30.0", "--models", models, "--format", form)
+    assert expected in call(*options, "--explain", stdin=OLD_FLAG).out
+    assert "drop --swap-space" not in call(*options, stdin=OLD_FLAG).out
+
+
+def test_a_long_cause_shortens_no_heading(call: Callable[..., Done], models: str) -> None:
+    done = call("impact", "-", "--to", "0.30.0", "--models", models, "--format", "text", stdin=OLD_FLAG)
+    head, _, row = done.out.splitlines()[:3]
+    assert head == "change           deployment   made by"
+    assert row.startswith("launch refused   Pod/old/c    vLLM 0.30.0 has no flag `--swap-space`")
+
+
 def test_text(call: Callable[..., Done], models: str) -> None:
     done = call("impact", "-", "--to", "0.33.0", "--models", models, "--format", "text", stdin=FLEET)
     assert done.code == 0

@@ -79,7 +79,9 @@ def test_the_title_names_what_is_compared(
     assert data_of(call("impact", str(fleet), *options, "--format", "html").out)["title"] == title
 
 
-@pytest.mark.parametrize("options", [("--to", "0.33.0"), ("--releases", "0.20.0..0.33.0,v1-removed")])
+@pytest.mark.parametrize(
+    "options", [("--to", "0.33.0"), ("--releases", "0.20.0..0.33.0,v1-removed"), ("--to", "v1-removed", "--explain")]
+)
 def test_the_report_has_what_json_has(
     call: Callable[..., Done], fleet: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:

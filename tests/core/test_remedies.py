@@ -144,6 +144,43 @@ def test_the_changes_of_a_deployment_name_its_flags_with_their_places(policy: Po
     )
 
 
+SWAP = {"argument": "--swap-space", "at": "args[2]", "from": "4", "to": None}
+NO_SUCH = {"argument": "--no-such-flag", "at": "args[4]", "from": True, "to": None}
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        pytest.param(("--swap-space", "4"), [[SWAP]], id="a flag of earlier releases, with its value"),
+        pytest.param(("--swap-space", "4", "--no-such-flag"), [[SWAP, NO_SUCH]], id="all flags that there are not"),
+        pytest.param(
+            ("--swap_space=4", "--swap-space", "5"),
+            [[{**SWAP, "at": "args[3]", "from": "5"}]],
+            id="a flag that is twice",
+        ),
+        pytest.param(
+            ("--swap-space", "4", "--no-such-flag", "--enable-dbo", "--enable-lora"),
+            [
+                [SWAP, NO_SUCH, {"argument": "--enable-dbo", "at": "args[5]", "from": True, "to": None}],
+            ],
+            id="what the release refuses besides",
+        ),
+        pytest.param(
+            ("--some-api-key", "hunter2"),
+            [[{"argument": "--some-api-key", "at": "args[2]", "from": "…", "to": None}]],
+            id="without a secret",
+        ),
+        pytest.param(tuple(f"--x{n}" for n in range(17)), [], id="too many to be dropped"),
+    ],
+)
+def test_flags_that_the_release_does_not_have_are_dropped(
+    policy: Policy, args: tuple[str, ...], expected: list[Any]
+) -> None:
+    answer = of_args(policy, "0.33.0", *args)
+    assert not answer["starts"]
+    assert [change for purpose, change, *_ in remedies(answer) if purpose == "start"] == expected
+
+
 def test_the_deployment_without_what_a_remedy_drops_is_decided_as_it_says(policy: Policy) -> None:
     answer = of_args(policy, "0.26.0", "--logits-processors", "a.b:C", "--enable-lora")
     changes = [change for purpose, change, *_ in remedies(answer) if purpose == "v2" and "argument" in change[0]]

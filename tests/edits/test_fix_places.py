@@ -59,6 +59,21 @@ def dropped(text: str, gone: str) -> tuple[str, str]:
             *dropped(VARIABLE.replace("--enable-lora", "--enable-dbo"), ", --enable-dbo"),
             id="an argument of two",
         ),
+        pytest.param(
+            "d.yaml",
+            *dropped(
+                ARGS.replace("--enable-lora", "--swap-space, '4', --no_such=1"), ", --swap-space, '4', --no_such=1"
+            ),
+            id="flags that the release does not have",
+        ),
+        pytest.param(
+            "d.yaml",
+            *dropped(
+                HEAD + "      args: ['vllm serve Qwen/Qwen3-8B --swap-space 4 --port 80']\n      command: [sh, -c]\n",
+                "--swap-space 4 ",
+            ),
+            id="a flag that the release does not have in a shell text",
+        ),
     ],
 )
 def test_the_cheapest_remedy_is_written(

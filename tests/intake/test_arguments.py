@@ -19,7 +19,7 @@ from policy.intake.command.parse_result import MAX_WARNINGS
 from policy.intake.command.relevant_options import RELEVANT
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command.words import Pattern, Unknown
-from policy.intake.command_line import CommandLine, ParsedOptions
+from policy.intake.command_line import CommandLine, ParsedOptions, UnknownFlag
 from policy.intake.model.tables import releases
 from policy.vllm.tablegen.arguments import arguments
 from policy.vllm.tablegen.modules import World
@@ -453,8 +453,15 @@ def test_a_secret_s_value_is_in_no_message() -> None:
 def test_a_flag_that_the_release_lacks_is_a_launch_error(
     release: str, words: list[str], refused: str, ignored: str
 ) -> None:
+    name, value = words[0].partition("=")[0], words[0].partition("=")[2] or " ".join(words[1:-1]) or True
     assert read(words, release) == (
-        ParsedOptions({"model": "m"}, {"model": f"args[{len(words) - 1}]"}, [ignored], launch_errors=[refused]),
+        ParsedOptions(
+            {"model": "m"},
+            {"model": f"args[{len(words) - 1}]"},
+            [ignored],
+            launch_errors=[refused],
+            unknown_flags=[UnknownFlag(name[2:].replace("-", "_"), "args[0]", value, refused, ignored)],
+        ),
         [],
     )
 

@@ -12,7 +12,7 @@ from policy.intake.command.expansion import count_messages, message_limit
 from policy.intake.command.relevant_options import KEPT, RELEVANT
 from policy.intake.command.word_places import FILE_PREFIX, word_pointer
 from policy.intake.command.words import PLACEHOLDER, Unknown
-from policy.intake.command_line import CommandLine, ParsedOptions
+from policy.intake.command_line import CommandLine, ParsedOptions, UnknownFlag
 from policy.masking import masked
 from policy.messages import quoted
 
@@ -54,6 +54,7 @@ class ParseResult:
         "others",
         "pointer",
         "serve",
+        "unknown_flags",
         "unknown_model",
         "unknown_sizes",
         "unknown_words",
@@ -80,6 +81,7 @@ class ParseResult:
         self.unknown_words: list[tuple[str, str]] = []
         self.unknown_sizes: dict[str, tuple[str, str, str]] = {}
         self.unknown_model = ""
+        self.unknown_flags: list[UnknownFlag] = []
 
     def options(self) -> ParsedOptions:
         """The result as a value, with a last message if others were omitted; counts them all for the request."""
@@ -101,6 +103,7 @@ class ParseResult:
             {dest: size for dest, size in self.unknown_sizes.items() if dest not in self.values},
             self.unknown_model if self.values.get("model") == self.unknown_model else "",
             self.others,
+            [] if self.omitted else self.unknown_flags,
         )
 
     def places(self) -> dict[str, str]:

@@ -10,7 +10,8 @@ from packaging.version import Version
 from policy.intake.command.deprecated_flags import use_instead
 from policy.intake.command.flag_arguments import may_be_secret
 from policy.intake.command.flags import dashed, flags, in_other_release
-from policy.masking import is_secret, masked
+from policy.intake.command_line import UnknownFlag
+from policy.masking import HIDDEN, is_secret, masked
 from policy.messages import QUOTED, nearest, quoted
 
 if TYPE_CHECKING:
@@ -29,11 +30,34 @@ def skip_unknown(
 
     The last word is left for the model if it may be the model.
     """
-    word = words[at]
-    key, equals, _ = word.partition("=")
+    key, equals, text = words[at].partition("=")
     name = dashed(key) if key.startswith("--") and table.takes_underscores else key
+    before = len(result.launch_errors)
     flag = report_unknown(name, key, places[at], table, result)
     result.ignored.append(masked(key))
+    end = _end_of_values(words, at, key, equals, flag, table, result, may_be_model=may_be_model)
+    if len(result.launch_errors) > before and name.startswith("--") and name[2:]:
+        value: str | bool = (text if equals else " ".join(words[at + 1 : end])) or True
+        shown = HIDDEN if is_secret(key) and value is not True else masked(value) if type(value) is str else value
+        option = name[2:].replace("-", "_")
+        result.unknown_flags.append(
+            UnknownFlag(option, places[at], shown, result.launch_errors[-1], result.ignored[-1])
+        )
+    return end
+
+
+def _end_of_values(
+    words: Sequence[str],
+    at: int,
+    key: str,
+    equals: str,
+    flag: Flag | None,
+    table: Flags,
+    result: ParseResult,
+    *,
+    may_be_model: bool,
+) -> int:
+    """The position after an unknown flag and its values; ``flag`` is the one of another release."""
     at += 1
     if equals or (flag is not None and flag.constant is not None):
         return at

@@ -3,8 +3,8 @@
 import type { ComponentChildren } from "preact";
 import type { Change, Decision, KnownProblem, Reason, Remedy } from "../api";
 import { Copies } from "./copies";
-import { changeText, shown } from "./changes";
 import { Prose } from "../prose";
+import { changeText, goalText, shown } from "../remedy_text";
 
 /** A runner's name; a platform may have one of its own, and a configuration that cannot be read has none. */
 export function runnerName(decision: Pick<Decision, "runner" | "outcome">): string {
@@ -101,8 +101,6 @@ function Card({ title, children }: { readonly title: string; readonly children: 
   );
 }
 
-const GOALS: Readonly<Record<string, string>> = { start: "so that it starts", v2: "to get V2" };
-
 function Remedies(properties: {
   readonly remedies: readonly Remedy[];
   readonly canTry: (change: readonly Change[]) => boolean;
@@ -116,7 +114,7 @@ function Remedies(properties: {
             <span>
               {remedy.change.map(changeText).join(", and ")}{" "}
               <span class="from">
-                {GOALS[remedy.for] ?? `to avoid ${remedy.for}`}
+                {goalText(remedy.for)}
                 {" → "}
                 {remedy.runner?.toUpperCase() ?? "own runner"}
                 {remedy.starts ? "" : ", does not start"}

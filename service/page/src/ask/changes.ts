@@ -1,19 +1,8 @@
 /** The changes of a remedy, made in a request so that it can be decided again. */
 
 import type { Change } from "../api";
+import { shown } from "../remedy_text";
 import { isObject, type DecisionRequest } from "./input";
-
-/** A change in words: what to set, replace or drop. */
-export function changeText(change: Change): string {
-  const name = change.argument ?? change.variable ?? change.fact ?? change.field ?? "";
-  if (change.to === null) return `drop ${name}`;
-  return change.to === true && change.argument ? `add ${name}` : `set ${name} to ${shown(change.to)}`;
-}
-
-/** A value as people write it. */
-export function shown(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
 
 /** The request with a change, or `null` if the page cannot make it there. */
 export function changed(request: DecisionRequest, change: Change): DecisionRequest | null {

@@ -1,16 +1,26 @@
 /** Which releases are compared, for deployments that the service decides. */
 
-/** `from` is empty for what each image says; `isWhole`: also each release between. */
+/**
+ * `from` is empty for what each image says; `isWhole`: also each release between; `isExplained`: with what helps in the
+ * last release.
+ */
 export interface Comparison {
   readonly from: string;
   readonly to: string;
   readonly isWhole: boolean;
+  readonly isExplained: boolean;
 }
-export const NEWEST: Comparison = { from: "", to: "", isWhole: false };
+export const NEWEST: Comparison = { from: "", to: "", isWhole: false, isExplained: false };
 const V1_REMOVED = "v1-removed";
 
 /** The fields of the request for an impact; `releases` are the known ones, oldest first. */
 export function fieldsOf(comparison: Comparison, releases: readonly string[]): Readonly<Record<string, unknown>> {
+  const compared = comparedOf(comparison, releases);
+  return comparison.isExplained ? { ...compared, explain: true } : compared;
+}
+
+function comparedOf(comparison: Comparison, releases: readonly string[]): Readonly<Record<string, unknown>> {
+  if (releases.length === 0 && comparison.to === "") return {};
   const newest = releases.at(-1) ?? "";
   const to = comparison.to === "" ? newest : comparison.to;
   if (comparison.from === "") return { to };
@@ -74,6 +84,16 @@ export function ComparisonForm(properties: {
           }}
         />{" "}
         each release between
+      </label>
+      <label>
+        <input
+          type="checkbox"
+          checked={comparison.isExplained}
+          onChange={(event) => {
+            onComparison({ ...comparison, isExplained: event.currentTarget.checked });
+          }}
+        />{" "}
+        what helps
       </label>
     </>
   );

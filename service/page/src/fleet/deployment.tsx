@@ -2,9 +2,10 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import { Prose } from "../prose";
+import { changeText, goalText } from "../remedy_text";
 import { type Cell, NOW, type Row } from "./fleet_rows";
 import { causesOf, COLUMN_SIGNS, COLUMN_TONES, COLUMN_WORDS, KINDS, labelOf, stepText } from "./kinds";
-import type { DecidedAnswer, Difference, ItemProblem, Place, ReleaseChange, RuleText } from "./result";
+import type { DecidedAnswer, Difference, ItemProblem, Place, ReleaseChange, Remedy, RuleText } from "./result";
 
 /** What is known of rules: their texts, and the address of a rule's page if there is one. */
 export interface RuleSource {
@@ -191,6 +192,25 @@ function AnswerText({ answer, rules }: { readonly answer: DecidedAnswer; readonl
   );
 }
 
+function Remedies({ remedies, release }: { readonly remedies: readonly Remedy[]; readonly release: string }) {
+  return (
+    <section class="card">
+      <h2>What helps in {release}</h2>
+      {remedies.length === 0 && <p>Nothing has to change, or no change was found.</p>}
+      <ul>
+        {remedies.map((remedy, n) => (
+          <li key={n}>
+            {remedy.change.map(changeText).join(", and ")}{" "}
+            <span class="from">
+              {goalText(remedy.for)} → {remedy.runner?.toUpperCase() ?? "own runner"}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
 /** The column that is shown at first: the one of the worst change, else the last. */
 function firstColumn(row: Row, columns: readonly string[]): string {
   const to = row.change?.to;
@@ -304,6 +324,7 @@ export function DeploymentView(properties: {
           )}
         </section>
       )}
+      {item.remedies !== undefined && <Remedies remedies={item.remedies} release={columns.at(-1) ?? ""} />}
       {item.problem === undefined && (
         <section class="card">
           <h2>What changes</h2>

@@ -44,7 +44,12 @@ function questionOf(value: unknown): Question {
   const comparison = isObject(value.comparison) ? value.comparison : {};
   return {
     sources: sources.map((each) => ({ name: text(each.name), text: text(each.text) })),
-    comparison: { from: text(comparison.from), to: text(comparison.to), isWhole: comparison.isWhole === true },
+    comparison: {
+      from: text(comparison.from),
+      to: text(comparison.to),
+      isWhole: comparison.isWhole === true,
+      isExplained: comparison.isExplained === true,
+    },
     configs: isObject(value.configs) ? value.configs : {},
   };
 }
@@ -53,7 +58,7 @@ function questionOf(value: unknown): Question {
 async function compared(deployments: readonly Deployment[], question: Question, signal: AbortSignal): Promise<Found> {
   const releases = await knownReleases();
   const requests = deployments.map((each) => completed(each.request, "", question.configs, false));
-  const fields = releases.length === 0 && question.comparison.to === "" ? {} : fieldsOf(question.comparison, releases);
+  const fields = fieldsOf(question.comparison, releases);
   const answer = await post<Record<string, unknown>>("v1/impact", { deployments: requests, ...fields }, signal);
   if ("problem" in answer) return { problem: answer.problem, isAsked: true };
   const found = readImpact(answer.value);

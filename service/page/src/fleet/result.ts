@@ -1,5 +1,7 @@
 /** The impact of a fleet as `runner-policy impact` and `POST /v1/impact` answer it, and its reader with places of faults. */
 
+import type { ChangeValues } from "../remedy_text";
+
 export interface Fault {
   readonly pointer: string;
   readonly message: string;
@@ -48,6 +50,12 @@ export interface Place {
   /** The place in a request to the service, as a JSON pointer. */
   readonly pointer?: string;
 }
+/** The smallest changes that help in the last release; each was decided again. */
+export interface Remedy {
+  readonly for: string;
+  readonly change: readonly ChangeValues[];
+  readonly runner: string | null;
+}
 export interface Item {
   readonly name: string;
   readonly request_id: string | null;
@@ -58,6 +66,8 @@ export interface Item {
   readonly releases: Readonly<Record<string, ReleaseAnswer>>;
   readonly changes: readonly ReleaseChange[];
   readonly kind: string | null;
+  /** Missing if they were not asked for. */
+  readonly remedies?: readonly Remedy[];
 }
 /** What is shown of a rule. */
 export interface RuleText {
@@ -218,6 +228,20 @@ class Reader {
     };
   }
 
+  remedy(value: unknown, pointer: string): Remedy {
+    const found = this.members(value, pointer);
+    return {
+      for: this.text(found.for, `${pointer}/for`),
+      change: this.list(found.change, `${pointer}/change`, (each, at) => {
+        const change = this.members(each, at);
+        const named = ["argument", "variable", "fact", "field"].filter((name) => change[name] !== undefined);
+        const names = named.map((name) => [name, this.text(change[name], `${at}/${name}`)]);
+        return { ...(Object.fromEntries(names) as ChangeValues), to: change.to ?? null };
+      }),
+      runner: this.optionalText(found.runner, `${pointer}/runner`),
+    };
+  }
+
   place(value: unknown, pointer: string): Place | null {
     if (value === undefined || value === null) return null;
     const found = this.members(value, pointer);
@@ -250,6 +274,9 @@ class Reader {
       ),
       changes: this.list(found.changes, `${pointer}/changes`, (each, at) => this.change(each, at)),
       kind: this.optionalText(found.kind, `${pointer}/kind`),
+      ...(found.remedies === undefined
+        ? {}
+        : { remedies: this.list(found.remedies, `${pointer}/remedies`, (each, at) => this.remedy(each, at)) }),
     };
   }
 }
