@@ -28,7 +28,7 @@ from policy.decision.decision import (
     startup_errors,
     summary,
 )
-from policy.decision.evaluation import EncodedDecision, Evaluation, evaluate, evaluate_with
+from policy.decision.evaluation import EncodedDecision, Evaluation, evaluate, evaluate_with, rulings_with
 from policy.decision.known_problems import VARIABLE_NAME, OtherRunner
 from policy.decision.ruleset import NO_LISTS, Ruleset
 from policy.decision.trace import assumptions, trace
@@ -54,7 +54,9 @@ from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from policy.decision.ruling import Ruling
     from policy.facts.facts import Facts
+    from policy.facts.vocabulary import Tristate
     from policy.intake.deployment import Deployment
     from policy.intake.intake import IntakeResult
     from policy.intake.model_lookup import Find
@@ -305,11 +307,25 @@ class Policy:
         """What would be decided without the operator's variable, if the variable decided."""
         if result.evaluation.ruling.effect.outcome is not Outcome.OVERRIDE:
             return UNSET
-        other = self._with_variable(result, None)
-        if other is None:
+        ruling, starts = self._ruling_with(result, None)
+        if ruling is None:
             return WithoutVariable(None, None, starts=False)
-        ruling = other.evaluation.ruling
-        return WithoutVariable(ruling.runner, ruling.effect.outcome, other.starts)
+        return WithoutVariable(ruling.runner, ruling.effect.outcome, starts)
+
+    def _ruling_with(self, result: RequestEvaluation, value: bool | None) -> tuple[Ruling | None, bool]:  # noqa: FBT001  # the variable's value
+        """The ruling with another value of the operator's variable, and whether vLLM starts.
+
+        It is ``None`` if vLLM refuses the configuration.
+        """
+        request = result.request
+        if request.deployment is None:
+            variable = _variable(request, value)
+            ruling, _, final, _ = rulings_with(
+                result.ruleset, result.evaluation.matches, variable, result.today, request.upstream_only
+            )
+            return ruling, final.starts
+        other = self._with_variable(result, value)
+        return (None, False) if other is None else (other.evaluation.ruling, other.starts)
 
     def _with_variable(self, result: RequestEvaluation, value: bool | None) -> RequestEvaluation | None:  # noqa: FBT001  # the variable's value
         """The evaluation with another value of the operator's variable; ``None`` if vLLM refuses the configuration."""
@@ -322,11 +338,13 @@ class Policy:
             other = self._evaluate_other(replace(request, deployment=replace(deployment, env=env)), result.today)
         if other is None:
             return None
-        if value is None:
-            value = defaults(series(request.release.decided_as))[VARIABLE_INDEX]
         # Also for a deployment: one of its scripts may set the variable too.
         found = evaluate_with(
-            result.ruleset, other.evaluation, value, result.today, upstream_only=request.upstream_only
+            result.ruleset,
+            other.evaluation,
+            _variable(request, value),
+            result.today,
+            upstream_only=request.upstream_only,
         )
         return replace(other, evaluation=found)
 
@@ -355,10 +373,10 @@ class Policy:
         ruling = result.evaluation.ruling
         if not (ruling.is_choice_of_problems and result.starts):
             return ""
-        other = self._with_other_runner(result)
-        if other is None or not other.starts:
+        other, starts = self._ruling_with(result, ruling.runner is Runner.V1)
+        if other is None or not starts or ruling.runner is None or other.runner is not ruling.runner.other:
             return ""
-        return result.ruleset.choice_warning(ruling, other.evaluation.ruling)
+        return result.ruleset.choice_warning(ruling, other)
 
     def _alternative(self, result: RequestEvaluation) -> OtherRunner | None:
         """What the other runner would do if the variable selected it; ``None`` if the release cannot use it here."""
@@ -576,6 +594,11 @@ def _unused_models(request: Request, intake: IntakeResult) -> list[str]:
     if request.deployment is None or request.manifest is not None:
         return []
     return ModelUse(intake.models).warnings(request.deployment.model_configs, "model_configs")
+
+
+def _variable(request: Request, value: bool | None) -> Tristate:  # noqa: FBT001  # the variable's value
+    """A value of the operator's variable, which in some releases is not ``None`` if it is unset."""
+    return defaults(series(request.release.decided_as))[VARIABLE_INDEX] if value is None else value
 
 
 def _state(result: RequestEvaluation) -> State:
