@@ -10,7 +10,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from service.transport.connection import Connection
-from service.transport.response_writer import MAX_JOINED
+from service.transport.exchange import MAX_JOINED
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
