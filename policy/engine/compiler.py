@@ -30,13 +30,11 @@ from policy.engine.fact_encoder import (
     FactEncoder,
     NumberTable,
     QuestionTable,
-    Section,
     Table,
 )
 from policy.errors import EngineFailed
 from policy.facts.facts import defaults
 from policy.facts.vocabulary import (
-    ALL_FACTS,
     FACTS_WITH_REQUEST,
     INDEX,
     REQUEST_VOCABULARY,
@@ -274,10 +272,7 @@ class _Keys:
 
     def encoder(self, groups: int) -> FactEncoder:
         head = '{"id":1,"_":1' + "".join(f',"_{group}":1' for group in range(groups))
-        members: dict[str, list[Column]] = {}
-        for column in self.columns.values():
-            members.setdefault(ALL_FACTS[column.index].name.partition(".")[0], []).append(column)
-        return FactEncoder(head, {name: Section(columns) for name, columns in members.items()})
+        return FactEncoder(head, self.columns.values())
 
 
 def _key(number: int) -> str:
