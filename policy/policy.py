@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
     from policy.decision.ruling import Ruling
     from policy.facts.facts import Facts
-    from policy.facts.vocabulary import Tristate
     from policy.intake.deployment import Deployment
     from policy.intake.intake import IntakeResult
     from policy.intake.model_lookup import Find
@@ -319,9 +318,10 @@ class Policy:
         """
         request = result.request
         if request.deployment is None:
-            variable = _variable(request, value)
+            ruleset = result.ruleset
+            variable = ruleset.unset if value is None else value
             ruling, _, final, _ = rulings_with(
-                result.ruleset, result.evaluation.matches, variable, result.today, request.upstream_only
+                ruleset, result.evaluation.matches, variable, result.today, request.upstream_only
             )
             return ruling, final.starts
         other = self._with_variable(result, value)
@@ -342,7 +342,7 @@ class Policy:
         found = evaluate_with(
             result.ruleset,
             other.evaluation,
-            _variable(request, value),
+            result.ruleset.unset if value is None else value,
             result.today,
             upstream_only=request.upstream_only,
         )
@@ -594,11 +594,6 @@ def _unused_models(request: Request, intake: IntakeResult) -> list[str]:
     if request.deployment is None or request.manifest is not None:
         return []
     return ModelUse(intake.models).warnings(request.deployment.model_configs, "model_configs")
-
-
-def _variable(request: Request, value: bool | None) -> Tristate:  # noqa: FBT001  # the variable's value
-    """A value of the operator's variable, which in some releases is not ``None`` if it is unset."""
-    return defaults(series(request.release.decided_as))[VARIABLE_INDEX] if value is None else value
 
 
 def _state(result: RequestEvaluation) -> State:
