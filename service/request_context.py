@@ -21,6 +21,10 @@ class RequestConnection(Protocol):
     """The connection of a request that is being answered."""
 
     @property
+    def awaits_body(self) -> bool:
+        """Whether a part of the request's body has not arrived yet."""
+
+    @property
     def is_gone(self) -> bool:
         """Whether the client disconnected."""
 

@@ -20,6 +20,7 @@ from service.jobs.messages import JSON, OK, JobKind
 from service.problems import VARY
 from service.request_context import RequestContext
 from service.state.answers import GROUP
+from service.transport.disconnection import connection_of
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -80,10 +81,13 @@ class DecisionEndpoint(Endpoint):
         """Decide one deployment."""
         began = perf_counter_ns()
         service, limit = self.service, self.settings.max_body
-        reading, task = service.body_timeouts.reading, current_task()
+        reading, task = service.body_timeouts.reading, None
         status, context, held = FAILED, None, None
         try:
-            reading[task] = began
+            connection = connection_of(scope)
+            if connection is None or connection.awaits_body:  # of most requests the whole body has arrived
+                task = current_task()
+                reading[task] = began
             headers = headers_of(scope)
             client = scope["client"]
             caller = client[0] if service.access.is_open and client else service.access.caller(client, headers, DECIDE)
@@ -96,7 +100,8 @@ class DecisionEndpoint(Endpoint):
                 body = await read_body(receive, limit, held, message)
             else:
                 body = message["body"]
-            del reading[task]
+            if task is not None:
+                del reading[task]
             if len(body) > limit:
                 raise too_large(limit)
             answers = service.answers if b"if-match" not in headers else service.answers_for(headers)
@@ -112,8 +117,13 @@ class DecisionEndpoint(Endpoint):
             if context.waiting is not None:
                 await context.wait_recorded()
             service.metrics.latencies.append(perf_counter_ns() - began)
-            fields = [(b"content-type", JSON), (b"content-length", b"%d" % len(answer)), VARY]
-            await send({"type": "http.response.start", "status": OK, "headers": fields})
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": OK,
+                    "headers": [(b"content-type", JSON), (b"content-length", b"%d" % len(answer)), VARY],
+                }
+            )
             await send({"type": "http.response.body", "body": answer})
             status = OK
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:

@@ -125,6 +125,11 @@ class Connection(HttpToolsProtocol):
         self.tasks.add(task)
 
     @property
+    def awaits_body(self) -> bool:
+        """Whether a part of the body of the request that is being answered has not arrived yet."""
+        return self.answering is not None and self.answering.more_body
+
+    @property
     def is_gone(self) -> bool:
         """Whether the client disconnected.
 
