@@ -126,6 +126,7 @@ class Deployment(Struct, frozen=True):
     may get other arguments or variables than those of the manifest. ``edits`` are made to what its command says.
     ``image_env`` has the variables that the image sets. ``platform_doubt`` says why the platform of the manifest may be
     another than the environment's; it is empty if it is certain. ``omni`` is what the flag ``--omni`` would do.
+    ``release_is_assumed``: whether nothing states which release runs.
     """
 
     args: list[str] | str
@@ -144,6 +145,7 @@ class Deployment(Struct, frozen=True):
     image_env: dict[str, ImageVariable] = {}
     platform_doubt: str = ""
     omni: Omni = Omni.STARTS
+    release_is_assumed: bool = False
 
 
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:

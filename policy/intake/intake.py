@@ -214,7 +214,7 @@ def _derive(
     """Derive the facts for a parsed command line and its ``faults``; messages may contain values of variables."""
     known = tables(release, transformers=deployment.environment.transformers)
     is_omni, command, of_omni = omni_of(command, deployment.omni)
-    options = _own_options(read_options(release, command, deployment.files, faults, f"{pointer}/args"), is_omni)
+    options = _own_options(_read_options(release, command, deployment, faults, pointer), is_omni)
     if faults:
         raise RequestInvalid(faults)
     options = with_options(options, deployment.edits.options)
@@ -328,6 +328,13 @@ def _derive(
     )
 
 
+def _read_options(
+    release: str, command: CommandLine, deployment: Deployment, faults: list[RequestFault], pointer: str
+) -> ParsedOptions:
+    place, is_assumed = f"{pointer}/args", deployment.release_is_assumed
+    return read_options(release, command, deployment.files, faults, place, is_assumed=is_assumed)
+
+
 def _draft_of(
     speculation: Speculation | None, target: Target, find: Callable[[str], Mapping[str, Any] | None], known: Tables
 ) -> tuple[str, DraftModel | None]:
@@ -347,7 +354,7 @@ def _derive_without_models(
     """Derive the facts where the decision does not depend on the model, which is not read; ``why`` warns of it."""
     is_omni, command, of_omni = omni_of(command, deployment.omni)
     try:
-        options = _own_options(read_options(release, command, deployment.files, faults, f"{pointer}/args"), is_omni)
+        options = _own_options(_read_options(release, command, deployment, faults, pointer), is_omni)
     except KeyError as error:  # rules of a folder of one's own may know releases that have no tables
         message = f"a deployment of vLLM {release} cannot be read: this version has no tables of its models and flags"
         raise RequestInvalid([RequestFault(pointer, f"{message}; state its `facts`")]) from error

@@ -87,7 +87,7 @@ def request_of(
     if container.problem:
         return RequestInvalid([RequestFault(pointer, container.problem)])
     notes = list(container.notes)
-    version, release = base.vllm_version, base.release
+    version, release, is_assumed = base.vllm_version, base.release, False
     omni = _omni(container, releases)
     container = _with_known_version(container, releases)
     if manifest.overrides:
@@ -112,6 +112,7 @@ def request_of(
             fault = RequestFault(pointer, message, remedy if is_unknown else None)
             return RequestInvalid([fault], UNKNOWN_RELEASE if is_unknown else INVALID_REQUEST)
     elif not manifest.stated:
+        is_assumed = True
         why = container.unversioned or "no image shows vLLM's version"
         advice = f"{remedies[Remedy.VERSION]}; {HOW_TO_TELL}"
         notes.append(f"{why}; decided for {version}, the default release; {advice}")
@@ -135,6 +136,7 @@ def request_of(
         image_env=container.image_env,
         platform_doubt=platform_doubt,
         omni=omni,
+        release_is_assumed=is_assumed,
     )
     return replace(
         base,

@@ -16,6 +16,7 @@ from policy.intake.command.dotted_options import DottedOptions, read_dotted, set
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
 from policy.intake.command.flag_arguments import read_value, read_values, report_missing
 from policy.intake.command.flags import flags
+from policy.intake.command.other_values import read_in_other_release
 from policy.intake.command.parse_result import INVALID, ParseResult
 from policy.intake.command.positional_words import PositionalWords
 from policy.intake.command.relevant_options import RELEVANT
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     from policy.intake.command.flags import Flag, Flags
 
+BOOLEANS: Final = frozenset({"true", "false", "True", "False"})
+"""What a boolean flag takes in releases that read a value of it."""
 LEVELS: Final = frozenset("0123")
 DOTTED_LEVEL: Final = "-O."
 """The beginning of a field of the compilation configuration, up to 0.12."""
@@ -47,11 +50,14 @@ def read_options(
     files: Mapping[str, str],
     faults: list[RequestFault],
     pointer: str = "/deployment/args",
+    *,
+    is_assumed: bool = False,
 ) -> ParsedOptions:
     """Parse the command line as `release` does, and append what the release would reject to `faults`.
 
     Each fault points to its word, below `pointer`. A flag that the release does not have is a launch error, and is left
-    out. `files` maps the names that `--config` may have to the texts of the files.
+    out; if the release `is_assumed`, so is a value that only other releases take. `files` maps the names that
+    `--config` may have to the texts of the files.
 
     Raises:
         KeyError: `release` is not in `policy.intake.model.tables.releases_with_flags()`.
@@ -66,7 +72,7 @@ def read_options(
         )
         return ParsedOptions()
     table = flags(release)
-    result = ParseResult(command, faults, pointer)
+    result = ParseResult(command, faults, pointer, release if is_assumed else None)
     if "--config" in words and "config" in table.by_name:
         words, places = insert_file(words, places, files, table, result)
     kinds = set(map(type, words))
@@ -153,6 +159,12 @@ class _CommandLineParser:
         if word[:1] != "-" or table.is_argument(word):
             if type(word) is Unknown or PLACEHOLDER.fullmatch(word) is not None:
                 self.positional.unknown.append((word, place))
+            elif word in BOOLEANS and at and (flag := table.exact.get(words[at - 1])) is not None and flag.constant:
+                value = read_in_other_release(flag, word, place, result)
+                if value is INVALID:
+                    self.positional.add(words, places, at, result)
+                else:
+                    result.set_option(flag, value, place, [words[at - 1], word])
             else:
                 self.positional.add(words, places, at, result)
             return at + 1
@@ -185,6 +197,10 @@ class _CommandLineParser:
         if given is None:
             return self.read_inexact(flag, words, places, at)
         if flag.constant is not None:
+            value = read_in_other_release(flag, given, place, result) if type(word) is not Unknown else INVALID
+            if value is not INVALID:
+                result.set_option(flag, value, place, [word])
+                return at + 1
             result.fault(
                 place,
                 f"`{flag.name}` takes no value, so {quoted(word)} is refused; write {_boolean_forms(flag, table)}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.flag_values import InvalidField, InvalidValue, parse_value
+from policy.intake.command.other_values import read_in_other_release
 from policy.intake.command.parse_result import INVALID
 from policy.intake.command.relevant_options import RELEVANT, SIZES
 from policy.intake.command.words import PLACEHOLDER, Unknown
@@ -39,6 +40,8 @@ def read_value(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
             result.warn(PLACEHOLDER_VALUE.format(flag.name, quoted(text)))
             return _read_unknown(flag, text, place, result)
         if type(text) is not Unknown:
+            if (value := read_in_other_release(flag, text, place, result)) is not INVALID:
+                return value
             shown = "its value is not shown" if flag.secret else str(error)
             result.fault_of(flag, place, f"`{flag.name}`: {shown}", is_late=isinstance(error, InvalidField))
         return INVALID

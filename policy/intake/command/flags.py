@@ -77,11 +77,7 @@ class Flags:
         self.by_name: dict[str, Flag] = {}
         spelled: dict[str, Flag] = {}
         for dest, row in rows.items():
-            flag = _flag(dest, row)
-            if dest == "compilation_config" and flag.kind == "object" and Version(release) < NO_LEVEL_SINCE:
-                flag = replace(flag, kind="object-or-level")
-            elif dest == "hf_overrides" and Version(release) >= OBJECTS_SINCE:
-                flag = replace(flag, kind="overrides")
+            flag = flag_of_row(dest, row, release)
             self.by_name[dest] = flag
             spelled.update(dict.fromkeys(_words(row), flag))
             if flag.constant is not None:
@@ -149,6 +145,16 @@ def flags(release: str) -> Flags:
         if row is not None:
             rows[dest] = row
     return Flags(release, rows)
+
+
+def flag_of_row(dest: str, row: Mapping[str, Any], release: str) -> Flag:
+    """A flag as its row in the table describes it, with what the parser of the release adds."""
+    flag = _flag(dest, row)
+    if dest == "compilation_config" and flag.kind == "object" and Version(release) < NO_LEVEL_SINCE:
+        return replace(flag, kind="object-or-level")
+    if dest == "hf_overrides" and Version(release) >= OBJECTS_SINCE:
+        return replace(flag, kind="overrides")
+    return flag
 
 
 @lru_cache(maxsize=1024)

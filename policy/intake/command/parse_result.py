@@ -36,12 +36,14 @@ class ParseResult:
     ``others`` has the values of options that no fact depends on, with their places; `UNKNOWN` if a value is not known.
     ``found_at`` has the place of each other option, ``members`` those of an option's dotted keys. ``omitted`` counts
     the messages beyond the limit. ``after_secret``: whether the last flag's value may be a secret, so that an
-    unexpected word after it is masked. ``late_faults`` has the faults of options that
-    a later value replaces. ``unknown_model`` is the model's name as written if its value is not known.
+    unexpected word after it is masked. ``late_faults`` has the faults of options that a later value replaces.
+    ``assumed`` is the release if nothing states which one runs. ``unknown_model`` is the model's name as written if its
+    value is not known.
     """
 
     __slots__ = (
         "after_secret",
+        "assumed",
         "faults",
         "found_at",
         "ignored",
@@ -62,8 +64,11 @@ class ParseResult:
         "warnings",
     )
 
-    def __init__(self, command: CommandLine, faults: list[RequestFault], pointer: str) -> None:
+    def __init__(
+        self, command: CommandLine, faults: list[RequestFault], pointer: str, assumed: str | None = None
+    ) -> None:
         self.serve = command.serve
+        self.assumed = assumed
         self.faults = faults
         self.pointer = pointer
         self.values: dict[str, Any] = {}
