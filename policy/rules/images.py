@@ -53,6 +53,7 @@ class EntryPoint(StrEnum):
     VLLM = "vllm"
     VLLM_OMNI = "vllm-omni"
     HUGGINGFACESERVER = "huggingfaceserver"
+    OTHER = "other"
 
 
 ENTRY_POINTS: Final = {
@@ -60,6 +61,7 @@ ENTRY_POINTS: Final = {
     EntryPoint.VLLM: "`vllm serve` with the container's arguments, or the arguments if they are a command",
     EntryPoint.VLLM_OMNI: "`vllm serve --omni` with the container's arguments, or the arguments if they are a command",
     EntryPoint.HUGGINGFACESERVER: "KServe's Hugging Face server, which has arguments of its own",
+    EntryPoint.OTHER: "another program, even if its arguments are like vLLM's, such as a simulator",
 }
 
 

@@ -17,7 +17,7 @@ from policy.intake.manifests import images
 from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.image_labels import CAUSE
 from policy.intake.manifests.mounts import Mounts
-from policy.intake.manifests.signs import shows_vllm
+from policy.intake.manifests.signs import are_vllms, shows_vllm
 from policy.masking import is_secret
 from policy.messages import QUOTED, quoted
 
@@ -46,6 +46,9 @@ RENDER: Final = (
 NAMED_IMAGE: Final = (
     "the image has vLLM in its name and its entry point is not known, so that it may start vLLM; write `vllm serve "
     "MODEL …` as the command if it does"
+)
+ASSUMED_ENTRY_POINT: Final = (
+    "the entry point of the image {} is not known; its arguments are those of vLLM's server, which it is assumed to be"
 )
 OTHER_ENTRY_POINT: Final = (
     "the image's entry point, which is not known, has vLLM's server among its arguments and may start it; write "
@@ -182,6 +185,10 @@ class EngineDraft:
             return False
         if not (self.has_command or is_known):
             filled = self._expand()
+            if by_image and self._has_servers_arguments(filled):
+                self._add_entry_point()
+                self.doubts.append(ASSUMED_ENTRY_POINT.format(quoted(self.image)))
+                return True
             if filled[0].startswith("-"):
                 if STARTS_VLLM.search(" ".join(filled)) is None and passes_server(filled):
                     self.problem = OTHER_ENTRY_POINT
@@ -190,6 +197,12 @@ class EngineDraft:
                 return False
         found = self._find_server()
         return is_known or found.names_vllm if isinstance(found, UnreadableCommand) else found is not None
+
+    def _has_servers_arguments(self, filled: list[str]) -> bool:
+        """Whether the arguments of an image that is not known are those of vLLM's server."""
+        if self.has_unknown_image() or images.runs_other_program(self.image, self.table):
+            return False
+        return are_vllms(filled)
 
     def has_unknown_image(self) -> bool:
         """Whether the manifest does not show what the image starts."""

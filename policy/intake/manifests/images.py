@@ -85,6 +85,11 @@ def is_kserve_server(image: str | None, table: ImageTable) -> bool:
     return _entry_point(image, table) is EntryPoint.HUGGINGFACESERVER
 
 
+def runs_other_program(image: str | None, table: ImageTable) -> bool:
+    """Whether the image is known to run another program than vLLM, even if its arguments are like vLLM's."""
+    return _entry_point(image, table) is EntryPoint.OTHER
+
+
 def names_vllm(image: str | None) -> bool:
     """Whether the image's name contains `vllm`, so that it may run vLLM with the manifest's arguments."""
     return NAMES.search(_last(image)) is not None
@@ -103,7 +108,7 @@ def is_unknown(image: str | None) -> bool:
 
 
 def platform(image: str | None, table: ImageTable) -> str | None:
-    """The platform of an image that runs vLLM, by vLLM's name; None if neither its row nor its name shows it.
+    """The platform of an image with vLLM in its name or tag; None if neither its row nor its name shows it.
 
     What the table says of the tag counts first, then a word in the tag, then the row, then a word in the name. Only the
     last two components of the repository count, because a registry may have any name.
@@ -111,7 +116,7 @@ def platform(image: str | None, table: ImageTable) -> str | None:
     if image is None or len(image) > MAX_NAME:
         return None
     row, release = _release_of(image, table)
-    if row is None and not names_vllm(image):
+    if row is None and not (names_vllm(image) or NAMES.search((_parts(image)[1] or "").lower())):
         return None
     of_row = None if row is None else row.platform
     if release is not None and release.platform != of_row:

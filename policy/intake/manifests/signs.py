@@ -17,6 +17,10 @@ ADDRESS: Final = "://"
 NAME: Final = re.compile(r"(?<![\w.-])vllm(?![\w:-])")
 """Matches vLLM's name, but not in that of a metric, which a scheduler reads: `vllm:num_requests_waiting`."""
 MODEL: Final = "--model"
+MODEL_NAME: Final = re.compile(r"/[^\s:]{1,1024}|[A-Za-z0-9][\w.-]{0,200}/[\w.-]{1,200}", re.ASCII)
+"""Matches a model as an argument: a path, or a name on the hub."""
+MIN_SIGNS: Final = 2
+"""How many different flags of vLLM's own arguments must have to be those of its server."""
 GENERAL_FLAGS: Final = frozenset(
     {
         *("--api-key", "--block-size", "--config", "--convert", "--download-dir", "--dtype", "--grpc", "--grpc-port"),
@@ -41,6 +45,24 @@ def shows_vllm(words: Sequence[str], env: Mapping[str, str | None], *, by_model:
         or any(_is_sign(word) for word in words)
         or (by_model and any(_names_model(*pair) for pair in pairwise((*words, ""))))
     )
+
+
+def are_vllms(words: Sequence[str]) -> bool:
+    """Whether arguments are those of vLLM's server: it has all their flags, they name the model, and two show vLLM.
+
+    Other programs have some flags of vLLM, but not all of an engine's: the flags of a client or a router are unknown.
+    """
+    flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+    return (
+        sum(map(_is_sign, dict.fromkeys(flags))) >= MIN_SIGNS
+        and all(is_flag_of_any_release(dashed(flag.partition(".")[0])) for flag in flags)
+        and (_is_model(words[0]) or any(_names_model(*pair) for pair in pairwise((*words, ""))))
+    )
+
+
+def _is_model(word: str) -> bool:
+    """Whether the first argument is a model, as after `vllm serve`: a path, or a name on the hub."""
+    return MODEL_NAME.fullmatch(word) is not None
 
 
 def _is_sign(word: str) -> bool:
