@@ -10,9 +10,7 @@ import json
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
-from rich import box
 from rich.console import Console, Group
-from rich.table import Table
 from rich.text import Text
 
 from policy.decision.decision import NO_RUNNER, OWN_RUNNER, Decision
@@ -21,6 +19,7 @@ from policy.decision.remedy_text import change_text, changes_text, purpose_text
 from policy.decision.trace_text import LEGEND, failed_text, nearness
 from policy.escaping import escape_line, escape_lines
 from policy.problems import fault_lines
+from policy.render_rows import LongTable, table_of
 from policy.rules.effects import Outcome
 from policy.rules.rule import Rule
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from rich.console import ConsoleOptions, RenderableType
     from rich.segment import Segment
+    from rich.table import Table
 
     from policy.decision.decision import RuleTrace
     from policy.decision.known_problems import KnownProblem, OtherRunner
@@ -157,14 +157,6 @@ def _headline(answer: Decision) -> Text:
     )
 
 
-def table_of(*columns: str) -> Table:
-    """An empty table whose cells wrap."""
-    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
 def _reasons(answer: Decision) -> Table:
     table = table_of("", "rule", "layer", "effect", "reason", "facts")
     for reason in answer.reasons:
@@ -253,10 +245,12 @@ def _removal(removal: Removal, newest: str) -> str:
 
 def _trace(trace: Sequence[RuleTrace]) -> RenderableType:
     """Every rule; those that came closest to firing are first."""
-    table = table_of("rule", "effect", "fired", "first condition that does not hold")
-    for item in sorted(trace, key=nearness):
-        table.add_row(item.rule, item.effect, "yes" if item.fired else "no", Text(failed_text(item)))
-    return Group(table, Text(f"order: {LEGEND}", QUIET))
+    header = ("rule", "effect", "fired", "first condition that does not hold")
+    rows = [
+        (item.rule, item.effect, "yes" if item.fired else "no", failed_text(item))
+        for item in sorted(trace, key=nearness)
+    ]
+    return Group(LongTable(header, rows), Text(f"order: {LEGEND}", QUIET))
 
 
 def _assumptions(answer: Decision) -> list[RenderableType]:

@@ -15,7 +15,8 @@ from policy.impact.counts import ReleaseCounts
 from policy.impact.rows import LABELS, headline
 from policy.impact.summary import WORDS
 from policy.messages import counted
-from policy.render import BAD, QUIET, STRONG, WIDTH, as_text, table_of
+from policy.render import BAD, QUIET, STRONG, WIDTH, as_text
+from policy.render_rows import table_of
 from policy.request.items import ignored_objects
 
 if TYPE_CHECKING:

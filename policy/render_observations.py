@@ -12,7 +12,8 @@ from policy.decision.decision import NO_RUNNER, OWN_RUNNER
 from policy.escaping import escape_line
 from policy.observation.comparison import Verdict
 from policy.problems import fault_lines
-from policy.render import BAD, GOOD, STRONG, compact, table_of
+from policy.render import BAD, GOOD, STRONG, compact
+from policy.render_rows import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

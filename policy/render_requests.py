@@ -9,7 +9,8 @@ from rich.text import Text
 
 from policy.escaping import escape_line
 from policy.problems import Problem, fault_lines
-from policy.render import BAD, GOOD, QUIET, STRONG, table_of
+from policy.render import BAD, GOOD, QUIET, STRONG
+from policy.render_rows import table_of
 from policy.rules.request_rule import Verdict
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from rich.console import Group
 from rich.text import Text
 
 from policy.escaping import escape_line
-from policy.render import GOOD, compact, decision, escape_control, runner_name, start_text, table_of
+from policy.render import GOOD, compact, decision, escape_control, runner_name, start_text
+from policy.render_rows import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

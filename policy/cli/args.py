@@ -13,7 +13,7 @@ from policy.cli.console import USAGE, JsonOption, fail, show_answer
 from policy.intake.arguments_document import arguments_document, arguments_in, differences, find, suggestion
 from policy.intake.model.tables import releases_with_flags
 from policy.messages import nearest, quoted
-from policy.render import table_of
+from policy.render_rows import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

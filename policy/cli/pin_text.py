@@ -11,8 +11,9 @@ from rich.text import Text
 from policy.cli.pin_rows import by_release, headline, later_text, place_text, sorted_causes, value_text
 from policy.escaping import escape_line
 from policy.pins.verdicts import VERDICTS, Verdict
-from policy.render import BAD, QUIET, STRONG, table_of
+from policy.render import BAD, QUIET, STRONG
 from policy.render_impact import end_of
+from policy.render_rows import table_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

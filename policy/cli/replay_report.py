@@ -94,7 +94,8 @@ def text(report: Report) -> RenderableType:
     from rich.console import Group as Lines  # noqa: PLC0415  # other formats need no rich
     from rich.text import Text  # noqa: PLC0415  # as above
 
-    from policy.render import QUIET, STRONG, table_of  # noqa: PLC0415  # as above
+    from policy.render import QUIET, STRONG  # noqa: PLC0415  # as above
+    from policy.render_rows import table_of  # noqa: PLC0415  # as above
 
     replay = finish(report)
     groups = replay.groups()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import date
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
 
 from policy.decision.decision import FailedCondition, RuleTrace
 from policy.decision.trace_text import failed_text, nearness
 from policy.render import as_text, decision
+from policy.render_rows import LongTable, table_of
 from policy.request.request import read_request
 
 if TYPE_CHECKING:
@@ -96,3 +101,43 @@ def test_marks_are_explained(policy: Policy) -> None:
     text = as_text(decision(policy.decide(request, TODAY)))
     assert "\n* decided\n" in text
     assert "\norder: rules that fired; " in text
+
+
+WORDS: Final = st.text(st.sampled_from("ab-,.é漢 "), min_size=1, max_size=60).map(str.strip).filter(bool)
+ROWS: Final = st.lists(st.tuples(WORDS, WORDS, st.lists(WORDS, min_size=1, max_size=6).map(" ".join)), max_size=6)
+
+
+@given(rows=ROWS)
+def test_a_long_table_looks_as_a_table_of_rich_whose_first_columns_do_not_wrap(rows: list[tuple[str, ...]]) -> None:
+    header = ("rule", "effect", "first condition that does not hold")
+    other = table_of(*header)
+    for column in other.columns[:-1]:
+        column.no_wrap = True
+    for row in rows:
+        other.add_row(*map(Text, row))
+    assert as_text(LongTable(header, rows)) == as_text(other)
+
+
+def calls_of(rows: int) -> int:
+    """The calls of functions that the text of a trace with so many rules takes."""
+    item = RuleTrace("x" * 20, "upstream", "advise", fired=False, failed=[FailedCondition("runner", "v2", "v1")])
+    table = LongTable(("rule", "fails"), [(item.rule, failed_text(item)) for _ in range(rows)])
+    count = 0
+
+    def counted(*_: object) -> None:
+        nonlocal count
+        count += 1
+
+    as_text(table)
+    sys.setprofile(counted)
+    try:
+        as_text(table)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_each_rule_of_a_trace_costs_the_same_few_calls() -> None:
+    some, twice, more = map(calls_of, (50, 100, 200))
+    assert more - twice < 2.2 * (twice - some)
+    assert more - twice < 100 * 200
