@@ -103,7 +103,7 @@ VALUES = st.sampled_from(
     [
         *("1", "'a b'", "--d", "$A", '"$A"', "${B-x y}", '"${B:+z}"', "${PATH:+--d}", "{a,b}", "*", "~", "$(echo q)"),
         *("$E", '"$@"', "$1", "a$B", "'*'", "\"$(echo ')' '(')\"", "${A:=w}", "${#A}", "--p:80:--d", "${E%f}", "$'x'"),
-        '"${A[@]}"',
+        *('"${A[@]}"', '"${A[@]:1}"', '"${A[1]}"', "${A[@]:1}"),
     ]
 )
 NAMES = st.sampled_from(["A", "B", "IFS", "E", VARIABLE])
@@ -134,6 +134,10 @@ COMMANDS = st.recursive(
         st.builds("{}\n{}".format, inner, inner),
         st.builds("{} && {}".format, inner, inner),
         st.builds("{} || {}".format, inner, inner),
+        st.builds("{} &\n{}".format, inner, inner),
+        st.builds("{} && {} &\n".format, inner, inner),
+        st.builds("{} || {} &\n".format, inner, inner),
+        st.builds("while {}; do {}; break; done".format, inner, inner),
         st.builds("{{ {}; }}".format, inner),
         st.builds("({})".format, inner),
         st.builds("{{ {}; }} | cat".format, inner),

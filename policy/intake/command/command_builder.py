@@ -131,6 +131,9 @@ class CommandBuilder:
 
     def fill_words(self, words: Sequence[str], *, in_quotes: bool) -> None:
         """Insert several words; outside quotes each of them is split at blanks."""
+        if len(words) != 1 and self.is_assigning():
+            self._put_unknown(EMPTY_LIST, in_quotes=True)  # shells join the words, or refuse them
+            return
         self.empty_lists += in_quotes and not words
         self.budget.expand_words(len(words))
         for index, word in enumerate(words):

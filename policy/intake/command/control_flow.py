@@ -72,6 +72,8 @@ class ControlFlow(Struct):
     """The command that decided this."""
     ends_on_failure: bool = False
     """Whether a command that fails certainly ends the script, as after `set -e`."""
+    changes_shell: bool = False
+    """Whether the chain changes options or arguments of its shell."""
     changed_in_group: list[str] = []
     """The variables set by the preceding braces, which may turn out to run in a subshell: `{ A=b; } &`."""
 
@@ -130,7 +132,7 @@ class ControlFlow(Struct):
         variables = self.variables
         before, start = variables.snapshot(), len(self.script.commands)
         self.blocks.append(_Block(kind, before, variables.chain, start, self.is_piped))
-        variables.chain = Chain()
+        variables.chain = Chain(mark=len(variables.changed))
         self.is_piped = False  # the block as a whole reads from the pipe
         variables.function_depth += kind in FUNCTION_BLOCKS
 
@@ -170,15 +172,16 @@ class ControlFlow(Struct):
         self.variables.chain.is_waiting = False
         is_in_subshell = operator in SUBSHELL_OPERATORS or self.is_piped
         if is_in_subshell:
-            self.variables.forget(self.changed_in_group)
+            self.variables.forget_subshell(self.changed_in_group)
         self.changed_in_group = []
         self.is_piped = operator in PIPES
         return is_in_subshell
 
-    def reach(self, words: Sequence[str], operator: str, *, is_in_subshell: bool) -> str:
+    def reach(self, words: Sequence[str], operator: str, *, is_in_subshell: bool, is_redirected: bool) -> str:
         """Why a command before ``operator`` never runs, empty if it may; also notes what it means for those after it.
 
-        After `set -e` a failure ends the script, except before `&&` or `||`, after `!`, and in a condition.
+        A redirection may fail, and then bash goes on after the command. After `set -e` a failure ends the script,
+        except before `&&` or `||`, after `!`, and in a condition.
         """
         joiner = self.variables.chain.joiner
         is_negated, self.is_negated = self.is_negated, False
@@ -186,12 +189,12 @@ class ControlFlow(Struct):
         if not why and self.status is not None and joiner == ("||" if self.status else "&&"):
             return f"the command after `{self.status_of} {joiner}` never runs"
         name = words[0]
-        is_known = not is_in_subshell and name in CERTAIN_STATUS
+        is_known = name in CERTAIN_STATUS and not (is_in_subshell or (is_redirected and name != "false"))
         self.status = CERTAIN_STATUS[name] is not is_negated if is_known else None
         self.status_of = f"! {name}" if is_negated else name
         if is_in_subshell or self.is_conditional:
             return why
-        if name == "exit" or (name == "exec" and _names_program(words)):
+        if not is_redirected and (name == "exit" or (name == "exec" and _names_program(words))):
             self.unreached = f"{quoted(' '.join(words[:2]))} ends the script before it starts vLLM"
         elif self.ends_on_failure and not is_negated and self.status is False and operator not in {"&&", "||"}:
             self.unreached = f"`{name}` fails and ends the script, because of `-e`, before it starts vLLM"
@@ -201,7 +204,7 @@ class ControlFlow(Struct):
         """Continue the chain after a command, whose success decides whether the next one runs."""
         chain = self.variables.chain
         if operator == "&":
-            self.end_chain()
+            self._end_background()
             return
         if operator == "||" and not self.blocks:  # commands in a block already have a condition
             self.script.may_fail(chain.start, chain.group)
@@ -217,8 +220,18 @@ class ControlFlow(Struct):
         """End the chain: what its conditional commands set becomes unknown."""
         self.status = None
         self.variables.forget_doubtful()
-        self.variables.chain = Chain(start=len(self.script.commands))
-        self.succeeds = False
+        start, mark = len(self.script.commands), len(self.variables.changed)
+        self.variables.chain = Chain(start=start, mark=mark, unreached=self.unreached)
+        self.succeeds = self.changes_shell = False
+
+    def _end_background(self) -> None:
+        """End a chain before `&`: all of it runs in a subshell, so that nothing that it changes is known after it."""
+        if self.changes_shell:
+            self.script.doubt_all("a list of commands in the background changes options or arguments of its shell")
+        if not self.blocks:
+            self.unreached = self.variables.chain.unreached
+        self.variables.forget_background()
+        self.end_chain()
 
     def doubt_functions(self) -> None:
         """Doubt the commands of functions if variables change after the definitions."""

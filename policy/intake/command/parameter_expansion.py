@@ -196,10 +196,14 @@ class ParameterExpansion:
             return None
         which, first = selection.groups()
         elements, is_certain = array.elements, array.certain == len(array.elements)
-        if (first or which not in {"@", "*"}) and not is_certain:
+        is_part = first is not None or which not in {"@", "*"}
+        if is_part and not is_certain:
             return None
         if which not in {"@", "*"}:
-            return elements[int(which) : int(which) + 1] if first is None else None
+            missing = ("",) if in_quotes else ()
+            return (elements[int(which) : int(which) + 1] or missing) if first is None else None
+        if first is not None and not variables.is_array(name.group()):
+            return None  # the characters of a text from there on
         chosen = elements[int(first or 0) :]
         if which == "@" or not in_quotes:
             return chosen

@@ -46,5 +46,9 @@ class PositionalParameters(Struct):
         else:
             self._keep_name(UNKNOWN_ARGUMENTS)
 
+    def forget(self) -> None:
+        """Mark the arguments as unknown."""
+        self._keep_name(UNKNOWN_ARGUMENTS)
+
     def _keep_name(self, others: Sequence[str]) -> None:
         self.words = [self.words[0] if self.words else "sh", *others]

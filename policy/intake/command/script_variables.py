@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from policy.intake.command.words import Array, Unknown, is_uncertain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from policy.intake.command.expansion import ExpansionBudget
 
@@ -62,6 +62,10 @@ class Chain(Struct, gc=False):
     before: dict[str, str | None] = {}
     group: object = field(default_factory=object)
     start: int = 0
+    mark: int = 0
+    """How many variables had been changed before the chain."""
+    unreached: str = ""
+    """Why none of its commands runs; empty if they may."""
 
 
 class VariablesSnapshot(Struct, frozen=True, gc=False):
@@ -106,7 +110,9 @@ class ScriptVariables(Struct):
     """Whether the body of a function has ended."""
     set_in_functions: set[str] = set()
     changes: int = 0
-    """How often a variable was assigned a value, or a known value became unknown."""
+    """How often a variable was assigned a value or exported, or a known value became unknown."""
+    changed: list[str] = []
+    """The variables that were changed or exported, in order."""
     changed_after_function: bool = False
     """Whether that happened after the definition of a function, which may run later."""
 
@@ -155,6 +161,10 @@ class ScriptVariables(Struct):
                 return value if isinstance(value, Array) else None if value is None else Array([value])
         return NO_ELEMENTS
 
+    def is_array(self, name: str) -> bool:
+        """Whether a variable is an array that the script made."""
+        return isinstance(self.values.get(name), Array)
+
     def is_one_word(self, name: str, *, is_hidden: bool) -> bool:
         """Whether a variable that the script does not set has a one-word value, because of what sets it.
 
@@ -174,6 +184,7 @@ class ScriptVariables(Struct):
         if value is not None or (self.is_stated(name) and self.value(name) is not None):
             self.changes += 1
             self.changed_after_function |= self.follows_function and not self.function_depth
+        self.changed.append(name)
         if name in self.readonly:
             value = None
         if self.function_depth:
@@ -211,6 +222,19 @@ class ScriptVariables(Struct):
         self.budget.copy(len(self.values) + len(self.outer))
         self.forget([name for name in {*self.values, *self.outer} if text.endswith(name)])
 
+    def forget_background(self) -> None:
+        """Mark what the chain changed as unknown, as it runs in a subshell: `A=b && c &`."""
+        mark = self.chain.mark
+        names = list(dict.fromkeys(self.changed[mark:]))
+        self.budget.copy(len(names))
+        self.forget_subshell(names)
+        self.changed[mark:] = names
+
+    def forget_subshell(self, names: Sequence[str]) -> None:
+        """Mark the variables that a subshell changed as unknown, and their exports as uncertain."""
+        self.perhaps_exported.update(name for name in names if name in self.exported)
+        self.forget(names)
+
     def forget_doubtful(self) -> None:
         """Mark the variables that conditional commands of the chain set as unknown."""
         if not self.chain.doubtful:
@@ -240,8 +264,11 @@ class ScriptVariables(Struct):
 
     def export(self, name: str) -> None:
         """Export a variable, with effect from its next assignment on."""
-        if self.chain.is_conditional and name not in self.exported:
-            self.chain.doubtful.append(name)
+        if name not in self.exported:
+            self.changes += 1
+            self.changed.append(name)
+            if self.chain.is_conditional:
+                self.chain.doubtful.append(name)
         self.exported.add(name)
         if not self.chain.is_conditional:
             self.not_exported.discard(name)
@@ -296,9 +323,12 @@ class ScriptVariables(Struct):
         self.is_environment_shared = True
 
     def changed_since(self, before: VariablesSnapshot) -> list[str]:
-        """The names of the variables whose values have changed."""
+        """The names of the variables whose values have changed, or that are exported now or no longer."""
+        exports = self.exported ^ before.exported
         return [
-            name for name, value in self.values.items() if name not in before.values or before.values[name] != value
+            name
+            for name, value in self.values.items()
+            if name not in before.values or before.values[name] != value or (name in exports and name not in self.outer)
         ]
 
     def doubt_exports_since(self, before: VariablesSnapshot) -> None:

@@ -226,6 +226,8 @@ class _ShellReader:
         self.end_command(found)
         flow.defines = is_function or (is_defining and not found.strip("\n"))
         if found in {"&&", "||", "&"}:
+            if found == "&" and flow.changes_shell:
+                self.builtins.parameters.forget()
             flow.join(found)
         for mark in found.replace("()", "") if "()" in found else found:
             if mark == "(":
@@ -260,11 +262,14 @@ class _ShellReader:
                 break
         if assignments:
             self.script.note_texts(assignments.values())
-        unreached = self.flow.reach(words, operator, is_in_subshell=is_in_subshell) if words else ""
+        is_redirected = self.is_redirected
+        unreached = ""
+        if words:
+            unreached = self.flow.reach(words, operator, is_in_subshell=is_in_subshell, is_redirected=is_redirected)
         if words:
             self.builtins.read_effects(words, assignments, is_in_subshell=is_in_subshell)
         succeeds = self.builtins.succeeds(words) if words else None not in assignments.values()
-        self.flow.succeeds = succeeds and not is_in_subshell and not self.is_redirected
+        self.flow.succeeds = succeeds and not is_in_subshell and not is_redirected
         self.is_redirected = False
         if not words:
             for name, value in () if is_in_subshell else assignments.items():
