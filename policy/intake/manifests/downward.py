@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^'\]]{1,512})'\]")
+SET_BY_CONTROLLERS: Final = frozenset(
+    {
+        *("controller-revision-hash", "controller-uid", "job-name", "pod-template-generation", "pod-template-hash"),
+        "rollouts-pod-template-hash",
+    }
+)
+"""Labels without a domain that controllers set in each pod, whatever its template states."""
+OF_USERS: Final = "app.kubernetes.io/"
+"""The domain of labels that Kubernetes recommends to users, and sets nowhere."""
+OF_NODES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+"""The resources of which a pod without a limit, or with one of zero, is told what its node has."""
 RESOURCE: Final = re.compile(r"(limits|requests)\.([a-z0-9./-]{1,128})")
 
 
@@ -42,7 +53,7 @@ def _field(path: str, template: ManifestNode | None) -> str | None:
         return None
     metadata = template.get("metadata")
     if (found := SUBSCRIPT.fullmatch(path)) is not None:
-        value = metadata.get(found[1]).value
+        value = None if _may_be_set(found[2]) else metadata.get(found[1]).value
         text = value.get(found[2]) if isinstance(value, dict) else None
         return text if isinstance(text, str) else None
     if path == "metadata.namespace":
@@ -52,6 +63,12 @@ def _field(path: str, template: ManifestNode | None) -> str | None:
         name = metadata.get("name").value
         return name if isinstance(name, str) else None
     return None
+
+
+def _may_be_set(key: str) -> bool:
+    """Whether a controller may set a label or an annotation in each pod: those of its domain, and some others."""
+    domain, slash, _ = key.partition("/")
+    return key in SET_BY_CONTROLLERS or (slash != "" and "." in domain and not key.startswith(OF_USERS))
 
 
 def _resource(resource: str, reference: ManifestNode, container: ManifestNode) -> str | None:
@@ -65,7 +82,7 @@ def _resource(resource: str, reference: ManifestNode, container: ManifestNode) -
         stated = resources.get("limits").value  # which Kubernetes then requests
     quantity = _number(stated.get(found[2])) if isinstance(stated, dict) else None
     divisor = _number(reference.get("divisor").value if reference.has("divisor") else 1)
-    if quantity is None or not divisor:
+    if quantity is None or not divisor or (not quantity and found[1] == "limits" and found[2] in OF_NODES):
         return None
     return str(int((quantity / divisor).to_integral_value(ROUND_CEILING)))
 

@@ -280,7 +280,18 @@ CONTAINER: dict[str, Any] = {
     "args": ["--model", "a/b"],
     "resources": {"limits": {"cpu": "2500m", "memory": "3Gi", "nvidia.com/gpu": 4}, "requests": {"cpu": 1}},
 }
-TEMPLATE_METADATA = {"labels": {"tp": "4", "n": 1}, "annotations": {"a/b": "x"}}
+OVERWRITTEN = [
+    *("pod-template-hash", "controller-revision-hash", "pod-template-generation", "job-name", "controller-uid"),
+    *("rollouts-pod-template-hash", "apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name"),
+    *("batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"),
+    *("leaderworkerset.sigs.k8s.io/worker-index", "leaderworkerset.sigs.k8s.io/group-index"),
+    *("jobset.sigs.k8s.io/job-index", "topology.kubernetes.io/zone", "ray.io/node-type", "volcano.sh/task-index"),
+]
+"""Labels and annotations that controllers set in the pods that they make."""
+TEMPLATE_METADATA = {
+    "labels": {"tp": "4", "n": 1, "app.kubernetes.io/name": "n", **dict.fromkeys(OVERWRITTEN, "0")},
+    "annotations": {"a/b": "x", **dict.fromkeys(OVERWRITTEN, "0")},
+}
 
 
 @pytest.mark.parametrize(
@@ -294,6 +305,12 @@ TEMPLATE_METADATA = {"labels": {"tp": "4", "n": 1}, "annotations": {"a/b": "x"}}
         ({"resourceFieldRef": {"resource": "requests.cpu"}}, "1"),
         ({"resourceFieldRef": {"resource": "requests.memory", "divisor": "1Mi"}}, "3072"),
         ({"resourceFieldRef": {"resource": "limits.nvidia.com/gpu", "containerName": "v"}}, "4"),
+        ({"fieldRef": {"fieldPath": "metadata.labels['app.kubernetes.io/name']"}}, "n"),
+        *(
+            ({"fieldRef": {"fieldPath": f"metadata.{part}['{name}']"}}, None)
+            for part in ("labels", "annotations")
+            for name in OVERWRITTEN
+        ),
         ({"fieldRef": {"fieldPath": "metadata.labels['none']"}}, None),
         ({"fieldRef": {"fieldPath": "metadata.labels['n']"}}, None),
         ({"fieldRef": {"fieldPath": "metadata.name"}}, None),
@@ -316,6 +333,32 @@ def test_values_from_the_pod_itself(source: dict[str, Any], value: str | None) -
         "spec": {"template": template},
     }
     (found,) = read_manifest(document, "", [])
+    assert found.env == {"A": value}
+
+
+@pytest.mark.parametrize("zero", [0, "0", "0Gi", "0m", "0.0", 0.0])
+@pytest.mark.parametrize(
+    ("resource", "value"),
+    [
+        ("limits.cpu", None),
+        ("limits.memory", None),
+        ("limits.ephemeral-storage", None),
+        ("requests.cpu", "0"),
+        ("requests.memory", "0"),
+        ("limits.nvidia.com/gpu", "0"),
+    ],
+)
+def test_instead_of_a_limit_of_zero_a_pod_is_told_what_its_node_has(
+    resource: str, zero: object, value: str | None
+) -> None:
+    names = ("cpu", "memory", "ephemeral-storage", "nvidia.com/gpu")
+    source = {"resourceFieldRef": {"resource": resource}}
+    container = {
+        **CONTAINER,
+        "resources": {"limits": dict.fromkeys(names, zero)},
+        "env": [{"name": "A", "valueFrom": source}],
+    }
+    (found,) = read_manifest({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}, "", [])
     assert found.env == {"A": value}
 
 
