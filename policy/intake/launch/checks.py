@@ -22,13 +22,14 @@ import re
 from collections.abc import Mapping  # noqa: TC003  # msgspec reads the annotations
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec.yaml
 from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 
 from policy.intake.launch.expression import formula_of
+from policy.intake.model.formula import CompiledFormula, compile_formula
 
 FOLDER: Final = Path(__file__).parent / "data"
 HOLE: Final = re.compile(r"\{([^{}\"][^{}]*)\}")
@@ -80,22 +81,26 @@ def message_of(text: str) -> Message:
     return Message(tuple(found[::2]), tuple(map(formula_of, found[1::2])))
 
 
+CompiledCheck: TypeAlias = tuple[Check, CompiledFormula]
+"""A check and its condition."""
+
+
 class ReleaseChecks(Struct, frozen=True):
     """The checks of a release: those about an option, by its name, and those that always count."""
 
-    always: tuple[Check, ...]
-    by_option: Mapping[str, tuple[Check, ...]]
+    always: tuple[CompiledCheck, ...]
+    by_option: Mapping[str, tuple[CompiledCheck, ...]]
 
 
 @cache
 def checks_of(release: str) -> ReleaseChecks:
     """The checks of a release, in the order of the files and in each."""
-    held = [check for check in all_checks() if check.holds_in(release)]
-    options = {check.at for check in held if check.at}
-    return ReleaseChecks(
-        tuple(check for check in held if not check.at),
-        {option: tuple(check for check in held if check.at == option) for option in options},
-    )
+    held: dict[str, list[CompiledCheck]] = {"": []}
+    for check in all_checks():
+        if check.holds_in(release):
+            held.setdefault(check.at, []).append((check, compile_formula(check.condition)))
+    always = tuple(held.pop(""))
+    return ReleaseChecks(always, {option: tuple(checks) for option, checks in held.items()})
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.launch.checks import Check, Message, checks_of, message_of
-from policy.intake.model.formula import Incomputable, compute
+from policy.intake.model.formula import EMPTY, CompiledFormula, Incomputable, Scope, compute, run
 from policy.messages import QUOTED
 
 if TYPE_CHECKING:
@@ -36,9 +36,13 @@ def refusals(values: LaunchValues) -> Findings:
     A check that needs a value which is not known here says nothing.
     """
     checks = checks_of(values.release)
-    of_options = [checks.by_option[option] for option in values.given() if option in checks.by_option]
-    held = [check for check in chain(checks.always, *of_options) if check.counts_on(values.platform)]
-    found = [check for check in held if _fails(check, values.key)]
+    scope = Scope(EMPTY, values.key, EMPTY)
+    of_options = [checks.by_option[option] for option in values.given if option in checks.by_option]
+    found = [
+        check
+        for check, condition in chain(checks.always, *of_options)
+        if check.counts_on(values.platform) and _holds(condition, scope)
+    ]
     failed = [check for check in found if not check.is_warning][:MAX_REFUSALS]
     warned = [check for check in found if check.is_warning][:MAX_REFUSALS]
     refused = [_text(check, values) for check in failed if check.is_certain]
@@ -49,9 +53,11 @@ def refusals(values: LaunchValues) -> Findings:
     )
 
 
-def _fails(check: Check, key: Callable[[str], Any]) -> bool:
+def _holds(condition: CompiledFormula, scope: Scope) -> bool:
+    """Whether a condition holds; it does not if a value that it needs is not known."""
+    scope.iterations = 0
     try:
-        return bool(compute(check.condition, key))
+        return bool(run(condition, scope))
     except Incomputable:
         return False
 

@@ -13,8 +13,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import chain
+from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from policy.intake.command.parse_result import UNKNOWN
 from policy.intake.launch.models import ModelValues
@@ -23,7 +25,7 @@ from policy.intake.provenance import DEFAULT
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from policy.intake.command_line import ParsedOptions
     from policy.intake.derive.speculation import DraftModel, Speculation
@@ -37,18 +39,50 @@ WORDS: Final = {
     "lt": "less than",
     "le": "less than or equal to",
 }
+COMPARISONS: Final = {"gt": gt, "ge": ge, "lt": lt, "le": le}
 LORA: Final = "LoRAConfig"
 MULTIMODAL: Final = "MultiModalConfig"
 
 
+class Bounds(Struct, frozen=True):
+    """The bounds of an option, or of a field of one, in its configuration class: the word and the number of each."""
+
+    name: str
+    class_name: str
+    limits: tuple[tuple[str, float], ...]
+
+
 @lru_cache(maxsize=128)
-def bounds_by_option(tables: Tables) -> Mapping[str, list[tuple[str, str, Mapping[str, Any]]]]:
-    """Option → the names with bounds that it sets, each with the option and the bounds."""
-    found: dict[str, list[tuple[str, str, Mapping[str, Any]]]] = {}
+def bounds_by_option(tables: Tables) -> Mapping[str, list[Bounds]]:
+    """Option → the bounds of what it sets."""
+    found: dict[str, list[Bounds]] = {}
     for name, row in tables.bounds.items():
-        option = name.partition(".")[0]
-        found.setdefault(option, []).append((option, name, row))
+        limits = tuple((word, row[word]) for word in COMPARISONS if word in row)
+        found.setdefault(name.partition(".")[0], []).append(Bounds(name, row["class"], limits))
     return found
+
+
+@lru_cache(maxsize=1024)
+def _sorted_names(tables: Tables, name: str) -> tuple[str, ...]:
+    """A set of names that a release knows. Raises Incomputable if there is none of this name."""
+    found = tables.names.get(name) or tables.constants.get(name)
+    if not isinstance(found, frozenset):
+        raise Incomputable(name)
+    return tuple(sorted(found))
+
+
+@lru_cache(maxsize=4096)
+def _steps(name: str) -> list[str]:
+    """The option in a name, and the fields below it; the names are those of the checks and of the bounds."""
+    return name.split(".")
+
+
+@lru_cache(maxsize=4096)
+def _reader(name: str) -> tuple[Callable[[LaunchValues, str], Any], str]:
+    """What reads the value of a name of the checks, and the name that it gets."""
+    kind, _, rest = name.partition(".")
+    reader = READERS.get(kind)
+    return (LaunchValues.fact, name) if reader is None else (reader, rest)
 
 
 class LaunchValues:
@@ -86,19 +120,15 @@ class LaunchValues:
         self._runner = runner
         self._model: ModelValues | None = None
         self._known: dict[str, Any] = {}
+        self.given: Final = tuple({**options.values, **options.others})
+        """The options that are given, even with an unknown value."""
 
     def key(self, name: str) -> Any:
         """The value of a name. Raises Incomputable if it is not known here."""
         if name not in self._known:
-            kind, _, rest = name.partition(".")
-            reader = READERS.get(kind)
-            self._known[name] = reader(self, rest) if reader is not None else self._fact(name)
+            read, rest = _reader(name)
+            self._known[name] = read(self, rest)
         return self._known[name]
-
-    def given(self) -> Iterator[str]:
-        """The options that are given, even with an unknown value."""
-        yield from self._options.values
-        yield from (option for option in self._options.others if option not in self._options.values)
 
     def place(self, option: str) -> str:
         """The place of an option in the command; empty if it is not given."""
@@ -109,25 +139,28 @@ class LaunchValues:
     def out_of_bounds(self) -> list[str]:
         """The options whose numbers are outside the bounds of their configuration class."""
         found = []
-        bounds = bounds_by_option(self._tables)
-        for option, name, row in chain.from_iterable(bounds.get(option, ()) for option in self.given()):
-            if row["class"] in {LORA, MULTIMODAL} and not self._is_made(row["class"]):
-                continue
-            try:
-                number = self.option(name)
-            except Incomputable:
-                continue
-            if type(number) not in {int, float}:
-                continue
-            for word, compare in COMPARISONS.items():
-                if word in row and not compare(number, row[word]):
-                    label, place = name.partition(".")[2] or name, self.place(option)
-                    where = f" ({place})" if place else ""
-                    found.append(
-                        f'"{row["class"]}: {label}: Input should be {WORDS[word]} {row[word]}"{where}; '
-                        f"got {quoted(number)}"
-                    )
+        by_option = bounds_by_option(self._tables)
+        for option in self.given:
+            for bounds in by_option.get(option, ()):
+                try:
+                    number = self.option(bounds.name)
+                except Incomputable:
+                    continue
+                if type(number) not in {int, float}:
+                    continue
+                if bounds.class_name in {LORA, MULTIMODAL} and not self._is_made(bounds.class_name):
+                    continue
+                found += [
+                    self._out_of_bounds(option, bounds, word, bound, number)
+                    for word, bound in bounds.limits
+                    if not COMPARISONS[word](number, bound)
+                ]
         return found
+
+    def _out_of_bounds(self, option: str, bounds: Bounds, word: str, bound: float, number: float) -> str:
+        label, place = bounds.name.partition(".")[2] or bounds.name, self.place(option)
+        where = f" ({place})" if place else ""
+        return f'"{bounds.class_name}: {label}: Input should be {WORDS[word]} {bound}"{where}; got {quoted(number)}'
 
     def _is_made(self, name: str) -> bool:
         """Whether vLLM makes the configuration of LoRA, or of multimodal models."""
@@ -137,7 +170,7 @@ class LaunchValues:
 
     def option(self, name: str) -> Any:
         """An option, or a field of a JSON option; None if it is not given."""
-        option, *fields = name.split(".")
+        option, *fields = _steps(name)
         if option in self._options.unknown_sizes:
             raise Incomputable(option)
         found = self._options.values.get(option)
@@ -187,12 +220,9 @@ class LaunchValues:
         """The runner that the release itself chooses."""
         return self._runner()
 
-    def names(self, name: str) -> list[str]:
+    def names(self, name: str) -> tuple[str, ...]:
         """A set of names that the release knows."""
-        found = self._tables.names.get(name) or self._tables.constants.get(name)
-        if not isinstance(found, frozenset):
-            raise Incomputable(name)
-        return sorted(found)
+        return _sorted_names(self._tables, name)
 
     def variable(self, name: str) -> str | None:
         """A variable's text; None if it is not set."""
@@ -200,7 +230,8 @@ class LaunchValues:
             raise Incomputable(name)
         return self._variables.get(name)
 
-    def _fact(self, name: str) -> Any:
+    def fact(self, name: str) -> Any:
+        """The value of a derived fact."""
         if name.startswith("parallel_config.") and name.partition(".")[2] in self._options.unknown_sizes:
             raise Incomputable(name)
         found = self._derived.facts.get(name)
@@ -208,13 +239,6 @@ class LaunchValues:
             raise Incomputable(name)
         return found[0]
 
-
-COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "gt": lambda number, bound: number > bound,
-    "ge": lambda number, bound: number >= bound,
-    "lt": lambda number, bound: number < bound,
-    "le": lambda number, bound: number <= bound,
-}
 
 READERS: Final[Mapping[str, Callable[[LaunchValues, str], Any]]] = {
     "args": LaunchValues.option,
