@@ -68,6 +68,8 @@ MIN_VALUE: Final = 6
 """The length of the shortest variable's value that is hidden."""
 MAX_BEGINNING: Final = 12
 """How many characters of a variable's value are searched for: a message may contain only its beginning."""
+TOKEN_SHAPES: Final = ("hf_", "rp_", "sk-", "gh", "github_pat_", "glpat-", "xox")
+"""How the tokens of known shapes begin."""
 HINTS: Final = (
     "auth",
     "bearer",
@@ -82,12 +84,7 @@ HINTS: Final = (
     "token",
     "//",
     "@",
-    "hf_",
-    "rp_",
-    "sk-",
-    "gh",
-    "glpat-",
-    "xox",
+    *TOKEN_SHAPES,
     "-ad",
     "-api",
     "-hf",
@@ -269,6 +266,13 @@ def _is_value(name: str, separator: str, value: str) -> bool:
 
 
 def _without_tokens(text: str) -> str:
-    """The text without users and passwords of URLs, and without tokens of known shapes."""
-    text = USER_INFO.sub(lambda found: f"{'//' * found.group().startswith('//')}{HIDDEN}@", text)
-    return KNOWN_TOKEN.sub(rf"\1{HIDDEN}", text)
+    """The text without users and passwords of URLs, and without tokens of known shapes.
+
+    Nearly every text lacks what these have in common, and is not searched for them, which would take 2 µs of each.
+    """
+    if "@" in text:
+        text = USER_INFO.sub(lambda found: f"{'//' * found.group().startswith('//')}{HIDDEN}@", text)
+    for shape in TOKEN_SHAPES:
+        if shape in text:
+            return KNOWN_TOKEN.sub(rf"\1{HIDDEN}", text)
+    return text
