@@ -23,12 +23,14 @@ def _members(member: Member) -> dict[str, Member]:
     return found
 
 
+_MEMBERS: Final = _members(TREE)
 CHECKS: Final = tuple(
-    (name, member.index, member.type, member.fits, member.take)
-    for name, member in _members(TREE).items()
-    if FACTS[name].kind not in {FactKind.PRESENCE, FactKind.BOOLEAN}
+    None
+    if fact.kind in {FactKind.PRESENCE, FactKind.BOOLEAN}
+    else (name, (member := _MEMBERS[name]).index, member.type, member.fits, member.take)
+    for name, fact in FACTS.items()
 )
-"""The facts that may have a user's value: name, index in the row, type, further check, conversion."""
+"""For each fact that may have a user's value, in the order of the row: name, index, type, further check, conversion."""
 LEGAL: Final = defaults((0, 0))
 """A legal value for each fact, in the order of the row."""
 NULLABLE: Final = frozenset(name for name, fact in FACTS.items() if fact.nullable)
@@ -50,12 +52,15 @@ def default_facts(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
 def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[RequestFault]) -> Facts:
     """The row of facts. An invalid value is a fault at its origin, and is replaced by a legal one."""
     row = list(map(_value, derived.values()))
-    for name, index, kind, fits, take in CHECKS:
-        value, origin = derived[name]
+    for check, (value, origin) in zip(CHECKS, derived.values(), strict=True):
+        if check is None:
+            continue
         if origin is DEFAULT or origin is ASSUMED:
             if type(value) is list:
-                row[index] = tuple(value)
-        elif type(value) is kind and (fits is None or fits(value)):
+                row[check[1]] = tuple(value)
+            continue
+        name, index, kind, fits, take = check
+        if type(value) is kind and (fits is None or fits(value)):
             if take is not None:
                 row[index] = take(value)
         elif value is not None or name not in NULLABLE:
