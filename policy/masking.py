@@ -140,8 +140,13 @@ def _is_flag(name: str) -> bool:
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a flag, variable or field of this name is a secret; a flag may lack its dashes."""
-    return len(name) <= MAX_NAME and _is_secret(name if name.isascii() else name.translate(TO_ASCII))
+    """Whether the value of a flag, variable or field of this name is a secret; a flag may lack its dashes.
+
+    A number is not the name of one, nor worth a place in the cache.
+    """
+    if len(name) > MAX_NAME or name.isdigit():
+        return False
+    return _is_secret(name if name.isascii() else name.translate(TO_ASCII))
 
 
 def _takes_next(name: str) -> bool:
