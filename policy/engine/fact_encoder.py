@@ -139,7 +139,7 @@ class Column:
 
 
 class FactTable(dict[Any, str]):
-    """The encoded values of a fact on which several keys depend; those of recent values are cached."""
+    """The encoded values of a fact, for all keys that depend on it; those of recent values are cached."""
 
     def __init__(self, tables: Sequence[Table]) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ class FactEncoder:
         tables: dict[int, list[Table]] = {}
         for column in columns:
             tables.setdefault(column.index, []).append(column.table)
-        self._tables = tuple(own[0] if len(own) == 1 else FactTable(own) for own in tables.values())
+        self._tables = tuple(map(FactTable, tables.values()))
         self._values_of = _values_at(list(tables))
 
     def encode(self, row: Row) -> str:
