@@ -84,7 +84,12 @@ FAULTS: list[tuple[str, list[str]]] = [
     ),
     (
         rows("entry_point: bash"),
-        ["images/one.yaml:2:80: expected one of `vllm-serve`, `vllm`, `vllm-omni`, `huggingfaceserver`, `other`, got `bash`"],
+        [
+            (
+                "images/one.yaml:2:80: expected one of `vllm-serve`, `vllm`, `vllm-omni`, `huggingfaceserver`, "
+                "`other`, got `bash`"
+            )
+        ],
     ),
     (rows('custom: "yes"'), ["images/one.yaml:2:75: expected `true` or `false`, got `yes`"]),
     (

@@ -19,6 +19,8 @@ NAME: Final = re.compile(r"(?<![\w.-])vllm(?![\w:-])")
 MODEL: Final = "--model"
 MODEL_NAME: Final = re.compile(r"/[^\s:]{1,1024}|[A-Za-z0-9][\w.-]{0,200}/[\w.-]{1,200}", re.ASCII)
 """Matches a model as an argument: a path, or a name on the hub."""
+USUAL_FLAGS: Final = ("--served", "--max", "--tensor", "--gpu")
+"""The beginnings of flags of which one is in nearly every command of vLLM; the webhooks select objects by them."""
 MIN_SIGNS: Final = 2
 """How many different flags of vLLM's own arguments must have to be those of its server."""
 GENERAL_FLAGS: Final = frozenset(
@@ -50,19 +52,18 @@ def shows_vllm(words: Sequence[str], env: Mapping[str, str | None], *, by_model:
 def are_vllms(words: Sequence[str]) -> bool:
     """Whether arguments are those of vLLM's server: it has all their flags, they name the model, and two show vLLM.
 
-    Other programs have some flags of vLLM, but not all of an engine's: the flags of a client or a router are unknown.
+    The first argument may be the model, as after `vllm serve`, if one of the usual flags follows. Other programs have
+    some flags of vLLM, but not all of an engine's: the flags of a client or a router are unknown.
     """
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
     return (
         sum(map(_is_sign, dict.fromkeys(flags))) >= MIN_SIGNS
         and all(is_flag_of_any_release(dashed(flag.partition(".")[0])) for flag in flags)
-        and (_is_model(words[0]) or any(_names_model(*pair) for pair in pairwise((*words, ""))))
+        and (
+            any(_names_model(*pair) for pair in pairwise((*words, "")))
+            or (MODEL_NAME.fullmatch(words[0]) is not None and any(flag.startswith(USUAL_FLAGS) for flag in flags))
+        )
     )
-
-
-def _is_model(word: str) -> bool:
-    """Whether the first argument is a model, as after `vllm serve`: a path, or a name on the hub."""
-    return MODEL_NAME.fullmatch(word) is not None
 
 
 def _is_sign(word: str) -> bool:

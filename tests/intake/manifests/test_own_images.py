@@ -48,6 +48,7 @@ def test_an_own_image_with_the_arguments_of_vllms_server_is_decided_with_a_doubt
         ("team/chat:1.4", ENGINE[:3]),  # one flag of vLLM's own
         ("team/chat:1.4", ENGINE[1:]),  # no model
         ("team/chat:1.4", ["Qwen3-8B", *ENGINE[1:]]),  # may be a subcommand
+        ("team/chat:1.4", ["Qwen/Qwen3-8B", "--enforce-eager", "--kv-cache-dtype=fp8"]),  # none of the usual flags
         ("team/chat:1.4", [*ENGINE, "--backend-url=http://vllm:8000"]),  # a flag that no release has
         ("team/chat:1.4", ["--model=http://vllm:8000/v1", *ENGINE[1:]]),
         ("ghcr.io/llm-d/llm-d-inference-sim:v0.9.2", ENGINE),
