@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-LOCKS: Final = ("run", "build", "sbom")
-"""The packages of the service, and those that build the image."""
+LOCKS: Final = ("run", "build", "sbom", "ray")
+"""The packages of the service, those that build the image, and those of `impact --ray`."""
 TIMEOUT: Final = 600
 """Seconds for all packages from one source."""
 

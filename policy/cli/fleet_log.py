@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec import Struct
+
 from policy.cli.console import USAGE, fail
 from policy.cli.fleet import entries_of
 from policy.cli.fleet_sources import Found
@@ -16,12 +18,28 @@ if TYPE_CHECKING:
     from policy.cli.fleet import Entry, FleetOptions
     from policy.policy import Policy
 
-LogReader: TypeAlias = Callable[[str], Iterator[Found]]
-"""Reads the requests of a decision log by its URL, the oldest first; the command fails if there is no log."""
+
+class LogPart(Struct, frozen=True):
+    """A decision log by its URL, and the times of ``--since`` and ``--until`` as they are written."""
+
+    url: str
+    since: str | None = None
+    until: str | None = None
 
 
-def logged(log: str, reader: LogReader | None, policy: Policy, options: FleetOptions) -> Iterator[Entry]:
+LogReader: TypeAlias = Callable[[LogPart], Iterator[Found]]
+"""Reads the requests of a decision log, the oldest first; the command fails if there is no log or a time is invalid."""
+
+
+def read_part(log: str | None, since: str | None, until: str | None) -> LogPart | None:
+    """The part of the log that options name; the command fails if they have times without a log."""
+    if log is None and (since is not None or until is not None):
+        fail(USAGE, "`--since` and `--until` go with `--log`, the decision log")
+    return None if log is None else LogPart(log, since, until)
+
+
+def logged(part: LogPart, reader: LogReader | None, policy: Policy, options: FleetOptions) -> Iterator[Entry]:
     """The deployments of the requests in a decision log; the command fails if there is no log or no reader."""
     if reader is None:
         fail(USAGE, "--log: the log is read by the installed command `runner-policy`")
-    return (entry for found in reader(log) for entry in entries_of(found, policy.releases, options, []))
+    return (entry for found in reader(part) for entry in entries_of(found, policy.releases, options, []))

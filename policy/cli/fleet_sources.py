@@ -30,7 +30,7 @@ from policy.parser.yamltree import YamlNode, read_documents
 from policy.request.documents import join_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 PARQUET: Final = ".parquet"
 PARQUET_MAGIC: Final = b"PAR1"
@@ -242,6 +242,27 @@ def row_of(number: int, column: str, value: Any, decision: Any) -> RawDocument:
 
 def _rows(name: str, shown: str) -> Iterator[Found]:
     """The request of each row of a Parquet file; the file is read in parts."""
+
+    def chosen(names: Sequence[str]) -> list[str]:
+        column = text_column(names)
+        if column is None:
+            wanted = listed(TEXT_COLUMNS)
+            raise Unreadable(f"{shown}: expected a column with requests as JSON ({wanted}), got {listed(names)}")
+        return [column, DECISION]
+
+    for number, row in enumerate(parquet_rows(name, shown, chosen), 1):
+        (column, value), (_, decision) = row.items()
+        yield row_of(number, column, value, decision).found(shown)
+
+
+def parquet_rows(name: str, shown: str, choose: Callable[[Sequence[str]], Sequence[str]]) -> Iterator[dict[str, Any]]:
+    """The values of each row of a Parquet file, which is read in parts; ``choose`` chooses columns by their names.
+
+    A column that the file does not have has ``None``.
+
+    Raises:
+        Unreadable: the file is not whole, or cannot be read any further.
+    """
     from arro3.io import read_parquet  # noqa: PLC0415  # only needed for Parquet
 
     number = 0
@@ -249,23 +270,29 @@ def _rows(name: str, shown: str) -> Iterator[Found]:
     try:
         reader = read_parquet(name)
         names = reader.schema.names
-        column = text_column(names)
-        if column is None:
-            wanted = listed(TEXT_COLUMNS)
-            raise Unreadable(  # noqa: TRY301  # as for the reader's own errors
-                f"{shown}: expected a column with requests as JSON ({wanted}), got {listed(names)}"
-            )
+        chosen = choose(names)
         for batch in reader:
-            values = batch.column(column).to_pylist()
-            ids = batch.column(DECISION).to_pylist() if DECISION in names else [""] * len(values)
-            for value, decision in zip(values, ids, strict=True):
+            columns = [batch.column(each).to_pylist() if each in names else [None] * batch.num_rows for each in chosen]
+            for values in zip(*columns, strict=True):
                 number += 1
-                yield row_of(number, column, value, decision).found(shown)
+                yield dict(zip(chosen, values, strict=True))
     except (Unreadable, GeneratorExit, KeyboardInterrupt):
         raise
     except BaseException as error:  # the library has no error of its own, and panics are no `Exception`
         message = str(error).partition("\n")[0]
         raise Unreadable(f"{shown}: cannot be read as Parquet after {number} rows: {message}") from error
+
+
+def is_parquet(name: str) -> bool:
+    """Whether a file is Parquet, by its name or its first bytes.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if name.endswith(PARQUET):
+        return True
+    with Path(name).open("rb") as file:
+        return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
 
 
 def text_column(names: Sequence[str]) -> str | None:

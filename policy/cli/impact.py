@@ -21,7 +21,7 @@ from policy.cli.console import (
     show,
 )
 from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
-from policy.cli.fleet_log import logged
+from policy.cli.fleet_log import logged, read_part
 from policy.cli.fleet_sources import STANDARD_INPUT, number_of_lines
 from policy.cli.fleet_splits import is_uri
 from policy.cli.impact_formats import FORMATS, Report, collected
@@ -36,6 +36,8 @@ from policy.cli.report_options import (
     PlatformOption,
     RecursiveOption,
     RenderOption,
+    SinceOption,
+    UntilOption,
     fail_on_option,
     format_option,
     limit_option,
@@ -99,6 +101,8 @@ def impact(
     form: Annotated[str | None, format_option(FORMATS)] = None,
     output: OutputOption = None,
     log: LogOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     recursive: RecursiveOption = False,  # noqa: FBT002  # a typer flag
     runs_renderer: RenderOption = False,  # noqa: FBT002  # a typer flag
     explain: Annotated[  # noqa: FBT002  # a typer flag
@@ -134,6 +138,7 @@ def impact(
     """
     if not fleet and log is None:
         fail(USAGE, "name the fleet: files, folders, `-` for standard input, or a decision log with `--log`")
+    part = read_part(log, since, until)
     if ray is not None and (log is not None or STANDARD_INPUT in (fleet or []) or jobs is not None):
         fail(USAGE, "--ray: name files, without `--log`, `-` and `--jobs`; `log export` writes a log as a file")
     check_names([each for each in fleet or [] if ray is None or not is_uri(each)])
@@ -172,8 +177,8 @@ def impact(
     with interrupt.handled():
         if ray is None:
             found = read_fleet(fleet or [], policy.releases, options, ignored)
-            if log is not None:
-                found = chain(found, logged(log, context.obj, policy, options))
+            if part is not None:
+                found = chain(found, logged(part, context.obj, policy, options))
             compared = run.results(interrupt.until(found), _request_of)
         else:
             cluster_results, work = _cluster(job, options, name)

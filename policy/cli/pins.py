@@ -11,7 +11,7 @@ import typer
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, out, show
 from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
-from policy.cli.fleet_log import logged
+from policy.cli.fleet_log import logged, read_part
 from policy.cli.fleet_sources import number_of_lines
 from policy.cli.impact import IMPACT_REMEDIES, INTERRUPTED
 from policy.cli.impact_run import Interrupt, read_later_targets, with_progress
@@ -28,6 +28,8 @@ from policy.cli.report_options import (
     PlatformOption,
     RecursiveOption,
     RenderOption,
+    SinceOption,
+    UntilOption,
     fail_on_option,
     format_option,
     limit_option,
@@ -81,6 +83,8 @@ def pins(
     form: Annotated[str | None, format_option(FORMATS)] = None,
     output: OutputOption = None,
     log: LogOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     recursive: RecursiveOption = False,  # noqa: FBT002  # a typer flag
     runs_renderer: RenderOption = False,  # noqa: FBT002  # a typer flag
     fail_on: Annotated[
@@ -107,6 +111,7 @@ def pins(
     """
     if not fleet and log is None:
         fail(USAGE, "name the fleet: files, folders, `-` for standard input, or a decision log with `--log`")
+    part = read_part(log, since, until)
     check_names(fleet or [])
     name = format_name(form, output, FORMATS, as_json=as_json)
     threshold = read_threshold(fail_on, VERDICTS)
@@ -132,8 +137,8 @@ def pins(
     total = number_of_lines(fleet or []) if err.is_terminal and log is None else None
     with interrupt.handled():
         found = read_fleet(fleet or [], policy.releases, options, ignored, "pins")
-        if log is not None:
-            found = chain(found, logged(log, context.obj, policy, options))
+        if part is not None:
+            found = chain(found, logged(part, context.obj, policy, options))
         results = with_progress(run.results(interrupt.until(found), _request_of), total)
         report = Report(
             _lines(results, counts, later),

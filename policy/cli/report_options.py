@@ -35,6 +35,18 @@ LogOption = Annotated[
     str | None,
     typer.Option("--log", metavar="URL", help="Read the requests of a decision log too, as for `log query`."),
 ]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="With --log: requests since `30m`, `12h` or `7d` ago, a date, or a time such as `2026-11-21T12:00:00Z`.",
+    ),
+]
+UntilOption = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="With --log: requests before this time, written as for --since."),
+]
 RecursiveOption = Annotated[bool, typer.Option("--recursive", "-R", help="Read the subfolders of a folder too.")]
 RenderOption = Annotated[
     bool,

@@ -15,6 +15,7 @@ import typer
 from msgspec import structs
 
 from policy.cli.console import INVALID, USAGE, err, fail
+from policy.edits.json_nodes import placed_json
 from policy.errors import EngineFailed, PolicyError, Remedy, RequestInvalid, RulesInvalid
 from policy.escaping import escape_line
 from policy.intake.manifests.compose_yaml import resolve_variables
@@ -57,6 +58,8 @@ JSON_ENDING: Final = ".json"
 GIVE_MODEL: Final = "give it with `--model-config NAME=FILE` or `--models FOLDER`, or download it with `--hub`"
 MIN_NAMED: Final = 2
 """The fewest missing models that are listed together; each engine's problem names its own."""
+MAX_PLACED: Final = 4 << 20
+"""The most characters of JSON whose values have places: it takes a second for each three million."""
 MAX_NAMED: Final = 1000
 """The most models that the message about missing configurations names."""
 HUB_NAME: Final = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
@@ -184,8 +187,8 @@ def parse_text(text: str, file: str) -> Any:
 def parse_documents(text: str, file: str, trees: Trees | None = None) -> list[Any]:
     """The documents in a file's text, read as JSON if possible: the YAML reader has lower limits.
 
-    YAML may begin with a bracket too. If such a text is neither, the error has both faults. The trees of YAML documents
-    are appended to ``trees``, if it is given; JSON has none.
+    YAML may begin with a bracket too. If such a text is neither, the error has both faults. The trees of the documents
+    are appended to ``trees``, if it is given, but not that of JSON with more than ``MAX_PLACED`` characters.
 
     Raises:
         Unreadable: it is neither, or exceeds a limit.
@@ -194,7 +197,7 @@ def parse_documents(text: str, file: str, trees: Trees | None = None) -> list[An
     file = escape_line(file)
     faults = []
     try:
-        return [read_bounded(text.encode())]
+        document = read_bounded(text.encode())
     except TooManyValues as error:
         raise Unreadable(f"{file}: {error}") from error
     except NotJson as error:
@@ -202,6 +205,10 @@ def parse_documents(text: str, file: str, trees: Trees | None = None) -> list[An
             faults.append(f"{file}: {error}")
         if faults and (named_json or str(error) == TOO_DEEP):
             raise Unreadable(*faults) from error
+    else:
+        if trees is not None and len(text) <= MAX_PLACED and (tree := placed_json(text)) is not None:
+            trees.append(tree)
+        return [document]
 
     def resolve(tree: YamlNode) -> None:
         resolve_variables(tree)

@@ -15,6 +15,7 @@ from policy.errors import EngineFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policy.cli.fleet_log import LogPart
     from policy.cli.fleet_sources import Found
 
 add_command("serve", "service.cli.serve", "Serve the policy over HTTP.")
@@ -37,11 +38,11 @@ add_command(
 add_command("token", "service.cli.token", "Manage API tokens.")
 
 
-def read_log(url: str) -> Iterator[Found]:
+def read_log(part: LogPart) -> Iterator[Found]:
     """The requests of the decision log, for the commands that take it as a fleet."""
     from service.cli.fleet_log import documents  # noqa: PLC0415  # other commands need no log
 
-    return documents(url)
+    return documents(part)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import typer
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, out, show
+from policy.cli.fleet_sources import is_parquet, parquet_rows
 from policy.cli.impact import INTERRUPTED
 from policy.cli.impact_run import Interrupt, with_progress
 from policy.cli.outputs import check_names, format_name, output_file
@@ -25,7 +26,7 @@ from policy.cli.report_options import (
     reaches,
     read_threshold,
 )
-from policy.cli.requests import REMEDIES, load_policy, today
+from policy.cli.requests import REMEDIES, Unreadable, load_policy, today
 from policy.errors import PolicyError, RequestFault, RequestInvalid
 from policy.escaping import escape_line
 from policy.impact.changes import KINDS
@@ -41,7 +42,7 @@ from policy.rules.loader import default_folder
 from service.cli.log import Filters, log_store, read_filters, store_errors, with_filters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import IO
 
     from policy.impact.answers import ReleaseAnswer, Undecided
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 app = command_app()
 STANDARD_INPUT: Final = "-"
 MAX_LINE: Final = 32 << 20
+COLUMNS: Final = ("decision_id", "requested_by", "input", "result")
+"""The columns of an export as Parquet that are needed."""
 
 
 @app.command()
@@ -65,8 +68,8 @@ def replay(
         list[str] | None,
         typer.Argument(
             metavar="FILE",
-            help="Exports of the log as lines of JSON (`log export FILE.jsonl`), instead of the log; `-` reads "
-            "standard input.",
+            help="Exports of the log (`log export FILE.jsonl` or `FILE.parquet`), instead of the log; `-` reads lines "
+            "of JSON from standard input.",
         ),
     ] = None,
     rules: RulesOption = None,
@@ -135,7 +138,7 @@ def replay(
 def _check(names: list[str], url: str | None, filters: Filters) -> None:
     check_names(names)
     if folders := [name for name in names if name != STANDARD_INPUT and Path(name).is_dir()]:
-        fail(USAGE, f"{escape_line(folders[0])}: expected a file with lines of JSON, got a folder")
+        fail(USAGE, f"{escape_line(folders[0])}: expected an export of the log, got a folder")
     given = [f"--{each.replace('_', '-')}" for each, value in filters.items() if value is not None]
     if names and (url is not None or given):
         other = listed(["--log", *given] if url is not None else given)
@@ -200,11 +203,37 @@ def _of_files(names: list[str], policy: Policy) -> Iterator[Recorded]:
         try:
             if name == STANDARD_INPUT:
                 yield from _of_lines(sys.stdin.buffer, shown, policy)
+            elif is_parquet(name):
+                yield from _of_rows(name, shown, policy)
             else:
                 with Path(name).open("rb") as stream:
                     yield from _of_lines(stream, shown, policy)
         except OSError as error:
             fail(USAGE, f"{shown}: cannot be read: {error.strerror or error}")
+
+
+def _of_rows(name: str, shown: str, policy: Policy) -> Iterator[Recorded]:
+    """The records of an export as Parquet; one more says that the rest cannot be read."""
+    number = 0
+
+    def chosen(names: Sequence[str]) -> Sequence[str]:
+        if missing := [each for each in COLUMNS if each not in names]:
+            raise Unreadable(f"{shown}: expected an export of the decision log, without a column {listed(missing)}")
+        return COLUMNS
+
+    try:
+        for row in parquet_rows(name, shown, chosen):
+            number += 1
+            texts = [row[each] for each in COLUMNS]
+            place = f"{shown}:{number}"
+            if not all(type(text) is str for text in texts):
+                yield _unreadable(place, f"expected texts in the columns {listed(COLUMNS)}")
+                continue
+            decision, caller, given, result = texts
+            recorded = read_record(decision, caller, given.encode(), result.encode(), policy.releases)
+            yield msgspec.structs.replace(recorded, place=place)
+    except Unreadable as error:
+        yield _unreadable(shown, "; ".join(error.lines).removeprefix(f"{shown}: "))
 
 
 def _of_lines(stream: IO[bytes], shown: str, policy: Policy) -> Iterator[Recorded]:

@@ -135,6 +135,33 @@ def test_names_places_and_kinds(impact: Callable[..., tuple[int, dict[str, Any]]
     ]
 
 
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "eagle", "labels": {"é": "𝔘"}},
+    "spec": {"containers": [{"name": "c", "image": "vllm/vllm-openai:v0.21.0", "args": [MODEL, "--enforce-eager"]}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        (json.dumps(POD, indent=2, ensure_ascii=False), [(12, 7)]),
+        (json.dumps([POD, POD], ensure_ascii=False), [(1, 115), (1, 329)]),
+        (json.dumps([{"manifest": POD}], indent=1).replace("\n", "\r\n"), [(14, 6)]),
+        (json.dumps([facts("a"), facts("b")], indent=1), [(2, 2), (13, 2)]),
+        (json.dumps({**POD, "x": "y" * (4 << 20)}, indent=2), [(0, 0)]),
+    ],
+)
+def test_places_in_json_have_lines_and_columns(
+    impact: Callable[..., tuple[int, dict[str, Any]]], models: str, text: str, places: list[tuple[int, int]]
+) -> None:
+    _, found = impact(text, "--to", "0.33.0", "--models", models, name="f.json")
+    assert [(each["place"].get("line", 0), each["place"].get("column", 0)) for each in found["items"]] == places
+    lines = text.splitlines()
+    assert {lines[line - 1][column - 1] for line, column in places if line} <= {"{"}
+
+
 def test_removal_of_v1_changes_what_is_pinned(impact: Callable[..., tuple[int, dict[str, Any]]], models: str) -> None:
     code, found = impact(FLEET, "--releases", "0.33.0,v1-removed", "--models", models)
     check_sums(found)
@@ -219,7 +246,7 @@ BROKEN = {
     "binary": (b"\x00\xff\x1b[2J\n" + lines(facts("a")).encode(), "f.jsonl", [None, "a"], [1, 2]),
     "deep": ("[" * 100_000 + "\n" + lines(facts("a")), "f.jsonl", [None, "a"], [1, 2]),
     "long": ("x" * (9 << 20) + "\n" + lines(facts("a")), "f.jsonl", [None, "a"], [1, 2]),
-    "a request of a list": (json.dumps([facts("a"), {"fact": 1}, facts("b")]), "f.json", ["a", None, "b"], [0, 0, 0]),
+    "a request of a list": (json.dumps([facts("a"), {"fact": 1}, facts("b")]), "f.json", ["a", None, "b"], [1, 0, 1]),
 }
 
 

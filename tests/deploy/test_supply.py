@@ -292,16 +292,19 @@ def test_packages_without_a_known_vulnerability_pass_the_audit() -> None:
 
 @pytest.mark.slow
 def test_a_known_vulnerability_fails_the_audit() -> None:
-    affected = {
-        "package": {"name": "starlette", "ecosystem": "PyPI"},
-        "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "99.0"}]}],
-    }
-    with osv(
-        200, {"starlette": {"vulns": [{"id": "PYSEC-0000-1", "summary": "a summary", "affected": [affected]}]}}
-    ) as url:
+    """Also one that only `impact --ray` needs."""
+
+    def answer(name: str) -> Document:
+        ranges = [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "99.0"}]}]
+        affected = {"package": {"name": name, "ecosystem": "PyPI"}, "ranges": ranges}
+        return {"vulns": [{"id": "PYSEC-0000-1", "summary": "a summary", "affected": [affected]}]}
+
+    names = ("starlette", "ray")
+    with osv(200, {name: answer(name) for name in names}) as url:
         code, output = audit("--osv-url", url)
     assert code == 1
-    assert re.search(r"^starlette [\d.]+: PYSEC-0000-1, fixed in 99\.0$", output, re.MULTILINE)
+    for name in names:
+        assert re.search(rf"^{name} [\d.]+: PYSEC-0000-1, fixed in 99\.0$", output, re.MULTILINE)
 
 
 @pytest.mark.parametrize("status", [404, 500])

@@ -37,6 +37,33 @@ def test_a_command_decides_the_requests_of_the_log(
 
 
 @pytest.mark.parametrize("command", ["impact", "pins"])
+@pytest.mark.parametrize(("time", "numbers"), [("1h", (2, 0)), ("2100-01-01", (0, 2))])
+def test_times_select_requests_of_the_log(
+    call: Callable[..., Done], log_of: Callable[..., str], command: str, time: str, numbers: tuple[int, int]
+) -> None:
+    url = log_of(DOCUMENTS)
+    for option, number in zip(("--since", "--until"), numbers, strict=True):
+        done = call(command, "--log", url, option, time, "--to", "0.33.0", "--format", "jsonl", "--jobs", "1")
+        assert json.loads(done.out.splitlines()[-1])["counts"]["deployments"] == number
+
+
+@pytest.mark.parametrize("command", ["impact", "pins"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-", "--since", "1h"), "`--since` and `--until` go with `--log`, the decision log\n"),
+        (("--log", "", "--until", "yesterday"), "--until: `yesterday` is not legal"),
+    ],
+)
+def test_times_that_cannot_be_used_are_wrong_usage(
+    call: Callable[..., Done], command: str, arguments: tuple[str, ...], message: str
+) -> None:
+    done = call(command, *arguments, "--to", "0.33.0", stdin="")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(message)
+
+
+@pytest.mark.parametrize("command", ["impact", "pins"])
 @pytest.mark.usefixtures("call")  # which compiles no rules
 def test_a_program_without_a_log_says_so(command: str) -> None:
     done = CliRunner().invoke(app, [command, "--log", "", "--to", "0.33.0"])

@@ -143,6 +143,55 @@ def test_an_export_gives_what_the_log_gives(
     assert of_log.out == of_file.out == of_input.out
 
 
+def test_an_export_as_parquet_gives_what_lines_give(
+    call: Callable[..., Done], log_of: Callable[..., str], other_rules: str, tmp_path: Path
+) -> None:
+    url = log_of([request_for(CONNECTOR), request_for(QWEN)])
+    for name in "log.jsonl", "log.parquet":
+        assert call("log", "export", str(tmp_path / name), "--log", url).code == 0
+    (tmp_path / "log").write_bytes((tmp_path / "log.parquet").read_bytes())
+    options = ("--rules", other_rules, "--json")
+    of_lines, of_rows, without_suffix = (
+        call("replay", str(tmp_path / name), *options) for name in ("log.jsonl", "log.parquet", "log")
+    )
+    assert of_lines.out == of_rows.out == without_suffix.out
+    assert (of_rows.code, json.loads(of_rows.out)["counts"]["decisions"]) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        (None, "not a whole Parquet file"),
+        ({"request": ["{}"]}, "expected an export of the decision log, without a column `decision_id`, "),
+        (
+            {key: [None] for key in ("decision_id", "requested_by", "input", "result")},
+            "expected texts in the columns `decision_id`, ",
+        ),
+        (
+            {key: ["x"] for key in ("decision_id", "requested_by", "input", "result")},
+            "the recorded answer cannot be read: ",
+        ),
+    ],
+)
+def test_parquet_that_is_no_export_is_listed(
+    call: Callable[..., Done], tmp_path: Path, columns: dict[str, Any] | None, why: str
+) -> None:
+    from arro3.core import Array, DataType, RecordBatch  # noqa: PLC0415  # only here
+    from arro3.io import write_parquet  # noqa: PLC0415  # as above
+
+    file = tmp_path / "log.parquet"
+    if columns is None:
+        file.write_bytes(b"PAR1 cut")
+    else:
+        write_parquet(
+            RecordBatch.from_pydict({name: Array(each, DataType.string()) for name, each in columns.items()}), str(file)
+        )
+    done = call("replay", str(file), "--json")
+    document = json.loads(done.out)
+    assert (done.code, document["counts"]["decisions"], document["counts"]["undecided"]) == (1, 1, 1)
+    assert why in done.out
+
+
 def test_what_cannot_be_decided_is_listed_and_counted(call: Callable[..., Done], policy: Policy) -> None:
     whole = json.loads(encode(record(row_of(policy, request_for(QWEN)))))
     without = {**whole, "input": None}
