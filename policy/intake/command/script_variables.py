@@ -101,6 +101,8 @@ class ScriptVariables(Struct):
     not_exported: set[str] = set()
     """Names of variables that were unset or no longer exported, so that a new value may not reach commands."""
     readonly: set[str] = set()
+    arrays: set[str] = set()
+    """Names of variables that are or were arrays."""
     exports_all: bool = False
     """Whether `set -a` is on."""
     chain: Chain = field(default_factory=Chain)
@@ -179,8 +181,10 @@ class ScriptVariables(Struct):
 
     def assign(self, name: str, value: str | None) -> None:
         """Set a variable, and export the value if the variable is exported."""
-        if isinstance(self.values.get(name), Array) and not isinstance(value, Array):
-            value = None  # only the first element is set
+        if isinstance(value, Array):
+            self.arrays.add(name)
+        elif name in self.arrays:
+            value = None  # only the first element is set, if it is an array
         if value is not None or (self.is_stated(name) and self.value(name) is not None):
             self.changes += 1
             self.changed_after_function |= self.follows_function and not self.function_depth

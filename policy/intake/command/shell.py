@@ -272,6 +272,7 @@ class _ShellReader:
         self.flow.succeeds = succeeds and not is_in_subshell and not is_redirected
         self.is_redirected = False
         if not words:
+            self.flow.status = None
             for name, value in () if is_in_subshell else assignments.items():
                 self.variables.assign(name, value)
         elif not self.builtins.read_builtin(words, is_in_subshell=is_in_subshell):
