@@ -102,7 +102,7 @@ def compare(
     files: list[Path | None] = [*output] if output else [None]
     names = [format_name(form, file, FORMATS, as_json=as_json) for file in files]
     threshold = read_threshold(fail_on, KINDS)
-    models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
+    models = models_of(model_configs or [], context, hub=hub, folder=model_folder, within=Path())
     folder = rules or default_folder()
     _, after = load_policy(folder, default_release, models.find, compile_all=False)
     before = load_policy(base_rules, default_release, models.find, compile_all=False)[1] if base_rules else after

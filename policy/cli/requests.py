@@ -232,10 +232,12 @@ def read_bounded(text: bytes) -> Any:
     return read_json(text)
 
 
-def models_of(named: list[str], context: typer.Context, *, hub: bool, folder: Path | None = None) -> ModelFinder:
+def models_of(
+    named: list[str], context: typer.Context, *, hub: bool, folder: Path | None = None, within: Path | None = None
+) -> ModelFinder:
     """Where models are looked up: in the files of the flags, in local folders, and on the hub if it is enabled.
 
-    ``folder`` has the configurations of several models.
+    ``folder`` has the configurations of several models. Local folders are only those ``within`` one, if it is given.
 
     At the end of the command there is a warning about files of the flags that no engine uses.
     """
@@ -245,8 +247,9 @@ def models_of(named: list[str], context: typer.Context, *, hub: bool, folder: Pa
     if folder is not None and not folder.is_dir():
         fail(USAGE, f"--models: {quoted(str(folder))} is not a folder")
     places = dict(each.split("=", 1) for each in named)
+    paths = {name.rstrip("/"): Path(place) for name, place in places.items()}
     try:
-        finder = ModelFinder({name.rstrip("/"): Path(place) for name, place in places.items()}, hub=hub, folder=folder)
+        finder = ModelFinder(paths, hub=hub, folder=folder, within=within)
     except PolicyError as error:
         fail(USAGE, str(error))
     context.call_on_close(lambda: print_warnings(finder.warnings()))

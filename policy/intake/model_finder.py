@@ -34,16 +34,20 @@ HUB_SECONDS: Final = 10.0
 class ModelFinder:
     """Finds models and caches them."""
 
-    def __init__(self, named: Mapping[str, Path], *, hub: bool, folder: Path | None = None) -> None:
+    def __init__(
+        self, named: Mapping[str, Path], *, hub: bool, folder: Path | None = None, within: Path | None = None
+    ) -> None:
         """``named`` maps a model's name to the file or folder of its configuration.
 
-        ``folder`` has a file ``NAME.json`` or a folder ``NAME`` for each of several models.
+        ``folder`` has a file ``NAME.json`` or a folder ``NAME`` for each of several models. A model that is a local
+        folder by its name has to be ``within`` a folder, if one is given, and so do its files.
 
         Raises:
             HubMisconfigured: the hub's address is invalid.
         """
         self._named = named
         self._folder = folder
+        self._within = None if within is None else within.resolve()
         self.use = ModelUse()
         """The models that were looked up."""
         self._hub = _hub() if hub else None
@@ -69,11 +73,14 @@ class ModelFinder:
         try:
             if name not in self._named and (stored := self._stored(name)) is not None:
                 place = stored
-                self._refuse_links(place)
+                _refuse_links(place, None if self._folder is None else self._folder.resolve(), "the folder of models")
                 return read_folder(place) if place.is_dir() else (read_config(read_file(place)), {})
-            if place.is_dir():
+            is_named = name in self._named
+            if (is_named or self._within is None or _is_within(place, self._within)) and place.is_dir():
+                if not is_named:
+                    _refuse_links(place, self._within, "the folder in which the command runs")
                 return read_folder(place)
-            if name in self._named:
+            if is_named:
                 config = read_config(read_file(place))
                 return read_folder(place.parent) if place.name == CONFIG else (config, {})
             if self._hub is not None:
@@ -95,33 +102,35 @@ class ModelFinder:
         file = place.with_name(f"{place.name}.json")
         return file if file.is_file() else place if place.is_dir() else None
 
-    def _refuse_links(self, place: Path) -> None:
-        """Refuse a link below the folder of models that leads out of it, as a checkout may have any.
-
-        Raises:
-            FileInvalid: the file, the folder or one of its files is such a link.
-        """
-        if self._folder is None:
-            return
-        root = self._folder.resolve()
-        files = [place / name for name in (CONFIG, *COMPANIONS)] if place.is_dir() else []
-        for file in (place, *files):
-            try:
-                is_within = not file.exists() or file.resolve().is_relative_to(root)
-            except (OSError, RuntimeError):
-                is_within = False
-            if not is_within:
-                shown = "" if file == place else f" (`{file.relative_to(place)}`)"
-                raise FileInvalid(
-                    f"is a link{shown} that leads out of the folder of models; copy the file, or use `--model-config`"
-                )
-
     def _from_hub(self, hub: Hub, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         try:
             found = hub.config(name, None, COMPANIONS)
         except HubFailed as error:
             raise _needed(name, str(error)) from error
         return found.config, found.files
+
+
+def _refuse_links(place: Path, root: Path | None, shown_root: str) -> None:
+    """Refuse a link below a folder that leads out of it, as a checkout may have any.
+
+    Raises:
+        FileInvalid: the file, the folder or one of its files is such a link.
+    """
+    files = [place / name for name in (CONFIG, *COMPANIONS)] if place.is_dir() else []
+    for file in (place, *files):
+        if root is not None and not _is_within(file, root):
+            shown = "" if file == place else f" (`{file.relative_to(place)}`)"
+            raise FileInvalid(
+                f"is a link{shown} that leads out of {shown_root}; copy the file, or use `--model-config`"
+            )
+
+
+def _is_within(place: Path, root: Path) -> bool:
+    """Whether a file or folder, which may not exist, is in a folder once links are followed."""
+    try:
+        return place.resolve().is_relative_to(root)
+    except (OSError, RuntimeError, ValueError):
+        return False
 
 
 def _hub() -> Hub:

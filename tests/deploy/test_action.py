@@ -386,6 +386,23 @@ def test_an_input_that_leads_out_of_the_checkout_is_refused(
     assert checkout.git("worktree", "list").count("\n") == 0
 
 
+def test_a_model_of_a_manifest_cannot_be_a_folder_outside_of_the_checkout(
+    checkout: Checkout, run: Callable[..., Any]
+) -> None:
+    base = checkout.commit(chat=pods("v0.33.0"))
+    folder = outside(checkout) / "other"
+    shutil.copytree(checkout.folder / "models" / "Qwen" / "Qwen3-8B", folder)
+    link = checkout.folder / "linked"
+    link.symlink_to(folder)
+    names = {"absolute": str(folder), "other": "../outside/other", "link": "./linked"}
+    checkout.commit(
+        **{key: pods("v0.33.0", "- --seed=1", key).replace("Qwen/Qwen3-8B", name) for key, name in names.items()}
+    )
+    run(base)
+    report = json.loads((checkout.temporary / "runner-policy-report" / "report.json").read_bytes())
+    assert (report["counts"]["deployments"], report["counts"]["undecided"]) == (4, 3)
+
+
 def test_an_input_may_be_a_link_within_the_checkout(checkout: Checkout, run: Callable[..., Any]) -> None:
     (checkout.folder / "link").symlink_to("deploy")
     base = checkout.commit(chat=pods("v0.21.0"))

@@ -6,6 +6,7 @@ First in the files that flags name, then in local folders, then on the hub; each
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import huggingface_hub.constants
@@ -18,7 +19,6 @@ from policy.intake.model_finder import ModelFinder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from hubserver import HubServer
 
@@ -39,7 +39,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[HubServer]:
 
 
 def file(folder: Path, content: Any = CONFIG, name: str = "config.json") -> Path:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
     return folder / name
 
@@ -75,6 +75,33 @@ def test_a_local_folder_is_read_by_its_path(monkeypatch: pytest.MonkeyPatch, tmp
     file(tmp_path / "a")
     models = ModelFinder({}, hub=False)
     assert models.find("a") == models.find(str(tmp_path / "a")) == (CONFIG, {})
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+@pytest.mark.parametrize("is_relative", [False, True])
+def test_a_model_cannot_name_a_folder_outside_of_the_one_that_is_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_relative: bool, is_link: bool
+) -> None:
+    file(tmp_path / "outside")
+    file(tmp_path / "checkout" / "inside")
+    monkeypatch.chdir(tmp_path / "checkout")
+    (tmp_path / "checkout" / "link").symlink_to(tmp_path / "outside")
+    place = Path("link") if is_link else Path("..", "outside")
+    name = str(place) if is_relative else str(Path.cwd() / place)
+    assert ModelFinder({}, hub=False, within=Path()).find(name) is None
+    assert ModelFinder({}, hub=False).find(name) == (CONFIG, {})
+    assert ModelFinder({name: tmp_path / "outside"}, hub=False, within=Path()).find(name) == (CONFIG, {})
+    assert ModelFinder({}, hub=False, within=Path()).find("inside") == (CONFIG, {})
+
+
+@pytest.mark.parametrize("name", ["config.json", "modules.json", "1_Pooling/config.json"])
+def test_a_file_of_a_model_cannot_be_a_link_out_of_the_folder_that_is_given(tmp_path: Path, name: str) -> None:
+    place = file(tmp_path / "checkout" / "model").parent
+    (place / name).unlink(missing_ok=True)
+    (place / name).parent.mkdir(exist_ok=True)
+    (place / name).symlink_to(file(tmp_path / "outside"))
+    with pytest.raises(RequestInvalid, match="leads out of the folder in which the command runs"):
+        ModelFinder({}, hub=False, within=tmp_path / "checkout").find(str(place))
 
 
 def test_a_flag_takes_precedence_over_a_folder_and_a_folder_over_the_hub(
