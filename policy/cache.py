@@ -39,7 +39,7 @@ class RecentCache(Generic[K, V]):
     """A thread-safe cache of at most ``size`` values, the latest ones.
 
     The keys are queued beside the values: to find the oldest key, a dict searches through all that were deleted before
-    it. Of 4096 values, one replaces the oldest in 0.5 instead of 20 µs.
+    it. Of 4096 values, one replaces the oldest in 0.8 instead of 20 µs.
     """
 
     __slots__ = ("_keys", "_lock", "_values", "get", "size")

