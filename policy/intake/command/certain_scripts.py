@@ -117,6 +117,17 @@ An unclosed quote matches to the end, so that nothing is scanned twice.
 """
 SHELL_SETTERS: Final = frozenset({"cd", "export", "set", "shift", "unset"})
 """Builtins that change the shell, unless a redirection fails."""
+ASSIGNMENT: Final = "A=b"
+"""Stands for an assignment among the commands of `STATE`."""
+VARIABLES: Final = frozenset({ASSIGNMENT, "export", "unset"})
+ARGUMENTS: Final = frozenset({"set", "shift"})
+ENDS: Final = frozenset({"exec", "exit", "trap"})
+STATE: Final = VARIABLES | ARGUMENTS | ENDS
+"""The commands that change what a later command of the same shell gets, or whether there is one.
+
+They are certain only where they certainly run in the script's own shell, or, for variables, in a branch of `if`.
+"""
+BRANCHES: Final = frozenset({"then", "else"})
 
 
 def uncertain_construct(text: str, *, is_bash: bool) -> str:
@@ -154,6 +165,16 @@ class _Scanner:
         """The last reserved word of each compound command that is not closed, the innermost last."""
         self.needs_command = ""
         """The reserved word or operator after which a command has to follow."""
+        self.outside_branches = 0
+        """The number of ``blocks`` that are not a branch of `if`."""
+        self.operators: set[str] = set()
+        """The operators of the current list, which `;`, `&` or a line ends."""
+        self.state: set[str] = set()
+        """The commands of `STATE` in the current list, also in its compound commands."""
+        self.outer: list[tuple[set[str], set[str]]] = []
+        """The ``operators`` and ``state`` of the list of each compound command that is not closed."""
+        self.inner: list[set[str]] = []
+        """The commands of `STATE` in the lists of each compound command that is not closed."""
 
     def construct(self) -> str:
         """The first uncertain construct; empty if there is none."""
@@ -166,6 +187,8 @@ class _Scanner:
                 if self.blocks[-1:] == ["for"]:
                     return "`for` without `do`"
                 self.at, self.opener = match.end(), ""
+                if found := self._skip_commands(match.group()):
+                    return found
             elif (match := BLANKS.match(text, self.at)) is not None:
                 self.at = match.end()
             elif (match := OPERATOR.match(text, self.at)) is not None:
@@ -179,7 +202,7 @@ class _Scanner:
                 return "a here-document"
             elif found := self._read_word():
                 return found
-        if found := self._end_command():
+        if found := self._end_command() or self._end_list(""):
             return found
         if self.blocks or self.needs_command:
             return f"`{(self.blocks or [self.needs_command])[-1]}` whose end is missing"
@@ -187,7 +210,10 @@ class _Scanner:
 
     def _read_operator(self, operator: str, *, is_empty: bool) -> str:
         """Read an operator between commands; returns the uncertain construct before it, or itself, if any."""
-        if operator == "\n" and (is_empty or self.needs_command):
+        if operator == "\n" and self.needs_command:
+            self.opener = ""
+            return self._end_command()
+        if operator == "\n" and is_empty:
             is_empty, self.opener = False, ""
         elif is_empty or self.needs_command or operator == ";;":
             return f"`{operator}` without a command before it"
@@ -195,7 +221,61 @@ class _Scanner:
             return found
         if operator in JOINERS:
             self.needs_command = operator
+            return self._join(operator)
+        return self._end_list(operator)
+
+    def _skip_commands(self, commands: str) -> str:
+        """Note the operators of commands that change nothing; returns what one makes uncertain, if anything."""
+        joined = -1
+        for match in OPERATOR.finditer(commands):
+            operator = match.group()
+            if operator in JOINERS:
+                joined = match.end()
+                found = self._join(operator)
+            elif joined >= 0 and not commands[joined : match.start()].strip():
+                found = ""  # a line may end after an operator
+            else:
+                joined = -1
+                found = self._end_list(operator)
+            if found:
+                return found
         return ""
+
+    def _join(self, operator: str) -> str:
+        """Note an operator within a list; returns the uncertain construct that it makes, if any."""
+        self.operators.add(operator)
+        return self._uncertain_state()
+
+    def _uncertain_state(self) -> str:
+        """A command of the current list that may run in a subshell, or may not run, if there is one."""
+        for operator, commands in UNCERTAIN_LISTS.items():
+            if operator in self.operators and not self.state.isdisjoint(commands):
+                return f"`{min(self.state & commands)}` in a list with `{operator}`"
+        return ""
+
+    def _end_list(self, operator: str) -> str:
+        """End the current list; returns the uncertain construct in it, if any."""
+        if operator == "&":
+            self.operators.add(operator)
+        if found := self._uncertain_state():
+            return found
+        if self.inner:
+            self.inner[-1] |= self.state
+        self.operators, self.state = set(), set()
+        return ""
+
+    def _change(self, command: str) -> str:
+        """Note a command of `STATE`; returns why it is uncertain, if it is."""
+        if command in VARIABLES or command == "exec":
+            block = next((word for word in self.blocks if word not in BRANCHES), "") if self.outside_branches else ""
+        else:
+            block = "" if command in ENDS or not self.blocks else self.blocks[-1]
+        if block:
+            return f"`{command}` after `{block}`"
+        if command in ARGUMENTS and "&&" in self.operators:
+            return f"`{command}` after `&&`"
+        self.state.add(command)
+        return self._uncertain_state()
 
     def _read_word(self) -> str:
         """Read a word; returns the uncertain construct in it, if any."""
@@ -226,14 +306,23 @@ class _Scanner:
         if opened is not None:
             if not blocks or blocks[-1] not in opened or self.needs_command:
                 return f"`{word}`, which a shell does not expect there"
-            blocks.pop()
+            self.outside_branches -= blocks.pop() not in BRANCHES
+            if word in CLOSING:
+                inner = self.inner.pop()
+                self.operators, self.state = self.outer.pop()
+                self.state |= inner
         elif blocks[-1:] == ["for"]:
             return "`for` without `do`"
         self.needs_command = ""
         if word in BEFORE_COMMANDS or word == "for":
             blocks.append(word)
+            self.outside_branches += word not in BRANCHES
             self.needs_command = "" if word == "for" else word
-        return ""
+            if opened is None:
+                self.outer.append((self.operators, self.state))
+                self.inner.append(set())
+                self.operators, self.state = set(), set()
+        return self._uncertain_state()
 
     def _read_first_word(self, word: str, *, is_bare: bool) -> str:
         """Read the first word of a command; returns what is uncertain about it, if anything."""
@@ -296,6 +385,8 @@ class _Scanner:
                 if self.arrays and self._is_of_array(match.group()):
                     return f"{quoted(match.group())} of an array"
                 is_of_bash = pattern is BRACES and (match["bash"] or match["element"])
+                if is_of_bash and match["element"] and self.is_bash and not self._is_element(match):
+                    return f"the expansion {quoted(match.group())}"
                 return f"{quoted(match.group())}, which only bash has" if is_of_bash and not self.is_bash else ""
         if (match := ANSI_C.match(text, start)) is not None:
             self.at = match.end()
@@ -309,6 +400,11 @@ class _Scanner:
         """Whether an expansion names an array without selecting its elements."""
         name = NAME.search(expansion)
         return name is not None and name.group() in self.arrays and not expansion.startswith("[", name.end())
+
+    def _is_element(self, match: re.Match[str]) -> bool:
+        """Whether an expansion selects elements of what is certainly an array, and nothing else."""
+        name = NAME.search(match.group())
+        return name is not None and name.group() in self.arrays and match.group().endswith("]}")
 
     def _read_array(self, word: str) -> str:
         """Read `A=(…)`; returns what is uncertain about it, such as an element with an index or a command."""
@@ -356,7 +452,9 @@ class _Scanner:
         self.words, self.assigns, self.is_redirected = [], False, False
         self.opener, self.is_closed = "", False
         if not words:
-            return "a redirection without a command" if is_redirected else ""
+            if is_redirected:
+                return "a redirection without a command"
+            return self._change(ASSIGNMENT) if assigns else ""
         name = words[0]
         if name == "for":
             return (
@@ -370,7 +468,9 @@ class _Scanner:
             return f"a redirection of `{name}`"
         check = CHECKS.get(name)
         is_certain = name in HARMLESS_BUILTINS if check is None else check(words)
-        return "" if is_certain else f"the command {quoted(' '.join(words))}"
+        if not is_certain:
+            return f"the command {quoted(' '.join(words))}"
+        return self._change(name) if name in STATE else ""
 
 
 def _special_variable(name: str) -> str:
@@ -428,6 +528,8 @@ def _may_be_several(word: str) -> bool:
     return "$" in bare or "`" in bare
 
 
+UNCERTAIN_LISTS: Final = {"|": VARIABLES | ARGUMENTS, "||": VARIABLES | ARGUMENTS, "&": STATE}
+"""The commands that are not certain in a list with an operator: they may run in a subshell, or may not run."""
 CHECKS: Final[dict[str, Callable[[Sequence[str]], bool]]] = {
     "export": _is_export,
     "unset": _is_unset,
