@@ -5,6 +5,7 @@ Owns what is kept of a fleet of any size for a table, and the words of kinds.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -49,6 +50,8 @@ PHRASES: Final = {
     ChangeKind.REASONS: ("changes in its reasons only", "change in their reasons only"),
 }
 """The kinds of changes in a sentence, of one deployment and of several."""
+PLACE: Final = re.compile(r" \((?:args|command)\[[0-9]{1,6}\]\)")
+"""The place of an argument in a message."""
 MAX_CAUSES: Final = 1_000
 """The most causes, and remedies, that are counted apart."""
 MAX_NAMES: Final = 3
@@ -174,13 +177,13 @@ class Rows(Generic[E]):
 
     def _count(self, summary: Summary) -> None:
         assert summary.change is not None
-        key = (str(summary.change.kind), summary.change.to, cause_of(summary))
+        key = (str(summary.change.kind), summary.change.to, _without_place(cause_of(summary)))
         found = self.causes.get(key)
         if found is not None:
             found.number += 1
         elif len(self.causes) < MAX_CAUSES:
             kind = summary.change.kind
-            self.causes[key] = Cause(kind, summary.change.to, key[2], 1, summary.why, summary.action)
+            self.causes[key] = Cause(kind, summary.change.to, key[2], 1, _without_place(summary.why), summary.action)
         else:
             self.others += 1
 
@@ -208,6 +211,11 @@ def cause_of(summary: Summary) -> str:
     else:
         rules = change.rules or [*change.known_problems.new, *change.known_problems.gone]
     return ", ".join(dict.fromkeys(rules)) or summary.why
+
+
+def _without_place(cause: str) -> str:
+    """A cause without the place of an argument, so that the same flag of several deployments is one cause."""
+    return PLACE.sub("", cause)
 
 
 def headline(counts: ImpactCounts) -> str:

@@ -142,7 +142,8 @@ def _of_facts(facts: Facts, defaults: Sequence[Any]) -> Iterator[Candidate]:
         values = [(index, defaults[index])]
         if fact.kind is FactKind.PRESENCE:
             values += [(n, defaults[n]) for n, each in enumerate(VOCABULARY) if fact.name in ancestors(each.name)]
-        change = Change(fact=fact.name, from_=to_json(value), to=to_json(defaults[index]))
+        absent = fact.kind is FactKind.PRESENCE  # `false` is no value of an object
+        change = Change(fact=fact.name, from_=to_json(value), to=None if absent else to_json(defaults[index]))
         yield Candidate(change, fact.name, DROP, facts=tuple(values))
     place = INDEX[VARIABLE]
     for value in (None, False, True):

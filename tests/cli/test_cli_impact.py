@@ -339,6 +339,17 @@ def test_what_helps_is_in_each_format(call: Callable[..., Done], models: str, fo
     assert "drop --swap-space" not in call(*options, stdin=OLD_FLAG).out
 
 
+def test_a_flag_at_several_places_is_one_cause(call: Callable[..., Done], models: str) -> None:
+    other = OLD_FLAG.replace("args: [", "command: [vllm, serve, ").replace("old", "other")
+    done = call(
+        "impact", "-", "--to", "0.30.0", "--models", models, "--format", "text", stdin=f"{OLD_FLAG}---\n{other}"
+    )
+    cause = (
+        "2× launch refused at 0.30.0, vLLM 0.30.0 has no flag `--swap-space` and would not start; 0.3.0 to 0.17.1 have"
+    )
+    assert cause in done.out
+
+
 def test_a_long_cause_shortens_no_heading(call: Callable[..., Done], models: str) -> None:
     done = call("impact", "-", "--to", "0.30.0", "--models", models, "--format", "text", stdin=OLD_FLAG)
     head, _, row = done.out.splitlines()[:3]

@@ -25,7 +25,7 @@ QWEN = {
     "max_position_embeddings": 40960,
 }
 SPECULATION = '{"method": "ngram", "num_speculative_tokens": 3}'
-DROPPED_LORA = {"fact": "lora_config", "from": True, "to": False}
+DROPPED_LORA = {"fact": "lora_config", "from": True, "to": None}
 REMOVAL = {
     "runner": "v1",
     "deprecated_in": "0.29.0",
@@ -89,7 +89,7 @@ def remedies(answer: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]], st
                     "v2",
                     [
                         {"fact": "parallel_config.enable_dbo", "from": True, "to": False},
-                        {"fact": "speculative_config", "from": True, "to": False},
+                        {"fact": "speculative_config", "from": True, "to": None},
                     ],
                     "v2",
                     True,
@@ -111,7 +111,7 @@ def remedies(answer: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]], st
             },
             [
                 ("v2", [{"field": "vllm_version", "from": "0.23.0", "to": "0.25.0"}], "v2", True),
-                ("v2", [{"fact": "kv_transfer_config", "from": True, "to": False}], "v2", True),
+                ("v2", [{"fact": "kv_transfer_config", "from": True, "to": None}], "v2", True),
             ],
             id="a house rule is not bypassed by the variable",
         ),
@@ -214,7 +214,7 @@ def test_a_member_of_a_json_flag_is_dropped_alone_if_that_is_enough(policy: Poli
     [
         (
             {"speculative_config": {"method": "suffix"}},
-            ("change", None, [{"fact": "speculative_config", "from": True, "to": False}]),
+            ("change", None, [{"fact": "speculative_config", "from": True, "to": None}]),
         ),
         ({"platform": {"has_triton": False}}, ("none", None, [])),
     ],

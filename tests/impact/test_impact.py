@@ -46,7 +46,7 @@ def test_changes_between_releases(
 
 DBO: dict[str, Any] = {**MIXTRAL, "parallel_config": {"enable_dbo": True}, "lora_config": {}}
 WITHOUT_DBO = [{"fact": "parallel_config.enable_dbo", "from": True, "to": False}]
-WITHOUT_LORA = [{"fact": "lora_config", "from": True, "to": False}]
+WITHOUT_LORA = [{"fact": "lora_config", "from": True, "to": None}]
 
 
 @pytest.mark.parametrize(
