@@ -157,6 +157,39 @@ def test_a_deployment_has_a_page_with_each_step_and_the_rules_that_make_it(
         expect(opened).to_have_count(0)
 
 
+OLD_FLAG: Final = {
+    "request_id": "old flag",
+    "vllm_version": "0.17.1",
+    "deployment": {
+        "args": ["serve", "q", "--swap-space", "4"],
+        "model_configs": {"q": {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}},
+    },
+}
+
+
+def test_a_deployment_says_what_helps_in_the_last_release(
+    browser: Browser, server: Server, report: Callable[..., str]
+) -> None:
+    """In the report with `--explain`, on the page where it is asked for; a cause has no place of an argument."""
+    with open_page(browser, report([OLD_FLAG], "--to", "0.33.0", "--explain")) as page:
+        expect(page.locator(".causes .cause")).to_have_text(
+            "vLLM 0.33.0 has no flag --swap-space and would not start; 0.3.0 to 0.17.1 have it"
+        )
+        rows(page).first.click()
+        of_report = page.locator(".deployment .card").filter(has_text="What helps in 0.33.0").inner_text()
+    with open_page(browser, f"{server.url}/fleet") as page:
+        paste(page, json.dumps({"deployments": [OLD_FLAG]}))
+        rows(page).first.click()
+        expect(page.locator(".deployment")).to_be_visible()
+        expect(page.get_by_text("What helps in 0.33.0")).to_have_count(0)
+        page.get_by_label("what helps").check()
+        rows(page).first.click()
+        found = page.locator(".deployment .card").filter(has_text="What helps in 0.33.0")
+        expect(found).to_be_visible()
+        assert found.inner_text() == of_report
+    assert of_report.split("\n")[1:] == ["drop --swap-space so that it starts → V2"]
+
+
 def test_a_deployment_that_is_not_decided_says_why(browser: Browser, report: Callable[..., str]) -> None:
     with open_page(browser, report(FLEET, *RELEASES)) as page:
         rows(page).filter(has_text="fleet.jsonl:4").click()

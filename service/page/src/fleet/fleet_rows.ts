@@ -6,6 +6,9 @@ import type { FleetResult, Item, ReleaseAnswer, ReleaseChange } from "./result";
 /** The name of the column with the release that each deployment runs. */
 export const NOW = "now";
 
+/** The place of an argument in a message: the same flag of several deployments is one cause. */
+const PLACE = / \((?:args|command)\[\d{1,6}\]\)/g;
+
 export interface Cell {
   readonly release: string;
   readonly answer: ReleaseAnswer;
@@ -90,7 +93,7 @@ function saidOf(item: Item, columns: readonly string[]): Said {
     kind,
     rank: rankOf(kind),
     change,
-    cause: change === null ? "" : causesOf(change).join(", "),
+    cause: change === null ? "" : causesOf(change).join(", ").replace(PLACE, ""),
     cells: columns.map((column) => cellOf(item, column)),
     rules: [...new Set(rules)].join("\n"),
   };

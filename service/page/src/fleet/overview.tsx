@@ -1,6 +1,7 @@
 /** How many deployments change and how, what makes it, and what each release does with how many; each a filter. */
 
 import { useState } from "preact/hooks";
+import { Prose } from "../prose";
 import { countsByCause, countsByColumn, countsByKind, type Filter, NOW, type Row } from "./fleet_rows";
 import { COLUMN_TONES, COLUMN_WORDS, COLUMNS, KINDS, labelOf } from "./kinds";
 
@@ -72,7 +73,9 @@ export function CauseCounts({ rows, filter, onFilter }: Filtering & { readonly r
                 {labelOf(row.kind)} at {row.change?.to}
               </span>
               <span class="count">{number(count)}</span>
-              <span class="cause">{row.cause === "" ? "no rule" : row.cause}</span>
+              <span class="cause">
+                <Prose text={row.cause === "" ? "no rule" : row.cause} />
+              </span>
             </button>
           </li>
         ))}
