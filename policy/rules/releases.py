@@ -134,7 +134,7 @@ class Releases:
         self.images = images
         self.published = published
         self.removals = removals
-        self._versions = tuple(Version(release) for release in known)
+        self.versions = tuple(Version(release) for release in known)
         self.resolve = lru_cache(maxsize=256)(self._resolve)
 
     def with_default(self, version: str) -> Releases:
@@ -168,16 +168,16 @@ class Releases:
         if is_untagged(parsed):
             return Resolution(self._closest_to(_build_day(parsed)), verified=False, defaulted=False)
         segment = _segment(parsed)
-        patches = [known for known in self._versions if series(known) == series(segment)]
+        patches = [known for known in self.versions if series(known) == series(segment)]
         if parsed.epoch or not patches:
             if not nearest or parsed.epoch:
                 raise UnknownRelease(self._advice(version))
-            below = [known for known in self._versions if known <= segment]
-            decided = below[-1] if below else self._versions[0]
+            below = [known for known in self.versions if known <= segment]
+            decided = below[-1] if below else self.versions[0]
         else:
             decided = max((known for known in patches if known <= segment), default=patches[0])
         verified = Version(parsed.public) == decided and (parsed.local is None or is_variant(parsed.local))
-        return Resolution(self.known[self._versions.index(decided)], verified, defaulted=False)
+        return Resolution(self.known[self.versions.index(decided)], verified, defaulted=False)
 
     def _closest_to(self, day: date | None) -> str:
         """The release published closest to a day; the default one without a day."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -886,8 +887,13 @@ def house(name: str, effect: str, when: Any, **members: Any) -> str:
     return json.dumps(rule)
 
 
+@cache
+def policy_of(texts: tuple[tuple[str, str], ...]) -> Policy:
+    return Policy(load(Sources(dict(texts))))
+
+
 def with_house(sources: Sources, *rules: str) -> Policy:
-    return Policy(load(Sources(overlay(sources.rules, list(rules), [])[0])))
+    return policy_of(tuple(overlay(sources.rules, list(rules), [])[0].items()))
 
 
 FORCE_V2 = house("wants-v2", "force-v2", {"model_config": "present"})

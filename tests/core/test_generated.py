@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 from jsonschema import Draft202012Validator
 from ruleschemas import VALIDATORS, schema_of
+from ruletexts import read_document
 
 from policy.cli.generate import check, generated, main
 from policy.errors import RulesInvalid
@@ -100,7 +100,7 @@ def broken() -> dict[str, str]:
     """The broken files that are YAML, as ``case:path``."""
     found = {}
     for case in sorted(BROKEN.glob("*.yaml")):
-        document = yaml.safe_load(case.read_text())
+        document = read_document(case.read_text())
         faulty = {fault.split(":")[0] for fault in document["faults"]}
         for path, text in document["files"].items():
             try:

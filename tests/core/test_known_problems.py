@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-import yaml
-from ruletexts import rule_text
+from ruletexts import read_document, rule_text
 
 from policy.checks.comparison import MemberChange, compare
 from policy.decision.decision import ID_END, encode
@@ -78,7 +77,7 @@ def with_rules(sources: Sources, *rules: str) -> Policy:
 
 def with_texts(sources: Sources, *rules: str) -> Sources:
     """The sources with these rules, in the layer that fits their fields."""
-    documents = [(yaml.safe_load(text), text) for text in rules]
+    documents = [(read_document(text), text) for text in rules]
     added = {f"{'house' if 'owner' in each else 'upstream'}/{each['id']}.yaml": text for each, text in documents}
     return Sources({**sources.rules, **added})
 

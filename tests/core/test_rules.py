@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
-from ruletexts import rule_text
+from ruletexts import read_document, rule_text, write_document
 
 from policy.checks.cases import Case, read_cases, run_cases
 from policy.errors import MAX_FAULTS, Fault, RequestInvalid, RulesInvalid
@@ -93,7 +92,7 @@ def test_the_base_has_no_fault() -> None:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in BROKEN.glob("*.yaml")))
 def test_broken_rules_give_every_fault_with_its_position(name: str) -> None:
-    case = yaml.safe_load((BROKEN / f"{name}.yaml").read_text())
+    case = read_document((BROKEN / f"{name}.yaml").read_text())
     assert faults_of(overlaid(case["files"])) == case["faults"]
 
 
@@ -299,7 +298,7 @@ def test_every_shipped_case_passes(all_sources: Sources) -> None:
 def test_a_failed_case_says_what_happened(case: dict[str, Any], found: str | None) -> None:
     base = overlaid({})
     policy = Policy(load(base))
-    cases = yaml.safe_load(base.cases["upstream/example_test.yaml"])["cases"]
+    cases = read_document(base.cases["upstream/example_test.yaml"])["cases"]
     texts = {
         **base.cases,
         "upstream/example_test.yaml": json.dumps(
@@ -350,12 +349,12 @@ def in_other_folders(texts: dict[str, str]) -> dict[str, str]:
 
 
 def as_json(texts: dict[str, str]) -> dict[str, str]:
-    return {path: json.dumps(yaml.safe_load(text), default=str) for path, text in texts.items()}
+    return {path: json.dumps(read_document(text), default=str) for path, text in texts.items()}
 
 
 def reformatted(texts: dict[str, str]) -> dict[str, str]:
     return {
-        path: "# a comment\n" + yaml.safe_dump(yaml.safe_load(text), sort_keys=True, width=40, indent=6)
+        path: "# a comment\n" + write_document(read_document(text), sort_keys=True, width=40, indent=6)
         for path, text in texts.items()
     }
 
@@ -389,7 +388,7 @@ def with_ranges_split(texts: dict[str, str]) -> dict[str, str]:
                 parts.append(complete)
         return {**{name: value for name, value in file.items() if name not in shared}, "releases": parts}
 
-    files = {path: yaml.safe_load(text) for path, text in texts.items()}
+    files = {path: read_document(text) for path, text in texts.items()}
     return {path: json.dumps(split(file) if "releases" in file else file, default=str) for path, file in files.items()}
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 from msgspec import UNSET
-from ruletexts import rule_text
+from ruletexts import read_document, rule_text
 
 from policy.checks.candidate import CandidateJob, overlay, run_job
 from policy.checks.cases import read_cases, run_cases
@@ -141,7 +140,7 @@ def extended(sources: Sources, day: date | None) -> Policy:
     """The shipped rules and more house rules; with a day, without those that have ended by then."""
     texts = overlay(with_end(sources).rules, list(HOUSE.values()), [])[0]
     if day is not None:
-        ends = {path: yaml.safe_load(text).get("until") for path, text in texts.items()}
+        ends = {path: read_document(text).get("until") for path, text in texts.items()}
         texts = {path: text for path, text in texts.items() if ends[path] is None or str(ends[path]) >= str(day)}
     return policy_of(tuple(texts.items()))
 

@@ -9,9 +9,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 import z3
-from ruletexts import rule_text
+from ruletexts import read_document, rule_text, write_document
 
 from policy.facts.facts import nested
 from policy.policy import Policy
@@ -36,10 +35,10 @@ Facts = dict[str, Any]
 
 def edited(sources: Sources, path: str, **members: Any) -> Policy:
     """The policy with fields of one rule replaced; ``when`` and ``vllm`` are those of its first range."""
-    document = yaml.safe_load(sources.rules[path])
+    document = read_document(sources.rules[path])
     for name, value in members.items():
         (document["releases"][0] if name in {"when", "vllm"} else document)[name] = value
-    return Policy(load(Sources({**sources.rules, path: yaml.safe_dump(document)})))
+    return Policy(load(Sources({**sources.rules, path: write_document(document)})))
 
 
 def conditions(policy: Policy, release: str) -> list[Any]:
@@ -172,7 +171,7 @@ def rewritten(sources: Sources) -> Sources:
     """Equivalent rules: keys reordered, another layout, no comments, files moved, ranges split."""
     texts = {}
     for path, text in sources.rules.items():
-        document = yaml.safe_load(text)
+        document = read_document(text)
         if "effect" in document:
             split = [part for part in document["releases"] if part["vllm"] == ">=0.22,<0.25"]
             for part in split:
@@ -257,15 +256,15 @@ def test_a_value_named_another_does_not_clash_with_the_placeholder_for_other_val
 def test_reordering_a_feature_list_is_a_change(policy: Policy, sources: Sources) -> None:
     pair = sorted(
         (path for path, text in sources.rules.items() if "effect: exclude-v2" in text),
-        key=lambda path: int(yaml.safe_load(sources.rules[path])["order"]),
+        key=lambda path: int(read_document(sources.rules[path])["order"]),
     )
     in_force = [path for path in pair if any(item.rule.path == path for item in policy.catalogue.rules_of("0.33.0"))][
         :2
     ]
-    orders = [yaml.safe_load(sources.rules[path])["order"] for path in in_force]
+    orders = [read_document(sources.rules[path])["order"] for path in in_force]
     texts = dict(sources.rules)
     for path, order in zip(in_force, reversed(orders), strict=True):
-        texts[path] = yaml.safe_dump({**yaml.safe_load(texts[path]), "order": order})
+        texts[path] = write_document({**read_document(texts[path]), "order": order})
     other = Policy(load(Sources(texts)))
     edit = edit_of(policy, other)
     assert edit.effects
@@ -275,12 +274,12 @@ def test_reordering_a_feature_list_is_a_change(policy: Policy, sources: Sources)
 def test_a_new_release_is_compared_with_the_previous_one_and_a_removed_one_is_reported(
     policy: Policy, sources: Sources
 ) -> None:
-    releases = yaml.safe_load(sources.rules["releases.yaml"])
+    releases = read_document(sources.rules["releases.yaml"])
     newer = {
         "default": releases["default"],
         "known": [release for release in releases["known"] if release != "0.20.2"] + ["0.34.0"],
     }
-    edit: Edit = edit_of(policy, Policy(load(Sources({**sources.rules, "releases.yaml": yaml.safe_dump(newer)}))))
+    edit: Edit = edit_of(policy, Policy(load(Sources({**sources.rules, "releases.yaml": write_document(newer)}))))
     assert (edit.compared["0.34.0"], edit.gone, edit.effects, edit.changes_something) == (
         "0.33.0",
         ("0.20.2",),

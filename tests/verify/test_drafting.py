@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 from packaging.version import Version
+from ruletexts import read_document, write_document
 from vllmsource import EQUIVALENT, rule_texts, write_source
 
 from policy.rules.loader import Sources
@@ -62,7 +62,7 @@ def without_releases(sources: Sources, first: str) -> Sources:
     limit = Version(first)
     texts = {}
     for path, text in sources.rules.items():
-        document: dict[str, Any] = yaml.safe_load(text)
+        document: dict[str, Any] = read_document(text)
         if path == "releases.yaml":
             known = "".join(f'  - "{release}"\n' for release in document["known"] if Version(release) < limit)
             texts[path] = f'known:\n{known}default: "{document["default"]}"\n'
@@ -77,7 +77,7 @@ def without_releases(sources: Sources, first: str) -> Sources:
                 ranges.append({**part, "vllm": f">={lower}" if upper and Version(upper) >= limit else part["vllm"]})
         if ranges:
             gaps = [gap for gap in document.pop("gaps", []) if Version(gap["vllm"].partition(",<")[2]) < limit]
-            texts[path] = yaml.safe_dump({**document, "releases": ranges, **({"gaps": gaps} if gaps else {})})
+            texts[path] = write_document({**document, "releases": ranges, **({"gaps": gaps} if gaps else {})})
     return Sources(texts)
 
 
