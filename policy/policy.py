@@ -590,7 +590,7 @@ class Policy:
 
 
 def _unused_models(request: Request, intake: IntakeResult) -> list[str]:
-    """The warning about model configurations that a deployment does not use; those of a manifest are for all of it."""
+    """The warning about model configurations that a deployment does not use; a manifest's are shared by its engines."""
     if request.deployment is None or request.manifest is not None:
         return []
     return ModelUse(intake.models).warnings(request.deployment.model_configs, "model_configs")

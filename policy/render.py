@@ -178,7 +178,7 @@ def _legend(answer: Decision) -> list[Text]:
 
 
 def _remedies(answer: Decision) -> list[Text]:
-    """The remedy of each reason that has one, below the table: a column would have a few letters in a line.
+    """The remedy of each reason that has one, below the table: a column for them would be only a few letters wide.
 
     V2 by default is what vLLM is meant to do and needs none.
     """

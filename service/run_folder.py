@@ -114,7 +114,7 @@ def create(path: Path) -> BinaryIO:
 
 
 def create_unnamed(path: Path) -> BinaryIO:
-    """Create a file of the folder for writing and reading, which loses its name at once.
+    """Create a file in the folder, open for reading and writing, and remove its name at once.
 
     Raises:
         OSError: it cannot be created, or the folder is not this service's.

@@ -53,7 +53,9 @@ def check_request_command(
     request_file: Annotated[
         str | None,
         typer.Option(
-            "--request", metavar="FILE", help="Sampling parameters, or the body of a call; `-` reads standard input."
+            "--request",
+            metavar="FILE",
+            help="Sampling parameters, or the body of a request to the engine; `-` reads standard input.",
         ),
     ] = None,
     rules: RulesOption = None,

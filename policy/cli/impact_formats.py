@@ -50,7 +50,7 @@ class Report(Struct):
 
 
 class Format(Struct, frozen=True):
-    """A format: what a process makes of each comparison, and how all is written.
+    """A format: what a process makes of each comparison, and how the report is written.
 
     ``is_binary``: it is not for a terminal, so it needs a file. ``reads_requests``: it shows places in the requests.
     """

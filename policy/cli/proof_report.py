@@ -62,7 +62,7 @@ def verdict(faults: Sequence[Fault]) -> str:
 
 
 def transition(change: Difference) -> str:
-    """The change of a deployment: ``V1 → V2``, or ``V1 (unchanged, other reasons)``."""
+    """How the decision for a deployment changes: ``V1 → V2``, or ``V1 (unchanged, other reasons)``."""
     before, after = outcome(change.before), outcome(change.after)
     return f"{before} → {after}" if before != after else f"{before} (unchanged, other reasons)"
 

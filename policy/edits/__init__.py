@@ -1,1 +1,1 @@
-"""Changes of a manifest's text: only the spans of what changes, each verified by reading and deciding again."""
+"""Edits of a manifest's text: only the spans that change, each verified by reading and deciding again."""

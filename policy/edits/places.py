@@ -1,4 +1,4 @@
-"""Where a change of an engine is written: in the engine's own part of the text, or else in its document."""
+"""Where a change to an engine is written: in the engine's own part of the text, or else in its document."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class RulesetDefinition:
     canary: str
 
     def matches(self, actions: Iterable[str]) -> tuple[int, ...]:
-        """The places of the actions of a run; those numbers take less memory in caches than the names."""
+        """The indexes of the actions that fired; in caches, these numbers take less memory than the names."""
         return tuple(map(self.actions.__getitem__, actions))
 
     def fired(self, matches: Iterable[int], variable: int) -> tuple[int, ...]:

@@ -101,7 +101,7 @@ def on_platform(environment: Environment, platform: str) -> Environment:
 
 
 def with_platform(environment: Environment, platform: str, origin: str = IMAGE) -> Environment:
-    """The environment with the platform that something else than the request shows."""
+    """The environment with the platform that something other than the request shows."""
     return replace(on_platform(environment, platform), stated=environment.stated | {"platform"}, platform_origin=origin)
 
 

@@ -40,7 +40,7 @@ class Place(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What identifies the place in a log: the file and the begin of the text, or the function and the code."""
+        """What identifies the place in a log: the file and the beginning of the text, or the function and the code."""
         name = self.file.rpartition("/")[2]
         return (name, self.text.partition("%")[0]) if self.text else (f"{self.file}:{self.function}", self.code)
 

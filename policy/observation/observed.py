@@ -34,7 +34,7 @@ class ObservedEngine(Struct, frozen=True):
     that its line numbers leave possible. ``runner`` is null if the log shows none or both. ``starts`` is null if the
     log ends before the engine is ready or has failed; a ``failure`` of an engine that was ready ended it later.
     ``device`` is the one that vLLM chose, such as `cuda`. ``fallbacks`` are vLLM's own warnings about the choice of the
-    runner, ``signals`` the first line of each kind that shows the runner, or the begin or the end of the start.
+    runner, ``signals`` the first line of each kind that shows the runner, or the beginning or the end of the start.
     """
 
     source: str

@@ -39,7 +39,7 @@ class NotAValue(PolicyError):
 
 
 def read_value(text: str) -> Any:
-    """The value at the begin of a text; what follows it is ignored.
+    """The value at the beginning of a text; what follows it is ignored.
 
     Raises:
         NotAValue: there is none, it is cut off, or it exceeds a bound.

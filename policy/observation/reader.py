@@ -244,8 +244,8 @@ def _starts(run: _Run, failure: Failure | None) -> bool | None:
 def _failure(run: _Run) -> Failure | None:
     """The exception that ended the engine.
 
-    It is the last serious one that does not only announce another. A server that takes requests logs exceptions that
-    end nothing; there the engine must have died.
+    It is the last serious exception that does more than report another. A server that already takes requests also logs
+    exceptions that end nothing, so there the engine must have died.
     """
     if Shows.SERVER_READY in run.shown and run.shown.isdisjoint({Shows.ENGINE_DIED, Shows.ENGINE_FAILED}):
         return None
@@ -259,7 +259,7 @@ def _failure(run: _Run) -> Failure | None:
 
 
 def _masked(text: str) -> str:
-    """An exception's text with masked secrets; its name is not one, though `KeyError` looks like it."""
+    """An exception with secrets in its text masked; its name is kept, though `KeyError` looks like a secret's name."""
     name, colon, message = text.partition(": ")
     return f"{name}{colon}{masked(message)}"
 

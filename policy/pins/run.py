@@ -36,8 +36,9 @@ class Result(Struct, frozen=True, gc=False):
 
 
 class PinCounts(Struct):
-    """``deployments`` is the sum of ``unread``, ``unpinned`` and ``pinned``; ``pins`` that of each release's verdicts.
+    """The counts of a fleet: ``deployments`` is the sum of ``unread``, ``unpinned`` and ``pinned``.
 
+    ``pins`` is the sum of a release's verdicts.
     ``now`` counts the verdicts of the release that each deployment comes from, ``releases`` those of each target.
     """
 

@@ -1,4 +1,4 @@
-"""Changes of a deployment that a user can make, and how each is applied to a request.
+"""Changes to a deployment that a user can make, and how each is applied to a request.
 
 Owns which changes are tried: an argument, a variable or a stated fact is dropped or gets
 another value. What describes the model, the platform or the image is never changed.

@@ -18,9 +18,10 @@ BESIDE_MANIFEST: Final = frozenset(FIELDS) - frozenset(INPUTS)
 
 
 def join_documents(documents: Sequence[Any]) -> Any:
-    """The only document; of several a list, which is a manifest, or a request with this list as its ``manifest``.
+    """A single document as it is; several as a list, which is a manifest.
 
-    It is a request if exactly one of them has nothing but fields of a request other than its input.
+    If exactly one of several has only fields of a request other than its input, the result is this request, with the
+    others as its ``manifest``.
     """
     if len(documents) == 1:
         return documents[0]

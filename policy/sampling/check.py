@@ -110,7 +110,7 @@ def read_check_request(document: object, releases: Releases, pointer: str = "") 
         RequestInvalid: with every fault.
     """
     if type(document) is not dict or MEMBER not in document:
-        message = f"expected a decision's request with the member `{MEMBER}`, the parameters or the body of a call"
+        message = f"expected a decision's request with the member `{MEMBER}`, the parameters or the body of a request"
         raise RequestInvalid([RequestFault(pointer, message)])
     rest = {name: value for name, value in document.items() if name != MEMBER}
     deployment = read_request_or_manifest(rest, releases, pointer)
@@ -151,7 +151,7 @@ class RequestChecker:
     def check(
         self, deployment: Request, document: Any, pointer: str, today: date, limits: EngineLimits = ANY_ENGINE
     ) -> RequestCheck:
-        """What becomes of a request to the engine of one deployment; ``limits`` are the engine's if it states facts.
+        """What happens to a request to an engine; ``limits`` are the engine's if its deployment states facts.
 
         Raises:
             RequestInvalid: the parameters have faults, or the facts cannot be derived from the deployment.

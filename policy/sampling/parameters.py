@@ -56,7 +56,7 @@ def read_parameters(document: object, release: str, pointer: str) -> Parameters:
         RequestInvalid: with every fault.
     """
     if type(document) is not dict:
-        message = f"expected an object such as {EXAMPLE}, or the body of a call, got {quoted(document)}"
+        message = f"expected an object such as {EXAMPLE}, or the body of a request, got {quoted(document)}"
         raise RequestInvalid([RequestFault(pointer, message)])
     form, document = _form_of(document), dict(document)
     extra = document.pop("extra_body", None) if form not in CLASSES else None

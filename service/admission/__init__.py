@@ -1,1 +1,1 @@
-"""Kubernetes admission: a review of the API server → what it is to do with the object."""
+"""Kubernetes admission: answers the reviews that the API server sends before it creates or changes an object."""

@@ -118,7 +118,7 @@ class Reporter:
         self._seconds = int(time.time())
 
     def report(self, pod: dict[str, Any]) -> dict[str, Any] | None:
-        """The report of a pod; ``None`` if it has no engine of vLLM."""
+        """The report of a pod; ``None`` if it has no vLLM engine."""
         metadata = pod.get("metadata")
         if not isinstance(metadata, dict) or not all(
             isinstance(metadata.get(each), str) for each in ("name", "namespace", "uid")

@@ -61,7 +61,7 @@ SCHEMES: Final = {
     BEARER: {
         "type": "http",
         "scheme": "bearer",
-        "description": "a token of `runner-policy token new`, if the service requires one",
+        "description": "a token made by `runner-policy token new`, if the service requires one",
     }
 }
 

@@ -37,7 +37,7 @@ def calculated(expression: str, value: Callable[[str, str | None], str | None]) 
 
 
 def _tokens(expression: str, value: Callable[[str, str | None], str | None]) -> list[int | str] | None:
-    """The numbers and operators of an expression; None if something else is in it."""
+    """The numbers and operators of an expression; None if it contains anything else."""
     if len(expression) > MAX_EXPRESSION:
         return None
     expression = expression.rstrip()

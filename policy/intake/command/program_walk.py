@@ -111,7 +111,7 @@ class _ProgramWalk(Struct):
     installation: Installation | None = None
 
     def server(self) -> ServerCommand | UnreadableCommand | None:
-        """The server after the programs, or why that is not known; None if there is another program, or none."""
+        """The server that the programs start, or why it is not known; None if they start another program, or none."""
         while self.at < len(self.words):
             at, word = self.at, self.words[self.at]
             program = word.rpartition("/")[2]

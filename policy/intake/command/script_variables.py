@@ -249,9 +249,9 @@ class ScriptVariables(Struct):
         self.doubt(names, before)
 
     def doubt(self, names: Iterable[str], before: Mapping[str, str | None]) -> None:
-        """Mark variables as unknown that keep their values from ``before`` or have the present ones.
+        """Mark variables as unknown because they have either their values from ``before`` or the present ones.
 
-        An array to which elements may have been added keeps the others.
+        An array keeps the elements that it has either way.
         """
         for name in names:
             kept, value = before.get(name), self.values.get(name)

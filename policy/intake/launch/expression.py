@@ -43,7 +43,7 @@ def formula_of(text: str) -> Any:
     """The formula of an expression.
 
     Raises:
-        InvalidExpression: it uses something else than listed above.
+        InvalidExpression: it uses anything that is not listed above.
     """
     try:
         return _formula(ast.parse(text.strip(), mode="eval").body)

@@ -46,7 +46,7 @@ def read_container_run(
         draft.has_command = True
     add_words(draft, place, words)
     _add_options(draft, run, env)
-    unread = [f"the options {quoted(word)} of the container are not known; they may be any" for word in run.unread]
+    unread = [f"the options {quoted(word)} of the container are not known" for word in run.unread]
     draft.has_hidden_variables = draft.has_hidden_variables or bool(unread)
     for doubt in (*unread, *doubts):
         draft.note(doubt)

@@ -77,7 +77,7 @@ class EngineDraft:
         self.has_default_image = False
         """Whether the controller sets an image if the manifest does not state one."""
         self.is_named_vllm = False
-        """Whether something else than the command and the variables shows vLLM, such as the name of a service."""
+        """Whether something other than the command and the variables shows vLLM, such as the name of a service."""
         self.remedy = RENDER
         """What to do if the image is not known."""
         self.models: dict[str, str] = {}
@@ -227,7 +227,7 @@ class EngineDraft:
         return True
 
     def starts_other_program(self) -> bool:
-        """Whether the words are a command, whatever the image is, and start something else than vLLM."""
+        """Whether the words are a command, whatever the image is, and start a program other than vLLM."""
         return self.has_command and bool(self.words) and self._find_server() is None
 
     def _find_server(self) -> ServerCommand | UnreadableCommand | None:

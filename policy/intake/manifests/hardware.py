@@ -115,7 +115,7 @@ def _term_signs(term: object, place: str) -> Iterator[HardwareSign]:
 
 
 def device_signs(paths: Iterable[object], place: str) -> Iterator[HardwareSign]:
-    """The signs in the devices of a container: files, or names of CDI such as `nvidia.com/gpu=all`."""
+    """The signs in the devices of a container: device files, or CDI names such as `nvidia.com/gpu=all`."""
     names = [path for path in paths if isinstance(path, str)][:MAX_READ]
     found = [platform_of(name, DEVICES) or (platform_of(name, RESOURCES) if "=" in name else None) for name in names]
     if not any(found) and any(name.startswith(GRAPHICS) for name in names):

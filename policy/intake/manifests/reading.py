@@ -177,7 +177,8 @@ class ManifestReader:
     def llm_config(self, name: str) -> ManifestNode | None:
         """The spec of the LLMInferenceServiceConfig to which the current object refers; None if it is not certain.
 
-        It is that of the object's namespace, which may be any if one of the two states none, then KServe's.
+        The one in the object's namespace comes first, then one without a namespace, then the one in KServe's. An object
+        without a namespace refers to the only one of this name.
         """
         same_name = self._llm_configs.get(name, {})
         for namespace in (self.namespace, None, LLM_CONFIG_NAMESPACE):

@@ -149,7 +149,9 @@ BUILD: Final = (
     "`kustomize build FOLDER | runner-policy decide -`"
 )
 SOURCES: Final = frozenset({"source", "sources"})
-VALUES_FROM: Final = "`valuesFrom` takes values that the manifest does not show, and they may be others"
+VALUES_FROM: Final = (
+    "`valuesFrom` takes values from objects that the manifest does not have; they may override the values here"
+)
 IGNORED_GROUPS: Final = frozenset(
     {
         *("", "apps", "batch", "autoscaling", "policy", "extensions"),

@@ -23,9 +23,7 @@ SHAPE: Final = "a shell script (`script` alone)"
 ARGUMENTS: Final = Unknown("$@", is_several=True)
 DEFAULTS: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]{0,100}:?-", re.ASCII)
 """Matches a variable with a default."""
-DEFAULTED: Final = (
-    "the script's defaults are assumed (`${NAME:-default}`); the variables with which it is started may be others"
-)
+DEFAULTED: Final = "the script's defaults are assumed (`${NAME:-default}`); it may be started with other variables"
 MAX_RUNS: Final = 256
 
 

@@ -139,7 +139,7 @@ def cases(
 ) -> Iterator[Facts]:
     """``count`` sets of facts, each overlaid on one of ``bases``.
 
-    On each base come every value alone and the ``targets``; then all pairs, then random combinations.
+    On each base, every value alone and the ``targets`` come first, then all pairs, then random combinations.
     """
     return islice(_all_cases(values, targets, bases, Random(seed)), count)  # noqa: S311  # not for security
 

@@ -61,7 +61,7 @@ def _choices(source: SourceReader) -> Iterator[ast.expr]:
 
 
 class WorkerChoice(Extraction):
-    """The decision of such a release, ready to run; raises ``SourceNotFound`` at once if a part of it is missing."""
+    """The decision of a release whose worker chooses the runner; ``SourceNotFound`` if a part of it is missing."""
 
     def __init__(self, source: SourceReader) -> None:
         self.prepare(source)
@@ -208,7 +208,7 @@ class _Runner:
 class _Construction:
     """Follows the statements by which V2's model runner is made; ``errors`` has the text of each refusal.
 
-    Without a model, which no real deployment lacks, statements that read it are left out.
+    Statements that read the model are skipped if the configuration has none, which no real deployment lacks.
     """
 
     def __init__(self, functions: Mapping[str, ast.FunctionDef], config: Object) -> None:

@@ -81,7 +81,9 @@ def test_values_from_elsewhere_are_said() -> None:
     (found,) = read_manifest(
         {"apiVersion": FLUX[0], "kind": FLUX[1], "spec": {"values": VALUES, "valuesFrom": [{"name": "x"}]}}, "", []
     )
-    assert found.notes[-1] == "`valuesFrom` takes values that the manifest does not show, and they may be others"
+    assert found.notes[-1] == (
+        "`valuesFrom` takes values from objects that the manifest does not have; they may override the values here"
+    )
 
 
 KUSTOMIZE = ("kustomize.config.k8s.io/v1beta1", "Kustomization")
