@@ -59,7 +59,7 @@ def apptainer_run(
 ) -> tuple[list[tuple[str, str | None]], list[str], list[str], bool] | None:
     """The options, the words that are not known, the image with its words, and whether it gets the host's variables.
 
-    The options are those of `docker run`. None if no program in ``words`` from ``start`` on starts a container like this.
+    The options are those of `docker run`. None if no program in ``words`` from ``start`` on starts one.
     """
     at = next((at for at in range(start, len(words)) if words[at].rpartition("/")[2] in PROGRAMS), len(words)) + 1
     while at < len(words) and words[at].startswith("-"):
