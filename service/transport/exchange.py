@@ -43,9 +43,10 @@ class Exchange:
 
     uvicorn writes the head and the body one after the other, and uvloop sends each with a system call of its own. If
     the response has a length, its endpoint sends the body without waiting for anything, so the head is held until then;
-    this saves 4 of 78 µs of processor time for a repeated request. The head of a stream is written immediately. Lines
-    of headers that were checked before, no copy of a body that arrives at once, and no event unless one is awaited
-    save 4 of 12 µs of uvicorn's own work for a request, without its system calls.
+    this saves 4 of 78 µs of processor time for a repeated request. The head of a stream is written immediately.
+
+    Lines of headers are checked once, a body that arrives at once is not copied, and there is no event unless one is
+    awaited: this saves 3.6 of 19 µs that connection and endpoint take for a request, without system calls and decision.
     """
 
     __slots__ = (
