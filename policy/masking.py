@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from itertools import chain, pairwise, takewhile
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Final
 from unicodedata import normalize
 
@@ -30,6 +30,7 @@ SECRET_WORDS: Final = frozenset(
         "passwd",
         "password",
         "pat",
+        "pw",
         "pwd",
         "secret",
         "secrets",
@@ -38,8 +39,27 @@ SECRET_WORDS: Final = frozenset(
         "token",
     }
 )
-TEXT_UNITS: Final = frozenset({"budget", "classification", "classify", "embed", "embedding", "ids", "num", "offsets"})
+TEXT_UNITS: Final = frozenset(
+    {"budget", "classification", "classify", "embed", "embedding", "ids", "num", "offsets", "threshold"}
+)
 """What follows ``token`` in a name that is about units of text: ``BertForTokenClassification``, ``stop_token_ids``."""
+SPECIAL_TOKENS: Final = frozenset({"bos", "cls", "eos", "mask", "pad", "sep", "unk"})
+"""What precedes ``token`` in the name of a tokenizer's special token: ``pad_token``."""
+NUMBERED_TOKENS: Final = SPECIAL_TOKENS | {
+    *("", "audio", "begin", "boi", "col", "draft", "end", "eoi", "eot", "image", "img", "newline", "noise", "patch"),
+    *("row", "separator", "sot", "speech", "start", "stop", "video", "vision"),
+}
+"""What precedes ``token`` in the name of a token's number: ``image_token_index``; empty at the beginning of a name."""
+NUMBERS_OF_TOKENS: Final = frozenset({"id", "index", "type"})
+OTHER_MEANINGS: Final = frozenset(
+    {
+        *(("key", other) for other in ("cache", "dim", "head", "heads", "length", "norm", "proj", "value")),
+        *(("keys", other) for other in ("length", "values")),
+        *(("pass", other) for other in ("config", "manager", "through")),
+    }
+)
+"""Words of secrets with another meaning before another word, in a name that begins with them or ``num``:
+``num_key_value_heads``, ``pass_config``."""
 SECRET_ENDINGS: Final = ("accesskey", "apikey", "password", "secret", "secretkey", "token")
 FLAGS: Final = (
     ("additional-config", 2),
@@ -78,7 +98,7 @@ HINTS: Final = (
     "pass",
     "_pat",
     "-pat",
-    "pwd",
+    "pw",
     "secret",
     "sig",
     "token",
@@ -121,13 +141,18 @@ KNOWN_TOKEN: Final = re.compile(
 @lru_cache(maxsize=4096)
 def _is_secret(name: str) -> bool:
     parts = [part.lower() for part in NAME_PARTS.findall(name)]
-    return any(map(_is_secret_word, pairwise([*parts, ""]))) or _is_flag(name)
+    return any(map(_is_secret_word, ["", *parts], parts, [*parts[1:], ""])) or _is_flag(name)
 
 
-def _is_secret_word(followed: tuple[str, str]) -> bool:
-    """Whether a part of a name, followed by another part, shows that its value is a secret."""
-    part, following = followed
-    if part == "token" and following in TEXT_UNITS:
+def _is_secret_word(before: str, part: str, following: str) -> bool:
+    """Whether a part of a name, between two other parts, shows that its value is a secret."""
+    if part == "token" and (
+        following in TEXT_UNITS
+        or before in SPECIAL_TOKENS
+        or (following in NUMBERS_OF_TOKENS and before in NUMBERED_TOKENS)
+    ):
+        return False
+    if before in {"", "num"} and (part, following) in OTHER_MEANINGS:
         return False
     return part in SECRET_WORDS or part.endswith(SECRET_ENDINGS)
 

@@ -14,7 +14,7 @@ from policy.decision.decision import encode
 from policy.errors import RequestInvalid
 from policy.intake.command.flags import Flags, flags
 from policy.intake.model.tables import releases
-from policy.masking import masked_message
+from policy.masking import masked, masked_message
 from policy.render import as_text
 from policy.render import decision as decision_for_people
 from policy.request.manifest import requests_of
@@ -403,12 +403,55 @@ def test_no_message_of_vllm_repeats_a_secret(policy: Policy, value: str) -> None
         "unknown key `foo`; legal: `architectures`, `model_type`",
         "`--api-key` needs a value; write `--api-key VALUE`",
         "max_num_batched_tokens=160000, stop_token_ids: 151643",
+        *(
+            f"{name}: 151643, {name}=fp8_e4m3, --{name.replace('_', '-')} 151643"
+            for name in (
+                *(
+                    "bos_token_id",
+                    "eos_token_id",
+                    "pad_token",
+                    "mask_token_id",
+                    "image_token_index",
+                    "audio_token_id",
+                    "token_type_ids",
+                ),
+                *("vision_start_token_id", "decoder_start_token_id", "token_id", "max_tokens", "min_tokens"),
+                *("logprob_token_ids", "returned_token_ids", "num_key_value_heads", "key_cache_dtype", "pass_config"),
+                *(
+                    "max_num_batched_tokens",
+                    "long_prefill_token_threshold",
+                    "thinking_token_budget",
+                    "tokens_per_second",
+                ),
+            )
+        ),
         "install https://github.com/a/b@v1.2",
         "a key: `tokens`; the config.json of `Qwen/Qwen3-8B` is needed",
     ],
 )
 def test_a_message_without_a_secret_is_kept(text: str) -> None:
     assert masked_message(text) == text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "api_token_id",
+            "access_token_type",
+            "auth_token_index",
+            "hf_token",
+            "start_token",
+            "image_token",
+            "tokens_key",
+        ),
+        *("secret_key_id", "aws_secret_access_key", "api_key_value", "private_key_pass", "key_pass", "MY_PW", "db-pw"),
+        *("bos_token_secret", "pad_token_password", "token", "session_token", "TOKEN_VALUE", "value_key", "pass_word"),
+    ],
+)
+def test_a_name_of_a_secret_is_one_whatever_is_around_it(name: str) -> None:
+    assert masked_message(f"{name}=151643abc") == f"{name}=…"
+    assert masked(f"--{name} 151643abc") == f"--{name} …"
 
 
 @pytest.mark.slow
