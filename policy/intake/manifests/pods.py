@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.words import Unknown
+from policy.intake.command_line import Container
 from policy.intake.manifests.downward import downward_value, pod_template
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import container_signs, pod_signs
@@ -23,6 +24,7 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policy.errors import RequestFault
     from policy.intake.manifests.reading import ManifestNode
 
 EMPTY_VOLUMES: Final = frozenset({"emptyDir", "secret", "downwardAPI", "serviceAccountToken"})
@@ -34,10 +36,25 @@ GROUP_PREFIX: Final = "LWS_"
 def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None, *, by_image: bool = True) -> None:
     """Read the containers of a pod's spec that start vLLM; ``added`` has variables that the controller sets in each.
 
-    With ``by_image`` a container without a command runs its image's entry point.
+    With ``by_image`` a container without a command runs its image's entry point. Beside an engine, a container that
+    cannot be read is an engine with its faults.
     """
+    reader = pod.reader
+    count = len(reader.containers)
+    unread: list[tuple[ManifestNode, list[RequestFault]]] = []
     for container in pod_containers(pod):
-        read_pod_container(container, pod, added, by_image=by_image)
+        with reader.separate() as faults:
+            read_pod_container(container, pod, added, by_image=by_image)
+        if faults:
+            unread.append((container, faults))
+    if not unread:
+        return
+    are_own = all(fault.pointer.startswith(container.pointer) for container, faults in unread for fault in faults)
+    for container, faults in unread:
+        if are_own and len(reader.containers) > count:
+            reader.add(Container(container.path, faults=tuple(faults)), container)
+        else:
+            reader.add_again(faults)
 
 
 def read_pod_container(

@@ -139,6 +139,16 @@ class ManifestReader:
             if len(self._seen) == MAX_FAULTS or self._separate_faults > MAX_SEPARATE_FAULTS:
                 raise TooManyFaults(self.faults)
 
+    def add_again(self, faults: list[RequestFault]) -> None:
+        """Add faults that were collected by themselves to those of the current object.
+
+        Raises:
+            TooManyFaults: its last fault is added.
+        """
+        self._separate_faults -= len(faults)
+        for fault in faults:
+            self.fault(fault.pointer, fault.message)
+
     def fault_once(self, node: ManifestNode, message: str) -> None:
         """Add a fault about an exceeded limit of the manifest, or of the current object, but only the first time."""
         if message not in self._bounds:

@@ -1278,3 +1278,44 @@ def test_the_sidecar_of_a_runtime_may_start_vllm(sidecar: object, *, is_engine: 
         [["vllm", "serve", "a/b"]] if is_engine else [],
         [],
     )
+
+
+UNREAD: list[tuple[Any, str]] = [
+    ({"name": "s", "env": [{"name": "A", "value": 1}]}, "expected a string in quotes, got `1`"),
+    ({"name": "s", "args": "x"}, "expected a list, got `x`"),
+    (3, "expected an object, got `3`"),
+]
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize(("sidecar", "fault"), UNREAD)
+def test_a_container_that_cannot_be_read_does_not_affect_the_engine_beside_it(
+    sidecar: Any, fault: str, *, is_first: bool, is_list: bool
+) -> None:
+    engine = {"name": "v", "image": "vllm/vllm-openai:v0.23.0", "args": ["--model", "a/b"]}
+    containers = [sidecar, engine] if is_first else [engine, sidecar]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
+    faults: list[RequestFault] = []
+    found = read_manifest([pod] if is_list else pod, "", faults)
+    assert [(each.words, [fault.message for fault in each.faults]) for each in found] == [
+        (["--model", "a/b"], []),
+        ([], [fault]),
+    ]
+    assert faults == []
+
+
+def test_an_engine_that_cannot_be_read_is_a_fault_of_its_object() -> None:
+    engine = {"name": "v", "image": "vllm/vllm-openai:v0.23.0", "args": 1}
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [engine, {"name": "s", "args": 2}]}}
+    faults: list[RequestFault] = []
+    assert read_manifest(pod, "", faults) == []
+    assert [fault.pointer for fault in faults] == ["/spec/containers/0/args", "/spec/containers/1/args"]
+
+
+def test_the_faults_of_many_containers_are_bounded() -> None:
+    engine = {"name": "v", "image": "vllm/vllm-openai:v0.23.0", "args": ["--model", "a/b"]}
+    sidecar = {"name": "s", "args": [1] * 50}
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [*[sidecar] * 200, engine]}}
+    found = read_manifest(pod, "", [])
+    assert sum(len(each.faults) for each in found) < 1500
