@@ -144,31 +144,34 @@ class Files:
 def write_file(path: Path, old: str, new: str, root: Path) -> str:
     """Replace a file's text if it still is ``old``; returns why it was left as it was, or an empty text.
 
-    The new text is written beside it, read again, and put in its place in one step, with the same mode. A link that
-    leads out of ``root`` is not followed.
+    The new text is written beside it, read again, and put in its place in one step, with the same mode and owner. A
+    link that leads out of ``root`` is not followed.
     """
     try:
         target = path.resolve(strict=True)
         if not target.is_relative_to(root.resolve()):
             return "the link leads out of the folder"
-        mode = target.stat().st_mode
-        if not stat.S_ISREG(mode):
+        found = target.stat()
+        if not stat.S_ISREG(found.st_mode):
             return "it is not a regular file"
         if read_at_most(target, MAX_FILE + 1) != old.encode():
             return "it was changed meanwhile"
-        return _replace(target, new.encode(), stat.S_IMODE(mode))
+        return _replace(target, new.encode(), found)
     except (OSError, RuntimeError) as error:
         return str(error)
 
 
-def _replace(target: Path, data: bytes, mode: int) -> str:
+def _replace(target: Path, data: bytes, found: os.stat_result) -> str:
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(mode)
+        own = Path(name).stat()
+        if (own.st_uid, own.st_gid) != (found.st_uid, found.st_gid):
+            os.chown(name, found.st_uid, found.st_gid)
+        Path(name).chmod(stat.S_IMODE(found.st_mode))
         if Path(name).read_bytes() != data:
             return "the new text was not what was written"
         Path(name).replace(target)

@@ -65,7 +65,8 @@ def _set_operations(env: list[Any] | None, pointer: str, name: str, value: str) 
     """The operations that set a variable in a container's ``env``, leaving one entry for it.
 
     Of several entries with the same name the last counts; it is replaced entirely, including a ``valueFrom``. The
-    others are removed from last to first, so that no index changes before it is used.
+    others are removed from last to first, so that no index changes before it is used, unless a variable of another
+    name may refer to one.
     """
     entry = {"name": name, "value": value}
     if env is None:
@@ -74,6 +75,9 @@ def _set_operations(env: list[Any] | None, pointer: str, name: str, value: str) 
     if not indexes:
         return [{"op": "add", "path": f"{pointer}/-", "value": entry}]
     *others, last = indexes
+    values = (item.get("value") for item in env if isinstance(item, dict))
+    if any(isinstance(value, str) and f"$({name})" in value for value in values):
+        others = []
     if not others and env[last] == entry:
         return []
     operations: list[dict[str, Any]] = []

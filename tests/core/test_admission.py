@@ -859,6 +859,7 @@ def test_an_engine_that_would_not_start_on_the_decided_runner_is_denied_and_not_
 
 SECRET = {"name": VARIABLE, "valueFrom": {"secretKeyRef": {"name": "vllm", "key": "v2"}}}
 OTHER = {"name": "HF_HOME", "value": "/models"}
+REFERRING = {"name": "X", "value": f"a$({VARIABLE})"}
 ENVIRONMENTS: list[tuple[list[Document] | None, list[Document]]] = [
     (None, [TO_V1]),
     ([], [TO_V1]),
@@ -869,6 +870,11 @@ ENVIRONMENTS: list[tuple[list[Document] | None, list[Document]]] = [
         [SECRET, {"name": VARIABLE, "value": "$(HF_TOKEN)"}, OTHER, SECRET, {"name": "Z", "value": "1"}],
         [OTHER, TO_V1, {"name": "Z", "value": "1"}],
     ),
+    (
+        [{"name": VARIABLE, "value": "1"}, REFERRING, SECRET],
+        [{"name": VARIABLE, "value": "1"}, REFERRING, TO_V1],
+    ),
+    ([SECRET, REFERRING, SECRET, OTHER], [SECRET, REFERRING, TO_V1, OTHER]),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from typing import TYPE_CHECKING
 
@@ -478,6 +479,19 @@ def test_a_folder_is_written_file_by_file_and_links_out_of_it_are_left(
     assert stat.S_IMODE((folder / "a.yaml").stat().st_mode) == 0o640
     assert (folder / "d.yaml").is_symlink()
     assert sorted(path.name for path in folder.iterdir()) == ["a.yaml", "b.yaml", "c.yaml", "d.yaml"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
+def test_a_file_keeps_its_owner_and_its_mode(call: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "q.json").write_text(json.dumps({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}))
+    path = tmp_path / "a.yaml"
+    path.write_text(DEPLOYMENT)
+    os.chown(path, 4321, 4322)
+    path.chmod(0o4640)
+    call("fix", str(path), "--model-config", f"Qwen/Qwen3-8B={tmp_path / 'q.json'}", "--write")
+    found = path.stat()
+    assert path.read_text() != DEPLOYMENT
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (4321, 4322, 0o4640)
 
 
 def test_a_file_that_is_not_replaced_is_not_shown_as_written(call: Callable[..., Done], tmp_path: Path) -> None:
