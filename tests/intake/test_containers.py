@@ -483,11 +483,11 @@ def test_a_manifest_that_cannot_be_read_is_one_problem(ask: Asking) -> None:
 
 
 def test_an_engine_that_cannot_be_decided_has_its_own_problem(ask: Asking) -> None:
-    server = {"name": "s", "image": "kserve/huggingfaceserver:v0.15", "args": ["--model_id=a/b"]}
+    server = {"name": "s", "args": ["--model=a/b", "--enable-dbo"]}
     (_, first), (_, second) = read(ask, pod(server, container("vllm/vllm-openai:v0.33.0")), "/x")
     assert isinstance(first, RequestInvalid)
     assert first.faults[0].pointer == "/x/manifest/spec/containers/0"
-    assert "KServe's server" in first.faults[0].message
+    assert "the manifest does not show the image" in first.faults[0].message
     assert isinstance(second, Request)
 
 

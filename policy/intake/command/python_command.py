@@ -7,6 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from policy.intake.command.dynamo_arguments import MODULES as DYNAMO_MODULES
+from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANSFORMERS, VLLM, server_words
 from policy.intake.command.programs import CLIS, PROGRAMS, SERVERS, STARTS_PROGRAMS, STARTS_VLLM, is_unknown
 from policy.intake.command.vllm_command import (
     ServerCommand,
@@ -21,8 +22,6 @@ from policy.messages import quoted
 PYTHON_VALUES: Final = frozenset("cmWX")
 """The short options of Python that take a value."""
 KSERVE_SERVER: Final = "huggingfaceserver"
-KSERVE_REASON: Final = "`huggingfaceserver` is KServe's server, which is read only as the model of an InferenceService"
-TRANSFORMERS: Final = "--backend huggingface"
 
 
 def python_command(
@@ -91,18 +90,22 @@ def python_module(
         return replace(found, is_dynamo=True) if module in DYNAMO_MODULES else found
     if module in CLIS:
         return subcommand(words, places, own, named + 1)
-    if module == KSERVE_SERVER and not _runs_transformers(words[named:]):
-        return UnreadableCommand(KSERVE_REASON, places[named], names_vllm=True)
+    if module == KSERVE_SERVER:
+        return _kserve_server(words, places, own, named)
     if is_unknown(words[named]):
         return UnreadableCommand(f"the module that {quoted(words[start])} runs is not known", places[named])
     return other_program(words, places, named)
 
 
-def _runs_transformers(words: list[str]) -> bool:
-    """Whether KServe's server is told to use Transformers instead of vLLM: `--backend huggingface`."""
-    return any(
-        " ".join(pair).replace("=", " ").startswith(TRANSFORMERS) for pair in zip(words, [*words[1:], ""], strict=True)
-    )
+def _kserve_server(words: list[str], places: list[str], own: dict[str, str | None], named: int) -> ServerCommand | None:
+    """The vLLM that KServe's Hugging Face server runs; None if it uses Transformers instead."""
+    found = server_words(words[named + 1 :], places[named + 1 :])
+    if found.backend == TRANSFORMERS:
+        return None
+    default = found.own.get("--model_dir", (places[named], MODEL_PATH))
+    place, model = found.own.get("--model_id", default)
+    notes = found.notes if found.backend == VLLM else [*found.notes, NOT_SURE]
+    return ServerCommand(["--model", model, *found.words], [place, place, *found.places], own, False, notes, [])
 
 
 def python_file(

@@ -33,10 +33,8 @@ MORE_NOTES: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
 COMMAND: Final = "vllm"
 BY_IMAGE: Final = "the image's entry point"
-OTHER_SERVER: Final = (
-    "the image's entry point is KServe's server, which is supported only as an InferenceService's model; write "
-    "`vllm serve MODEL …` as the command"
-)
+KSERVE_SERVER: Final = ("python", "-m", "huggingfaceserver")
+"""The entry point of KServe's Hugging Face server."""
 UNKNOWN_IMAGE: Final = (
     "the manifest does not show the image, and its arguments, variables or name show that it may start vLLM"
 )
@@ -179,8 +177,8 @@ class EngineDraft:
                 self._add_entry_point()
                 return True
             if self.words and images.is_kserve_server(self.image, self.table):
-                self.problem = OTHER_SERVER
-                return True
+                self.words[:0] = KSERVE_SERVER
+                self.places[:0] = [BY_IMAGE] * len(KSERVE_SERVER)
         if not self.words:
             return False
         if not (self.has_command or is_known):

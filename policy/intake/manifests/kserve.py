@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.flags import dashed, is_flag_of_any_release
+from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANSFORMERS, VLLM, server_words
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import pod_signs
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode, ServingRuntime
 
 ADDED: Final = "added by KServe"
-MODEL_PATH: Final = "/mnt/models"
 KSERVE_SERVER_UNREAD: Final = (
     "the command starts KServe's Hugging Face server with words that are not read, and it may use vLLM; write "
     "`vllm serve MODEL …` as the command"
@@ -74,10 +73,6 @@ FORMAT_FIELDS: Final = (
     "paddle",
 )
 """The fields of a predictor that are a model of the format with that name, an older form of `model`."""
-OWN_FLAGS: Final = frozenset(
-    {"--model_name", "--model_dir", "--model_id", "--backend", "--task", "--http_port", "--predictor_host", "--workers"}
-)
-
 SHIPPED_RUNTIMES: Final = {
     "vllm": frozenset({"kserve-vllmserver", "kserve-vllmserver-multinode"}),
     "huggingface": frozenset({"kserve-huggingfaceserver", "kserve-huggingfaceserver-multinode"}),
@@ -102,7 +97,7 @@ def runtime_container(document: ManifestNode) -> ManifestNode | None:
 
 
 def read_runtime(document: ManifestNode) -> None:
-    """Read the containers of a ServingRuntime that start vLLM themselves; KServe's server needs a predictor's model.
+    """Read the containers of a ServingRuntime that start vLLM themselves; KServe's image needs a predictor's model.
 
     The variables of a runtime with workers are unknown, because the predictor sets the sizes.
     """
@@ -112,7 +107,8 @@ def read_runtime(document: ManifestNode) -> None:
         for container in pod_containers(pod):
             draft = read_container(container, pod)
             draft.env.update(added)
-            if draft.starts_vllm() and not draft.problem:
+            is_server = not draft.has_command and images.is_kserve_server(draft.image, draft.table)
+            if not is_server and draft.starts_vllm():
                 draft.finish()
 
 
@@ -356,42 +352,18 @@ def _convert_huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNo
     """Convert the arguments of KServe's Hugging Face server to vLLM's; false if they select another backend."""
     if draft.has_command:
         return True
-    values: dict[str, tuple[str, str]] = {}
-    words, places = [], []
-    waiting, is_ignored = "", False
-    for place, word in zip(draft.places, draft.words, strict=True):
-        flag, equals, value = word.partition("=")
-        if waiting:
-            values[waiting], waiting = (place, word), ""
-        elif is_ignored and not word.startswith("-"):
-            continue
-        elif " " in flag and flag.startswith("-"):
-            draft.note(
-                f"{place}: KServe's Hugging Face server ignores {quoted(word)}, which is one argument; write the flag "
-                "and its value as two"
-            )
-        elif flag in OWN_FLAGS:
-            values[flag], waiting = (place, value), "" if equals else flag
-            is_ignored = False
-        elif flag.startswith("--") and not is_flag_of_any_release(dashed(flag.partition(".")[0])):
-            is_ignored = not equals
-            draft.note(f"{place}: KServe's Hugging Face server ignores {quoted(flag)}, which it does not know")
-        else:
-            is_ignored = False
-            words.append(word)
-            places.append(place)
-    backend = values.get("--backend", ("", "auto"))[1]
-    if backend == "huggingface":
+    found = server_words(draft.words, draft.places)
+    if found.backend == TRANSFORMERS:
         return False
-    draft.words, draft.places = words, places
+    for note in found.notes:
+        draft.note(note)
+    draft.words, draft.places = found.words, found.places
     source = model.get("storageUri").text()
     own.add(ADDED, "vllm", "serve")
-    own.add(*values.get("--model_id", (ADDED, MODEL_PATH)) if source is None else (ADDED, MODEL_PATH))
+    own.add(*found.own.get("--model_id", (ADDED, MODEL_PATH)) if source is None else (ADDED, MODEL_PATH))
     own.has_command = True
-    if backend != "vllm":
-        own.note(
-            "KServe's Hugging Face server uses vLLM only for models that vLLM supports; set `--backend=vllm` to be sure"
-        )
-    if source and hub_name(source) is None and "--model_id" in values:
+    if found.backend != VLLM:
+        own.note(NOT_SURE)
+    if source and hub_name(source) is None and "--model_id" in found.own:
         own.note("`storageUri` takes precedence over `--model_id`")
     return True

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec.json import encode
 from packaging.version import Version
 
+from policy.intake.command.huggingface_server import MODEL_PATH
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.images import version_of
-from policy.intake.manifests.kserve import ADDED, MODEL_PATH
+from policy.intake.manifests.kserve import ADDED
 from policy.intake.manifests.llmisvc_presets import MergedService, context_of, offloading_config, rendered
 from policy.intake.manifests.pods import pod_containers, read_container
 from policy.intake.manifests.storage import mount

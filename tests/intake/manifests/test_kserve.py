@@ -443,9 +443,57 @@ def test_kserves_server_ignores_flags_that_it_does_not_know() -> None:
     assert [note.partition(":")[0] for note in ignored] == ["args[1]", "args[3]", "args[6]"]
 
 
-def test_a_runtime_whose_script_starts_kserves_server_is_a_problem() -> None:
+KSERVE_SCRIPT = "ray start --head\npython -m huggingfaceserver --tensor-parallel-size=${TENSOR_PARALLEL_SIZE} $0 $@"
+
+
+@pytest.mark.parametrize(
+    ("container", "model", "size"),
+    [
+        ({"command": ["python3", "-m", "huggingfaceserver"], "args": ["--model_id=dense"]}, "dense", 1),
+        ({"command": ["python", "-m", "huggingfaceserver", "--model_dir", "/x"], "args": ["-tp=2"]}, "/x", 2),
+        ({"image": f"{OWN}:v0.20.0-gpu", "args": ["--model_id", "dense", "--tensor_parallel_size=2"]}, "dense", 2),
+        (
+            {
+                "command": ["bash", "-c", KSERVE_SCRIPT],
+                "args": ["--model_name=m", "--no-such-flag=1"],
+                "env": [{"name": "TENSOR_PARALLEL_SIZE", "value": "4"}],
+            },
+            "/mnt/models",
+            4,
+        ),
+    ],
+)
+def test_kserves_server_outside_of_an_inference_service_runs_vllm(
+    ask: Asking, container: dict[str, Any], model: str, size: int
+) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "a", "image": "own:1", **container}]}}
+    config = ask.request(["--model", "dense"])["deployment"]["model_configs"]["dense"]
+    asked = read_request_or_manifest({"manifest": pod, "model_configs": {model: config}}, ask.policy.releases)
+    assert isinstance(asked, Manifest)
+    ((_, request),) = requests_of(asked, ask.policy.releases)
+    assert isinstance(request, Request)
+    decision = ask.policy.decide(request, TODAY)
+    facts: Any = decision.facts
+    assert facts["parallel_config.tensor_parallel_size"].value == size
+    assert any("uses vLLM only for models that vLLM supports" in warning for warning in decision.warnings)
+
+
+def test_kserves_server_that_runs_transformers_is_no_engine() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "a", "image": f"{OWN}:v0.20.0"}]}}
+    pod["spec"]["containers"][0]["args"] = ["--model_id=a/b", "--backend=huggingface"]  # type: ignore[index]
+    assert read_manifest(pod, "", []) == []
+
+
+def test_a_runtime_whose_script_starts_kserves_server_is_read_with_the_predictors_words() -> None:
     server = runtime()
-    command = ["bash", "-c", "ray start --head\npython -m huggingfaceserver $MODEL_DIR_ARG $0 $@"]
+    server["spec"]["containers"][0]["command"] = ["bash", "-c", KSERVE_SCRIPT]
+    found = model_of(server, service({"modelFormat": {"name": "huggingface"}, "args": ["--enforce-eager"]}))
+    assert (found.words, found.problem) == (["bash", "-c", KSERVE_SCRIPT, "--enforce-eager"], "")
+
+
+def test_a_runtime_whose_script_may_start_kserves_server_is_a_problem() -> None:
+    server = runtime()
+    command = ["bash", "-c", "ray start --head\n$PYTHON -m huggingfaceserver $MODEL_DIR_ARG $0 $@"]
     server["spec"]["containers"][0]["command"] = command
     found = model_of(server, service({"modelFormat": {"name": "huggingface"}}))
     assert "starts KServe's Hugging Face server with words that are not read" in found.problem
