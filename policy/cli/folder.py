@@ -34,7 +34,7 @@ RENDER_SECONDS: Final = 120
 WITH_RENDER: Final = frozenset({"compare", "decide", "impact", "pins"})
 """The commands that have the option `--render`."""
 COMPOSE_FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
-"""The names of Compose's file, in the order in which it looks for them."""
+"""The names of a Compose file, in the order in which Compose looks for them."""
 COMPOSE_OVERRIDES: Final = tuple(name.replace("compose.y", "compose.override.y") for name in COMPOSE_FILES)
 
 

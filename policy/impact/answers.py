@@ -94,7 +94,7 @@ def refused(launch_errors: list[str]) -> ReleaseAnswer:
 
 
 def without_v1(answer: ReleaseAnswer) -> ReleaseAnswer:
-    """The answer of a release without V1, made of the one with V2 selected."""
+    """The answer of a release without V1, derived from the one with V2 selected."""
     if answer.runner != Runner.V1:
         return answer
     return ReleaseAnswer(

@@ -1,4 +1,4 @@
-"""The command ``openreports``: the decisions about all vLLM pods of a cluster, as OpenReports objects in it."""
+"""The command ``openreports``: the decisions about a cluster's vLLM pods, as OpenReports objects in that cluster."""
 
 from __future__ import annotations
 

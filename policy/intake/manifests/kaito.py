@@ -155,7 +155,7 @@ def _read_inference(
 
 
 def _nodes_of(instance_type: str | None) -> Nodes:
-    """The nodes of an instance type; all is unknown without one, or with one that KAITO does not have."""
+    """The nodes of an instance type; unknown without a type, or with one that KAITO does not have."""
     found = INSTANCE_TYPES.get(instance_type or "")
     return Nodes() if found is None else Nodes(found.gpus, found.memory)
 
