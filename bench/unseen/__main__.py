@@ -49,6 +49,9 @@ class Count:
     started: int = 0
     refused: int = 0
     elsewhere: int = 0
+    named: int = 0
+    invented: list[str] = field(default_factory=list)
+    unnamed: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
 
     @property
@@ -93,7 +96,13 @@ def compare(release: str, lines: list[Json], results: dict[str, Json], policy: P
         is_runner_refusal = vllm.get("stage") == "runner" and any(text in vllm["error"] for text in RUNNER_REFUSALS)
         if not vllm["starts"] and not is_runner_refusal:
             count.elsewhere += 1
+            if _launch_errors(line, policy):
+                count.named += 1
+            else:
+                count.unnamed.append(f"{line['id']}: {vllm['stage']}: {vllm['error'][:300]}")
             continue
+        if vllm["starts"] and (errors := _launch_errors(line, policy)):
+            count.invented.append(f"{line['id']}: {errors}")
         count.started += vllm["starts"]
         count.refused += not vllm["starts"]
         try:
@@ -126,6 +135,14 @@ def compare(release: str, lines: list[Json], results: dict[str, Json], policy: P
                 f"{line['id']}: " + "; ".join(f"{name} {mine!r}, vLLM: {its!r}" for name, mine, its in pairs)
             )
     return count
+
+
+def _launch_errors(line: Json, policy: Policy) -> list[str]:
+    """Why this project expects vLLM to exit before it chooses the runner, or that it cannot read the deployment."""
+    try:
+        return policy.decide(read_request(line["request"], policy.releases), TODAY).launch_errors
+    except PolicyError as error:
+        return [f"not decided: {error}"]
 
 
 def _plain(value: Any) -> Any:
@@ -166,10 +183,11 @@ def main() -> None:
     if not environments:
         raise SystemExit(f"{options.environments}: expected environments such as 0.32.0/bin/python, found none")
     print(
-        "| release | drawn | started by vLLM | refused for the runner | refused for another reason | decided as vLLM |"
+        "| release | drawn | started by vLLM | refused for the runner | refused for another reason | of these named "
+        "| decided as vLLM |"
     )
-    print("|---|---|---|---|---|---|")
-    total, differences = Counter[str](), list[str]()
+    print("|---|---|---|---|---|---|---|")
+    total, differences, unnamed, invented = Counter[str](), list[str](), list[str](), list[str]()
     for path in environments:
         lines, results = run_release(
             path.name, path / "bin/python", options.environments / ".unseen" / path.name, options
@@ -180,8 +198,8 @@ def main() -> None:
         equal = count.compared - len(count.differences)
         print(
             (
-                f"| {path.name} | {count.drawn} | {count.started} | {count.refused} | {count.elsewhere} | {equal} of "
-                f"{count.compared} |"
+                f"| {path.name} | {count.drawn} | {count.started} | {count.refused} | {count.elsewhere} | "
+                f"{count.named} | {equal} of {count.compared} |"
             ),
             flush=True,
         )
@@ -190,19 +208,28 @@ def main() -> None:
             started=count.started,
             refused=count.refused,
             elsewhere=count.elsewhere,
+            named=count.named,
             compared=count.compared,
             equal=equal,
         )
         differences += count.differences
+        unnamed += count.unnamed
+        invented += count.invented
         if options.record:
             record(lines, results, read, options.record / f"drawn-{path.name}.jsonl.gz")
     print(
-        f"| all | {total['drawn']} | {total['started']} | {total['refused']} | {total['elsewhere']} | {total['equal']} "
-        f"of {total['compared']} |"
+        f"| all | {total['drawn']} | {total['started']} | {total['refused']} | {total['elsewhere']} | {total['named']} "
+        f"| {total['equal']} of {total['compared']} |"
     )
     print(f"\n{100 * total['equal'] / max(total['compared'], 1):.2f} %, seed {options.seed}, {options.platform}")
-    for line in differences:
-        print(f"- {line}")
+    for title, found in (
+        ("decided differently", differences),
+        ("launch errors where vLLM starts", invented),
+        ("refused by vLLM and not named", unnamed),
+    ):
+        print(f"\n{title}: {len(found)}")
+        for line in found:
+            print(f"- {line}")
 
 
 if __name__ == "__main__":

@@ -43,8 +43,8 @@ EXTENSIONS = frozenset(
     + ["vllm.vllm_flash_attn._vllm_fa2_C", "vllm.vllm_flash_attn._vllm_fa3_C"]
 )
 """Modules compiled for CUDA, which are not available here; no configuration depends on their content."""
-STUBBED = "lmcache"
-"""A package that images contain and pip environments do not; vLLM only checks whether it is installed."""
+STUBBED = ("lmcache", "humming", "arctic_inference")
+"""Packages that images contain and pip environments do not; vLLM only checks whether they are installed."""
 PARSERS = (
     "vllm.entrypoints.openai.cli_args",
     "vllm.entrypoints.launchers.cli_args",
@@ -71,7 +71,7 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports stand-ins for modules that are not installed."""
 
     def find_spec(self, name, path, target=None):
-        if name in EXTENSIONS or name.split(".")[0] == STUBBED:
+        if name in EXTENSIONS or name.split(".")[0] in STUBBED:
             return importlib.machinery.ModuleSpec(name, self, is_package=name.startswith(STUBBED))
         return None
 
