@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from policy.checks.cases import CaseResult, read_boolean, read_files, read_known
 from policy.errors import Fault, RulesInvalid
-from policy.facts.facts import REQUEST_TREE, TREE, read_facts, read_request_facts
+from policy.facts.facts import read_row
 from policy.messages import listed, quoted
 from policy.pointer import steps_of
 from policy.rules.effects import Runner
@@ -109,21 +109,13 @@ def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldRea
         return None
     faults: list[RequestFault] = []
     for release in releases:
-        row_of(given, release, faults)
+        read_row(given, series(release), faults)
     for fault in dict.fromkeys(faults):
         place = node
         for key in steps_of(fault.pointer):
             place = place.value.get(key, place) if isinstance(place.value, dict) else place
         reader.fault(place, fault.message, key=True)
     return given
-
-
-def row_of(given: Mapping[str, Any], release: str, faults: list[RequestFault]) -> list[Any]:
-    """The row of a case's facts; ``request`` and ``engine`` have the facts of the request."""
-    deployment = {name: value for name, value in given.items() if name in TREE.members}
-    request = {name: value for name, value in given.items() if name not in TREE.members}
-    assert set(REQUEST_TREE.members).isdisjoint(TREE.members)  # INVARIANT: a name is in one of the two
-    return [*read_facts(deployment, series(release), "", faults).row, *read_request_facts(request, "", faults)]
 
 
 def _missing_cases(rule: RequestRule, cases: list[RequestCase], releases: Releases) -> Iterator[Fault]:
@@ -156,7 +148,7 @@ def run_request_cases(cases: Iterable[RequestCase], checker: RequestChecker) -> 
 
 
 def _failure(case: RequestCase, release: str, checker: RequestChecker) -> str | None:
-    row = row_of(case.given, release, [])
+    row = read_row(case.given, series(release), [])
     fired = [
         item
         for item in checker.ruleset(release).fired(row)

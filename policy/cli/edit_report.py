@@ -15,7 +15,7 @@ from rich.text import Text
 
 from policy.cli.console import annotation
 from policy.cli.markdown import code_cell, code_span
-from policy.cli.proof_report import class_lines, indent, reasons, state, transition
+from policy.cli.proof_report import class_lines, indent, reasons, request_transition, state, transition
 from policy.errors import Fault
 from policy.escaping import escape_line
 from policy.messages import counted
@@ -43,6 +43,7 @@ TITLES: Final = {
     Consequence.OTHER_START: "Deployments that now start",
     Consequence.OTHER_REASONS: "Same runner and start, other reasons or texts",
 }
+REQUESTS: Final = "Requests with another answer"
 MAX_GROUPS: Final = 10
 """How many groups are shown, the worst first; the others are counted, and are in the full list."""
 MAX_RULES: Final = 3
@@ -69,6 +70,7 @@ def edit(edit: Edit, fleet: FleetCount | None, *, full: bool = False) -> Rendera
             parts += [Text(_releases_since(effect, edit), STRONG), *class_lines(effect.change)]
     else:
         parts += _groups_text(edit)
+    parts += _requests_text(edit)
     return Group(*parts, *(Text(line, BAD if edit.changes_something else GOOD) for line in summary(edit, fleet)))
 
 
@@ -99,6 +101,32 @@ def _groups_text(edit: Edit) -> Iterator[RenderableType]:
         yield Text(f"{unchanged}; `--full` lists them", QUIET)
     if groups:
         yield Text()
+
+
+def _requests_text(edit: Edit) -> Iterator[RenderableType]:
+    """The classes of requests, each with its releases and its smallest request."""
+    if not edit.request_effects:
+        return
+    yield Text(REQUESTS, STRONG)
+    for effect in edit.request_effects:
+        releases = range_text(effect.releases, list(edit.compared))
+        change = effect.change
+        yield indent(Text.assemble((change.rule, STRONG), f": {request_transition(change)}, {releases}"), 2)
+        yield indent(escape_control(f"e.g. {json.dumps(change.facts, ensure_ascii=False)}"), 4)
+    yield Text()
+
+
+def _request_table(edit: Edit) -> Iterator[str]:
+    if not edit.request_effects:
+        return
+    yield ""
+    yield "| rule | what changes | vLLM | smallest request |"
+    yield "|---|---|---|---|"
+    for effect in edit.request_effects:
+        change = effect.change
+        releases = range_text(effect.releases, list(edit.compared))
+        facts = code_cell(json.dumps(change.facts, ensure_ascii=False))
+        yield f"| `{change.rule}` | {request_transition(change)} | {releases} | {facts} |"
 
 
 def _example(group: EffectGroup, edit: Edit) -> str:
@@ -164,7 +192,7 @@ def _rules(names: Iterable[str]) -> str:
 def summary(edit: Edit, fleet: FleetCount | None, show_name: Callable[[str], str] = escape_line) -> Iterator[str]:
     """The summary of an edit, in sentences; ``show_name`` formats names of deployments, which are user input."""
     if not edit.effects:
-        yield UNAFFECTED_BY_RULES if edit.changes_something else UNAFFECTED
+        yield UNAFFECTED_BY_RULES if edit.gone or edit.default_releases or edit.images else UNAFFECTED
     else:
         affected = [release for release in edit.compared if any(release in effect.releases for effect in edit.effects)]
         yield (
@@ -172,6 +200,9 @@ def summary(edit: Edit, fleet: FleetCount | None, show_name: Callable[[str], str
             f"by {_rules(effect.change.rule for effect in edit.effects)}, "
             f"in {len(affected)} of {counted(len(edit.compared), 'release', 'releases')}"
         )
+    if edit.request_effects:
+        classes = counted(len(edit.request_effects), "class of requests is", "classes of requests are")
+        yield f"{classes} affected, by {_rules(effect.change.rule for effect in edit.request_effects)}"
     yield from release_lines(edit)
     if fleet is not None:
         yield (
@@ -220,6 +251,7 @@ def markdown(edit: Edit, fleet: FleetCount | None, *, full: bool = False) -> Ite
         yield from (f"  - {line}" for line in lines)
     for line in summary(edit, fleet, code_span):
         yield f"- {line}"
+    yield from _request_table(edit)
     if not edit.effects:
         return
     if full:
@@ -297,6 +329,13 @@ def notices(edit: Edit, folder: Path, after: Catalogue, before: Catalogue) -> It
             yield annotation("notice", Fault(str(folder / rule.path), *rule.place, message))
     if unchanged := unchanged_line(groups):
         yield f"::notice::{unchanged}"
+    for effect in edit.request_effects:
+        about = after.any_rule(effect.change.rule) or before.any_rule(effect.change.rule)
+        if about is not None:
+            releases = range_text(effect.releases, list(edit.compared))
+            facts = json.dumps(effect.change.facts, ensure_ascii=False)
+            message = f"{REQUESTS}, {releases}: {request_transition(effect.change)}, e.g. {facts}"
+            yield annotation("notice", Fault(str(folder / about.path), *about.place, message))
     for line in release_lines(edit):
         yield f"::notice::{line}"
     if not edit.changes_something:

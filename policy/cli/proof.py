@@ -98,7 +98,7 @@ def prove(
                 err.print(str(fault), markup=False)
             show_text(report.steps(proof))
             typer.echo(
-                f"{counted(len(policy.catalogue.rules), 'rule', 'rules')}, "
+                f"{counted(len(policy.catalogue.ids()), 'rule', 'rules')}, "
                 f"{counted(len(policy.releases.known), 'release', 'releases')}: {report.verdict(faults)}"
             )
         case ProofFormat.JSON:

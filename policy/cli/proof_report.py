@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     from policy.errors import Fault
     from policy.proof.claims import Proof
     from policy.proof.difference import Difference, ProofOutcome
+    from policy.proof.requests import RequestDifference
 
 
 def steps(proof: Proof) -> RenderableType:
     """The differences from each release to the next, and the equivalent releases."""
     lines: list[RenderableType] = []
     for step in proof.steps:
-        if step.changes:
+        if step.changes or step.requests:
             lines += [
                 Text(f"{step.before} to {step.after}", STRONG),
                 *(line for change in step.changes for line in class_lines(change)),
+                *(line for change in step.requests for line in request_lines(change)),
             ]
     lines += [Text(f"{' = '.join(group)}: equivalent (proved)", GOOD) for group in proof.equivalent if len(group) > 1]
     return Group(*lines)
@@ -45,6 +47,23 @@ def class_lines(change: Difference) -> list[RenderableType]:
         indent(Text(", ".join(reasons(change)) or "the same reasons with other texts", QUIET), 4),
         indent(escape_control(json.dumps(change.facts, ensure_ascii=False)), 4),
     ]
+
+
+def request_lines(change: RequestDifference) -> list[RenderableType]:
+    """A difference in what becomes of requests in two lines: the rule and the transition, the smallest request."""
+    return [
+        indent(Text.assemble((change.rule, STRONG), f": {request_transition(change)}"), 2),
+        indent(escape_control(json.dumps(change.facts, ensure_ascii=False)), 4),
+    ]
+
+
+def request_transition(change: RequestDifference) -> str:
+    """The change of a request: ``fine → refused``, for one runner ``fine → refused with V2``, or ``other findings``."""
+    texts = {runner: f"{old} → {new}" for runner, (old, new) in change.transitions.items()}
+    if len(texts) > 1 and len(set(texts.values())) == 1:
+        return f"request {next(iter(texts.values()))}"
+    parts = ", ".join(f"{text} with {runner.upper()}" for runner, text in texts.items())
+    return f"request {parts}" if parts else "request with the same verdict, other findings"
 
 
 def indent(text: Text, by: int) -> RenderableType:

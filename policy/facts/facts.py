@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.facts.vocabulary import (
+    ALL_FACTS,
     MAX_INTEGER,
     REQUEST_VOCABULARY,
     VOCABULARY,
@@ -170,7 +171,7 @@ def _tree(vocabulary: Iterable[tuple[int, Fact]]) -> Member:
 
 TREE: Final[Member] = _tree(enumerate(VOCABULARY))
 REQUEST_TREE: Final[Member] = _tree(enumerate(REQUEST_VOCABULARY))
-_KINDS: Final = {fact.name: fact.kind for fact in VOCABULARY}
+_KINDS: Final = {fact.name: fact.kind for fact in ALL_FACTS}
 _PRESENCES: Final = tuple(fact.name for fact in VOCABULARY if fact.kind is FactKind.PRESENCE)
 
 
@@ -241,6 +242,14 @@ def read_request_facts(document: dict[str, Any], pointer: str, faults: list[Requ
     facts = _RowReader([fact.default_in((0, 0)) for fact in REQUEST_VOCABULARY])
     _read_object(REQUEST_TREE, document, pointer, facts, faults)
     return facts.row
+
+
+def read_row(document: Mapping[str, Any], series: tuple[int, int], faults: list[RequestFault]) -> Row:
+    """The row of a request and its engine; ``request`` and ``engine`` have the facts of the request."""
+    deployment = {name: value for name, value in document.items() if name in TREE.members}
+    request = {name: value for name, value in document.items() if name not in TREE.members}
+    assert set(REQUEST_TREE.members).isdisjoint(TREE.members)  # INVARIANT: a name is in one of the two
+    return [*read_facts(deployment, series, "", faults).row, *read_request_facts(request, "", faults)]
 
 
 def _read_object(

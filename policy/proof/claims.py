@@ -15,6 +15,7 @@ import z3
 from policy.errors import Fault
 from policy.proof.difference import differences, differing_condition, meaning
 from policy.proof.replay import Replay
+from policy.proof.requests import RequestClaims, request_meaning
 from policy.proof.space import Space
 from policy.proof.symbolic import SymbolicRules
 from policy.rules.releases import series, spans
@@ -65,8 +66,22 @@ def prove(policy: Policy, steps: Steps, progress: Callable[[str], None] = lambda
     for release in known:
         for fault in _permanent(catalogue, days, [prove_on(release, day) for day in days]):
             faults.setdefault(fault, []).append(release)
+    for fault, release in request_faults(catalogue):
+        faults.setdefault(fault, []).append(release)
     found = tuple(steps.all(progress))
     return Proof(tuple(_in_releases(faults, known)), _equivalent_groups(policy, found), found)
+
+
+def request_faults(catalogue: Catalogue) -> Iterator[tuple[Fault, str]]:
+    """The faults of the rules about requests, each with its release; releases with the same rules are proved once."""
+    rules = {release: catalogue.request_rules_of(release) for release in catalogue.releases.known}
+    claims = RequestClaims(rules.values())
+    proved: dict[tuple[Any, ...], tuple[Fault, ...]] = {}
+    for release, of_release in rules.items():
+        key = request_meaning(of_release, release)
+        if key not in proved:
+            proved[key] = tuple(claims.faults(of_release, release))
+        yield from ((fault, release) for fault in proved[key])
 
 
 def _permanent(catalogue: Catalogue, days: Sequence[date], faults: Sequence[tuple[Fault, ...]]) -> Iterator[Fault]:

@@ -128,7 +128,7 @@ def _differences(
         yield None, _all_apply(pair, reasons[0])
 
 
-class _Count:
+class Count:
     """Bounds on how many of some propositions hold; ``laws`` define the usual bounds once for a solver."""
 
     def __init__(self, name: str, propositions: Sequence[Any]) -> None:
@@ -180,8 +180,8 @@ class _RuleSetComparison:
             ]
             self.differs = all_of([self.differs, any_of(changed_since)])
         self.preferences = self.space.preferences()
-        self.rules = _Count("rules", list(self.responsible.values()))
-        self.facts = _Count("facts", [fact.stated for fact in self.space.facts.values()])
+        self.rules = Count("rules", list(self.responsible.values()))
+        self.facts = Count("facts", [fact.stated for fact in self.space.facts.values()])
         self.found: list[tuple[str, Any]] = []
         self.least = 0
         """The number of facts of the smallest deployment that differs."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from policy.proof.groups import groups_of
 from policy.rules.change_texts import field_name, field_texts
-from policy.rules.rule import Rule
+from policy.rules.effects import Runner
+from policy.rules.request_rule import RequestRule
+from policy.rules.rule import NamedCondition, Rule
 from policy.rules.wording import Wording
 
 if TYPE_CHECKING:
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from policy.proof.difference import Difference, ProofOutcome
     from policy.proof.edit import Edit, EditEffect, FleetCount
     from policy.proof.groups import EffectGroup
+    from policy.proof.requests import RequestDifference
     from policy.rules.changes import ItemChange
+
+KINDS: Final = {Rule: "rule", RequestRule: "request-rule", NamedCondition: "condition"}
 
 
 def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
@@ -27,7 +32,12 @@ def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
         "faults": [asdict(fault) for fault in faults],
         "equivalent": proof.equivalent,
         "steps": [
-            {"from": step.before, "to": step.after, "changes": [change_document(change) for change in step.changes]}
+            {
+                "from": step.before,
+                "to": step.after,
+                "changes": [change_document(change) for change in step.changes],
+                "requests": [request_document(change) for change in step.requests],
+            }
             for step in proof.steps
         ],
     }
@@ -41,6 +51,9 @@ def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
         "changes": list(map(effect_document, found.effects)),
         "groups": list(map(_group_document, groups_of(found))),
         "edits": list(map(_item_document, found.changes)),
+        "requests": [
+            {"releases": effect.releases, **request_document(effect.change)} for effect in found.request_effects
+        ],
         "images": dict(found.images),
         "default_release": found.default_releases and dict(zip(("from", "to"), found.default_releases, strict=True)),
     }
@@ -66,7 +79,7 @@ def _item_document(change: ItemChange) -> dict[str, Any]:
     wording = Wording(str, None)
     return {
         "id": change.item.id,
-        "kind": "rule" if isinstance(change.item, Rule) else "condition",
+        "kind": KINDS[type(change.item)],
         "file": change.item.path,
         "change": str(change.kind),
         "fields": [
@@ -95,6 +108,19 @@ def change_document(change: Difference) -> dict[str, Any]:
         "from": _answer(change.before),
         "to": _answer(change.after),
     }
+
+
+def request_document(change: RequestDifference) -> dict[str, Any]:
+    """A difference in what becomes of requests as a JSON document, with the verdicts and rules by runner."""
+    sides = (
+        {
+            str(runner): {"verdict": verdict, "rules": rules}
+            for runner, verdict, rules in zip(Runner, answer.verdicts, answer.rules, strict=True)
+        }
+        for answer in (change.before, change.after)
+    )
+    before, after = sides
+    return {"rule": change.rule, "rules": change.rules, "facts": change.facts, "from": before, "to": after}
 
 
 def _answer(answer: ProofOutcome) -> dict[str, Any]:

@@ -14,17 +14,20 @@ from policy.errors import RequestInvalid
 from policy.problems import REMEDIES, request_problem
 from policy.proof.difference import differences, meaning
 from policy.proof.replay import Replay
+from policy.proof.requests import RequestReplay, request_differences, request_meaning
 from policy.rules.changes import catalogue_changes
 from policy.rules.releases import series
 from policy.rules.rule import LONG_AGO
+from policy.sampling.check import RequestChecker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from policy.decision.decision import Decision
     from policy.errors import Remedies
     from policy.policy import Policy
     from policy.proof.difference import Difference
+    from policy.proof.requests import RequestDifference
     from policy.request.request import Request
     from policy.rules.catalogue import ReleaseRule
     from policy.rules.changes import ItemChange
@@ -43,6 +46,14 @@ class EditEffect:
     releases: tuple[str, ...]
     change: Difference
     since: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEffect:
+    """A change of what becomes of requests, and the releases in which it is the same."""
+
+    releases: tuple[str, ...]
+    change: RequestDifference
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +88,10 @@ class Edit:
     """The effects of an edit.
 
     ``compared`` maps each release after the edit to the one that decided for it before; ``gone`` are releases that are
-    no longer known. ``effects`` on the runner come first; a release without effects is proved to be unaffected, today
-    and later. ``changes`` are those of the rules themselves, ``default_releases`` the default release before and after,
-    if it differs. ``images`` has the ids of the rows of the table of images that differ, each with what happened to it.
+    no longer known. ``effects`` on the runner come first, ``request_effects`` are those on requests to an engine; a
+    release without effects is proved to be unaffected, today and later. ``changes`` are those of the rules themselves,
+    ``default_releases`` the default release before and after, if it differs. ``images`` has the ids of the rows of the
+    table of images that differ, each with what happened to it.
     """
 
     compared: dict[str, str]
@@ -88,11 +100,12 @@ class Edit:
     changes: tuple[ItemChange, ...] = ()
     default_releases: tuple[str, str] | None = None
     images: tuple[tuple[str, str], ...] = ()
+    request_effects: tuple[RequestEffect, ...] = ()
 
     @property
     def changes_something(self) -> bool:
-        """Whether a deployment is decided differently, a release is gone, or the default or an image has changed."""
-        return bool(self.effects or self.gone or self.default_releases or self.images)
+        """Whether a deployment or a request gets another answer, or a release, the default or an image has changed."""
+        return bool(self.effects or self.request_effects or self.gone or self.default_releases or self.images)
 
 
 def edit_of(
@@ -134,7 +147,25 @@ def edit_of(
         changes,
         None if defaults[0] == defaults[1] else defaults,
         _changed_images(base.releases.images, head.releases.images),
+        _request_effects(base, head, compared),
     )
+
+
+def _request_effects(base: Policy, head: Policy, compared: Mapping[str, str]) -> tuple[RequestEffect, ...]:
+    """The changes of what becomes of requests, each with its releases, changes of a verdict first."""
+    checkers = RequestChecker(base), RequestChecker(head)
+    found: dict[str, tuple[RequestDifference, list[str]]] = {}
+    proved: dict[Any, list[RequestDifference]] = {}
+    for after, before in compared.items():
+        rules = base.catalogue.request_rules_of(before), head.catalogue.request_rules_of(after)
+        key = request_meaning(rules[0], before), request_meaning(rules[1], after)
+        if key not in proved:
+            replay = RequestReplay((checkers[0], before), (checkers[1], after))
+            proved[key] = request_differences(*rules, (before, after), replay)
+        for change in proved[key]:
+            found.setdefault(repr(change), (change, []))[1].append(after)
+    effects = [RequestEffect(tuple(releases), change) for change, releases in found.values()]
+    return tuple(sorted(effects, key=lambda effect: not effect.change.transitions))
 
 
 def _changed_images(base: ImageTable, head: ImageTable) -> tuple[tuple[str, str], ...]:

@@ -9,12 +9,13 @@ Leaves are evaluated by ``conditions.holds``, as in explanations, so the meaning
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import z3
 
 from policy.facts.facts import nested, to_json
-from policy.facts.vocabulary import VARIABLE, VOCABULARY, FactKind, ancestors, parse_variable
+from policy.facts.vocabulary import ALL_FACTS, VARIABLE, FactKind, ancestors, parse_variable
 from policy.rules.conditions import And, Condition, Leaf, Or, holds, leaves, shares
 from policy.rules.operators import Comparison
 
@@ -189,6 +190,8 @@ def _values(fact: Fact, comparisons: Sequence[Leaf]) -> list[Any]:
             return sorted(number for number in {fact.least, *operands, *exact} if fact.admits(number))
         case FactKind.SHARE:
             return shares(operands)
+        case FactKind.NUMBER:
+            return _numbers(operands)
         case FactKind.LIST:
             return [(), (_another([]),)]
     named = {
@@ -198,6 +201,14 @@ def _values(fact: Fact, comparisons: Sequence[Leaf]) -> list[Any]:
         if text is not None
     }
     return [*sorted(named), _another(named), *([None] if fact.nullable else [])]
+
+
+def _numbers(operands: Sequence[float | None]) -> list[float | None]:
+    """A number of each group that these operands distinguish: small whole ones first, negative ones last."""
+    bounds: list[float] = sorted({0, *(operand for operand in operands if operand is not None)})
+    between = [low + 1 if low + 1 < high else (low + high) / 2 for low, high in pairwise(bounds)]
+    numbers = [*bounds, *between, bounds[0] - 1, bounds[-1] + 1]
+    return [*sorted(numbers, key=lambda number: (number < 0, number != int(number), abs(number))), None]
 
 
 def _another(named: Collection[str]) -> str:
@@ -219,7 +230,7 @@ class Space:
         names = {VARIABLE, *comparisons, *(above for name in comparisons for above in ancestors(name))}
         self.facts: dict[str, Choice | Texts] = {
             fact.name: (Texts if fact.kind is FactKind.TEXTS else Choice)(fact, comparisons.get(fact.name, ()))
-            for fact in VOCABULARY
+            for fact in ALL_FACTS
             if fact.name in names
         }
         self._formulas: dict[tuple[Condition, tuple[int, int], bool | None], Any] = {}

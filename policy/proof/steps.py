@@ -14,8 +14,11 @@ from policy.policy import Policy
 from policy.processes import pool
 from policy.proof.difference import Difference, differences
 from policy.proof.replay import Replay
+from policy.proof.requests import RequestDifference, RequestReplay, request_differences
 from policy.rules.catalogue import load
 from policy.rules.releases import series
+from policy.sampling.check import RequestChecker
+from policy.sampling.fields import is_checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,18 +29,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The differences between a release and the next; if there are none, the two are proved equivalent."""
+    """The differences between a release and the next; if there are none, the two are proved equivalent.
+
+    ``requests`` has the differences in what becomes of requests, which are no part of that.
+    """
 
     before: str
     after: str
     changes: tuple[Difference, ...]
+    requests: tuple[RequestDifference, ...] = ()
 
 
 class Steps:
     """The steps of a loaded policy; with its ``sources``, ``processes`` compare them while the caller works on."""
 
     def __init__(self, policy: Policy, sources: Sources | None = None, processes: int = 1) -> None:
-        self._policy = policy
+        self._checker = RequestChecker(policy)
         self._pairs = list(pairwise(policy.catalogue.releases.known))
         self._pool = None if sources is None or processes < 2 else pool(processes, _start, sources)  # noqa: PLR2004
         self._futures: list[Future[Step]] = (
@@ -61,24 +68,30 @@ class Steps:
         for n, (before, after) in enumerate(self._pairs):
             progress(f"{before} to {after}")
             try:
-                yield self._futures[n].result() if self._futures else _step(self._policy, before, after)
+                yield self._futures[n].result() if self._futures else _step(self._checker, before, after)
             except BrokenProcessPool:
-                yield _step(self._policy, before, after)
+                yield _step(self._checker, before, after)
 
 
-_policies: list[Policy] = []
-"""The policy of a process of the pool."""
+_checkers: list[RequestChecker] = []
+"""The policy of a process of the pool, with what checks requests by it."""
 
 
 def _start(sources: Sources) -> None:
-    _policies.append(Policy(load(sources)))
+    _checkers.append(RequestChecker(Policy(load(sources))))
 
 
 def _step_here(before: str, after: str) -> Step:
-    return _step(_policies[0], before, after)
+    return _step(_checkers[0], before, after)
 
 
-def _step(policy: Policy, before: str, after: str) -> Step:
+def _step(checker: RequestChecker, before: str, after: str) -> Step:
+    policy = checker.policy
     rules = policy.catalogue.rules_of(before), policy.catalogue.rules_of(after)
     replay = Replay((policy, before), (policy, after))
-    return Step(before, after, tuple(differences(*rules, (series(before), series(after)), replay)))
+    changes = differences(*rules, (series(before), series(after)), replay)
+    if not is_checked(before):
+        return Step(before, after, tuple(changes))
+    about = policy.catalogue.request_rules_of(before), policy.catalogue.request_rules_of(after)
+    requests = request_differences(*about, (before, after), RequestReplay((checker, before), (checker, after)))
+    return Step(before, after, tuple(changes), tuple(requests))

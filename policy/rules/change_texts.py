@@ -11,6 +11,7 @@ from policy.rules.changes import ChangeKind, FieldChange, ItemChange
 from policy.rules.condition_changes import condition_changes
 from policy.rules.effects import Effect
 from policy.rules.releases import spans
+from policy.rules.request_rule import RequestRule
 from policy.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def headline(change: ItemChange, wording: Wording) -> str:
     if isinstance(item, Rule):
         end = f", until {item.until}" if item.until and change.kind is not ChangeKind.CHANGED else ""
         return f"{show(item.id)} ({item.layer}, {item.effect.name}{end}){KINDS[change.kind]}"
+    if isinstance(item, RequestRule):
+        return f"{show(item.id)} ({item.layer}, {item.effect}){KINDS[change.kind]}"
     users = f", used by {', '.join(map(show, change.used_by))}" if change.used_by else ""
     return f"the condition {show(item.id)}{users}{KINDS[change.kind]}"
 
@@ -84,7 +87,9 @@ def field_texts(field: FieldChange, change: ItemChange, wording: Wording) -> lis
 
 def field_name(name: str, change: ItemChange) -> str:
     """The name of a field in a rule file."""
-    return str(change.item.effect.says) if name == "template" and isinstance(change.item, Rule) else name
+    if name != "template":
+        return name
+    return str(change.item.effect.says) if isinstance(change.item, Rule) else "text"
 
 
 def _in_force(field: FieldChange, kind: ChangeKind, wording: Wording) -> str:

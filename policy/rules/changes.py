@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from policy.rules.catalogue import Catalogue
     from policy.rules.conditions import Condition
+    from policy.rules.request_rule import RequestRange, RequestRule
     from policy.rules.rule import NamedCondition, Range, Rule
 
 RULE_FIELDS: Final = (
@@ -34,6 +35,8 @@ RULE_FIELDS: Final = (
     "blocked_by",
     "until",
 )
+REQUEST_RULE_FIELDS: Final = ("effect", "parameter", "title", "why", "remedy", "fixed_in", "references")
+REQUEST_RANGE_FIELDS: Final = ("when", "runner")
 PROBLEM_FIELDS: Final = ("symptom", "certainty", "fixed_in")
 RANGE_FIELDS: Final = (
     "when",
@@ -78,13 +81,13 @@ class ItemChange:
     ``used_by`` are the rules that use a named condition, before or after the edit.
     """
 
-    before: Rule | NamedCondition | None
-    after: Rule | NamedCondition | None
+    before: Rule | RequestRule | NamedCondition | None
+    after: Rule | RequestRule | NamedCondition | None
     fields: tuple[FieldChange, ...]
     used_by: tuple[str, ...] = ()
 
     @property
-    def item(self) -> Rule | NamedCondition:
+    def item(self) -> Rule | RequestRule | NamedCondition:
         """The rule or condition after the edit, else before it."""
         item = self.after or self.before
         assert item is not None
@@ -99,7 +102,7 @@ class ItemChange:
 
 
 def catalogue_changes(before: Catalogue, after: Catalogue, compared: Mapping[str, str]) -> tuple[ItemChange, ...]:
-    """Every rule that differs, by precedence, then every named condition that differs.
+    """Every rule that differs, by precedence, then every named condition and every rule about requests that differs.
 
     ``compared`` maps each release after the edit to the one that decided for it before. Conditions are equal if they
     have the same parts, however they are written.
@@ -112,6 +115,11 @@ def catalogue_changes(before: Catalogue, after: Catalogue, compared: Mapping[str
         fields = [*_condition_fields(*sides, compared), *_field_changes(*sides, ("why",))]
         users = sorted({*_users(before, name), *_users(after, name)})
         changes.append(ItemChange(*sides, tuple(fields), tuple(users)))
+    about_requests = [{rule.id: rule for rule in side.request_rules_in_order()} for side in (before, after)]
+    changes += [
+        _request_rule_change(about_requests[0].get(name), about_requests[1].get(name), compared)
+        for name in dict.fromkeys([*about_requests[0], *about_requests[1]])
+    ]
     return tuple(change for change in changes if change.fields)
 
 
@@ -136,6 +144,17 @@ def _rule_change(before: Rule | None, after: Rule | None, compared: Mapping[str,
     return ItemChange(before, after, (*fields.changes(), *whole))
 
 
+def _request_rule_change(
+    before: RequestRule | None, after: RequestRule | None, compared: Mapping[str, str]
+) -> ItemChange:
+    fields = _RangeChanges()
+    for release, former in compared.items():
+        old, new = (before.range_of(former) if before else None), (after.range_of(release) if after else None)
+        if old or new:
+            fields.compare(old, new, release, REQUEST_RANGE_FIELDS)
+    return ItemChange(before, after, (*fields.changes(), *_field_changes(before, after, REQUEST_RULE_FIELDS)))
+
+
 def _field_changes(before: Any, after: Any, fields: tuple[str, ...]) -> list[FieldChange]:
     """The changes of these fields between two items."""
     if before is None or after is None:
@@ -150,15 +169,23 @@ class _RangeChanges:
     def __init__(self) -> None:
         self._found: dict[tuple[Any, ...], tuple[FieldChange, list[str]]] = {}
 
-    def compare(self, before: Range | None, after: Range | None, release: str) -> None:
+    def compare(
+        self,
+        before: Range | RequestRange | None,
+        after: Range | RequestRange | None,
+        release: str,
+        names: tuple[str, ...] = RANGE_FIELDS,
+    ) -> None:
         if before is None or after is None:
             self.add("in_force", before.when if before else False, after.when if after else False, release)
             return
-        for field in RANGE_FIELDS:
+        for field in names:
             self.add(field, getattr(before, field), getattr(after, field), release)
         self.add("template", before.template.text, after.template.text, release)
 
     def add(self, field: str, before: Any, after: Any, release: str) -> None:
+        if before == after:
+            return
         key = tuple(map(_comparable, (before, after))) if field in CONDITIONS else (before, after)
         if key[0] != key[1]:
             change = FieldChange(field, before, after)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from policy.facts.vocabulary import FACTS, FactKind, ancestors
+from policy.facts.vocabulary import FACTS_WITH_REQUEST, FactKind, ancestors
 from policy.rules.conditions import And, Condition, Leaf, Or, Ref, leaves, uses
 from policy.rules.operators import Comparison
 from policy.rules.wording import is_presence, without_implied
@@ -62,7 +62,7 @@ def _after_and_before(before: Condition | None, after: Condition | None, wording
 def _canonical(condition: Condition) -> Condition:
     """The condition in a canonical form, where it could be written in several ways."""
     match condition:
-        case Leaf(fact, Comparison.IS, operand, negated) if FACTS[fact].kind is FactKind.BOOLEAN:
+        case Leaf(fact, Comparison.IS, operand, negated) if FACTS_WITH_REQUEST[fact].kind is FactKind.BOOLEAN:
             return Leaf(fact, Comparison.IS, operand != negated, negated=False)
         case Leaf(fact, Comparison.IS, str(operand), negated):
             return Leaf(fact, Comparison.IN, (operand,), negated)
@@ -176,7 +176,7 @@ def _added(part: Condition, before: Condition, wording: Wording) -> str:
         return text
     present = {each.fact for each in _conjuncts(before) if isinstance(each, Leaf) and is_presence(each)}
     known = all(name in present for name in ancestors(part.fact))
-    return f"{text}; before: {_any_value(FACTS[part.fact]) if known else 'regardless of it'}"
+    return f"{text}; before: {_any_value(FACTS_WITH_REQUEST[part.fact]) if known else 'regardless of it'}"
 
 
 def _removed(part: Condition, after: Condition, wording: Wording) -> str:

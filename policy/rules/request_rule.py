@@ -121,6 +121,11 @@ class ReleaseRequestRule:
     when: Condition | None
 
     @property
+    def scope(self) -> tuple[Any, ...]:
+        """Everything on which an answer can depend besides the condition."""
+        return (self.rule.effect, self.rule.parameter, self.range.template.text, self.range.runner)
+
+    @property
     def cleared(self) -> None:
         """Nothing: no such rule is cleared at startup."""
         return

@@ -169,14 +169,14 @@ class RequestChecker:
         row = [*result.evaluation.final_facts.row, *request_row(facts)]
         fired = self.ruleset(release).fired(row)
         runner = result.evaluation.final.runner
-        own = _runner_check(runner, fired, row)
+        own = runner_check(runner, fired, row)
         return RequestCheck(
             deployment.request_id,
             runner,
             own.verdict,
             result.starts,
             own.findings,
-            None if runner is None else _runner_check(OTHER[runner], fired, row),
+            None if runner is None else runner_check(OTHER[runner], fired, row),
             _warnings(result, fired, row, runner),
             deployment.vllm_version,
             result.request.release,
@@ -193,7 +193,8 @@ def _applies(item: ReleaseRequestRule, runner: Runner | None) -> bool:
     return item.range.runner is None or item.range.runner is runner
 
 
-def _runner_check(runner: Runner | None, fired: Iterable[ReleaseRequestRule], row: list[Any]) -> RunnerCheck:
+def runner_check(runner: Runner | None, fired: Iterable[ReleaseRequestRule], row: list[Any]) -> RunnerCheck:
+    """What a runner does with the request of a row, of which these rules fired, the worst first."""
     findings = [
         Finding(
             item.rule.id,
@@ -210,10 +211,15 @@ def _runner_check(runner: Runner | None, fired: Iterable[ReleaseRequestRule], ro
     return RunnerCheck(runner, findings[0].verdict if findings else Verdict.FINE, findings)
 
 
+def warning_rules(fired: Iterable[ReleaseRequestRule], runner: Runner | None) -> list[ReleaseRequestRule]:
+    """The rules among those that fired which only warn, with this runner."""
+    return [item for item in fired if item.rule.is_advice and _applies(item, runner)]
+
+
 def _warnings(
     result: RequestEvaluation, fired: Iterable[ReleaseRequestRule], row: list[Any], runner: Runner | None
 ) -> list[str]:
-    found = [item.range.template.filled(row, {}) for item in fired if item.rule.is_advice and _applies(item, runner)]
+    found = [item.range.template.filled(row, {}) for item in warning_rules(fired, runner)]
     if not result.starts:
         found.append("the engine does not start with this deployment; a decision says why")
     if not result.request.release.verified:

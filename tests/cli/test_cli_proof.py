@@ -67,6 +67,69 @@ def changes(done: Done) -> list[tuple[list[str], str, str | None, str | None, di
     ]
 
 
+LIMIT_RULE = "upstream/requests/bad-words-limit.yaml"
+ONE_MORE = {"request": {"bad_words": 128}}
+
+
+@pytest.fixture
+def edited_requests(folder: Path) -> Path:
+    """The rules, in which one about requests is edited: it holds for one word less."""
+    text = (folder / LIMIT_RULE).read_text()
+    assert "more_than: 128" in text
+    (folder / LIMIT_RULE).write_text(text.replace("more_than: 128", "more_than: 127"))
+    return folder
+
+
+def test_an_edited_rule_about_requests_shows_the_smallest_requests(
+    call: Callable[..., Done], edited_requests: Path
+) -> None:
+    done = call("rules", "diff", "HEAD", "--rules", str(edited_requests), "--exit-code")
+    lines = done.out.splitlines()
+    assert done.code == 1
+    assert lines[:6] == [
+        "bad-words-limit (upstream, request-kills-engine)",
+        "  0.22.0–0.27.1: only if request.bad_words is more than 127; before: only if it is more than 128",
+        "",
+        "Requests with another answer",
+        "  bad-words-limit: request fine → kills-engine with V2, 0.22.0–0.27.1",
+        f"    e.g. {json.dumps(ONE_MORE)}",
+    ]
+    assert lines[-2] == "no deployment is affected (proved)"
+    assert lines[-1].endswith("classes of requests are affected, by bad-words-limit")
+
+
+def test_an_edited_rule_about_requests_is_reported_in_every_format(
+    call: Callable[..., Done], edited_requests: Path
+) -> None:
+    out = {
+        form: call("rules", "diff", "HEAD", "--rules", str(edited_requests), "--format", form).out
+        for form in ("json", "markdown", "github")
+    }
+    document = json.loads(out["json"])
+    assert document["requests"][0] == {
+        "releases": ["0.22.0", "0.22.1", "0.23.0", "0.24.0", "0.25.0", "0.25.1", "0.26.0", "0.27.0", "0.27.1"],
+        "rule": "bad-words-limit",
+        "rules": ["bad-words-limit"],
+        "facts": ONE_MORE,
+        "from": {
+            "v1": {"verdict": "fine", "rules": []},
+            "v2": {"verdict": "fine", "rules": ["bad-words-near-limit"]},
+        },
+        "to": {
+            "v1": {"verdict": "fine", "rules": []},
+            "v2": {"verdict": "kills-engine", "rules": ["bad-words-limit", "bad-words-near-limit"]},
+        },
+    }
+    assert [(edit["id"], edit["kind"]) for edit in document["edits"]] == [("bad-words-limit", "request-rule")]
+    row = f"| `bad-words-limit` | request fine → kills-engine with V2 | 0.22.0–0.27.1 | `{json.dumps(ONE_MORE)}` |"
+    assert row in out["markdown"].splitlines()
+    notice = (
+        f"::notice file={edited_requests / LIMIT_RULE},line=2,col=1::Requests with another answer, 0.22.0–0.27.1: "
+        f"request fine → kills-engine with V2, e.g. {json.dumps(ONE_MORE)}"
+    )
+    assert notice in out["github"].splitlines()
+
+
 def test_unedited_rules_are_proved_to_change_nothing(call: Callable[..., Done], folder: Path) -> None:
     done = call("rules", "diff", "HEAD", "--rules", str(folder), "--exit-code")
     assert (done.code, done.out) == (0, "no deployment is affected (proved)\n")
