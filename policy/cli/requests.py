@@ -27,7 +27,7 @@ from policy.parser.jsontext import TOO_DEEP, NotJson, TooManyValues, check_value
 from policy.parser.yamltree import read_documents, too_many
 from policy.policy import Policy
 from policy.problems import fault_lines, request_problem
-from policy.request.documents import join_documents
+from policy.request.documents import join_documents, read_json_manifest
 from policy.request.request import NEAREST, Manifest, is_bare_manifest, read_request_or_manifest, with_explanation
 from policy.rules.catalogue import load
 from policy.rules.loader import read_folder
@@ -197,7 +197,7 @@ def parse_documents(text: str, file: str, trees: Trees | None = None) -> list[An
     file = escape_line(file)
     faults = []
     try:
-        document = read_bounded(text.encode())
+        document = read_json_manifest(text.encode(), read_bounded)
     except TooManyValues as error:
         raise Unreadable(f"{file}: {error}") from error
     except NotJson as error:

@@ -24,6 +24,7 @@ HIGH, LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 ESCAPES: Final = re.compile(
     rb"(?P<half>" + HIGH + rb"(?!" + LOW + rb")|" + LOW + rb")|" + HIGH + LOW + rb"|\\.", re.DOTALL
 )
+REPLACEMENT: Final = rb"\ufffd"
 NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
 """A string or a number.
 
@@ -62,6 +63,12 @@ def read_json(body: bytes) -> Any:
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _depth(document) > MAX_DEPTH:
         raise NotJson(TOO_DEEP)
     return document
+
+
+def with_replaced_halves(body: bytes) -> bytes | None:
+    """A text with U+FFFD for each half of a surrogate pair, as Kubernetes' decoder has it; None if there is none."""
+    text = ESCAPES.sub(lambda mark: REPLACEMENT if mark["half"] else mark.group(), body)
+    return None if text == body else text
 
 
 def check_values(text: bytes, limit: int) -> None:

@@ -8,13 +8,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.intake.manifests import is_manifest
+from policy.parser.jsontext import NotJson, TooManyValues, with_replaced_halves
 from policy.request.request import FIELDS, INPUTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 BESIDE_MANIFEST: Final = frozenset(FIELDS) - frozenset(INPUTS)
 """The fields of a request beside its manifest."""
+
+
+def read_json_manifest(text: bytes, read: Callable[[bytes], Any]) -> Any:
+    """What ``read`` reads; in a manifest half of a surrogate pair is U+FFFD, as Kubernetes reads it.
+
+    So one object of a list does not affect the others. Elsewhere it is refused.
+
+    Raises:
+        NotJson: the text is not JSON.
+    """
+    try:
+        return read(text)
+    except TooManyValues:
+        raise
+    except NotJson:
+        replaced = with_replaced_halves(text)
+        if replaced is None:
+            raise
+        try:
+            document = read(replaced)
+        except NotJson:
+            document = None
+        if is_manifest(document.get("manifest", document) if isinstance(document, dict) else document):
+            return document
+        raise
 
 
 def join_documents(documents: Sequence[Any]) -> Any:

@@ -14,7 +14,7 @@ from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.messages import quoted
 from policy.parser.jsontext import NotJson, read_json
 from policy.parser.yamltree import MAX_BYTES, read_documents
-from policy.request.documents import join_documents
+from policy.request.documents import join_documents, read_json_manifest
 from service.documents.accept import COMMON, prefers_text
 from service.problems import Refused
 
@@ -118,7 +118,7 @@ def decode(body: bytes, content_type: bytes = b"") -> Any:
     if content_type in YAML_TYPES:
         return _decode_yaml(body)
     try:
-        return read_json(body)
+        return read_json_manifest(body, read_json)
     except NotJson as error:
         hint = "; YAML is read with `content-type: application/yaml`" if str(error).startswith("not JSON") else ""
         raise Refused("malformed", f"{error}{hint}") from error

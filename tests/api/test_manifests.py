@@ -143,6 +143,33 @@ def test_a_faulty_container_does_not_affect_the_others(client: httpx.Client) -> 
     assert [problem["status"] for problem in (needed, unknown, illegal)] == [422] * 3
 
 
+HALVES = ("\\ud800", "\\udfff", "\\ud800\\ud800", "a\\udc00b", "\\\\\\ud83d")
+"""Text in JSON with half of a surrogate pair."""
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_half_of_a_surrogate_pair_in_an_object_does_not_affect_the_others(
+    client: httpx.Client, half: str, *, is_bare: bool
+) -> None:
+    foreign = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x", "annotations": {"a": "HALF"}}}
+    manifest = listed(foreign, ONE)
+    document = manifest if is_bare else request_for(manifest)
+    body = json.dumps(document).replace("HALF", half)
+    response = client.post("/v1/decisions", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == 200, response.text
+    (found,) = response.json()["items"]
+    assert found["path"] == f"items[1].{PATH}"
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_half_of_a_surrogate_pair_is_refused_elsewhere(client: httpx.Client, half: str) -> None:
+    body = json.dumps({"facts": {"model_config": {"architectures": ["HALF"]}}}).replace("HALF", half)
+    response = client.post("/v1/decisions", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == 400
+    assert "half of a surrogate pair" in response.json()["detail"]
+
+
 def test_an_engine_without_an_image_says_which_releases_its_controller_has(client: httpx.Client) -> None:
     workspace = {
         "apiVersion": "kaito.sh/v1beta1",
