@@ -35,6 +35,11 @@ NOTE: Final = "these are values of a chart, whose templates may add to this comm
 HIDDEN: Final = "may set variables, as the chart decides"
 MAX_COMMANDS: Final = 1024
 """How many texts with vLLM's server are read in a file of an unknown kind."""
+CONTINUED: Final = re.compile(r"(?<![\\\s])([ \t]*+)\n(?=[ \t]*+--?[A-Za-z])", re.ASCII)
+"""Matches the end of a line before one that begins with an option, which is no command: its program splits words.
+
+YAML keeps the ends of lines that are indented more than the first of a folded text.
+"""
 COMMAND_NOTE: Final = "the kind of this file is not known; what runs the command is not considered"
 COMMAND: Final = "command"
 WORDS: Final = (COMMAND, "args")
@@ -157,7 +162,7 @@ def _read_command(value: ManifestNode, _: ManifestNode) -> None:
     if isinstance(value.value, list):
         draft.add_list(value, str(value.key))
     else:
-        draft.add_final(str(value.key), "bash", "-c", value.value)
+        draft.add_final(str(value.key), "bash", "-c", CONTINUED.sub(r"\1 ", value.value))
     draft.has_command = True
     if not draft.starts_vllm() or draft.server is None or not draft.server.words:
         return  # not even a model follows

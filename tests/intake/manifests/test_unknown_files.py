@@ -41,6 +41,14 @@ def read(document: object) -> list[Container]:
             {"a": {"b": "A=$X vllm serve c/d"}, "e": "vllm serve f/g"},
             [("e", ["bash", "-c", "vllm serve f/g"]), ("a.b", ["bash", "-c", "A=$$X vllm serve c/d"])],
         ),
+        (
+            {"cmd": "vllm serve a/b\n    --enable-dbo\n    -tp 2\n"},
+            [("cmd", ["bash", "-c", "vllm serve a/b     --enable-dbo     -tp 2\n"])],
+        ),
+        (
+            {"cmd": "vllm serve a/b \\\n  -tp 2\nsleep 1"},
+            [("cmd", ["bash", "-c", "vllm serve a/b \\\n  -tp 2\nsleep 1"])],
+        ),
         ({"about": "Run vllm serve MODEL and wait"}, []),
         ({"about": "what `vllm serve` does"}, []),
         ({"test": "curl http://vllm:8000", "x": ["vllm", "bench", "serve"]}, []),
