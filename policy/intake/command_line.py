@@ -124,7 +124,10 @@ class CommandLine(Struct, frozen=True):
 
 
 class UnknownFlag(Struct, frozen=True):
-    """A flag that the release does not have: its name as of an option, its value as shown, and its launch error."""
+    """A flag that the release does not have: its name as of an option, its value as shown, and its launch error.
+
+    The value of a flag that no release has is hidden, because it may be a secret.
+    """
 
     option: str
     place: str

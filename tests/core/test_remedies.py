@@ -170,6 +170,11 @@ NO_SUCH = {"argument": "--no-such-flag", "at": "args[4]", "from": True, "to": No
             [[{"argument": "--some-api-key", "at": "args[2]", "from": "…", "to": None}]],
             id="without a secret",
         ),
+        pytest.param(
+            ("--no-such-flag", "hunter2"),
+            [[{**NO_SUCH, "at": "args[2]", "from": "…"}]],
+            id="without a value that may be a secret",
+        ),
         pytest.param(tuple(f"--x{n}" for n in range(17)), [], id="too many to be dropped"),
     ],
 )

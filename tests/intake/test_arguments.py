@@ -454,6 +454,8 @@ def test_a_flag_that_the_release_lacks_is_a_launch_error(
     release: str, words: list[str], refused: str, ignored: str
 ) -> None:
     name, value = words[0].partition("=")[0], words[0].partition("=")[2] or " ".join(words[1:-1]) or True
+    if value is not True and "have it" not in refused:
+        value = "…"  # no release has the flag, so its value may be a secret
     assert read(words, release) == (
         ParsedOptions(
             {"model": "m"},

@@ -38,7 +38,9 @@ def skip_unknown(
     end = _end_of_values(words, at, key, equals, flag, table, result, may_be_model=may_be_model)
     if len(result.launch_errors) > before and name.startswith("--") and name[2:]:
         value: str | bool = (text if equals else " ".join(words[at + 1 : end])) or True
-        shown = HIDDEN if is_secret(key) and value is not True else masked(value) if type(value) is str else value
+        shown = value
+        if type(value) is str:  # that of a flag that no release has may be a secret, whatever the flag's name
+            shown = HIDDEN if flag is None or is_secret(key) else masked(value)
         option = name[2:].replace("-", "_")
         result.unknown_flags.append(
             UnknownFlag(option, places[at], shown, result.launch_errors[-1], result.ignored[-1])
