@@ -11,8 +11,9 @@ from __future__ import annotations
 import signal
 import sys
 from datetime import date  # noqa: TC003  # msgspec reads the annotations
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -27,6 +28,7 @@ from policy.checks.comparison import (
     SandboxResult,
     compare,
 )
+from policy.checks.request_cases import read_some_request_cases, run_request_cases
 from policy.checks.sandbox import INLINE, limit_process
 from policy.decision.decision import Decision
 from policy.decision.decision import encode as encode_decision
@@ -36,19 +38,26 @@ from policy.parser.fields import NAME
 from policy.parser.yamltree import read_yaml
 from policy.policy import Policy
 from policy.request.request import read_request
-from policy.rules.catalogue import load
+from policy.rules.catalogue import CONDITIONS, load
 from policy.rules.effects import Layer, effects_of
 from policy.rules.loader import Sources
+from policy.rules.request_rule import EFFECTS as REQUEST_EFFECTS
+from policy.rules.request_rule import FOLDER as REQUESTS
+from policy.sampling.check import RequestChecker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+A = TypeVar("A")
+B = TypeVar("B")
 MEMORY_LIMIT: Final = 1 << 30
 MAX_RULES: Final = 100
 TOO_LARGE: Final = "too-much-work"
 """The kind of problem if the answer would be too large."""
 NOT_WRITTEN: Final = 74
 """The exit code if a large answer cannot be written to its file: EX_IOERR of sysexits.h."""
+CONDITION_FIELDS: Final = {"id", "why", "releases"}
+"""The fields of a named condition; a rule has others too."""
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
 
 
@@ -95,7 +104,8 @@ def with_models(
 def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[dict[str, str], list[str]]:
     """The texts of the rules with candidates added or replaced and others removed, and the ids of these rules.
 
-    A candidate with a new id belongs to the house layer, or to upstream if only that has its effect.
+    A candidate with a new id belongs to the house layer, or to upstream if only that has its effect; a rule about
+    requests to upstream, and what has the fields of a named condition is one.
 
     Raises:
         RulesInvalid: a candidate's text is not YAML, has no id, or has the id of another candidate.
@@ -141,7 +151,7 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
             continue
         path_of[rule_id] = path
         ids.append(rule_id)
-        texts[by_id.get(rule_id) or f"{_layer(document)}/{rule_id}.yaml"] = text
+        texts[by_id.get(rule_id) or f"{_folder(document)}/{rule_id}.yaml"] = text
     if request_faults:
         raise RequestInvalid(request_faults)
     if faults:
@@ -149,8 +159,12 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
     return texts, ids
 
 
-def _layer(document: dict[str, Any]) -> Layer:
+def _folder(document: dict[str, Any]) -> str:
     effect = document.get("effect")
+    if isinstance(effect, str) and effect in REQUEST_EFFECTS:
+        return f"{Layer.UPSTREAM}/{REQUESTS}"
+    if "releases" in document and document.keys() <= CONDITION_FIELDS:
+        return f"{Layer.UPSTREAM}/{CONDITIONS}"
     return (
         Layer.UPSTREAM
         if effect in effects_of(Layer.UPSTREAM) and effect not in effects_of(Layer.HOUSE)
@@ -181,14 +195,60 @@ def run_job(job: CandidateJob) -> SandboxResult:
 
 
 def _run_cases(texts: list[str], policy: Policy) -> CasesReport:
-    cases, lacking = read_some_cases({f"cases[{number}]": text for number, text in enumerate(texts)}, policy.catalogue)
+    named = {f"cases[{number}]": text for number, text in enumerate(texts)}
+    own = {path: text for path, text in named.items() if _is_about_requests(text, policy)}
+    read = partial(read_some_cases, {path: text for path, text in named.items() if path not in own}, policy.catalogue)
+    (cases, lacking), (about_requests, lacking_requests) = _both(
+        read, partial(read_some_request_cases, own, policy.catalogue)
+    )
+    found = [*run_cases(cases, policy), *run_request_cases(about_requests, RequestChecker(policy))]
+    fires = {(case.path, case.line): case.fires for case in cases}
+    fires |= {(case.path, case.line): case.fires for case in about_requests}
+    place = {path: number for number, path in enumerate(named)}
     results = [
-        CaseOutcome(case.rule, case.name, found.release, case.fires, found.passed, found.found, case.path, case.line)
-        for case in cases
-        for found in run_cases([case], policy)
+        CaseOutcome(
+            each.case.rule,
+            each.case.name,
+            each.release,
+            fires[each.case.path, each.case.line],
+            each.passed,
+            each.found,
+            each.case.path,
+            each.case.line,
+        )
+        for each in sorted(found, key=lambda each: place[each.case.path])
     ]
+    lacking = lacking | lacking_requests
     missing = [f"the cases of {quoted(rule)} lack {kind}; add it" for rule, kinds in lacking.items() for kind in kinds]
     return CasesReport(results, missing)
+
+
+def _is_about_requests(text: str, policy: Policy) -> bool:
+    """Whether a file of cases is of a rule about requests; one that cannot be read is not."""
+    try:
+        document = read_yaml(text, "").plain()
+    except RulesInvalid:
+        return False
+    name = document.get("rule") if isinstance(document, dict) else None
+    return any(rule.id == name for rule in policy.catalogue.request_rules)
+
+
+def _both(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
+    """What both read.
+
+    Raises:
+        RulesInvalid: with the faults of both.
+    """
+    faults: list[Fault] = []
+    found: list[Any] = []
+    for read in (first, second):
+        try:
+            found.append(read())
+        except RulesInvalid as error:
+            faults.extend(error.faults)
+    if faults:
+        raise RulesInvalid(faults)
+    return found[0], found[1]
 
 
 def _affected(job: CandidateJob, candidate: Policy) -> list[AffectedClass]:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from policy.policy import Policy
     from policy.rules.catalogue import Catalogue
     from policy.rules.releases import Releases
+    from policy.rules.request_rule import RequestRule
     from policy.rules.rule import Rule
 
 C = TypeVar("C")
@@ -185,7 +186,7 @@ def read_some_cases(texts: Mapping[str, str], catalogue: Catalogue) -> tuple[lis
     return cases, lacking
 
 
-def cases_path(rule: Rule) -> str:
+def cases_path(rule: Rule | RequestRule) -> str:
     """The path of the file with a rule's cases."""
     return rule.path.removesuffix(SUFFIX) + TEST_SUFFIX
 

@@ -77,12 +77,49 @@ def read_request_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[R
     return cases
 
 
+def read_some_request_cases(
+    texts: Mapping[str, str], catalogue: Catalogue
+) -> tuple[list[RequestCase], dict[str, list[str]]]:
+    """The cases of rules about requests in these texts, and what each of the rules still lacks.
+
+    Raises:
+        RulesInvalid: with every fault.
+    """
+    faults: list[Fault] = []
+    rules = {rule.id: rule for rule in catalogue.request_rules}
+    cases = read_files(texts, lambda node, reader: _read_file(node, reader, rules, catalogue.releases), faults)
+    if faults:
+        raise RulesInvalid(faults)
+    names = dict.fromkeys(case.rule for case in cases)
+    return cases, {
+        name: missing_kinds(rules[name], [case for case in cases if case.rule == name], catalogue.releases)
+        for name in names
+    }
+
+
+def request_cases_document(path: str, text: str, catalogue: Catalogue) -> dict[str, Any]:
+    """A file of cases of a rule about requests that was loaded: its path, its text, and the cases in it."""
+    items = []
+    rules = {rule.id: rule for rule in catalogue.request_rules}
+    for case in read_files({path: text}, lambda node, reader: _read_file(node, reader, rules, catalogue.releases), []):
+        item: dict[str, Any] = {
+            "name": case.name,
+            "vllm": list(case.releases),
+            "runner": case.runner,
+            "given": case.given,
+        }
+        item["fires"] = case.fires
+        items.append(item if case.message is None else {**item, "message": case.message})
+    return {"file": path, "text": text, "items": items}
+
+
 def _read_file(
     node: YamlNode, reader: FieldReader, rules: Mapping[str, RequestRule], releases: Releases
 ) -> Iterator[RequestCase]:
     fields = reader.fields(node, "file of cases", ("rule", "cases"))
     name = reader.text(fields.get("rule"))
-    stem = reader.path.rpartition("/")[2].removesuffix(TEST_SUFFIX)
+    is_file = reader.path.endswith(TEST_SUFFIX)
+    stem = reader.path.rpartition("/")[2].removesuffix(TEST_SUFFIX) if is_file else name
     if name is not None and (name != stem or name not in rules):
         reader.fault(fields["rule"], f"{quoted(name)} is not the rule of this file; write `rule: {stem}`")
     for item in reader.items(fields.get("cases"), "cases"):
@@ -118,8 +155,8 @@ def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldRea
     return given
 
 
-def _missing_cases(rule: RequestRule, cases: list[RequestCase], releases: Releases) -> Iterator[Fault]:
-    """One fault that names the required kinds of case that a rule lacks, if any."""
+def missing_kinds(rule: RequestRule, cases: list[RequestCase], releases: Releases) -> list[str]:
+    """Each required kind of case that a rule lacks, in words."""
     spans = [part.span for part in rule.ranges]
     inside = {release for release in releases.known if any(span.holds(Version(release)) for span in spans)}
     known = list(releases.known)
@@ -135,7 +172,12 @@ def _missing_cases(rule: RequestRule, cases: list[RequestCase], releases: Releas
         missing.append("a near miss, one in the rule's releases that does not fire")
     if beside and not any(not case.fires and beside & set(case.releases) for case in cases):
         missing.append(f"one just outside the rule's releases, in {' or '.join(sorted(beside))}, that does not fire")
-    if missing:
+    return missing
+
+
+def _missing_cases(rule: RequestRule, cases: list[RequestCase], releases: Releases) -> Iterator[Fault]:
+    """One fault that names the required kinds of case that a rule lacks, if any."""
+    if missing := missing_kinds(rule, cases, releases):
         path = cases[0].path if cases else rule.path.removesuffix(SUFFIX) + TEST_SUFFIX
         yield Fault(path, 1, 1, f"the cases of {quoted(rule.id)} lack {'; '.join(missing)}; add it")
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policy.facts.vocabulary import VOCABULARY, FactKind, ancestors
-from policy.rules.conditions import leaves
+from policy.rules.conditions import leaves, uses
 from policy.rules.effects import Layer
 
 if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
     from policy.rules.request_rule import RequestRule
-    from policy.rules.rule import Rule
+    from policy.rules.rule import NamedCondition, Rule
 
 
 def facts_document(catalogue: Catalogue) -> dict[str, Any]:
@@ -61,6 +61,22 @@ def rule_document(rule: Rule | RequestRule, release: str | None = None) -> dict[
             body for body, item in zip(rule.document["releases"], rule.ranges, strict=True) if item is part
         ]
     return document
+
+
+def condition_document(named: NamedCondition, catalogue: Catalogue) -> dict[str, Any]:
+    """A named condition's file with its path, and the ids of the rules that use it."""
+    used_by = [
+        rule.id
+        for rule in catalogue.in_order()
+        if any(
+            use.name == named.id
+            for part in rule.ranges
+            for condition in (part.when, part.cleared_at_startup)
+            if condition is not None
+            for use in uses(condition)
+        )
+    ]
+    return {"id": named.id, "file": named.path, **named.document, "used_by": used_by}
 
 
 def rules_document(catalogue: Catalogue, release: str | None = None) -> dict[str, Any]:

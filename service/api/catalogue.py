@@ -90,7 +90,7 @@ async def rules(request: Request) -> Response:
 
 @router.get("/v1/rules/{rule_id}")
 async def rule(request: Request, rule_id: str) -> Response:
-    """One rule with its history, or as one release has it, with the text of its file and its cases."""
+    """One rule with its history, or as one release has it, with the text of its file and its cases; or a condition."""
     answers = _answers(request)
     vllm_version = parameter(request.query_params.multi_items(), "vllm_version")
     return _json(answers.rule_document(rule_id, None if vllm_version is None else _release(answers, vllm_version)))

@@ -78,7 +78,7 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
         ),
         "/v1/rules/{rule_id}": replace(
             rules_operation("getRule", "the rule", "RuleFile", rule, "not-found", "unknown-release"),
-            schema={"anyOf": [ref("RuleFile"), ref("RequestRuleFile")]},
+            schema={"anyOf": [ref("RuleFile"), ref("RequestRuleFile"), ref("ConditionFile")]},
         ),
         "/v1/releases": rules_operation("listReleases", "the releases", "ReleaseList", answers.releases_document),
         "/v1/images": rules_operation("listImages", "the images", "ImageList", answers.images_document),

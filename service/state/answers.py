@@ -16,6 +16,7 @@ from uuid_utils import uuid7
 
 from policy.cache import SecondHitCache
 from policy.checks.cases import cases_document, cases_path
+from policy.checks.request_cases import request_cases_document
 from policy.decision.decision import ID_END, ID_START, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.errors import PolicyError
@@ -25,6 +26,7 @@ from policy.intake.model_lookup import ModelConfigNeeded
 from policy.messages import listed, nearest, quoted
 from policy.request.request import Manifest, Request, read_request_or_manifest
 from policy.rules.documents import (
+    condition_document,
     facts_document,
     images_document,
     policy_document,
@@ -123,29 +125,31 @@ class Answers:
     def rule_document(self, rule_id: str, release: str | None = None) -> bytes:
         """A rule with its history, or as of one release, with the texts of its files and its cases.
 
+        A named condition is returned too, with all its history and the rules that use it.
+
         Raises:
             Refused: the rule does not exist, or not in this release.
         """
         catalogue = self.policy.catalogue
         found = catalogue.any_rule(rule_id)
         if found is None:
-            raise Refused("not-found", f"unknown rule {quoted(rule_id)}{nearest(rule_id, catalogue.ids())}")
+            named = catalogue.conditions.get(rule_id)
+            if named is None:
+                names = [*catalogue.ids(), *catalogue.conditions]
+                raise Refused("not-found", f"unknown rule {quoted(rule_id)}{nearest(rule_id, names)}")
+            return encode({**condition_document(named, catalogue), "text": self.texts.get(named.path, "")})
         if release is not None and found.range_of(release) is None:
             raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")
         return encode({**rule_document(found, release), **self._files_of(found)})
 
     def _files_of(self, rule: Rule | RequestRule) -> dict[str, Any]:
-        """The texts of a rule's file and of the one with its cases, and the cases; read once.
-
-        The cases of rules about requests are not shown.
-        """
-        if not isinstance(rule, Rule):
-            return {"text": self.texts.get(rule.path, ""), "cases": None}
+        """The texts of a rule's file and of the one with its cases, and the cases; read once."""
         found = self._rule_documents.get(rule.id)
         if found is None:
             path = cases_path(rule)
             text = self._case_texts.get(path)
-            cases = None if text is None else cases_document(path, text, self.policy.catalogue)
+            read = cases_document if isinstance(rule, Rule) else request_cases_document
+            cases = None if text is None else read(path, text, self.policy.catalogue)
             found = self._rule_documents[rule.id] = {"text": self.texts.get(rule.path, ""), "cases": cases}
         return found
 

@@ -157,7 +157,27 @@ def test_a_rule_about_requests_is_returned_as_in_its_file(client: httpx.Client, 
     found = get(client, "/v1/rules/allowed-token-ids-limit")
     path = "upstream/requests/allowed-token-ids-limit.yaml"
     text = (root / "rules" / path).read_text()
-    assert found == {"layer": "upstream", "file": path, **read_yaml(text, path).plain(), "text": text, "cases": None}
+    cases = found.pop("cases")
+    assert found == {"layer": "upstream", "file": path, **read_yaml(text, path).plain(), "text": text}
+    path = path.replace(".yaml", "_test.yaml")
+    text = (root / "rules" / path).read_text()
+    assert (cases["file"], cases["text"]) == (path, text)
+    written = [{"runner": "v2", **case} for case in read_yaml(text, path).plain()["cases"]]
+    assert cases["items"] == [
+        {**case, "vllm": case["vllm"] if isinstance(case["vllm"], list) else [case["vllm"]]} for case in written
+    ]
+
+
+def test_a_named_condition_is_returned_as_in_its_file_with_the_rules_that_use_it(
+    client: httpx.Client, root: Path
+) -> None:
+    path = "upstream/conditions/microbatching.yaml"
+    text = (root / "rules" / path).read_text()
+    found = get(client, "/v1/rules/microbatching")
+    used_by = found.pop("used_by")
+    assert found == {"file": path, **read_yaml(text, path).plain(), "text": text}
+    uses = [file.stem for file in (root / "rules").rglob("*.yaml") if "uses: microbatching" in file.read_text()]
+    assert (sorted(used_by), len(used_by) > 0) == (sorted(uses), True)
 
 
 @pytest.mark.parametrize("version", ["0.24.0", "v0.24.0", "0.24", "0.24.0rc1", "0.24.7"])

@@ -752,6 +752,80 @@ def test_cases_are_run_with_the_candidate_rules(client: httpx.Client) -> None:
     assert list(dry_run(client, {**body, "changes": "all"})) == ["current", "candidate", "changes", "cases"]
 
 
+REQUEST_RULE = """\
+id: {id}
+title: Many bad words
+effect: request-refused
+parameter: bad_words
+why: For a test.
+remedy: send fewer
+references: [https://github.com/vllm-project/vllm]
+releases:
+  - vllm: ">=0.30"
+    text: "{{request.bad_words}} bad words are too many"
+    when: {{request.bad_words: {{more_than: 10}}}}
+"""
+REQUEST_CASES = """\
+rule: {id}
+cases:
+  - name: many
+    vllm: [0.30.0]
+    given: {{request: {{bad_words: 11}}}}
+    fires: true
+    message: "11 bad words are too many"
+  - name: few
+    vllm: [0.30.0]
+    given: {{request: {{bad_words: 10}}}}
+    fires: {few}
+  - name: before
+    vllm: [0.29.0]
+    given: {{request: {{bad_words: 11}}}}
+    fires: false
+"""
+
+
+def test_the_cases_of_a_new_rule_about_requests_are_run_beside_others(client: httpx.Client) -> None:
+    cases = [
+        REQUEST_CASES.format(id="many-bad-words", few="true"),
+        CASES.format(rule="kv-connector-fallback"),
+    ]
+    rules = [REQUEST_RULE.format(id="many-bad-words")]
+    answer = dry_run(client, {"request": {"facts": {}}, "rules": rules, "cases": cases, "changes": "all"})
+    results = [(case["file"], case["rule"], case["passed"], case["found"]) for case in answer["cases"]["results"]]
+    assert answer["changes"] == []
+    assert results[:3] == [
+        ("cases[0]", "many-bad-words", True, None),
+        ("cases[0]", "many-bad-words", False, "it does not fire"),
+        ("cases[0]", "many-bad-words", True, None),
+    ]
+    assert {result[:3] for result in results[3:]} == {("cases[1]", "kv-connector-fallback", True)}
+    assert answer["cases"]["missing"] == [
+        "the cases of `kv-connector-fallback` lack a near miss, one in 0.22.0 to 0.24.0 that does not fire; add it",
+        "the cases of `many-bad-words` lack a near miss, one in the rule's releases that does not fire; add it",
+    ]
+
+
+def test_a_loaded_rule_about_requests_is_replaced_and_its_faults_have_places(client: httpx.Client) -> None:
+    rule = REQUEST_RULE.format(id="bad-words-limit")
+    cases = REQUEST_CASES.format(id="bad-words-limit", few="false")
+    answer = dry_run(client, {"request": {"facts": {}}, "rules": [rule], "cases": [cases]})
+    assert [case["passed"] for case in answer["cases"]["results"]] == [True] * 3
+    body = {"request": {"facts": {}}, "rules": [rule], "cases": [cases.replace("fires: true", "fires: 7"), "rule: x"]}
+    status, kind, errors = problem(client.post("/v1/dry-run", json=body))
+    assert (status, kind) == (422, "rules-invalid")
+    assert {error["file"] for error in errors} == {"cases[0]", "cases[1]"}
+
+
+def test_a_named_condition_is_replaced_and_what_it_means_is_found(client: httpx.Client, root: Path) -> None:
+    text = (root / "rules/upstream/conditions/microbatching.yaml").read_text()
+    edited = text.replace("ubatch_size: {at_least: 2}", "ubatch_size: {at_least: 3}")
+    assert edited != text
+    answer = dry_run(client, {"request": {"facts": {}}, "rules": [edited], "changes": "all"})
+    assert {each["rule"] for each in answer["changes"]} != set()
+    new = text.replace("id: microbatching", "id: small-batches")
+    assert dry_run(client, {"request": {"facts": {}}, "rules": [new], "changes": "all"})["changes"] == []
+
+
 def test_cases_are_run_with_the_loaded_rules_if_there_are_no_others(client: httpx.Client) -> None:
     text = CASES.format(rule="kv-connector-fallback")
     answer = dry_run(client, {"request": {"facts": {}}, "cases": [text]})
