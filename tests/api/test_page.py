@@ -22,6 +22,7 @@ from .conftest import TOKEN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -35,6 +36,8 @@ CONNECTOR: Final = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
 COMMAND: Final = f"vllm serve {MODEL} --kv-transfer-config '{CONNECTOR}'"
 FACTS: Final = '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}}'
 TEXT: Final = "A command, a deployment, facts or a manifest"
+LONG: Final = 120_000
+"""Milliseconds for what takes seconds on an idle machine."""
 HOSTILE: Final = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
 
 
@@ -53,6 +56,18 @@ def page(browser: Browser, server: Server) -> Iterator[Page]:
 
 def ask(page: Page, text: str) -> None:
     page.get_by_label(TEXT).fill(text)
+
+
+def paste(page: Page, text: str) -> None:
+    """Paste a text, which is faster than typing it."""
+    page.get_by_label(TEXT).evaluate(
+        """(field, text) => {
+            const clipboardData = new DataTransfer();
+            clipboardData.setData("text/plain", text);
+            field.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+        }""",
+        text,
+    )
 
 
 def give_config(page: Page) -> None:
@@ -181,10 +196,160 @@ def test_what_to_set_in_a_manifest_is_a_patch_too(page: Page) -> None:
     assert json.loads(patch.inner_text()) == [
         {
             "op": "add",
-            "path": "/spec/containers/0/env/-",
-            "value": {"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"},
+            "path": "/spec/containers/0/env",
+            "value": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}],
         }
     ]
+
+
+def test_a_patch_keeps_the_variables_that_a_container_has(page: Page) -> None:
+    found = json.loads(pod("a", "--kv-transfer-config", CONNECTOR, release="0.23.0"))
+    found["spec"]["containers"][0]["env"] = [{"name": "OTHER", "value": "1"}]
+    ask(page, json.dumps(found))
+    give_config(page)
+    patch = page.locator(".copy").filter(has_text="JSON patch").locator("code")
+    value = {"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}
+    assert json.loads(patch.inner_text()) == [{"op": "add", "path": "/spec/containers/0/env/-", "value": value}]
+
+
+def folder_of_files(folder: Path) -> Path:
+    """A folder as it is in a repository: manifests, a Compose file, a script, a model's configuration, and others."""
+    found = folder / "deploy"
+    (found / "models/acme/small").mkdir(parents=True)
+    (found / ".git").mkdir()
+    files = {
+        "a.yaml": pod("a"),
+        "b.yml": f"---\n{pod('b', '--enable-dbo')}",
+        "compose.yaml": f"services:\n  llm:\n    image: vllm/vllm-openai:v0.26.0\n    command: --model {MODEL}\n",
+        "run.sh": f"#!/bin/bash\nexec vllm serve {MODEL} --enable-dbo\n",
+        "models/acme/small/config.json": CONFIG,
+        "README.md": "# Nothing to decide",
+        ".git/config.yaml": pod("hidden"),
+    }
+    for name, text in files.items():
+        (found / name).write_text(text)
+    return found
+
+
+def drop(page: Page, target: str, *paths: Path) -> None:
+    """Drop files or folders onto an element, as from a file manager."""
+    box = page.locator(target).first.bounding_box()
+    assert box is not None
+    session = page.context.new_cdp_session(page)
+    data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        place = {"x": box["x"] + 20, "y": box["y"] + 20}
+        session.send("Input.dispatchDragEvent", {"type": kind, **place, "data": data})
+
+
+def test_a_folder_is_dropped_with_the_config_of_its_model(page: Page, tmp_path: Path) -> None:
+    drop(page, ".editor textarea", folder_of_files(tmp_path))
+    engines = page.locator(".engines")
+    expect(engines.get_by_role("heading", name="4 engines")).to_be_visible()
+    expect(page.get_by_role("button", name=f"Remove the config.json of {MODEL}")).to_be_visible()
+    expect(engines).to_contain_text("not decided: 0")
+    assert engines.locator("li .name").all_inner_texts() == ["Pod/a", "Pod/b", "[2].services.llm", "[3].script"]
+    text = page.get_by_label(TEXT).input_value()
+    assert re.findall("^# .*", text, re.MULTILINE) == [
+        f"# deploy/{name}" for name in ("a.yaml", "b.yml", "compose.yaml", "run.sh")
+    ]
+
+
+def test_files_are_chosen_and_a_config_is_dropped_where_it_is_asked_for(page: Page, tmp_path: Path) -> None:
+    folder = folder_of_files(tmp_path)
+    page.get_by_label("Choose files").set_input_files([folder / "a.yaml", folder / "b.yml"])
+    expect(page.get_by_role("heading", name="The config.json of the model is needed")).to_be_visible()
+    drop(page, ".ask-config textarea", folder / "models/acme/small/config.json")
+    expect(page.locator(".engines")).to_contain_text("not decided: 0")
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="Back to the text before").click()
+    expect(page.locator(".engines")).to_contain_text("2 engines")
+
+
+def test_a_config_that_is_dropped_anywhere_goes_to_the_only_model_that_needs_one(page: Page, tmp_path: Path) -> None:
+    ask(page, COMMAND)
+    expect(page.locator(".ask-config")).to_be_visible()
+    drop(page, "h1", folder_of_files(tmp_path) / "models/acme/small/config.json")
+    expect(page.locator(".verdict .runner")).to_have_text(re.compile("V[12]"))
+    assert page.get_by_label(TEXT).input_value() == COMMAND
+
+
+def test_files_that_are_no_text_are_left_out_and_said(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "weights.safetensors").write_bytes(b"\0" * 100)
+    (tmp_path / "facts.json").write_text(FACTS)
+    (tmp_path / "a.json").write_text(pod("a"))
+    drop(page, ".editor textarea", *(tmp_path / name for name in ("weights.safetensors", "facts.json", "a.json")))
+    expect(page.locator(".notes")).to_contain_text("weights.safetensors is not a text")
+    expect(page.locator(".notes")).to_contain_text("facts.json is a request, and not a part of a manifest")
+    assert page.get_by_label(TEXT).input_value() == f"# a.json\n{pod('a')}"
+
+
+def test_evidence_is_marked_in_the_engine_that_is_shown(page: Page) -> None:
+    container = "{{name: vllm, image: vllm/vllm-openai:v0.27.0, args: [--model, {}, --enable-dbo]}}"
+    items = [
+        f"- kind: Pod\n  metadata: {{name: {name}}}\n  spec:\n    containers: [{container.format(MODEL)}]\n"
+        for name in ("first", "second")
+    ]
+    text = f"apiVersion: v1\nitems:\n{''.join(items)}kind: List\n"
+    ask(page, text)
+    give_config(page)
+    for name, place in (("first", 0), ("second", 1)):
+        page.locator(".engines").get_by_role("button", name=f"Pod/{name}").click()
+        expect(page.locator(".editor mark")).to_have_count(1)
+        before = page.evaluate("document.querySelector('.editor mark').previousSibling.textContent")
+        assert before.count("--model") == place + 1
+    page.get_by_label(TEXT).press("Home")
+    page.keyboard.type("# a comment above\n")
+    assert page.locator(".editor mark").all_text_contents() == ["--enable-dbo"]  # while it is asked again
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (pod("a", "--enable-dbo"), "drop --enable-dbo"),
+        (
+            f"services:\n  llm.a:\n    image: vllm/vllm-openai:v0.27.0\n    command: --model {MODEL} --enable-dbo\n",
+            "drop --enable-dbo",
+        ),
+        (f"#!/bin/sh\nset -e\nvllm serve {MODEL} --enable-dbo --port 80\n", "drop --enable-dbo"),
+    ],
+)
+def test_a_remedy_of_an_engine_of_a_manifest_is_tried(page: Page, text: str, remedy: str) -> None:
+    ask(page, text)
+    give_config(page)
+    choose(page, "0.27.0")
+    expect(page.locator(".verdict .starts")).to_have_text("vLLM will not start")
+    page.locator(".remedies").filter(has_text=remedy).get_by_role("button", name="Try").click()
+    expect(page.locator(".verdict .starts")).to_have_text("vLLM starts")
+    page.get_by_role("button", name=f"Undo: {remedy}").click()
+    expect(page.locator(".verdict .starts")).to_have_text("vLLM will not start")
+
+
+def test_what_was_assumed_is_shown_with_what_it_changes(page: Page) -> None:
+    ask(page, FACTS)
+    card = page.locator(".card").filter(has=page.get_by_role("heading", name="What was assumed"))
+    expect(card.locator(".assumptions li").first).to_contain_text("env.VLLM_USE_V2_MODEL_RUNNER is null")
+    expect(card).to_contain_text("1 → V2")
+    card.get_by_text("facts were not stated, where no other value changes the answer").click()
+    expect(card.locator(".unweighty li").first).to_be_visible()
+
+
+def test_more_engines_than_one_request_may_have_keep_their_answers(page: Page) -> None:
+    start = f"- {{name: vllm, image: vllm/vllm-openai:v0.27.0, args: [--model, {MODEL}, --enable-dbo, --port, "
+    pods = [f"kind: Pod\nmetadata:\n  name: p{n}\nspec:\n  containers:\n  {start}'{n}']}}\n" for n in range(1200)]
+    paste(page, "---\n".join(pods))
+    page.get_by_label(MODEL).fill(CONFIG, timeout=LONG)
+    engines = page.locator(".engines")
+    expect(engines.get_by_role("heading", name="1200 engines")).to_be_visible(timeout=LONG)
+    expect(engines).to_contain_text("not decided: 0", timeout=LONG)
+    engines.get_by_label("Find").fill("p1199")
+    engines.get_by_role("button", name="Pod/p1199").click()
+    expect(page.locator(".long-text pre")).to_contain_text("'1199'")
+    expect(page.locator(".long-text mark")).to_have_text("--enable-dbo")
+    expect(page.locator(".cell")).to_have_count(19)
+    expect(page.locator(".remedies").first).to_contain_text("drop --enable-dbo")
+    choose(page, "0.30.0")
+    expect(page.locator(".verdict")).to_contain_text("vLLM 0.30.0")
 
 
 def test_a_link_has_the_state_and_no_server_gets_it(browser: Browser, server: Server, page: Page) -> None:
@@ -192,11 +357,13 @@ def test_a_link_has_the_state_and_no_server_gets_it(browser: Browser, server: Se
     choose(page, "0.24.0")
     page.wait_for_url(re.compile("#.+"))
     verdict(page)
+    page.get_by_role("button", name=re.compile(r"^0\.25\.0 ?: ")).click()
     page.wait_for_timeout(500)
     link = page.url
     with open_page(browser, link) as other:
         expect(other.get_by_label(TEXT)).to_have_value(FACTS)
         expect(other.locator(".verdict")).to_contain_text("vLLM 0.24.0")
+        expect(other.locator(".step")).to_contain_text("− kv-connector-fallback")
     assert link.partition("#")[2][:20] not in server.log.read_text()
 
 
@@ -256,8 +423,10 @@ def test_markup_in_what_is_sent_stays_text(page: Page, text: str) -> None:
 
 
 def test_ten_megabytes_are_answered_and_the_page_goes_on(page: Page) -> None:
-    ask(page, "x: " + "a" * 10_000_000)
+    paste(page, "x: " + "a" * 10_000_000)
     expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_text("10,000,003 characters, too many to edit here. Shown are 20,000 of them.")).to_be_visible()
+    page.get_by_role("button", name="Clear").click()
     ask(page, FACTS)
     assert verdict(page) == "V1 vLLM starts"
 
@@ -296,6 +465,7 @@ def test_a_token_is_asked_for_and_kept_in_the_tab(browser: Browser, with_tokens:
         page.get_by_label("Token").fill(TOKEN)
         page.get_by_role("button", name="Keep in this tab").click()
         expect(page.get_by_text("Token given")).to_be_visible()
+        expect(page.locator(".verdict .runner")).to_have_text("V1")  # nothing of what was asked is lost
         stored = page.evaluate("[Object.values(sessionStorage), Object.values(localStorage), document.cookie]")
     assert stored == [[TOKEN], [], ""]
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
+LONG: Final = 120_000
+"""Milliseconds for a dry run that takes seconds on an idle machine."""
 RULE: Final = "kv-connector-fallback"
 WHEN: Final = "kv_transfer_config: present"
 NARROW: Final = "kv_transfer_config.kv_connector: present"
@@ -157,7 +159,7 @@ def test_a_new_rule_begins_with_a_template_that_has_no_fault_and_becomes_new_fil
     browser: Browser, server: Server, tmp_path: Path
 ) -> None:
     with open_page(browser, f"{server.url}/edit") as page:
-        for name in ("keep deployments on V1", "force V2", "a warning", "a known problem"):
+        for name in ("keep deployments on V1", "force V2", "a warning", "a limit on requests", "a known problem"):
             page.get_by_label("New rule").select_option(name)
             expect(card(page, "Cases")).to_contain_text("3 passed, 0 failed")
             expect(card(page, "Faults")).to_have_count(0)
@@ -166,6 +168,36 @@ def test_a_new_rule_begins_with_a_template_that_has_no_fault_and_becomes_new_fil
         "known-problem-of-ours.yaml",
         "known-problem-of-ours_test.yaml",
     ]
+
+
+def test_a_rule_about_requests_is_edited_with_its_own_schema_and_cases(
+    browser: Browser, server: Server, root: Path
+) -> None:
+    with open_page(browser, f"{server.url}/edit#bad-words-limit") as page:
+        expect(card(page, "Cases")).to_contain_text("0 failed")
+        expect(card(page, "What the edit means")).to_contain_text("decides nothing about the runner")
+        text = source(root, "upstream/requests/bad-words-limit.yaml")
+        write(page, text.replace("more_than: 128", "more_than: 129"))
+        expect(card(page, "Cases")).to_contain_text("it does not fire")
+        write(page, text.replace("parameter:", "paramter:"))
+        expect(card(page, "Faults")).to_contain_text("paramter")
+
+
+def test_a_condition_is_edited_with_the_cases_of_the_rules_that_use_it(
+    browser: Browser, server: Server, root: Path, tmp_path: Path
+) -> None:
+    with open_page(browser, f"{server.url}/edit#microbatching") as page:
+        expect(card(page, "Cases")).to_contain_text("0 failed", timeout=LONG)
+        expect(card(page, "What the edit means")).to_contain_text("This is proved", timeout=LONG)
+        text = source(root, "upstream/conditions/microbatching.yaml")
+        write(page, text.replace("ubatch_size: {at_least: 2}", "ubatch_size: {at_least: 100}"))
+        expect(card(page, "Cases")).to_contain_text(re.compile(r"[1-9]\d* failed"), timeout=LONG)
+        expect(page.locator(".class").first).to_be_visible()
+        apply_to = tmp_path / "rules/upstream/conditions"
+        apply_to.mkdir(parents=True)
+        (apply_to / "microbatching.yaml").write_text(text)
+        apply(page, tmp_path, "microbatching.patch")
+        assert "at_least: 100" in (apply_to / "microbatching.yaml").read_text()
 
 
 def apply(page: Page, repository: Path, name: str) -> None:

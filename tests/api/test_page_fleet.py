@@ -404,6 +404,21 @@ def test_what_is_no_result_is_refused_with_the_place(browser: Browser, server: S
         expect(page.get_by_label(PASTE)).to_have_value(text)
 
 
+@pytest.mark.parametrize("name", ["__proto__", "constructor", "toString"])
+def test_names_that_every_object_has_are_names_like_others(browser: Browser, server: Server, name: str) -> None:
+    answer = '{"runner": "v1", "starts": true, "set_env": {"__proto__": "1"}}'
+    change = f'{{"from": "0.32.0", "to": "{name}", "kind": "{name}", "runner": ["v1", "v1"], "starts": [true, true]}}'
+    item = (
+        f'{{"name": "{name}", "from": "0.32.0", "kind": "{name}", '
+        f'"releases": {{"0.32.0": {answer}, "{name}": {answer}}}, "changes": [{change}]}}'
+    )
+    other = f'{{"name": "other", "from": "0.32.0", "kind": null, "releases": {{"0.32.0": {answer}}}, "changes": []}}'
+    with open_page(browser, f"{server.url}/fleet") as page:
+        paste(page, f'{{"targets": ["{name}"], "items": [{item}, {other}]}}')
+        expect(rows(page)).to_have_count(2)
+        expect(page.locator(".map .name").first).to_have_text(name)
+
+
 def test_names_with_markup_stay_text(
     browser: Browser, server: Server, impact: Callable[..., str], report: Callable[..., str]
 ) -> None:

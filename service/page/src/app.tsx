@@ -1,11 +1,12 @@
 /** The page: its views by address, and the token of this tab. */
 
 import { useState } from "preact/hooks";
-import { keepToken, token } from "./api";
+import { token } from "./api";
 import { Ask } from "./ask/ask";
 import { Fleet } from "./fleet/fleet";
 import { lazyView } from "./lazy";
 import { Rules } from "./rules/rules";
+import { giveToken } from "./token";
 
 const Edit = lazyView(async () => (await import("./edit/edit")).Edit);
 const VIEWS = [
@@ -19,10 +20,12 @@ function TokenForm() {
   const [has, setHas] = useState(token() !== "");
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
-    const data = new FormData(event.currentTarget as HTMLFormElement).get("token");
-    keepToken(typeof data === "string" ? data.trim() : "");
+    const form = event.currentTarget as HTMLFormElement;
+    const data = new FormData(form).get("token");
+    giveToken(typeof data === "string" ? data.trim() : "");
     setHas(token() !== "");
-    location.reload();
+    form.reset();
+    form.closest("details")?.removeAttribute("open");
   };
   return (
     <details class="token">

@@ -9,11 +9,14 @@ export interface ChangeValues {
   readonly to?: unknown;
 }
 
-const GOALS: Readonly<Record<string, string>> = { start: "so that it starts", v2: "to get V2" };
+const GOALS: ReadonlyMap<string, string> = new Map([
+  ["start", "so that it starts"],
+  ["v2", "to get V2"],
+]);
 
 /** What a remedy is for. */
 export function goalText(purpose: string): string {
-  return GOALS[purpose] ?? `to avoid ${purpose}`;
+  return GOALS.get(purpose) ?? `to avoid ${purpose}`;
 }
 
 /** A change: what to set, replace or drop. */

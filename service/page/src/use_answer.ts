@@ -2,9 +2,10 @@
 
 import { useEffect, useState } from "preact/hooks";
 import type { Answer } from "./api";
+import { useTokenChanges } from "./token";
 
 /** The answer to a value, asked `wait` milliseconds after it changed, and whether it is awaited; the last one stays. Another
- * `attempt` asks again. */
+ * `attempt` or token asks again. */
 export function useAnswer<T>(
   ask: ((signal: AbortSignal) => Promise<Answer<T>>) | null,
   wait: number,
@@ -12,6 +13,7 @@ export function useAnswer<T>(
 ): [Answer<T> | null, boolean] {
   const [answer, setAnswer] = useState<Answer<T> | null>(null);
   const [isBusy, setBusy] = useState(false);
+  const tokens = useTokenChanges();
   useEffect(() => {
     if (ask === null) {
       setAnswer(null);
@@ -34,6 +36,24 @@ export function useAnswer<T>(
       clearTimeout(timer);
       control.abort();
     };
-  }, [ask, wait, attempt]);
+  }, [ask, wait, attempt, tokens]);
   return [answer, isBusy];
+}
+
+/** A value that has been the same for `wait` milliseconds, or the one before; `isAtOnce` takes it over without waiting. */
+export function useSettled<T>(value: T, wait: number, isAtOnce: boolean): T {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    if (Object.is(settled, value)) return undefined;
+    const timer = setTimeout(
+      () => {
+        setSettled(value);
+      },
+      isAtOnce ? 0 : wait,
+    );
+    return () => {
+      clearTimeout(timer);
+    };
+  }, [value, settled, wait, isAtOnce]);
+  return settled;
 }

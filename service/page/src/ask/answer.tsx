@@ -1,8 +1,9 @@
 /** A decision as people read it. */
 
 import type { ComponentChildren } from "preact";
-import type { Change, Decision, KnownProblem, Reason, Remedy } from "../api";
+import type { AlternativeDecision, Change, Decision, KnownProblem, Reason, Remedy } from "../api";
 import { Copies } from "./copies";
+import { member } from "../member";
 import { Prose } from "../prose";
 import { changeText, goalText, shown } from "../remedy_text";
 
@@ -34,6 +35,10 @@ function References({ links }: { readonly links: readonly string[] }) {
   );
 }
 
+function From({ fact }: { readonly fact: { readonly from: string } | undefined }) {
+  return fact === undefined ? null : <span class="from"> from {fact.from}</span>;
+}
+
 function ReasonView({ reason, decision }: { readonly reason: Reason; readonly decision: Decision }) {
   const facts = Object.entries(reason.facts as Record<string, unknown>);
   return (
@@ -47,7 +52,7 @@ function ReasonView({ reason, decision }: { readonly reason: Reason; readonly de
           {facts.map(([name, value]) => (
             <li key={name}>
               <code>{name}</code> is <code>{shown(value)}</code>
-              {decision.facts?.[name] && <span class="from"> from {decision.facts[name].from}</span>}
+              <From fact={member(decision.facts, name)} />
             </li>
           ))}
         </ul>
@@ -137,26 +142,53 @@ function Remedies(properties: {
   );
 }
 
+/** What an assumption's other value would give. */
+function Otherwise({ value, other }: { readonly value: string; readonly other: AlternativeDecision }) {
+  return (
+    <span class={`otherwise ${tone(other)}`}>
+      <code>{value}</code> → {other.runner?.toUpperCase() ?? "own runner"}
+      {other.starts ? "" : ", does not start"}
+    </span>
+  );
+}
+
 function Assumptions({ decision }: { readonly decision: Decision }) {
   const found = decision.assumptions ?? [];
   const weighty = found.filter((each) => Object.keys(each.would_change).length > 0);
+  const others = found.filter((each) => Object.keys(each.would_change).length === 0);
   if (found.length === 0) return null;
   return (
     <Card title="What was assumed">
-      {weighty.length === 0 && <p>{found.length} facts were not stated; no other value of them changes the answer.</p>}
-      <ul>
+      {weighty.length > 0 && <p>Another value of these would change the answer:</p>}
+      <ul class="assumptions">
         {weighty.map((each) => (
           <li key={each.fact}>
-            <code>{each.fact}</code> is <code>{shown(each.assumed)}</code> ({each.why}).{" "}
-            {Object.entries(each.would_change).map(([value, other]) => (
-              <span key={value} class="otherwise">
-                <code>{value}</code>: {other.runner?.toUpperCase() ?? "own runner"}
-                {other.starts ? "" : ", does not start"}
-              </span>
-            ))}
+            <p>
+              <code>{each.fact}</code> is <code>{shown(each.assumed)}</code> <span class="from">{each.why}</span>
+            </p>
+            <p class="otherwises">
+              {Object.entries(each.would_change).map(([value, other]) => (
+                <Otherwise key={value} value={value} other={other} />
+              ))}
+            </p>
           </li>
         ))}
       </ul>
+      {others.length > 0 && (
+        <details>
+          <summary>
+            {others.length} facts were not stated{weighty.length > 0 ? ", where" : "; "} no other value changes the
+            answer
+          </summary>
+          <ul class="unweighty">
+            {others.map((each) => (
+              <li key={each.fact}>
+                <code>{each.fact}</code> is <code>{shown(each.assumed)}</code>
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
     </Card>
   );
 }
@@ -164,6 +196,8 @@ function Assumptions({ decision }: { readonly decision: Decision }) {
 /** The decision: runner, start and sentence first, then why, then what else is known. */
 export function AnswerView(properties: {
   readonly decision: Decision;
+  /** The manifest that has the engine, and the engine's path in it; `null` for a request that is none. */
+  readonly manifest: unknown;
   readonly path: string;
   readonly children: ComponentChildren;
   readonly canTry: (change: readonly Change[]) => boolean;
@@ -200,7 +234,7 @@ export function AnswerView(properties: {
           </ul>
         </Card>
       )}
-      <Copies env={decision.set_env} path={properties.path} />
+      <Copies env={decision.set_env} manifest={properties.manifest} path={properties.path} />
       {decision.reasons.length > 0 && (
         <Card title="Why">
           <ul class="reasons">

@@ -1,21 +1,32 @@
 /** The view Ask: a text, the engines in it, and the answer for one of them. Owns when the service is asked. */
 
-import type { JSX, TargetedDragEvent, TargetedUIEvent } from "preact";
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Change, type Decision, type Engines, type Problem, post } from "../api";
+import type { TargetedDragEvent } from "preact";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { type Answer, type Change, type Engines, type Problem, post } from "../api";
 import { decoded, encoded } from "../fragment";
+import { withMember, withoutMember } from "../member";
 import { ProblemView } from "../problem";
-import { useAnswer } from "../use_answer";
+import { useTokenChanges } from "../token";
+import { useAnswer, useSettled } from "../use_answer";
 import { AnswerView } from "./answer";
 import { changeText } from "../remedy_text";
-import { withChanges } from "./changes";
+import { type Tried, withChanges } from "./changes";
+import { decide } from "./decide";
+import { Editor } from "./editor";
 import { EngineList } from "./engines";
-import { completed, type DecisionRequest, isObject, readInput } from "./input";
-import { type Mark, marksOf } from "./marks";
+import { filesOf, filesOfDrop, type LooseConfig, matched, readFiles, type SourceFile } from "./files";
+import { completed } from "./input";
+import { marksOf, moved } from "./marks";
 import { ModelConfigs, neededModels } from "./model_configs";
+import { type Part, partOf } from "./part";
+import { spanOf } from "./places";
+import { EMPTY, keptOf, type State, stateOf } from "./state";
 import { knownReleases, Strip } from "./strip";
+import { useInput } from "./use_input";
 
 const WAIT = 300;
+const MAX_CONFIGS_ASKED = 20;
+const NO_PATHS: readonly string[] = [];
 const EXAMPLE = `vllm serve Qwen/Qwen3-8B \\
   --kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'`;
 const EXAMPLE_CONFIG = {
@@ -29,100 +40,10 @@ const EXAMPLE_CONFIG = {
   max_position_embeddings: 40960,
 };
 
-interface State {
-  readonly text: string;
-  readonly release: string;
-  readonly configs: Readonly<Record<string, unknown>>;
-  readonly tried: readonly Change[];
-}
-const EMPTY: State = { text: "", release: "", configs: {}, tried: [] };
-
-/** A state as a link has it; anything else is left out. */
-function stateOf(value: unknown): State {
-  if (!isObject(value)) return EMPTY;
-  return {
-    text: typeof value.text === "string" ? value.text : "",
-    release: typeof value.release === "string" ? value.release : "",
-    configs: isObject(value.configs) ? value.configs : {},
-    tried: Array.isArray(value.tried) ? (value.tried.filter(isObject) as unknown as Change[]) : [],
-  };
-}
-
-/** The part of a manifest's request that has the engine at a path, and the engine's path in it. */
-function partOf(request: DecisionRequest, path: string): [DecisionRequest, string] {
-  const found = /^(?:items)?\[(\d+)\]\.?/.exec(path);
-  const documents = request.manifest;
-  const one: unknown = found && Array.isArray(documents) ? documents[Number(found[1])] : undefined;
-  return one === undefined || found === null
-    ? [request, path]
-    : [{ ...request, manifest: one }, path.slice(found[0].length)];
-}
-
-function Marked({ text, marks }: { readonly text: string; readonly marks: readonly Mark[] }) {
-  const pieces: JSX.Element[] = [];
-  let at = 0;
-  for (const mark of marks) {
-    pieces.push(<span key={at}>{text.slice(at, mark.start)}</span>);
-    pieces.push(<mark key={mark.start}>{text.slice(mark.start, mark.end)}</mark>);
-    at = mark.end;
-  }
-  return (
-    <>
-      {pieces}
-      {text.slice(at)}
-      {"\n"}
-    </>
-  );
-}
-
-function Editor(properties: {
-  readonly text: string;
-  readonly marks: readonly Mark[];
-  readonly onText: (text: string) => void;
-}) {
-  const behind = useRef<HTMLPreElement>(null);
-  const scrolled = (event: TargetedUIEvent<HTMLTextAreaElement>): void => {
-    if (behind.current === null) return;
-    behind.current.scrollTop = event.currentTarget.scrollTop;
-    behind.current.scrollLeft = event.currentTarget.scrollLeft;
-  };
-  const dropped = (event: TargetedDragEvent<HTMLTextAreaElement>): void => {
-    const file = event.dataTransfer?.files[0];
-    if (file === undefined) return;
-    event.preventDefault();
-    file.text().then(properties.onText, () => undefined);
-  };
-  return (
-    <div class="editor">
-      <pre ref={behind} aria-hidden="true">
-        {properties.marks.length > 0 && <Marked text={properties.text} marks={properties.marks} />}
-      </pre>
-      <textarea
-        aria-label="A command, a deployment, facts or a manifest"
-        placeholder={
-          "vllm serve MODEL …\n\nor facts, a deployment, a Kubernetes manifest, a chart's values, a script\n\nA file can be dropped here."
-        }
-        spellcheck={false}
-        value={properties.text}
-        onScroll={scrolled}
-        onDrop={dropped}
-        onInput={(event) => {
-          properties.onText(event.currentTarget.value);
-        }}
-      />
-    </div>
-  );
-}
-
-export function Ask() {
+/** Keeps the state in the address, and takes it from there at the start and when the user goes back or forth. */
+function useLinkedState(): [State, (change: (before: State) => State) => void] {
   const [state, setState] = useState<State>(EMPTY);
-  const [selected, setSelected] = useState("");
-  const [releases, setReleases] = useState<readonly string[]>([]);
   const [isRead, setRead] = useState(false);
-  const change = useCallback((part: Partial<State>) => {
-    setState((before) => ({ ...before, ...part }));
-  }, []);
-
   useEffect(() => {
     const read = (): void => {
       decoded(location.hash.slice(1)).then(
@@ -135,74 +56,174 @@ export function Ask() {
     };
     read();
     addEventListener("hashchange", read);
-    knownReleases().then(setReleases, () => undefined);
     return () => {
       removeEventListener("hashchange", read);
     };
   }, []);
   useEffect(() => {
     if (!isRead) return undefined;
+    let isCurrent = true;
     const timer = setTimeout(() => {
-      const kept = state.text === "" ? Promise.resolve("") : encoded(state);
+      const kept = state.text === "" ? Promise.resolve("") : encoded(keptOf(state));
       kept.then(
         (link) => {
-          history.replaceState(null, "", link === "" ? location.pathname : `#${link}`);
+          if (isCurrent) history.replaceState(null, "", link === "" ? location.pathname : `#${link}`);
         },
         () => undefined,
       );
     }, WAIT);
     return () => {
+      isCurrent = false;
       clearTimeout(timer);
     };
   }, [state, isRead]);
+  return [state, setState];
+}
 
-  const input = useMemo(() => readInput(state.text), [state.text]);
+/** The answer about a part of a manifest, with that part: the answer about another one is not its. */
+interface PartAnswer {
+  readonly part: Part;
+  readonly engines: Engines;
+}
+
+async function explained(part: Part, signal: AbortSignal): Promise<Answer<PartAnswer>> {
+  const answer = await post<Engines>("v1/decisions", { ...part.request, explain: true }, signal);
+  return "value" in answer ? { value: { part, engines: answer.value } } : answer;
+}
+
+export function Ask() {
+  const [state, setState] = useLinkedState();
+  /** What was there before all of it was replaced, so that nothing is lost. */
+  const [before, setBefore] = useState<State | null>(null);
+  const [releases, setReleases] = useState<readonly string[]>([]);
+  const [loose, setLoose] = useState<readonly LooseConfig[]>([]);
+  const [notes, setNotes] = useState<readonly string[]>([]);
+  const [isOver, setOver] = useState(false);
+  const tokens = useTokenChanges();
+  const change = useCallback(
+    (part: Partial<State>) => {
+      setState((old) => ({ ...old, ...part }));
+    },
+    [setState],
+  );
+  const replace = (found: State): void => {
+    setBefore(state.text === "" ? null : state);
+    setState(() => found);
+  };
+  useEffect(() => {
+    knownReleases().then(setReleases, () => undefined);
+  }, [tokens]);
+
+  // A text of some length is read once it is left alone for a moment.
+  const asked = useSettled(state, WAIT, state.text === "");
+  const input = useInput(asked.text);
   const request = useMemo(() => {
-    if (input.kind !== "document") return null;
-    const whole = completed(input.request, state.release, state.configs, !input.isManifest);
-    return withChanges(whole, state.tried) ?? whole;
-  }, [input, state.release, state.configs, state.tried]);
+    if (input?.kind !== "document") return null;
+    const whole = completed(input.request, asked.release, asked.configs, !input.isManifest);
+    return withChanges(whole, asked.tried) ?? whole;
+  }, [input, asked.release, asked.configs, asked.tried]);
   const ask = useMemo(() => {
-    if (input.kind === "empty") return null;
-    return (signal: AbortSignal) => post<Decision | Engines>("v1/decisions", request ?? state.text, signal);
-  }, [input, request, state.text]);
-  const [answer, isBusy] = useAnswer(ask, WAIT);
+    if (input === null || input.kind === "empty") return null;
+    const body = request ?? asked.text;
+    return (signal: AbortSignal) => decide(body, signal);
+  }, [input, request, asked.text]);
+  const [answer, isAsking] = useAnswer(ask, 0);
+  const isBusy = isAsking || input === null || asked.text !== state.text || asked.release !== state.release;
 
   const value = answer !== null && "value" in answer ? answer.value : null;
   const engines = value !== null && "items" in value ? value : null;
   const single = value !== null && !("items" in value) ? value : null;
-  const path = engines?.items.some((each) => each.path === selected) ? selected : (engines?.items[0]?.path ?? "");
-  const engine = engines?.items.find((each) => each.path === path);
-  const [part, partPath] = useMemo(
-    () => (request === null || path === "" ? [request, path] : partOf(request, path)),
-    [request, path],
+  const engine = engines?.items.find((each) => each.path === state.engine) ?? engines?.items[0];
+  const path = engine?.path ?? "";
+  const paths = useMemo(() => engines?.items.map((each) => each.path) ?? NO_PATHS, [engines]);
+  const isAnswered = value !== null;
+  const part = useMemo(
+    () => (isAnswered && request !== null ? partOf(request, path, paths) : null),
+    [isAnswered, request, path, paths],
   );
-  const askEngine = useMemo(() => {
-    if (engine?.decision === undefined || part === null) return null;
-    return (signal: AbortSignal) => post<Engines>("v1/decisions", { ...part, explain: true }, signal);
-  }, [engine?.decision, part]);
-  const [explained] = useAnswer(askEngine, 0);
+  const isDecided = engine?.decision !== undefined;
+  const askEngine = useMemo(
+    () => (part === null || !isDecided ? null : (signal: AbortSignal) => explained(part, signal)),
+    [isDecided, part],
+  );
+  const [whole] = useAnswer(askEngine, 0);
   const full =
-    explained !== null && "value" in explained
-      ? explained.value.items.find((each) => each.path === partPath)?.decision
+    whole !== null && "value" in whole && whole.value.part === part
+      ? whole.value.engines.items.find((each) => each.path === part.path)?.decision
       : undefined;
   const decision = single ?? full ?? engine?.decision ?? null;
   const problem: Problem | null = answer !== null && "problem" in answer ? answer.problem : (engine?.problem ?? null);
-  const all =
-    engines?.items.flatMap((each) => (each.problem ? [each.problem] : [])) ?? (problem === null ? [] : [problem]);
-  const needed = neededModels(all).slice(0, 20);
-  const marks = useMemo(() => (decision === null ? [] : marksOf(state.text, decision)), [state.text, decision]);
-  const canTry = (changes: readonly Change[]): boolean => part !== null && withChanges(part, changes) !== null;
+  const needed = useMemo(() => {
+    const all = engines?.items.flatMap((each) => (each.problem ? [each.problem] : []));
+    return neededModels(all ?? (problem === null ? [] : [problem])).slice(0, MAX_CONFIGS_ASKED);
+  }, [engines, problem]);
+  useEffect(() => {
+    const found = matched(loose, needed);
+    if (found.size === 0) return;
+    const used = new Set(found.values());
+    const configs = Object.fromEntries([...found].map(([model, { config }]) => [model, config]));
+    setState((old) => ({ ...old, configs: { ...old.configs, ...configs } }));
+    setLoose((old) => old.filter((each) => !used.has(each)));
+  }, [loose, needed, setState]);
+
+  const span = useMemo(() => spanOf(asked.text, path), [asked.text, path]);
+  const marks = useMemo(
+    () => (decision === null ? [] : marksOf(asked.text, span, decision)),
+    [asked.text, span, decision],
+  );
+  const shownMarks = useMemo(() => moved(marks, asked.text, state.text), [marks, asked.text, state.text]);
+  const tried = (changes: readonly Change[]): Tried[] =>
+    changes.map((each) => (path === "" || each.field !== undefined ? each : { ...each, path }));
+  const canTry = (changes: readonly Change[]): boolean =>
+    changes.every((each) => each.field === "vllm_version") ||
+    (request !== null && withChanges(request, tried(changes)) !== null);
+
+  const take = (files: Promise<[SourceFile[], string[]]>): void => {
+    files.then(
+      ([found, left]) => {
+        const read = readFiles(found, left);
+        setNotes(read.notes);
+        setLoose((old) => [
+          ...old.filter((each) => !read.configs.some((other) => other.path === each.path)),
+          ...read.configs,
+        ]);
+        if (read.text !== "") replace({ ...EMPTY, text: read.text, release: state.release, configs: state.configs });
+        else if (read.configs.length === 0 && read.notes.length === 0) setNotes(["there is no file to read in it"]);
+      },
+      () => {
+        setNotes(["the files cannot be read"]);
+      },
+    );
+  };
+  const dropped = (event: TargetedDragEvent<HTMLElement>): void => {
+    setOver(false);
+    if (event.dataTransfer === null || event.dataTransfer.files.length === 0) return;
+    event.preventDefault();
+    take(filesOfDrop(event.dataTransfer));
+  };
 
   return (
-    <main class="ask">
-      <section class="question">
+    <main
+      class="ask"
+      onDragOver={(event) => {
+        if (event.dataTransfer?.types.includes("Files") !== true) return;
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={(event) => {
+        if (!(event.relatedTarget instanceof Node) || !event.currentTarget.contains(event.relatedTarget))
+          setOver(false);
+      }}
+      onDrop={dropped}
+    >
+      <section class={isOver ? "question over" : "question"}>
         <h1>Which runner does it get?</h1>
         <Editor
           text={state.text}
-          marks={marks}
+          span={span}
+          marks={shownMarks}
           onText={(text) => {
-            change({ text, tried: [] });
+            change({ text, tried: [], step: "" });
           }}
         />
         <div class="row">
@@ -223,11 +244,24 @@ export function Ask() {
               ))}
             </select>
           </span>
+          <label class="button file-button">
+            Choose files
+            <input
+              class="hidden"
+              type="file"
+              multiple
+              onChange={(event) => {
+                take(filesOf([...(event.currentTarget.files ?? [])]));
+                event.currentTarget.value = "";
+              }}
+            />
+          </label>
           {state.text === "" && (
             <button
               type="button"
               onClick={() => {
-                change({ text: EXAMPLE, release: "0.23.0", configs: { "Qwen/Qwen3-8B": EXAMPLE_CONFIG } });
+                const configs = { "Qwen/Qwen3-8B": EXAMPLE_CONFIG };
+                replace({ ...EMPTY, text: EXAMPLE, release: "0.23.0", configs });
               }}
             >
               Show an example
@@ -237,16 +271,36 @@ export function Ask() {
             <button
               type="button"
               onClick={() => {
-                setState(EMPTY);
+                replace(EMPTY);
+                setLoose([]);
+                setNotes([]);
               }}
             >
               Clear
+            </button>
+          )}
+          {before !== null && before.text !== state.text && (
+            <button
+              type="button"
+              onClick={() => {
+                replace(before);
+              }}
+            >
+              Back to the text before
             </button>
           )}
           <span role="status" class="from">
             {isBusy ? "asking…" : ""}
           </span>
         </div>
+        {notes.length > 0 && (
+          <ul class="notes from" role="status">
+            {notes.slice(0, 10).map((note) => (
+              <li key={note}>{note}</li>
+            ))}
+            {notes.length > 10 && <li>and {notes.length - 10} more</li>}
+          </ul>
+        )}
         {Object.keys(state.configs).length > 0 && (
           <p class="chips">
             {Object.keys(state.configs).map((model) => (
@@ -255,14 +309,19 @@ export function Ask() {
                 type="button"
                 class="chip"
                 onClick={() => {
-                  const kept = Object.entries(state.configs).filter(([name]) => name !== model);
-                  change({ configs: Object.fromEntries(kept) });
+                  change({ configs: withoutMember(state.configs, model) });
                 }}
                 aria-label={`Remove the config.json of ${model}`}
               >
                 config.json of {model} ×
               </button>
             ))}
+          </p>
+        )}
+        {loose.length > 0 && needed.length === 0 && !isBusy && (
+          <p class="from">
+            No engine needs{" "}
+            {loose.length === 1 ? loose[0]?.path : `${loose.length.toString()} config.json that were given`}.
           </p>
         )}
         {state.tried.length > 0 && (
@@ -283,15 +342,22 @@ export function Ask() {
           </p>
         )}
         {engines !== null && engines.items.length !== 1 && (
-          <EngineList engines={engines} selected={path} onSelect={setSelected} />
+          <EngineList
+            engines={engines}
+            selected={path}
+            onSelect={(found) => {
+              change({ engine: found, step: "" });
+            }}
+          />
         )}
       </section>
       <section class={isBusy ? "result busy" : "result"}>
         {needed.length > 0 && (
           <ModelConfigs
             models={needed}
+            loose={loose}
             onConfig={(model, config) => {
-              change({ configs: { ...state.configs, [model]: config } });
+              setState((old) => ({ ...old, configs: withMember(old.configs, model, config) }));
             }}
           />
         )}
@@ -299,19 +365,24 @@ export function Ask() {
         {decision !== null && (
           <AnswerView
             decision={decision}
-            path={path}
+            manifest={path === "" ? null : (part?.request.manifest ?? null)}
+            path={part?.path ?? ""}
             canTry={canTry}
             onTry={(changes) => {
               const release = changes.find((each) => each.field === "vllm_version")?.to;
               if (typeof release === "string") change({ release });
-              else change({ tried: [...state.tried, ...changes] });
+              else change({ tried: [...state.tried, ...tried(changes)] });
             }}
           >
             {part !== null && (
               <Strip
-                request={part}
-                path={partPath}
+                request={part.request}
+                path={part.path}
                 release={decision.release.decided_as}
+                step={state.step}
+                onStep={(step) => {
+                  change({ step });
+                }}
                 onRelease={(release) => {
                   change({ release });
                 }}
@@ -324,8 +395,18 @@ export function Ask() {
             <h2>What it answers</h2>
             <p>
               vLLM runs a model with Model Runner V1 or V2. This page says which one a deployment gets, whether vLLM
-              starts, why, and what each release changes. What you paste is sent to this service only.
+              starts, why, and what each release changes.
             </p>
+            <ul class="forms">
+              <li>
+                a command: <code>vllm serve …</code>, <code>docker run …</code>, a script, a systemd unit
+              </li>
+              <li>manifests of Kubernetes, Compose files, values of charts, with any number of engines</li>
+              <li>
+                a deployment (<code>args</code>, <code>env</code>, <code>model_configs</code>) or facts, as JSON or YAML
+              </li>
+            </ul>
+            <p>What you write, choose or drop is sent to this service only.</p>
           </section>
         )}
       </section>

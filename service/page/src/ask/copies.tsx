@@ -1,24 +1,39 @@
 /** How to set the variable that a decision needs: for a shell, for a manifest, and as a JSON patch. */
 
 import { Copy } from "../copy";
+import { isObject } from "../member";
+import { stepsTo, valueAt } from "./places";
 
-/** A container's pointer in the object of a manifest, from its path; empty if the path is not one of a container. */
-function containerPointer(path: string): string {
-  const found = /(?:^|\.)(spec\.(?:.*\.)?(?:initC|c)ontainers\[\d+\])$/.exec(path);
-  return found?.[1] === undefined ? "" : `/${found[1].replace(/\[(\d+)\]/g, "/$1").replaceAll(".", "/")}`;
+/** The place of a container in the object of a manifest, and that container; `null` if the path is not one of a container. */
+function containerAt(manifest: unknown, path: string): [string, Record<string, unknown>] | null {
+  const steps = stepsTo(manifest, path);
+  const found = /(?:^|\.)(spec\.(?:.*\.)?(?:initC|c)ontainers\[\d+\])$/.exec(path)?.[1];
+  const container = steps === null ? undefined : valueAt(manifest, steps);
+  if (found === undefined || !isObject(container)) return null;
+  return [`/${found.replace(/\[(\d+)\]/g, "/$1").replaceAll(".", "/")}`, container];
 }
 
-export function Copies({ env, path }: { readonly env: Record<string, string>; readonly path: string }) {
-  const names = Object.entries(env);
+/** The patch (RFC 6902) that sets variables in a container, which has none of them but may have others. */
+function patchOf(pointer: string, container: Record<string, unknown>, names: readonly [string, string][]): object[] {
+  const values = names.map(([name, value]) => ({ name, value }));
+  if (!Array.isArray(container.env)) return [{ op: "add", path: `${pointer}/env`, value: values }];
+  return values.map((value) => ({ op: "add", path: `${pointer}/env/-`, value }));
+}
+
+export function Copies(properties: {
+  readonly env: Record<string, string>;
+  readonly manifest: unknown;
+  readonly path: string;
+}) {
+  const names = Object.entries(properties.env);
   if (names.length === 0) return null;
-  const pointer = containerPointer(path);
-  const patch = names.map(([name, value]) => ({ op: "add", path: `${pointer}/env/-`, value: { name, value } }));
+  const found = containerAt(properties.manifest, properties.path);
   return (
     <section class="card" aria-labelledby="to-set">
       <h2 id="to-set">To set</h2>
       <Copy label="variable" text={names.map(([name, value]) => `${name}=${value}`).join(" ")} />
       <Copy label="YAML" text={names.map(([name, value]) => `- {name: ${name}, value: "${value}"}`).join("\n")} />
-      {pointer !== "" && <Copy label="JSON patch" text={JSON.stringify(patch)} />}
+      {found !== null && <Copy label="JSON patch" text={JSON.stringify(patchOf(...found, names))} />}
     </section>
   );
 }

@@ -63,7 +63,9 @@ export function EngineList(properties: {
                 {item.decision ? runnerName(item.decision) : "?"}
               </span>
               <span class="name">{nameOf(item)}</span>
-              <span class="from">{item.decision ? item.path : item.problem?.title}</span>
+              {(item.problem !== undefined || nameOf(item) !== item.path) && (
+                <span class="from">{item.problem?.title ?? item.path}</span>
+              )}
             </button>
           </li>
         ))}

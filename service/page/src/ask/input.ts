@@ -1,6 +1,7 @@
 /** What was written: a command, facts, a deployment, a manifest or a whole request. Owns how it becomes a request. */
 
 import { parseAllDocuments } from "yaml";
+import { isObject } from "../member";
 
 /** A request to decide, as the service takes it. */
 export type DecisionRequest = Record<string, unknown>;
@@ -9,8 +10,11 @@ export type Input =
   | { readonly kind: "document"; readonly request: DecisionRequest; readonly isManifest: boolean }
   | { readonly kind: "text"; readonly text: string };
 
-/** The longest text that is read here, in characters; a longer one is sent as it is. */
-export const MAX_READ = 1 << 20;
+/** The longest command or script, in characters. */
+const MAX_COMMAND = 1 << 20;
+/** The longest YAML that is read at all, and that is read in an instant. */
+export const MAX_YAML = 1 << 22;
+const MAX_AT_ONCE = 1 << 16;
 const COMMENTS = /^(?:\s*(?:#[^\n]*)?\n)*\s*(?:\$ )?/;
 const PROGRAM =
   /^(?:[A-Z_][A-Z0-9_]*=\S*\s+)*(?:vllm|docker|podman|nerdctl|python[0-9.]*|uvx?|bash|sh|exec|env|export|set|cd|sudo|nohup|--?\w[\w-]*)(?:\s|$)/;
@@ -18,17 +22,36 @@ const SCRIPT = /^#!|\n|^(?:sudo\s+)?(?:docker|podman|nerdctl)\s/;
 const UNIT = /^\[(?:Unit|Service|Install)\]/m;
 const REQUEST_FIELDS = ["facts", "deployment", "manifest"];
 
+/** Whether a text is read in an instant: JSON of any length, and what is short. */
+export function isReadAtOnce(text: string): boolean {
+  return text.length <= MAX_AT_ONCE || text.length > MAX_YAML || /^\s*[[{]/.test(text);
+}
+
 /** Reads a text. What is neither a command nor YAML is left to the service, which says what is wrong with it. */
-export function readInput(text: string): Input {
+export function readInput(text: string, maxYaml = MAX_AT_ONCE): Input {
   if (text.trim() === "") return { kind: "empty" };
-  if (text.length > MAX_READ) return { kind: "text", text };
-  const command = text.replace(/\r\n/g, "\n").replace(COMMENTS, "");
-  if (PROGRAM.test(command) || text.startsWith("#!")) {
-    const isScript = SCRIPT.test(text.startsWith("#!") ? text : command.replace(/\\\n/g, " ").trim());
-    return isScript ? manifest({ script: text }) : document({ deployment: { args: command } });
+  if (text.length <= MAX_COMMAND) {
+    const command = text.replace(/\r\n/g, "\n").replace(COMMENTS, "");
+    if (PROGRAM.test(command) || text.startsWith("#!")) {
+      const isScript = SCRIPT.test(text.startsWith("#!") ? text : command.replace(/\\\n/g, " ").trim());
+      return isScript ? manifest({ script: text }) : document({ deployment: { args: command } });
+    }
+    if (UNIT.test(text)) return manifest({ unit: text });
   }
-  if (UNIT.test(text)) return manifest({ unit: text });
-  return readYaml(text);
+  return text.length <= maxYaml ? readYaml(text) : readLarge(text);
+}
+
+/** A large text: JSON is read fast, and YAML is left to the service. */
+function readLarge(text: string): Input {
+  if (/^\s*[[{]/.test(text)) {
+    try {
+      const value = JSON.parse(text) as unknown;
+      return readValues([value], text);
+    } catch {
+      // the service says what is wrong with it
+    }
+  }
+  return { kind: "text", text };
 }
 
 function readYaml(text: string): Input {
@@ -40,6 +63,10 @@ function readYaml(text: string): Input {
   } catch {
     return { kind: "text", text };
   }
+  return readValues(values, text);
+}
+
+function readValues(values: readonly unknown[], text: string): Input {
   const [first] = values;
   if (values.length > 1) return manifest(values);
   if (Array.isArray(first) && first.length > 0 && first.every((word) => typeof word === "string")) {
@@ -89,9 +116,4 @@ export function completed(
 /** The fields that decide a request for a release, whatever the images of a manifest show. */
 export function releaseOf(request: DecisionRequest, release: string): DecisionRequest {
   return { vllm_version: release, ...("manifest" in request ? { override_images: true } : {}) };
-}
-
-/** Whether a value is an object with members. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

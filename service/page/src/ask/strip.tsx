@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { type Decision, type Engines, type Problem, get, isProblem, post } from "../api";
+import { useTokenChanges } from "../token";
 import { runnerName, tone } from "./answer";
 import { type DecisionRequest, releaseOf } from "./input";
 
@@ -74,14 +75,19 @@ export function Strip(properties: {
   readonly request: DecisionRequest;
   readonly path: string;
   readonly release: string;
+  /** The release whose step is shown; empty for none. */
+  readonly step: string;
+  readonly onStep: (release: string) => void;
   readonly onRelease: (release: string) => void;
 }) {
-  const { request, path } = properties;
+  const { request, path, step, onStep } = properties;
   const [releases, setReleases] = useState<readonly string[]>([]);
   const [cells, setCells] = useState<readonly Cell[]>([]);
   const [isWhole, setWhole] = useState(false);
-  const [step, setStep] = useState("");
+  /** What the cells are about. */
+  const [shown, setShown] = useState<object | null>(null);
   const [said, setSaid] = useState("");
+  const tokens = useTokenChanges();
   useEffect(() => {
     const control = new AbortController();
     const load = async (): Promise<void> => {
@@ -95,6 +101,7 @@ export function Strip(properties: {
       );
       if (control.signal.aborted) return;
       setReleases(wanted);
+      setShown(request);
       setCells("value" in answer ? answer.value.items.map((item) => decisionOf(item, path)) : []);
       setSaid("problem" in answer ? answer.problem.detail : "");
     };
@@ -102,10 +109,10 @@ export function Strip(properties: {
     return () => {
       control.abort();
     };
-  }, [request, path, isWhole]);
+  }, [request, path, isWhole, tokens]);
   const at = releases.indexOf(step);
   return (
-    <section class="card strip">
+    <section class={shown === request ? "card strip" : "card strip busy"} aria-busy={shown !== request}>
       <h2>Releases</h2>
       {said !== "" && <p role="alert">{said}</p>}
       <ol>
@@ -122,7 +129,7 @@ export function Strip(properties: {
                 class={`cell ${cell === null ? "unknown" : tone(cell)}`}
                 aria-pressed={release === step}
                 onClick={() => {
-                  setStep(release === step ? "" : release);
+                  onStep(release === step ? "" : release);
                 }}
               >
                 <span class="number">{release}</span>

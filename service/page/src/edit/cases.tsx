@@ -10,11 +10,15 @@ export function Cases({
 }: {
   readonly results: readonly CaseOutcome[];
   readonly missing: readonly string[];
-  readonly onLine: (line: number) => void;
+  /** Goes to the line of a case; `null` where the cases are those of other rules. */
+  readonly onLine: ((line: number) => void) | null;
 }) {
   const failed = results.filter((each) => !each.passed).length;
-  const cases = new Map<number, CaseOutcome[]>();
-  for (const each of results) cases.set(each.line, [...(cases.get(each.line) ?? []), each]);
+  const cases = new Map<string, CaseOutcome[]>();
+  for (const each of results) {
+    const place = `${each.file} ${each.line.toString()}`;
+    cases.set(place, [...(cases.get(place) ?? []), each]);
+  }
   return (
     <>
       <p class={failed > 0 ? "failed" : "passed"}>
@@ -26,21 +30,30 @@ export function Cases({
         </p>
       ))}
       <ul class="case-list">
-        {[...cases].map(([line, found]) => {
+        {[...cases].map(([place, found]) => {
           const failures = found.filter((each) => !each.passed);
+          const title = (
+            <>
+              <span class={failures.length > 0 ? "failed" : "passed"}>{failures.length > 0 ? "✕" : "✓"}</span>{" "}
+              <span class="hidden">{failures.length > 0 ? "failed: " : "passed: "}</span>
+              {onLine === null && <code>{found[0]?.rule}</code>} {found[0]?.name}
+            </>
+          );
           return (
-            <li key={line}>
-              <button
-                type="button"
-                class="plain"
-                onClick={() => {
-                  onLine(line);
-                }}
-              >
-                <span class={failures.length > 0 ? "failed" : "passed"}>{failures.length > 0 ? "✕" : "✓"}</span>{" "}
-                <span class="hidden">{failures.length > 0 ? "failed: " : "passed: "}</span>
-                {found[0]?.name}
-              </button>{" "}
+            <li key={place}>
+              {onLine === null ? (
+                <span>{title}</span>
+              ) : (
+                <button
+                  type="button"
+                  class="plain"
+                  onClick={() => {
+                    onLine(found[0]?.line ?? 1);
+                  }}
+                >
+                  {title}
+                </button>
+              )}{" "}
               <span class="from">
                 {found[0]?.fires ? "fires" : "does not fire"}, {found.map((each) => each.vllm_version).join(", ")}
               </span>

@@ -8,7 +8,7 @@ import {
 } from "@codemirror/autocomplete";
 import type { EditorView } from "@codemirror/view";
 import { parseDocument } from "yaml";
-import { isObject } from "../ask/input";
+import { isObject } from "../member";
 import { placeAt, type Place } from "./place";
 import { descriptionOf, illegalKeys, keysOf, type Schema, schemasAt, shapeOf, valuesOf } from "./schema";
 import type { Vocabulary } from "./vocabulary";

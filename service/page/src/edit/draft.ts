@@ -1,15 +1,32 @@
-/** What is being edited: a loaded rule or a new one, with its cases. Owns its paths and how it is kept in a link. */
+/**
+ * What is being edited: a loaded rule or condition or a new one, with its cases. Owns its kind and paths, and how it is
+ * kept in a link.
+ */
 
 import { parseDocument } from "yaml";
-import type { Rule, RuleFile } from "../api";
-import { isObject } from "../ask/input";
+import type { ConditionFile, RequestRuleFile, Rule, RuleFile } from "../api";
+import { isObject, member } from "../member";
 import { decoded, encoded } from "../fragment";
 import type { Schema } from "./schema";
 import type { Vocabulary } from "./vocabulary";
 
+/** What a file is: a rule of a layer, a rule about requests, or a condition that rules name. */
+export type Kind = "upstream" | "house" | "request" | "condition";
+
+/** A file that is loaded, with its cases. */
+export interface LoadedFile {
+  readonly id: string;
+  readonly kind: Kind;
+  readonly file: string;
+  readonly text: string;
+  readonly cases: { readonly file: string; readonly text: string } | null;
+  /** The rules that use a condition. */
+  readonly usedBy: readonly string[];
+}
+
 export interface Draft {
-  /** The loaded rule; `null` for a new one. */
-  readonly base: RuleFile | null;
+  /** The loaded file; `null` for a new one. */
+  readonly base: LoadedFile | null;
   readonly rule: string;
   readonly cases: string;
 }
@@ -22,6 +39,7 @@ export interface Link {
   readonly cases: string | null;
 }
 
+const CONDITION_FIELDS = new Set(["id", "why", "releases"]);
 /** Stands before what is encoded, so that it is no id of a rule. */
 const ENCODED = "~";
 
@@ -30,8 +48,10 @@ export async function linkOf(hash: string): Promise<Link> {
   const fragment = hash.replace(/^#/, "");
   if (!fragment.startsWith(ENCODED)) return { id: idIn(fragment), rule: null, cases: null };
   const value = await decoded(fragment.slice(ENCODED.length));
-  const text = (name: string): string | null =>
-    isObject(value) && typeof value[name] === "string" ? value[name] : null;
+  const text = (name: string): string | null => {
+    const found = isObject(value) ? member(value, name) : null;
+    return typeof found === "string" ? found : null;
+  };
   return { id: text("id") ?? "", rule: text("rule"), cases: text("cases") };
 }
 
@@ -51,6 +71,14 @@ function idIn(fragment: string): string {
   }
 }
 
+/** A file as the service has it. */
+export function loadedFile(found: RuleFile | RequestRuleFile | ConditionFile): LoadedFile {
+  const { id, file, text } = found;
+  if ("used_by" in found) return { id, kind: "condition", file, text, cases: null, usedBy: found.used_by };
+  const kind = "parameter" in found ? "request" : found.layer;
+  return { id, kind, file, text, cases: found.cases, usedBy: [] };
+}
+
 /** Whether the texts are others than the loaded ones. */
 export function isEdited({ base, rule, cases }: Draft): boolean {
   return rule !== (base?.text ?? "") || cases !== (base?.cases?.text ?? "");
@@ -60,6 +88,8 @@ export function isEdited({ base, rule, cases }: Draft): boolean {
 export interface Head {
   readonly id: string;
   readonly effect: string;
+  /** Whether it has the fields of a condition, and no others. */
+  readonly isCondition: boolean;
 }
 
 export function headOf(text: string): Head {
@@ -69,8 +99,13 @@ export function headOf(text: string): Head {
   } catch {
     value = null;
   }
-  const field = (name: string): string => (isObject(value) && typeof value[name] === "string" ? value[name] : "");
-  return { id: field("id"), effect: field("effect") };
+  const field = (name: string): string => {
+    const found = isObject(value) ? member(value, name) : null;
+    return typeof found === "string" ? found : "";
+  };
+  const isCondition =
+    isObject(value) && "releases" in value && Object.keys(value).every((name) => CONDITION_FIELDS.has(name));
+  return { id: field("id"), effect: field("effect"), isCondition };
 }
 
 /** Whether the draft replaces its loaded rule; with another id it is a rule of its own. */
@@ -78,30 +113,42 @@ export function replaces(draft: Draft, head: Head): boolean {
   return draft.base !== null && (head.id === "" || head.id === draft.base.id);
 }
 
-/** The schema of the draft's rule: that of its layer, and of a new rule the layer that has its effect. */
-export function schemaOf(draft: Draft, head: Head, vocabulary: Vocabulary): Schema {
-  return layerOf(draft, head, vocabulary) === "house" ? vocabulary.houseRule : vocabulary.upstreamRule;
+/** What the draft is: what its loaded file is, and of a new one what its fields say. */
+export function kindOf(draft: Draft, head: Head, vocabulary: Vocabulary): Kind {
+  if (draft.base !== null && replaces(draft, head)) return draft.base.kind;
+  if (head.isCondition) return "condition";
+  if (effectsOf(vocabulary.requestRule).includes(head.effect)) return "request";
+  const isUpstream = effectsOf(vocabulary.upstreamRule).includes(head.effect);
+  return isUpstream && !effectsOf(vocabulary.houseRule).includes(head.effect) ? "upstream" : "house";
+}
+
+/** The schema of a kind of file. */
+export function schemaOf(kind: Kind, vocabulary: Vocabulary): Schema {
+  switch (kind) {
+    case "condition":
+      return vocabulary.condition;
+    case "request":
+      return vocabulary.requestRule;
+    case "house":
+      return vocabulary.houseRule;
+    case "upstream":
+      return vocabulary.upstreamRule;
+  }
 }
 
 /** The path of the draft in the rules folder. */
-export function pathOf(draft: Draft, head: Head, vocabulary: Vocabulary): string {
+export function pathOf(draft: Draft, head: Head, kind: Kind, vocabulary: Vocabulary): string {
   if (draft.base !== null && replaces(draft, head)) return draft.base.file;
-  const name = `${/^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(head.id) ? head.id : "new-rule"}.yaml`;
-  if (layerOf(draft, head, vocabulary) === "house") return `house/${name}`;
-  return `${folderOf(head.effect, vocabulary.rules)}/${name}`;
+  const isName = /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(head.id);
+  const name = `${isName ? head.id : kind === "condition" ? "new-condition" : "new-rule"}.yaml`;
+  if (kind === "house") return `house/${name}`;
+  if (kind === "condition") return `upstream/conditions/${name}`;
+  return `${kind === "request" ? "upstream/requests" : folderOf(head.effect, vocabulary.rules)}/${name}`;
 }
 
 /** The path of the cases of the rule at a path. */
 export function casesPath(path: string): string {
   return path.replace(/\.yaml$/, "_test.yaml");
-}
-
-function layerOf(draft: Draft, head: Head, vocabulary: Vocabulary): string {
-  if (draft.base !== null && replaces(draft, head)) return draft.base.layer;
-  return effectsOf(vocabulary.houseRule).includes(head.effect) ||
-    !effectsOf(vocabulary.upstreamRule).includes(head.effect)
-    ? "house"
-    : "upstream";
 }
 
 function effectsOf(schema: Schema): unknown[] {

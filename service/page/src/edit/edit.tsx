@@ -1,9 +1,18 @@
 /** The view Edit: a rule and its cases in an editor, with what the edit means. Nothing on the server changes. */
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { get, post, type DryRunOfAll, type Problem, type RuleFile } from "../api";
+import {
+  type ConditionFile,
+  type DryRunOfAll,
+  get,
+  post,
+  type Problem,
+  type RequestRuleFile,
+  type RuleFile,
+} from "../api";
 import { ProblemView } from "../problem";
 import { Prose } from "../prose";
+import { useTokenChanges } from "../token";
 import { useAnswer } from "../use_answer";
 import { Cases } from "./cases";
 import { Classes } from "./classes";
@@ -14,7 +23,10 @@ import {
   fragmentOf,
   headOf,
   isEdited,
+  kindOf,
   linkOf,
+  type LoadedFile,
+  loadedFile,
   pathOf,
   replaces,
   schemaOf,
@@ -71,6 +83,35 @@ function Faults({
   );
 }
 
+/** The most rules of a condition whose cases are run. */
+const MAX_USERS = 20;
+
+/** The texts of the cases of the rules that use a condition, by rule. */
+function useCasesOfUsers(base: LoadedFile | null): ReadonlyMap<string, string> {
+  const [found, setFound] = useState<ReadonlyMap<string, string>>(new Map());
+  const users = base?.usedBy;
+  useEffect(() => {
+    setFound(new Map());
+    if (users === undefined || users.length === 0) return undefined;
+    const control = new AbortController();
+    const asked = users.slice(0, MAX_USERS).map(async (id): Promise<[string, string][]> => {
+      const answer = await get<RuleFile>(`v1/rules/${encodeURIComponent(id)}`, control.signal);
+      const text = "value" in answer ? answer.value.cases?.text : undefined;
+      return text === undefined ? [] : [[id, text]];
+    });
+    Promise.all(asked).then(
+      (texts) => {
+        if (!control.signal.aborted) setFound(new Map(texts.flat()));
+      },
+      () => undefined,
+    );
+    return () => {
+      control.abort();
+    };
+  }, [users]);
+  return found;
+}
+
 /** What the page cannot do with this token, and what it still does. */
 function NotAllowed({ problem }: { readonly problem: Problem }) {
   return (
@@ -100,6 +141,7 @@ export function Edit() {
   const [again, setAgain] = useState(0);
   const [ruleTarget, setRuleTarget] = useState<Fault | null>(null);
   const [casesTarget, setCasesTarget] = useState<Fault | null>(null);
+  const tokens = useTokenChanges();
   const current = useRef({ draft, isOpen });
   useEffect(() => {
     current.current = { draft, isOpen };
@@ -113,14 +155,17 @@ export function Edit() {
       setOpen(false);
       return;
     }
-    let base: RuleFile | null = null;
+    let base: LoadedFile | null = null;
     if (link.id !== "") {
-      const answer = await get<RuleFile>(`v1/rules/${encodeURIComponent(link.id)}`, signal);
+      const answer = await get<RuleFile | RequestRuleFile | ConditionFile>(
+        `v1/rules/${encodeURIComponent(link.id)}`,
+        signal,
+      );
       if (signal.aborted) return;
       if ("problem" in answer) {
         setProblem(answer.problem);
         if (link.rule === null) return;
-      } else base = answer.value;
+      } else base = loadedFile(answer.value);
     }
     setDraft({ base, rule: link.rule ?? base?.text ?? "", cases: link.cases ?? base?.cases?.text ?? "" });
     setOpened((before) => before + 1);
@@ -131,8 +176,8 @@ export function Edit() {
     const control = new AbortController();
     loadVocabulary(control.signal).then(
       (found) => {
-        if ("problem" in found) setProblem(found.problem);
-        else setVocabulary(found);
+        setProblem("problem" in found ? found.problem : null);
+        if (!("problem" in found)) setVocabulary(found);
       },
       () => undefined,
     );
@@ -149,7 +194,7 @@ export function Edit() {
       opening.abort();
       removeEventListener("hashchange", moved);
     };
-  }, [open, again]);
+  }, [open, again, tokens]);
 
   useEffect(() => {
     if (!isOpen) return undefined;
@@ -167,14 +212,19 @@ export function Edit() {
   }, [draft, isOpen]);
 
   const head = useMemo(() => headOf(draft.rule), [draft.rule]);
-  const path = vocabulary === null ? "" : pathOf(draft, head, vocabulary);
-  const schema = vocabulary === null ? null : schemaOf(draft, head, vocabulary);
+  const kind = vocabulary === null ? null : kindOf(draft, head, vocabulary);
+  const path = vocabulary === null || kind === null ? "" : pathOf(draft, head, kind, vocabulary);
+  const schema = vocabulary === null || kind === null ? null : schemaOf(kind, vocabulary);
+  const isCondition = kind === "condition";
+  const casesSchema = kind === "request" ? vocabulary?.requestCases : vocabulary?.cases;
+  const casesOfUsers = useCasesOfUsers(draft.base);
   const ask = useMemo(() => {
     if (!isOpen || draft.rule.trim() === "") return null;
-    const cases = draft.cases.trim() === "" ? [] : [draft.cases];
+    const own = draft.cases.trim() === "" || isCondition ? [] : [draft.cases];
+    const cases = isCondition ? [...casesOfUsers.values()] : own;
     const body = { request: { facts: {} }, rules: [draft.rule], cases, changes: "all" };
     return (signal: AbortSignal) => post<DryRunOfAll>("v1/dry-run", body, signal);
-  }, [isOpen, draft.rule, draft.cases]);
+  }, [isOpen, draft.rule, draft.cases, isCondition, casesOfUsers]);
   const [answer, isBusy] = useAnswer(ask, WAIT, again);
 
   const found = answer !== null && "value" in answer ? answer.value : null;
@@ -186,10 +236,10 @@ export function Edit() {
     return refusal === null ? [] : serviceFaults(draft.rule, refusal, filesOf(path, "rules[0]"));
   }, [draft.rule, schema, isChecked, refusal, path, isOpen]);
   const casesFaults = useMemo(() => {
-    if (vocabulary === null || !isOpen || draft.cases.trim() === "") return [];
-    if (!isChecked) return schemaFaults(draft.cases, vocabulary.cases);
+    if (casesSchema === undefined || !isOpen || isCondition || draft.cases.trim() === "") return [];
+    if (!isChecked) return schemaFaults(draft.cases, casesSchema);
     return refusal === null ? [] : serviceFaults(draft.cases, refusal, ["cases[0]"]);
-  }, [draft.cases, vocabulary, isChecked, refusal, isOpen]);
+  }, [draft.cases, casesSchema, isCondition, isChecked, refusal, isOpen]);
   const others = isChecked && refusal !== null ? otherFaults(refusal, [...filesOf(path, "rules[0]"), "cases[0]"]) : [];
 
   const onRefused = (characters: number): void => {
@@ -240,10 +290,12 @@ export function Edit() {
   const isReplaced = base !== null && replaces(draft, head);
   const edits = [
     { path, before: isReplaced ? base.text : null, after: draft.rule },
-    ...(draft.cases === ""
+    ...(draft.cases === "" || isCondition
       ? []
       : [{ path: casesPath(path), before: isReplaced ? (base.cases?.text ?? null) : null, after: draft.cases }]),
   ];
+  const what = isCondition ? "condition" : kind === "request" ? "rule about requests" : "rule";
+  const newText = base === null ? `a new ${what}` : `a new ${what} beside ${base.id}`;
   const isForbidden = refusal?.status === FORBIDDEN || refusal?.status === UNAUTHORIZED;
   const cases = found?.cases;
   return (
@@ -268,9 +320,14 @@ export function Edit() {
             />
           </label>
           <datalist id="edit-rules">
-            {vocabulary?.rules.map((rule) => (
+            {[...(vocabulary?.rules ?? []), ...(vocabulary?.requestRules ?? [])].map((rule) => (
               <option key={rule.id} value={rule.id}>
                 {rule.title}
+              </option>
+            ))}
+            {vocabulary?.conditions.map((condition) => (
+              <option key={condition.id} value={condition.id}>
+                {`a condition: ${condition.why}`}
               </option>
             ))}
           </datalist>
@@ -302,7 +359,7 @@ export function Edit() {
           <>
             <h2>
               <code>{path}</code>
-              {isReplaced ? "" : base === null ? ", a new rule" : `, a new rule beside ${base.id}`}
+              {isReplaced ? "" : `, ${newText}`}
             </h2>
             <TextEditor
               key={`rule ${opened.toString()}`}
@@ -317,22 +374,43 @@ export function Edit() {
               }}
               onRefused={onRefused}
             />
-            <h2>
-              <code>{casesPath(path)}</code>
-            </h2>
-            <TextEditor
-              key={`cases ${opened.toString()}`}
-              label="Its cases"
-              text={draft.cases}
-              revision={revision}
-              language={{ schema: vocabulary.cases, vocabulary }}
-              faults={casesFaults}
-              target={casesTarget}
-              onText={(text) => {
-                change({ cases: text });
-              }}
-              onRefused={onRefused}
-            />
+            {isCondition ? (
+              <p class="from">
+                {draft.base !== null && draft.base.usedBy.length > 0 ? (
+                  <>
+                    Used by{" "}
+                    {draft.base.usedBy.map((id, n) => (
+                      <span key={id}>
+                        {n > 0 && ", "}
+                        <a href={`rules#${encodeURIComponent(id)}`}>{id}</a>
+                      </span>
+                    ))}
+                    . Their cases are run with it.
+                  </>
+                ) : (
+                  "A condition has no cases of its own: those of the rules that use it are run."
+                )}
+              </p>
+            ) : (
+              <>
+                <h2>
+                  <code>{casesPath(path)}</code>
+                </h2>
+                <TextEditor
+                  key={`cases ${opened.toString()}`}
+                  label="Its cases"
+                  text={draft.cases}
+                  revision={revision}
+                  language={{ schema: casesSchema ?? vocabulary.cases, vocabulary }}
+                  faults={casesFaults}
+                  target={casesTarget}
+                  onText={(text) => {
+                    change({ cases: text });
+                  }}
+                  onRefused={onRefused}
+                />
+              </>
+            )}
             <p class="row">
               {base !== null && isEdited(draft) && (
                 <button
@@ -413,17 +491,28 @@ export function Edit() {
                 <h2>Cases</h2>
                 <Cases
                   results={cases.results}
-                  missing={cases.missing}
-                  onLine={(line) => {
-                    setCasesTarget({ line, column: 1, length: 0, message: "" });
-                  }}
+                  missing={isCondition ? [] : cases.missing}
+                  onLine={
+                    isCondition
+                      ? null
+                      : (line) => {
+                          setCasesTarget({ line, column: 1, length: 0, message: "" });
+                        }
+                  }
                 />
               </section>
             )}
             {found !== null && (
               <section class="card">
                 <h2>What the edit means{isBusy && ": checking …"}</h2>
-                <Classes changes={found.changes} releases={vocabulary?.releases ?? []} />
+                {kind === "request" ? (
+                  <p>
+                    A rule about requests decides nothing about the runner, so no deployment is decided otherwise. What
+                    it does with requests is in its cases.
+                  </p>
+                ) : (
+                  <Classes changes={found.changes} releases={vocabulary?.releases ?? []} />
+                )}
               </section>
             )}
             <section class="card">

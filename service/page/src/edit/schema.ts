@@ -1,6 +1,6 @@
 /** What a JSON Schema says of a place: the keys and values that are legal there, and their descriptions. */
 
-import { isObject } from "../ask/input";
+import { isObject, member } from "../member";
 import type { Path } from "./place";
 
 export type Schema = Readonly<Record<string, unknown>>;
@@ -77,7 +77,7 @@ function child(schema: Schema, step: string | null): Schema[] {
 }
 
 function get(value: unknown, ...steps: string[]): unknown {
-  return steps.reduce<unknown>((found, step) => (isObject(found) ? found[step] : undefined), value);
+  return steps.reduce<unknown>((found, step) => (isObject(found) ? member(found, step) : undefined), value);
 }
 
 function listOf(value: unknown): Record<string, unknown>[] {

@@ -78,4 +78,39 @@ export const TEMPLATES: readonly Template[] = [
     ),
     cases: cases("known-problem-of-ours", DENSE, OTHER),
   },
+  {
+    name: "a limit on requests",
+    rule: `# yaml-language-server: $schema=../../request-rule.schema.json
+id: limit-of-ours
+title: More bad words than a request may have
+effect: request-refused
+parameter: bad_words
+why: >-
+  What vLLM or the gateway refuses, and where.
+remedy: what the client can do
+references:
+  - https://github.com/vllm-project/vllm/issues/1
+releases:
+  - vllm: ">=0.30"
+    text: "too many bad words: {request.bad_words}"
+    when:
+      request.bad_words: {more_than: 64}
+`,
+    cases: `# yaml-language-server: $schema=../../request-cases.schema.json
+rule: limit-of-ours
+cases:
+  - name: one too many
+    vllm: [0.30.0]
+    given: {request: {bad_words: 65}}
+    fires: true
+  - name: as many as there may be
+    vllm: [0.30.0]
+    given: {request: {bad_words: 64}}
+    fires: false
+  - name: the release before has no such rule
+    vllm: [0.29.0]
+    given: {request: {bad_words: 65}}
+    fires: false
+`,
+  },
 ];

@@ -116,7 +116,7 @@ function others(difference: Difference, said: readonly string[]): Difference {
 }
 
 function ChangeView({ change, rules }: { readonly change: ReleaseChange; readonly rules: RuleSource }) {
-  const kind = KINDS[change.kind];
+  const kind = KINDS.get(change.kind);
   const problems = change.known_problems;
   const all = [...problems.new, ...problems.gone];
   const [before, after] = change.set_env.map(variables);
@@ -286,7 +286,7 @@ export function DeploymentView(properties: {
           {item.name}
         </h2>
         <p class="links">
-          <span class={`kind ${KINDS[row.kind]?.tone ?? "unknown"}`}>{labelOf(row.kind)}</span>
+          <span class={`kind ${KINDS.get(row.kind)?.tone ?? "unknown"}`}>{labelOf(row.kind)}</span>
           {item.request_id !== null && item.request_id !== item.name && <span>request {item.request_id}</span>}
           {place !== "" && place !== item.name && <span>{place}</span>}
         </p>

@@ -5,10 +5,12 @@
 
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { get, post, type Problem, type Rule } from "../api";
-import { completed, isObject } from "../ask/input";
+import { completed } from "../ask/input";
 import { ModelConfigs, neededModels } from "../ask/model_configs";
 import { knownReleases } from "../ask/strip";
 import { ProblemView } from "../problem";
+import { isObject } from "../member";
+import { useTokenChanges } from "../token";
 import { type Comparison, ComparisonForm, fieldsOf, NEWEST } from "./comparison";
 import { FleetView } from "./fleet_view";
 import { FleetInput } from "./input";
@@ -87,6 +89,7 @@ function problemsOf(result: FleetResult): Problem[] {
 function useRules(isWanted: boolean): [ReadonlyMap<string, RuleText>, Problem | null] {
   const [texts, setTexts] = useState<ReadonlyMap<string, RuleText>>(new Map());
   const [problem, setProblem] = useState<Problem | null>(null);
+  const tokens = useTokenChanges();
   useEffect(() => {
     if (!isWanted) return undefined;
     const control = new AbortController();
@@ -100,7 +103,7 @@ function useRules(isWanted: boolean): [ReadonlyMap<string, RuleText>, Problem | 
     return () => {
       control.abort();
     };
-  }, [isWanted]);
+  }, [isWanted, tokens]);
   return [texts, problem];
 }
 
@@ -144,6 +147,7 @@ export function Fleet() {
   const [isBusy, setBusy] = useState(false);
   const [view, setView] = useState<View>(NO_VIEW);
   const [releases, setReleases] = useState<readonly string[]>([]);
+  const tokens = useTokenChanges();
   const ask = useCallback((asked: Question, shown: View) => {
     setQuestion(asked);
     setFound({});
@@ -190,10 +194,10 @@ export function Fleet() {
       control.abort();
       clearTimeout(timer);
     };
-  }, [question]);
+  }, [question, tokens]);
   useEffect(() => {
     knownReleases().then(setReleases, () => undefined);
-  }, []);
+  }, [tokens]);
   const { result, problem } = found;
   const [texts, withoutTexts] = useRules(result !== undefined);
   const rules = useMemo(() => ({ texts, address: (id: string) => `./rules#${encodeURIComponent(id)}` }), [texts]);

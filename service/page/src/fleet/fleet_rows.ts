@@ -1,5 +1,6 @@
 /** The deployments of a fleet as rows: what they are filtered, ordered and counted by. */
 
+import { member } from "../member";
 import { causesOf, columnOf, type Column, KIND_NAMES, kindOf, NOT_DECIDED, UNCHANGED } from "./kinds";
 import type { FleetResult, Item, ReleaseAnswer, ReleaseChange } from "./result";
 
@@ -70,7 +71,7 @@ function columnsOf(result: FleetResult): readonly string[] {
 
 function cellOf(item: Item, column: string): Cell | null {
   const release = column === NOW ? item.from : column;
-  const answer = release === null ? undefined : item.releases[release];
+  const answer = release === null ? undefined : member(item.releases, release);
   if (release === null || answer === undefined) return null;
   const problems = "problem" in answer ? 0 : answer.known_problems.length;
   const isOwn = column === NOW;

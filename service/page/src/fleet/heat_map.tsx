@@ -1,6 +1,7 @@
 /** The heat map deployments × releases. Only the rows in sight are in the document, so that thousands stay usable. */
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { member } from "../member";
 import { type Cell, NOW, type Row } from "./fleet_rows";
 import { COLUMN_SIGNS, COLUMN_TONES, COLUMN_WORDS, KINDS, labelOf } from "./kinds";
 
@@ -171,7 +172,7 @@ export function HeatMap(properties: {
         openAt(row, column);
       },
     };
-    const move = moves[event.key];
+    const move = member(moves, event.key);
     if (move === undefined || event.altKey || event.metaKey) return;
     event.preventDefault();
     move();
@@ -239,7 +240,7 @@ export function HeatMap(properties: {
                 id={idOf(place, -1)}
                 class={`what${isActive && position.column === -1 ? " active" : ""}`}
               >
-                <span class={`kind ${KINDS[row.kind]?.tone ?? "unknown"}`}>{labelOf(row.kind)}</span>
+                <span class={`kind ${KINDS.get(row.kind)?.tone ?? "unknown"}`}>{labelOf(row.kind)}</span>
                 <NameView name={row.item.name} />
               </span>
               <span role="presentation" class="cells">

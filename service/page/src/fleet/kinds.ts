@@ -12,7 +12,7 @@ interface Kind {
 }
 
 /** The kinds as `runner-policy impact` has them, then what is no change. */
-export const KINDS: Readonly<Record<string, Kind>> = {
+const KIND_LIST: readonly (readonly [string, Kind])[] = Object.entries({
   "no-start": { label: "stops starting", meaning: "vLLM no longer starts: it refuses the runner", tone: "stops" },
   "launch-error": {
     label: "launch refused",
@@ -38,8 +38,9 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   reasons: { label: "reasons only", meaning: "the reasons, errors or known problems only", tone: "unknown" },
   [UNCHANGED]: { label: "unchanged", meaning: "nothing changes", tone: "unknown" },
   [NOT_DECIDED]: { label: "not decided", meaning: "no release can be decided", tone: "stops" },
-};
-export const KIND_NAMES = Object.keys(KINDS);
+});
+export const KINDS: ReadonlyMap<string, Kind> = new Map(KIND_LIST);
+export const KIND_NAMES = [...KINDS.keys()];
 
 /** What a release does with a deployment, as the counts of a release have it. */
 export type Column = "v1" | "v2" | "own" | "no_start" | "undecided";
@@ -81,7 +82,7 @@ export function kindOf(item: Item): string {
 
 /** The label of a kind; one that is not known, such as of a later version, is its own. */
 export function labelOf(kind: string): string {
-  return KINDS[kind]?.label ?? kind;
+  return KINDS.get(kind)?.label ?? kind;
 }
 
 function runs(change: ReleaseChange, at: number): string {

@@ -26,7 +26,7 @@ export function KindCounts({ rows, filter, onFilter }: Filtering & { readonly ro
     <li key={kind}>
       <button
         type="button"
-        class={KINDS[kind]?.tone ?? "unknown"}
+        class={KINDS.get(kind)?.tone ?? "unknown"}
         aria-pressed={filter.kind === kind}
         title={meaning}
         onClick={() => {
@@ -43,7 +43,7 @@ export function KindCounts({ rows, filter, onFilter }: Filtering & { readonly ro
     <section class="card counts">
       <h2>Changes</h2>
       <ul>
-        {shown.map((each) => line(each.kind, labelOf(each.kind), each.number, KINDS[each.kind]?.meaning ?? ""))}
+        {shown.map((each) => line(each.kind, labelOf(each.kind), each.number, KINDS.get(each.kind)?.meaning ?? ""))}
         {line("", "all", rows.length, "deployments of every kind")}
       </ul>
     </section>
@@ -63,7 +63,7 @@ export function CauseCounts({ rows, filter, onFilter }: Filtering & { readonly r
           <li key={key}>
             <button
               type="button"
-              class={KINDS[row.kind]?.tone ?? "unknown"}
+              class={KINDS.get(row.kind)?.tone ?? "unknown"}
               aria-pressed={filter.cause === key}
               onClick={() => {
                 onFilter({ cause: filter.cause === key ? "" : key });

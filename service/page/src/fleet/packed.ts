@@ -33,6 +33,7 @@ function objectOf(names: readonly string[], places: readonly number[], values: r
     const name = names[n] ?? "";
     const value = values[places[n + 1] ?? 0];
     if (name === "__proto__") Object.defineProperty(made, name, { value, enumerable: true });
+    // eslint-disable-next-line local/no-foreign-names -- a member of its own, as the only other name is above
     else made[name] = value;
   }
   return made;

@@ -1,5 +1,6 @@
 /** The impact of a fleet as `runner-policy impact` and `POST /v1/impact` answer it, and its reader with places of faults. */
 
+import { member } from "../member";
 import type { ChangeValues } from "../remedy_text";
 
 export interface Fault {
@@ -234,8 +235,8 @@ class Reader {
       for: this.text(found.for, `${pointer}/for`),
       change: this.list(found.change, `${pointer}/change`, (each, at) => {
         const change = this.members(each, at);
-        const named = ["argument", "variable", "fact", "field"].filter((name) => change[name] !== undefined);
-        const names = named.map((name) => [name, this.text(change[name], `${at}/${name}`)]);
+        const named = ["argument", "variable", "fact", "field"].filter((name) => member(change, name) !== undefined);
+        const names = named.map((name) => [name, this.text(member(change, name), `${at}/${name}`)]);
         return { ...(Object.fromEntries(names) as ChangeValues), to: change.to ?? null };
       }),
       runner: this.optionalText(found.runner, `${pointer}/runner`),

@@ -1,7 +1,8 @@
 /** What was dropped or pasted: an impact result, or deployments that the service compares. */
 
 import type { Problem } from "../api";
-import { type DecisionRequest, isObject, readInput } from "../ask/input";
+import { type DecisionRequest, readInput } from "../ask/input";
+import { isObject } from "../member";
 import { type FleetResult, isImpact, linesAsImpact, readImpact } from "./result";
 
 export interface Source {
@@ -54,7 +55,7 @@ function requestsOf(text: string): readonly DecisionRequest[] | string {
   if (text.length > MEBIBYTE && (isObject(value) || Array.isArray(value))) return [{ manifest: value }];
   const lines = requestsOfLines(text);
   if (lines !== null) return lines;
-  const input = readInput(text);
+  const input = readInput(text, MEBIBYTE);
   if (input.kind === "document") return [input.request];
   return text.length > MEBIBYTE
     ? "expected YAML of at most 1 MiB; send a larger one as JSON, as of `kubectl get … -o json`, or use `runner-policy impact`"

@@ -1,5 +1,6 @@
 /** What of a fleet is shown: the filter, and the deployment and release that are open. */
 
+import { member } from "../member";
 import { type Filter, NO_FILTER } from "./fleet_rows";
 
 export interface View extends Filter {
@@ -15,7 +16,7 @@ export function viewOf(value: unknown): View {
   if (typeof value !== "object" || value === null) return NO_VIEW;
   const found = value as Readonly<Record<string, unknown>>;
   const text = (name: string, otherwise: string): string => {
-    const given = found[name];
+    const given = member(found, name);
     return typeof given === "string" ? given : otherwise;
   };
   return {
@@ -34,5 +35,5 @@ export function viewOf(value: unknown): View {
 /** The parts of a view that are not as at the start, so that links are short. */
 export function shortened(view: View): Partial<View> {
   const start: Readonly<Record<string, unknown>> = { ...NO_VIEW };
-  return Object.fromEntries(Object.entries(view).filter(([name, value]) => value !== start[name]));
+  return Object.fromEntries(Object.entries(view).filter(([name, value]) => value !== member(start, name)));
 }

@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, isProblem, type Problem, type Rule, type RuleFile } from "../api";
 import { knownReleases } from "../ask/strip";
+import { useTokenChanges } from "../token";
 import { ProblemView } from "../problem";
 import { Prose } from "../prose";
 import { CaseList, Caught } from "./case_list";
@@ -94,6 +95,7 @@ function Reference({ link, prefix = "" }: { readonly link: string; readonly pref
 
 /** The files of a rule, asked for when it is shown. */
 function useRuleFile(id: string): RuleFile | Problem | null {
+  const tokens = useTokenChanges();
   const [found, setFound] = useState<RuleFile | Problem | null>(null);
   useEffect(() => {
     const control = new AbortController();
@@ -107,7 +109,7 @@ function useRuleFile(id: string): RuleFile | Problem | null {
     return () => {
       control.abort();
     };
-  }, [id]);
+  }, [id, tokens]);
   return found;
 }
 
@@ -182,13 +184,14 @@ export function Rules() {
   const [rules, setRules] = useState<readonly Rule[]>([]);
   const [releases, setReleases] = useState<readonly string[]>([]);
   const [problem, setProblem] = useState<Problem | null>(null);
+  const tokens = useTokenChanges();
   const [{ id, filters }, setLink] = useState(() => filtersOf(location.hash));
   useEffect(() => {
     const control = new AbortController();
     get<{ rules: Rule[] }>("v1/rules", control.signal).then(
       (answer) => {
         if ("value" in answer) setRules(answer.value.rules);
-        else setProblem(answer.problem);
+        setProblem("problem" in answer ? answer.problem : null);
       },
       () => undefined,
     );
@@ -201,7 +204,7 @@ export function Rules() {
       control.abort();
       removeEventListener("hashchange", moved);
     };
-  }, []);
+  }, [tokens]);
   const filter = (part: Partial<Filters>): void => {
     const link = { id, filters: { ...filters, ...part } };
     setLink(link);

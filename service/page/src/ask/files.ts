@@ -1,0 +1,157 @@
+/** Files that are dropped or chosen, those of folders too, as one text and the configurations of models among them. */
+
+import { stringify } from "yaml";
+import { isObject } from "../member";
+import { readInput } from "./input";
+
+export interface SourceFile {
+  readonly path: string;
+  readonly text: string;
+}
+/** A `config.json` that is not yet known to be of a model. */
+export interface LooseConfig {
+  readonly path: string;
+  readonly config: Record<string, unknown>;
+}
+export interface FilesRead {
+  /** The text of all files but the configurations; empty if there is none. */
+  readonly text: string;
+  readonly configs: readonly LooseConfig[];
+  /** What was left out, and why. */
+  readonly notes: readonly string[];
+}
+
+const MAX_FILES = 2000;
+const MAX_BYTES = 32 << 20;
+/** The endings of files in a folder that may say how vLLM is started. */
+const ENDINGS = /\.(?:ya?ml|json|sh|bash|service|container|kube|env|args|txt)$/i;
+const PASSED_OVER = /^(?:\.|node_modules$|__pycache__$)/;
+
+/** The files of a drop, those of folders by their paths in it, and what was left out. The drop must not be over yet. */
+export async function filesOfDrop(transfer: DataTransfer): Promise<[SourceFile[], string[]]> {
+  const entries = [...transfer.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
+  if (entries.length === 0) return filesOf([...transfer.files]);
+  const files: [string, File][] = [];
+  for (const entry of entries) await collect(entry, entries.length === 1 && entry.isDirectory, files);
+  return read(files);
+}
+
+/** The files of a list, as a file input has them. */
+export function filesOf(files: readonly File[]): Promise<[SourceFile[], string[]]> {
+  return read(files.map((file) => [file.webkitRelativePath === "" ? file.name : file.webkitRelativePath, file]));
+}
+
+async function collect(entry: FileSystemEntry, isInFolder: boolean, found: [string, File][]): Promise<void> {
+  if (found.length > MAX_FILES) return;
+  if (entry.isFile) {
+    const file = await new Promise<File>((done, failed) => {
+      (entry as FileSystemFileEntry).file(done, failed);
+    });
+    if (!isInFolder || ENDINGS.test(entry.name)) found.push([entry.fullPath.replace(/^\//, ""), file]);
+    return;
+  }
+  if (!entry.isDirectory || PASSED_OVER.test(entry.name)) return;
+  const reader = (entry as FileSystemDirectoryEntry).createReader();
+  const children: FileSystemEntry[] = [];
+  for (;;) {
+    // it gives at most a hundred at once
+    const some = await new Promise<FileSystemEntry[]>((done, failed) => {
+      reader.readEntries(done, failed);
+    });
+    if (some.length === 0) break;
+    children.push(...some);
+  }
+  children.sort((one, other) => (one.name < other.name ? -1 : 1));
+  for (const child of children) await collect(child, true, found);
+}
+
+async function read(files: readonly (readonly [string, File])[]): Promise<[SourceFile[], string[]]> {
+  const found: SourceFile[] = [];
+  const notes: string[] = [];
+  let bytes = 0;
+  if (files.length > MAX_FILES) notes.push(`only the first ${MAX_FILES.toString()} files were read`);
+  for (const [path, file] of files.slice(0, MAX_FILES)) {
+    bytes += file.size;
+    if (bytes > MAX_BYTES) {
+      notes.push(`only the first 32 MiB were read; ${path} and what follows were left out`);
+      break;
+    }
+    try {
+      const text = await file.text();
+      if (text.includes("\0")) notes.push(`${path} is not a text`);
+      else if (text.trim() !== "") found.push({ path, text });
+    } catch {
+      notes.push(`${path} cannot be read`);
+    }
+  }
+  return [found, notes];
+}
+
+/** The configuration of a model in a file; `null` if it has something else. */
+function configIn({ path, text }: SourceFile): Record<string, unknown> | null {
+  if (!/\.json$/i.test(path)) return null;
+  try {
+    const value = JSON.parse(text) as unknown;
+    if (!isObject(value) || "kind" in value || "apiVersion" in value) return null;
+    return "model_type" in value || "architectures" in value || /(?:^|\/)config\.json$/i.test(path) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Files as one text, each a document that begins with its path, and the configurations among them. */
+export function readFiles(files: readonly SourceFile[], before: readonly string[]): FilesRead {
+  const configs: LooseConfig[] = [];
+  const others: SourceFile[] = [];
+  const notes = [...before];
+  for (const file of files) {
+    const config = configIn(file);
+    if (config === null) others.push(file);
+    else configs.push({ path: file.path, config });
+  }
+  const [only] = others;
+  if (others.length < 2) return { text: only?.text ?? "", configs, notes };
+  const documents = others.flatMap((file) => {
+    const document = documentOf(file);
+    if (document === null) notes.push(`${file.path} is a request, and not a part of a manifest; ask about it alone`);
+    return document === null ? [] : [`# ${file.path.replace(/[^\x20-\x7e]+/g, "?")}\n${document}`];
+  });
+  return { text: documents.join("\n---\n"), configs, notes };
+}
+
+/** The text of a file as a document of a manifest; `null` if it cannot be one. */
+function documentOf({ text }: SourceFile): string | null {
+  const input = readInput(text);
+  if (input.kind === "document" && !input.isManifest) {
+    const command = isObject(input.request.deployment) && typeof input.request.deployment.args === "string";
+    return command ? stringify({ script: text }, { lineWidth: 0 }).trimEnd() : null;
+  }
+  const manifest = input.kind === "document" ? input.request.manifest : null;
+  if (isObject(manifest) && (manifest.script === text || manifest.unit === text)) {
+    return stringify(manifest, { lineWidth: 0 }).trimEnd();
+  }
+  return text
+    .replace(/^\uFEFF/, "")
+    .replace(/^(?:\s*(?:#[^\n]*)?\n)*---[ \t]*\n/, "")
+    .trimEnd();
+}
+
+/** The models of configurations by their paths: a folder has the model's name, or there is only one of each. */
+export function matched(loose: readonly LooseConfig[], models: readonly string[]): Map<string, LooseConfig> {
+  const found = new Map<string, LooseConfig>();
+  for (const model of models) {
+    const name = model.replace(/\/+$/, "");
+    const last = name.slice(name.lastIndexOf("/") + 1);
+    const folder = (path: string): string => `/${path.slice(0, Math.max(0, path.lastIndexOf("/")))}`;
+    const byName = (wanted: string): LooseConfig[] =>
+      loose.filter(
+        ({ path }) => folder(path).endsWith(`/${wanted}`) || folder(path).endsWith(`--${wanted.replaceAll("/", "--")}`),
+      );
+    const [one, ...more] = [byName(name), byName(last)].find((each) => each.length > 0) ?? [];
+    if (one !== undefined && more.length === 0) found.set(model, one);
+  }
+  const [model, config] = [models[0], loose[0]];
+  if (models.length === 1 && loose.length === 1 && model !== undefined && config !== undefined)
+    found.set(model, config);
+  return found;
+}
