@@ -35,8 +35,8 @@ NOTE: Final = "these are values of a chart, whose templates may add to this comm
 HIDDEN: Final = "may set variables, as the chart decides"
 MAX_COMMANDS: Final = 1024
 """How many texts with vLLM's server are read in a file of an unknown kind."""
-CONTINUED: Final = re.compile(r"(?<![\\\s])([ \t]*+)\n(?=[ \t]*+--?[A-Za-z])", re.ASCII)
-"""Matches the end of a line before one that begins with an option, which is no command: its program splits words.
+CONTINUED: Final = re.compile(r"(?<![\\\s])([ \t]*+)\n(?=[ \t]*+(?:--?[A-Za-z]|['\"{]))", re.ASCII)
+"""Matches the end of a line before an option or a quoted value, which is no command: its program splits words.
 
 YAML keeps the ends of lines that are indented more than the first of a folded text.
 """

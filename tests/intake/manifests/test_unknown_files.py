@@ -46,6 +46,10 @@ def read(document: object) -> list[Container]:
             [("cmd", ["bash", "-c", "vllm serve a/b     --enable-dbo     -tp 2\n"])],
         ),
         (
+            {"cmd": "vllm serve a/b\n  -sc\n  '{}'\n"},
+            [("cmd", ["bash", "-c", "vllm serve a/b   -sc   '{}'\n"])],
+        ),
+        (
             {"cmd": "vllm serve a/b \\\n  -tp 2\nsleep 1"},
             [("cmd", ["bash", "-c", "vllm serve a/b \\\n  -tp 2\nsleep 1"])],
         ),
