@@ -54,14 +54,23 @@ def requests_of(
     return [(container.path, request_of(container, manifest, releases, remedies)) for container in containers]
 
 
-def containers_of(manifest: Manifest, releases: Releases, ignored: list[str] | None = None) -> list[Container]:
-    """The vLLM containers in a manifest.
+def containers_of(
+    manifest: Manifest, releases: Releases, ignored: list[str] | None = None, *, is_under_review: bool = False
+) -> list[Container]:
+    """The vLLM containers in a manifest; ``read_manifest`` has what ``is_under_review`` changes.
 
     Raises:
         RequestInvalid: it cannot be read.
     """
     faults: list[RequestFault] = []
-    containers = read_manifest(manifest.document, manifest.request.pointer, faults, releases.images, ignored)
+    containers = read_manifest(
+        manifest.document,
+        manifest.request.pointer,
+        faults,
+        releases.images,
+        ignored,
+        is_under_review=is_under_review,
+    )
     size = len(encode(manifest.model_configs))
     if size * len(containers) > MAX_SHARED:
         faults.append(

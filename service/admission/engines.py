@@ -151,7 +151,7 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
         "kind": review.kind,
     }
     try:
-        containers = containers_of(_manifest(document, NO_ANNOTATIONS, releases), releases)
+        containers = containers_of(_manifest(document, NO_ANNOTATIONS, releases), releases, is_under_review=True)
     except RequestInvalid as error:
         text = str({name: value for name, value in document.items() if name not in {"metadata", "status"}}).lower()
         return (

@@ -425,6 +425,8 @@ UNKNOWN_VARIABLES: list[tuple[list[Document], list[str], str]] = [
         {"configMapKeyRef": {"name": "c", "key": "k"}},
         {"configMapKeyRef": {"name": "c", "key": "k", "optional": True}},
         {"fieldRef": {"fieldPath": "metadata.annotations['a']"}},
+        *({"fieldRef": {"fieldPath": f"metadata.{kind}['stated']"}} for kind in ("labels", "annotations")),
+        *({"resourceFieldRef": {"resource": f"{kind}.cpu"}} for kind in ("limits", "requests")),
     )
 ]
 UNKNOWN_VARIABLES += [
@@ -459,8 +461,12 @@ def test_a_variable_with_an_unknown_value_is_denied_if_undecided_objects_are(
 ) -> None:
     def reviewed(client: httpx.Client, env: list[Document], command: list[str]) -> Document:
         document = review("pod-of-replicaset")
-        document["request"]["object"]["spec"]["containers"][0].update(command=command, args=[], env=env)
-        document["request"]["object"]["metadata"]["annotations"]["runner-policy/model-configs"] = json.dumps(
+        pod = document["request"]["object"]
+        stated = {kind: {"cpu": "1"} for kind in ("limits", "requests")}
+        pod["spec"]["containers"][0].update(command=command, args=[], env=env, resources=stated)
+        for kind in ("labels", "annotations"):  # which who may patch a pod changes without a review
+            pod["metadata"].setdefault(kind, {})["stated"] = "0"
+        pod["metadata"]["annotations"]["runner-policy/model-configs"] = json.dumps(
             {"Qwen/Qwen3-8B": {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
         )
         return answered(client, document)

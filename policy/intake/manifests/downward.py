@@ -1,7 +1,9 @@
 """Values that Kubernetes takes from the pod itself (the downward API): ``fieldRef`` and ``resourceFieldRef``.
 
 https://kubernetes.io/docs/concepts/workloads/pods/downward-api/. Known are labels and annotations that the pod's
-template states, the namespace, a Pod's own name, and resources that the container states.
+template states, the namespace, a Pod's own name, and resources that the container states. Under review, labels,
+annotations and resources are not known: who may patch a pod, an autoscaler, a LimitRange or a later webhook changes
+them without another review.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ def downward_value(value_from: ManifestNode, container: ManifestNode) -> str | N
         return _field(path, pod_template(container))
     reference = value_from.get("resourceFieldRef")
     resource = reference.get("resource").value
-    return _resource(resource, reference, container) if isinstance(resource, str) else None
+    if not isinstance(resource, str) or container.reader.is_under_review:
+        return None
+    return _resource(resource, reference, container)
 
 
 def pod_template(container: ManifestNode) -> ManifestNode | None:
@@ -53,7 +57,7 @@ def _field(path: str, template: ManifestNode | None) -> str | None:
         return None
     metadata = template.get("metadata")
     if (found := SUBSCRIPT.fullmatch(path)) is not None:
-        value = None if _may_be_set(found[2]) else metadata.get(found[1]).value
+        value = None if template.reader.is_under_review or _may_be_set(found[2]) else metadata.get(found[1]).value
         text = value.get(found[2]) if isinstance(value, dict) else None
         return text if isinstance(text, str) else None
     if path == "metadata.namespace":

@@ -63,9 +63,13 @@ class ServingRuntime(Struct, frozen=True):
 class ManifestReader:
     """The state of reading a manifest: the engines, faults, ConfigMaps and ServingRuntimes so far."""
 
-    def __init__(self, faults: list[RequestFault], images: ImageTable = NO_IMAGES) -> None:
+    def __init__(
+        self, faults: list[RequestFault], images: ImageTable = NO_IMAGES, *, is_under_review: bool = False
+    ) -> None:
         self.faults = faults
         self.images = images
+        self.is_under_review = is_under_review
+        """Whether an object may be changed after it was read, without another review of what it starts."""
         self.exceeded: list[RequestFault] = []
         """The limits that the manifest as a whole exceeds, or the current one of several objects."""
         self.unread: dict[str, list[RequestFault]] = {}

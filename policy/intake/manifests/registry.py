@@ -202,7 +202,13 @@ def shows_engines(document: object, images: ImageTable, *, commands: bool = True
 
 
 def read_manifest(
-    document: object, pointer: str, faults: list[RequestFault], images: ImageTable, ignored: list[str] | None = None
+    document: object,
+    pointer: str,
+    faults: list[RequestFault],
+    images: ImageTable,
+    ignored: list[str] | None = None,
+    *,
+    is_under_review: bool = False,
 ) -> list[Container]:
     """The vLLM engines that a manifest would start, in order; its faults are appended to ``faults``.
 
@@ -212,9 +218,9 @@ def read_manifest(
     ``document`` is an object, a list of objects, or a chart's values, as parsed from JSON or YAML. ``pointer`` is its
     JSON pointer in the request. A known object without vLLM has no engines. In a list, an object that cannot be read is
     an engine with its faults, and the others are read. Paths are relative to the document. ``images`` has the images
-    that contain vLLM.
+    that contain vLLM. Under review, what a pod's labels, annotations and resources give to variables is not known.
     """
-    reader = ManifestReader(faults, images)
+    reader = ManifestReader(faults, images, is_under_review=is_under_review)
     with suppress(TooManyFaults):
         documents = list(_documents(ManifestNode(reader, document, "", pointer)))
         if [node.parent for node in documents] == [None]:
