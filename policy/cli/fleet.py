@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.cli.fleet_sources import DECISION, Found, documents_of
+from policy.cli.fleet_sources import DECISION, Found, documents_of, number_of_records
 from policy.errors import RequestFault, RequestInvalid
 from policy.messages import counted
 from policy.request.manifest import MAX_NAME, name_of, path_steps, requests_of, values_along
@@ -25,7 +25,7 @@ from policy.request.request import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policy.cli.folder import Place as FilePlace
     from policy.errors import Remedies
@@ -97,34 +97,78 @@ class FleetOptions(Struct, frozen=True, kw_only=True):
     remedies: Remedies
 
 
+class FleetSize:
+    """How many deployments a fleet has, as far as that is known while it is read: the end of a run's progress.
+
+    Lines of JSON and rows of Parquet are counted before; a manifest or a folder when it has been read.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._records = {name: number_of_records(name) for name in names}
+        self._number = sum(self._records[name] or 0 for name in names)
+        self._uncounted = sum(self._records[name] is None for name in names)
+
+    @property
+    def total(self) -> int | None:
+        """The number of deployments; ``None`` if it is not known yet."""
+        return None if self._uncounted else self._number
+
+    def of(self, name: str) -> FleetSize | None:
+        """What counts the deployments of this input while it is read; ``None`` if they are counted."""
+        return self if self._records[name] is None else None
+
+    def add(self, number: int) -> None:
+        """Count deployments that are still to be read."""
+        self._number += number
+
+    def end(self) -> None:
+        """Say that an input has no further documents than the one that is counted next."""
+        self._uncounted -= 1
+
+
 def read_fleet(
-    names: Iterable[str], releases: Releases, options: FleetOptions, ignored: list[str], command: str = "impact"
+    names: Iterable[str],
+    releases: Releases,
+    options: FleetOptions,
+    ignored: list[str],
+    command: str = "impact",
+    size: FleetSize | None = None,
 ) -> Iterator[Entry]:
     """The deployments in these files and folders, in their order; ``-`` is standard input.
 
-    The names of objects in which nothing that starts vLLM was found are appended to ``ignored``.
+    The names of objects in which nothing that starts vLLM was found are appended to ``ignored``. ``size`` counts the
+    deployments.
     """
     for name in names:
+        counting = None if size is None else size.of(name)
         for found in documents_of(name, recursive=options.recursive, render=options.render, command=command):
-            yield from entries_of(found, releases, options, ignored)
+            if counting is not None and found.is_last:
+                counting.end()
+            yield from entries_of(found, releases, options, ignored, counting)
 
 
-def entries_of(found: Found, releases: Releases, options: FleetOptions, ignored: list[str]) -> Iterator[Entry]:
-    """The deployments of a document, or the reason why it cannot be read."""
+def entries_of(
+    found: Found, releases: Releases, options: FleetOptions, ignored: list[str], size: FleetSize | None = None
+) -> Iterator[Entry]:
+    """The deployments of a document, or the reason why it cannot be read; ``size`` counts them before the first."""
     place = Place(found.file, found.line, found.column)
     if found.fault is not None:
+        _count(size, 1)
         yield Entry(_shown(place), place, RequestInvalid([RequestFault("", found.fault)]))
         return
     document = _without_record(found)
     if type(document) is list and found.places is None and not is_bare_manifest(document, releases.images):
+        _count(size, len(document))
         for index, each in enumerate(document):
             part = Found(found.file, each, _child(found.tree, str(index)), line=found.line, index=index)
-            yield from entries_of(part, releases, options, ignored)
+            _count(size, -1)
+            yield from entries_of(part, releases, options, ignored, size)
         return
     try:
-        yield from _entries(found, document, place, releases, options, ignored)
+        yield from _entries(found, document, place, releases, options, ignored, size)
     except RequestInvalid as error:
         parts = _parts(document)
+        _count(size, 1 if parts is None else len(parts))
         if parts is None:
             name = _name_of(document, "") or found.name
             yield Entry(name[:MAX_NAME] or _shown(place, found.index), place, error)
@@ -133,14 +177,27 @@ def entries_of(found: Found, releases: Releases, options: FleetOptions, ignored:
             path = _places_of(found, index)
             tree = _child(found.tree, *path[1])
             part = Found(path[0], each, tree, line=found.line, index=index, name=path[2], root=found.root)
-            yield from entries_of(part, releases, options, ignored)
+            _count(size, -1)
+            yield from entries_of(part, releases, options, ignored, size)
+
+
+def _count(size: FleetSize | None, number: int) -> None:
+    if size is not None:
+        size.add(number)
 
 
 def _entries(
-    found: Found, document: Any, place: Place, releases: Releases, options: FleetOptions, ignored: list[str]
+    found: Found,
+    document: Any,
+    place: Place,
+    releases: Releases,
+    options: FleetOptions,
+    ignored: list[str],
+    size: FleetSize | None,
 ) -> Iterator[Entry]:
     request = read_request_or_manifest(_with_options(document, releases, options), releases)
     if isinstance(request, Request):
+        _count(size, 1)
         node = found.tree
         where = place if node is None else replace(place, line=node.line, column=node.column)
         name = request.request_id or found.name or _shown(place, found.index)
@@ -151,6 +208,7 @@ def _entries(
     skipped: list[str] = []
     rows = requests_of(request, releases, options.remedies, skipped)
     base = "" if request.models_at is None else "/manifest"
+    _count(size, len(rows))
     ignored.extend(_engine_name(found, request, path) for path in skipped)
     for path, each in rows:
         file, rest = _file_of(found, path)

@@ -50,7 +50,8 @@ class Found(Struct):
     """A document and its file, or why it cannot be read.
 
     ``places`` has the files of the documents of a folder; ``index`` is the number in a list, ``name`` a name for what
-    has none of its own. ``root`` is the folder to which the files are relative.
+    has none of its own. ``root`` is the folder to which the files are relative. ``is_last``: whether the input has no
+    more; it is false where that is not known, as of lines and rows.
     """
 
     file: str
@@ -63,6 +64,7 @@ class Found(Struct):
     index: int | None = None
     name: str = ""
     root: str = ""
+    is_last: bool = False
 
 
 def documents_of(name: str, *, recursive: bool, render: bool, command: str) -> Iterator[Found]:
@@ -75,20 +77,20 @@ def documents_of(name: str, *, recursive: bool, render: bool, command: str) -> I
         trees: list[YamlNode | None] = []
         source = load_source(name, recursive=recursive, render=render, command=command, trees=trees)
     except Unreadable as error:
-        yield Found(shown, fault=_without_name("; ".join(error.lines), shown))
+        yield Found(shown, fault=_without_name("; ".join(error.lines), shown), is_last=True)
         return
     except (OSError, ValueError) as error:
-        yield Found(shown, fault=f"cannot be read: {error}")
+        yield Found(shown, fault=f"cannot be read: {error}", is_last=True)
         return
     if not isinstance(source, FolderContents):
-        yield Found(shown, source)
+        yield Found(shown, source, is_last=True)
         return
     for line in source.unread:
         file, _, fault = line.partition(": ")
         yield Found(file, fault=fault)
     if source.documents:
         root = YamlNode([each or YamlNode(None, 0, 0) for each in trees], 1, 1)
-        yield Found(shown, source.documents, root, places=source.places, root=name)
+        yield Found(shown, source.documents, root, places=source.places, root=name, is_last=True)
 
 
 def _of_stream(name: str, shown: str, *, render: bool, command: str) -> Iterator[Found]:
@@ -120,12 +122,12 @@ def _of_text(name: str, shown: str, text: str | None, *, render: bool, command: 
             source = load_source(name, recursive=False, render=render, command=command, trees=trees)
         else:
             source = join_documents(parse_documents(text, name, trees))
-        yield Found(shown, source, _joined(source, trees))
+        yield Found(shown, source, _joined(source, trees), is_last=True)
     except Unreadable as error:
         text = Path(name).read_text(errors="replace")[: MAX_FILE + 1] if text is None and _is_yaml(name) else text
         parts = [] if text is None or len(text) > MAX_FILE else _split(text)
         if len(parts) < 2:  # noqa: PLR2004  # one document has no others to report
-            yield Found(shown, fault=_without_name("; ".join(error.lines), shown))
+            yield Found(shown, fault=_without_name("; ".join(error.lines), shown), is_last=True)
             return
         yield from _one_by_one(parts, shown)
 
@@ -300,21 +302,23 @@ def text_column(names: Sequence[str]) -> str | None:
     return next((each for each in TEXT_COLUMNS if each in names), None)
 
 
-def number_of_lines(names: list[str]) -> int | None:
-    """The number of lines of these files, if all are lines of JSON: the end of a run's progress."""
-    if not names or not all(name.endswith(LINES) for name in names):
-        return None
-    total = 0
-    for name in names:
-        try:
-            if not Path(name).is_file():
-                return None
-            with Path(name).open("rb") as file:
-                while part := file.read(1 << 20):
-                    total += part.count(b"\n")
-        except (OSError, ValueError):
+def number_of_records(name: str) -> int | None:
+    """The number of lines of a file with lines of JSON, or of rows of a Parquet file; ``None`` if it is neither.
+
+    What cannot be read is not counted.
+    """
+    try:
+        if not Path(name).is_file():
             return None
-    return total
+        if is_parquet(name):
+            return sum(1 for _ in parquet_rows(name, name, lambda names: names[:1]))
+        with Path(name).open("rb") as file:
+            first = file.readline(MAX_FILE + 1)
+            if not (name.endswith(LINES) or is_line(first)):
+                return None
+            return first.count(b"\n") + sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 20), b""))
+    except (OSError, ValueError, Unreadable):
+        return None
 
 
 def _check_ends(path: Path, shown: str) -> None:

@@ -20,12 +20,12 @@ from policy.cli.console import (
     out,
     show,
 )
-from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
+from policy.cli.fleet import FleetOptions, FleetSize, ignored_line, read_fleet
 from policy.cli.fleet_log import logged, read_part
-from policy.cli.fleet_sources import STANDARD_INPUT, number_of_lines
+from policy.cli.fleet_sources import STANDARD_INPUT
 from policy.cli.fleet_splits import is_uri
 from policy.cli.impact_formats import FORMATS, Report, collected
-from policy.cli.impact_run import ALL, RANGE, Interrupt, read_targets, with_progress
+from policy.cli.impact_run import ALL, RANGE, Interrupt, read_targets, shows_progress, with_progress
 from policy.cli.outputs import check_names, format_name, output_file
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
@@ -173,17 +173,17 @@ def impact(
     run, tally, interrupt = Run(job, policy, models, jobs or available_cores()), Tally(targets), Interrupt()
     ignored: list[str] = []
     title = f"vLLM {_compared(releases, targets)}: what changes"
-    total = number_of_lines(fleet or []) if err.is_terminal and log is None else None
+    size = FleetSize(fleet or []) if shows_progress() and log is None else None
     with interrupt.handled():
         if ray is None:
-            found = read_fleet(fleet or [], policy.releases, options, ignored)
+            found = read_fleet(fleet or [], policy.releases, options, ignored, "impact", size)
             if part is not None:
                 found = chain(found, logged(part, context.obj, policy, options))
             compared = run.results(interrupt.until(found), _request_of)
         else:
             cluster_results, work = _cluster(job, options, name)
             compared = interrupt.until(cluster_results(fleet or [], ray, policy.releases, work, ignored))
-        results = with_progress(tally.counted(compared), total)
+        results = with_progress(tally.counted(compared), lambda: None if size is None else size.total)
         report = Report(
             results, tally.counts, targets, policy, title, limit, job.today, lambda: interrupt.signal is None
         )

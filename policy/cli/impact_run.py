@@ -15,7 +15,7 @@ from policy.impact.targets import V1_REMOVED, target_of, targets_of
 from policy.messages import listed, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from policy.impact.targets import Target
     from policy.rules.releases import Releases
@@ -130,9 +130,14 @@ class Interrupt:
             raise KeyboardInterrupt
 
 
-def with_progress(results: Iterator[T], total: int | None, noun: str = "deployments") -> Iterator[T]:
-    """The results; after ``DELAY`` seconds a terminal shows their number, the rate, and the end if it is known."""
-    if not (err.is_terminal and err.console.is_interactive):
+def shows_progress() -> bool:
+    """Whether a run shows its progress, so that its end is worth counting."""
+    return err.is_terminal and err.console.is_interactive
+
+
+def with_progress(results: Iterator[T], total: Callable[[], int | None], noun: str = "deployments") -> Iterator[T]:
+    """The results; after ``DELAY`` seconds a terminal shows their number, the rate, and the end once it is known."""
+    if not shows_progress():
         yield from results
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
@@ -150,5 +155,5 @@ def with_progress(results: Iterator[T], total: int | None, noun: str = "deployme
             shown = now
             speed = f"{number / (now - start):,.0f}"
             if task is None:
-                task = progress.add_task(noun, total=total, rate=speed)
-            progress.update(task, completed=number, rate=speed)
+                task = progress.add_task(noun, total=None, rate=speed)
+            progress.update(task, completed=number, total=total(), rate=speed)

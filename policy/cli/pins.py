@@ -10,11 +10,10 @@ import typer
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, out, show
-from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
+from policy.cli.fleet import FleetOptions, FleetSize, ignored_line, read_fleet
 from policy.cli.fleet_log import logged, read_part
-from policy.cli.fleet_sources import number_of_lines
 from policy.cli.impact import IMPACT_REMEDIES, INTERRUPTED
-from policy.cli.impact_run import Interrupt, read_later_targets, with_progress
+from policy.cli.impact_run import Interrupt, read_later_targets, shows_progress, with_progress
 from policy.cli.outputs import check_names, format_name, output_file
 from policy.cli.pin_formats import FORMATS
 from policy.cli.pin_places import PinPlaces
@@ -134,12 +133,14 @@ def pins(
     later = tuple(target for target in targets if from_ is None or target is not targets[0])
     counts.releases = {target.name: dict.fromkeys(map(str, VERDICTS), 0) for target in later}
     ignored: list[str] = []
-    total = number_of_lines(fleet or []) if err.is_terminal and log is None else None
+    size = FleetSize(fleet or []) if shows_progress() and log is None else None
     with interrupt.handled():
-        found = read_fleet(fleet or [], policy.releases, options, ignored, "pins")
+        found = read_fleet(fleet or [], policy.releases, options, ignored, "pins", size)
         if part is not None:
             found = chain(found, logged(part, context.obj, policy, options))
-        results = with_progress(run.results(interrupt.until(found), _request_of), total)
+        results = with_progress(
+            run.results(interrupt.until(found), _request_of), lambda: None if size is None else size.total
+        )
         report = Report(
             _lines(results, counts, later),
             counts,

@@ -11,9 +11,9 @@ import typer
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, out, show
-from policy.cli.fleet_sources import is_parquet, parquet_rows
+from policy.cli.fleet_sources import is_parquet, number_of_records, parquet_rows
 from policy.cli.impact import INTERRUPTED
-from policy.cli.impact_run import Interrupt, with_progress
+from policy.cli.impact_run import Interrupt, shows_progress, with_progress
 from policy.cli.outputs import check_names, format_name, output_file
 from policy.cli.replay_report import FORMATS, Report, text
 from policy.cli.report_options import (
@@ -115,12 +115,12 @@ def replay(
     found, interrupt = Replay(), Interrupt()
     shown = REPLAYED if target is None else target.name
     with store_errors(), interrupt.handled():
-        total = _count(store, selected) if err.is_terminal and store is not None else None
+        total = _total(names, store, selected) if shows_progress() else None
         records = _of_files(names, policy) if store is None else _of_log(store, selected, policy)
         results = _results(job, policy, interrupt.until(records), jobs or available_cores(), shown, found)
         title = "Past decisions by the rules of " + str(folder) if target is None else f"Past decisions by vLLM {shown}"
         report = Report(
-            with_progress(results, total, "decisions"),
+            with_progress(results, lambda: total, "decisions"),
             found,
             shown,
             title,
@@ -178,10 +178,14 @@ def _of_log(store: Store, selected: LogFilter, policy: Policy) -> Iterator[Recor
             )
 
 
-def _count(store: Store, selected: LogFilter) -> int | None:
+def _total(names: list[str], store: Store | None, selected: LogFilter) -> int | None:
+    """The number of records; ``None`` if it is not known."""
     from service.log.query import count  # noqa: PLC0415  # other commands need no database
 
-    return count(store, selected)
+    if store is not None:
+        return count(store, selected)
+    numbers = [number_of_records(name) for name in names]
+    return sum(filter(None, numbers)) if None not in numbers else None
 
 
 class _Exported(msgspec.Struct, frozen=True):

@@ -54,7 +54,10 @@ tokens:
     scopes: [decide, dry-run, read, log]
 """
 """A file of tokens with the scopes of every endpoint that needs one."""
-PROGRESS_AT_ONCE = "import policy.cli.console as c; c.DELAY = 0.0; from service.cli import main; main()"
+PROGRESS_AT_ONCE = (
+    "import policy.cli.console as c; c.DELAY = 0.0; import policy.cli.impact_run as r; r.DELAY = r.EVERY = 0.0; "
+    "from service.cli import main; main()"
+)
 """``runner-policy`` for an interpreter, without the delay before it shows progress."""
 PATIENCE = 180.0
 """Seconds to wait for an expected state before the test fails; a test that passes does not wait that long."""
