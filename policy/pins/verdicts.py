@@ -86,7 +86,7 @@ def verdict_of(pinned: Answer, free: Answer, *, without_v1: bool, house: Collect
     if verdict is Verdict.REDUNDANT and without_v1:
         why = NO_CHOICE
     elif verdict is not Verdict.FATAL and not pinned.starts and not free.starts:
-        why = f"{NEVER_STARTS}; {why}"
+        why = f"{NEVER_STARTS}: {'; '.join(_errors(pinned))}; {why}"
     return PinAnswer(verdict, rules, why, pinned.runner, pinned.starts, WithoutPin(free.runner, free.starts))
 
 

@@ -309,3 +309,25 @@ def test_fix_removes_the_redundant_ones_only(call: Callable[..., Done], tmp_path
     assert [each[0] for each in answers(after)] == [each[0] for each in answers(before)]
     left = json.loads(call("pins", str(file), "--models", models, "--json").out)["items"]
     assert [item["verdict"] for item in left] == ["needed"]
+
+
+def test_a_pin_of_what_never_starts_says_why_it_does_not(
+    call: Callable[..., Done], models: str, tmp_path: Path
+) -> None:
+    """The verdict is about the pin alone; the errors are those that stand with it and without it."""
+    fleet = tmp_path / "old.yaml"
+    fleet.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: old}\nspec:\n  containers:\n"
+        f"    - {{name: c, image: 'vllm/vllm-openai:v0.17.1', env: [{{name: {NAME}, value: '0'}}],\n"
+        "       args: [Qwen/Qwen3-8B, --swap-space, '4']}\n"
+    )
+    done = call("pins", str(fleet), "--to", "0.33.0", "--models", models, "--json")
+    [item] = json.loads(done.out)["items"]
+    later = item["releases"]["0.33.0"]
+    assert (later["verdict"], later["starts"], later["without"]["starts"]) == ("unexplained", False, False)
+    begins = later["why"].partition("; 0.3.0")[0]
+    assert begins == (
+        "vLLM does not start, with it or without it: "
+        "vLLM 0.33.0 has no flag `--swap-space` (args[1]) and would not start"
+    )
+    assert later["why"].endswith("; no worse problem of V2 is known")
