@@ -38,7 +38,7 @@ COMMANDS = {"impact": ("--to", "0.33.0"), "pins": ("--to", "0.33.0"), "replay": 
 
 def parquet_of(path: Path, column: str, documents: list[Any], **others: list[str]) -> str:
     texts = {column: [json.dumps(each) for each in documents], **others}
-    columns = {name: Array(each, DataType.string()) for name, each in texts.items()}
+    columns: dict[str, Any] = {name: Array(each, DataType.string()) for name, each in texts.items()}
     write_parquet(RecordBatch.from_pydict(columns), str(path))
     return str(path)
 
@@ -126,7 +126,7 @@ def test_progress_has_a_rate_and_an_end(
     ],
 )
 def test_an_interrupted_run_says_what_it_has(command: str, form: str, tmp_path: Path) -> None:
-    pinned = {"env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}}
+    pinned: dict[str, Any] = {"env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}}
     documents: list[Any] = (
         [RECORD] * 4_000 if command == "replay" else [facts(f"d{at}", **pinned) for at in range(4_000)]
     )
