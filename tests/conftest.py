@@ -44,6 +44,7 @@ GROUPS: Final = {
     "api/test_page.py": "page",
     "api/test_page_edit.py": "edit of the page",
     "api/test_page_fleet.py": "fleet of the page",
+    "api/test_page_rules.py": "rules of the page",
     "proof/test_claims.py": "proof",
     "verify/test_drafting.py": "vllm",
     "verify/test_vllm.py": "vllm",

@@ -471,7 +471,7 @@ def test_a_token_is_asked_for_and_kept_in_the_tab(browser: Browser, with_tokens:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/", "/rules#dual-batch-overlap"])
+@pytest.mark.parametrize("path", ["/", "/rules#dual-batch-overlap?query=dual"])
 def test_the_page_has_no_barrier(browser: Browser, server: Server, path: str, scheme: str) -> None:
     with open_page(browser, server.url + path, scheme=scheme) as page:
         if path == "/":
@@ -491,49 +491,6 @@ def test_no_view_scrolls_sideways(browser: Browser, server: Server, width: int) 
         page.goto(f"{server.url}/rules#kv-connector-fallback")
         expect(page.locator(".rule h2")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_rules_are_found_by_words_and_release_and_read(browser: Browser, server: Server) -> None:
-    with open_page(browser, f"{server.url}/rules") as page:
-        rows = page.locator(".matrix > li")
-        expect(rows.nth(100)).to_be_attached()
-        page.get_by_label("Find").fill("dual batch")
-        expect(page.get_by_role("link", name="dual-batch-overlap exclude-v2")).to_be_visible()
-        page.get_by_label("release", exact=True).select_option("0.19.0")
-        expect(rows).to_have_count(0)
-        page.get_by_label("release", exact=True).select_option("0.30.0")
-        page.get_by_role("link", name="dual-batch-overlap exclude-v2").click()
-        expect(page.get_by_role("heading", name="Dual batch overlap")).to_be_visible()
-        expect(page.locator(".source")).to_contain_text("parallel_config.enable_dbo: true")
-        assert page.url.endswith("/rules#dual-batch-overlap?query=dual+batch&release=0.30.0")
-    with open_page(browser, f"{server.url}/rules#dual-batch-overlap?query=dual+batch&release=0.30.0") as page:
-        expect(page.get_by_label("Find")).to_have_value("dual batch")
-        page.get_by_role("button", name="Show all").click()
-        expect(page.locator(".matrix > li").nth(100)).to_be_attached()
-
-
-def test_a_rule_is_shown_with_its_history_its_cases_and_a_deployment_that_it_catches(
-    browser: Browser, server: Server
-) -> None:
-    with open_page(browser, f"{server.url}/rules#dual-batch-overlap") as page:
-        expect(page.locator(".history > li")).to_contain_text(["0.20.0 to 0.29.0", "from 0.30.0 on"])
-        page.get_by_text("cases, in upstream/v2/dual-batch-overlap_test.yaml").click()
-        expect(page.locator(".rule-cases > li").first).to_contain_text("fires")
-        page.get_by_role("link", name="Ask about it in 0.").click()
-        expect(page.locator(".reasons")).to_contain_text("dual batch overlap")
-
-
-def test_a_known_problem_is_shown_with_what_is_known_of_it(browser: Browser, server: Server) -> None:
-    with open_page(browser, f"{server.url}/rules#v2-graph-memory") as page:
-        expect(page.locator(".rule")).to_contain_text("out-of-memory")
-        expect(page.locator(".rule")).to_contain_text("known by: ")
-        expect(page.locator(".rule")).to_contain_text("with V2")
-
-
-def test_a_rule_leads_to_its_edit(browser: Browser, server: Server) -> None:
-    with open_page(browser, f"{server.url}/rules#kv-connector-fallback", width=360) as page:
-        page.get_by_role("link", name="Edit this rule").click()
-        expect(page.get_by_role("heading", name="house/kv-connector-fallback.yaml")).to_be_visible()
 
 
 def test_a_reason_leads_to_its_rule(page: Page) -> None:

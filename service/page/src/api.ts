@@ -18,6 +18,7 @@ export type RuleFile = Schemas["RuleFile"];
 export type RequestRuleFile = Schemas["RequestRuleFile"];
 export type RequestRuleCase = Schemas["RequestRuleCase"];
 export type ConditionFile = Schemas["ConditionFile"];
+export type Condition = Schemas["Condition"];
 export type RequestRule = Schemas["RequestRule"];
 export type RuleCase = Schemas["RuleCase"];
 export type RuleCatalogue = Schemas["RuleCatalogue"];

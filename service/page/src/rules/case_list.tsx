@@ -1,11 +1,13 @@
-/** The cases of a rule, and the deployment among them that it catches. */
+/** The cases of a rule, and the deployment or request among them that it catches. */
 
 import { stringify } from "yaml";
-import type { RuleCase } from "../api";
+import type { RequestRuleCase, RuleCase } from "../api";
 import { AskLink } from "../ask/ask_link";
 import { Prose } from "../prose";
 
-function Given({ case_ }: { readonly case_: RuleCase }) {
+type Case = RuleCase | RequestRuleCase;
+
+function Given({ case_ }: { readonly case_: Case }) {
   return <pre class="yaml">{stringify(case_.given, { lineWidth: 0 }).trim()}</pre>;
 }
 
@@ -25,7 +27,27 @@ export function Caught({ cases }: { readonly cases: readonly RuleCase[] }) {
   );
 }
 
-export function CaseList({ cases, file }: { readonly cases: readonly RuleCase[]; readonly file: string }) {
+/** The first request for which a rule about requests fires, with what it says. */
+export function CaughtRequest({ cases }: { readonly cases: readonly RequestRuleCase[] }) {
+  const found = cases.find((each) => each.fires);
+  if (found === undefined) return null;
+  return (
+    <>
+      <h3>A request that it catches</h3>
+      <Given case_={found} />
+      <p class="from">
+        with {found.runner.toUpperCase()} in {found.vllm.join(", ")}
+      </p>
+      {found.message !== undefined && (
+        <p class="remedy">
+          <Prose text={found.message} />
+        </p>
+      )}
+    </>
+  );
+}
+
+export function CaseList({ cases, file }: { readonly cases: readonly Case[]; readonly file: string }) {
   return (
     <details>
       <summary>
@@ -38,7 +60,8 @@ export function CaseList({ cases, file }: { readonly cases: readonly RuleCase[];
               {each.name}{" "}
               <span class="from">
                 {each.fires ? "fires" : "does not fire"}
-                {each.starts !== undefined && (each.starts ? ", starts" : ", will not start")}, {each.vllm.join(", ")}
+                {"runner" in each && `, ${each.runner.toUpperCase()}`}
+                {"starts" in each && (each.starts ? ", starts" : ", will not start")}, {each.vllm.join(", ")}
               </span>
             </p>
             {each.message !== undefined && (

@@ -1,14 +1,14 @@
-/** A rule over the releases: a bar with its ranges, and what it says in each. */
+/** A rule or a condition over the releases: a bar with its ranges, and what it says in each. */
 
 import { stringify } from "yaml";
-import type { Rule } from "../api";
 import { Prose } from "../prose";
-import { compare, isIn } from "./rule";
+import { compare, isIn, type WithHistory } from "./rule";
 
 /** What is shown of a range besides its text in the language of rules. */
-const SAID = new Set(["vllm", "message", "feature", "text"]);
+const TEXTS = ["message", "feature", "text"] as const;
+const SAID = new Set<string>(["vllm", ...TEXTS]);
 
-type Range = Rule["releases"][number];
+type Range = WithHistory["releases"][number] & Partial<Record<(typeof TEXTS)[number], string>>;
 
 /** The releases of a range: the first and the last known one. */
 function ends(range: Range, releases: readonly string[]): string {
@@ -26,8 +26,8 @@ function textOf(range: Range): string {
   return rest.length === 0 ? "" : stringify(Object.fromEntries(rest), { lineWidth: 0 }).trim();
 }
 
-export function History({ rule, releases }: { readonly rule: Rule; readonly releases: readonly string[] }) {
-  const ranges = [...rule.releases].sort((one, other) => compare(lowest(one), lowest(other)));
+export function History({ item, releases }: { readonly item: WithHistory; readonly releases: readonly string[] }) {
+  const ranges: Range[] = [...item.releases].sort((one, other) => compare(lowest(one), lowest(other)));
   const place = (release: string): number => ranges.findIndex((range) => isIn(range.vllm, release));
   return (
     <>
@@ -53,18 +53,20 @@ export function History({ rule, releases }: { readonly rule: Rule; readonly rele
             <p>
               <b>{ends(range, releases)}</b> <code>{range.vllm}</code>
             </p>
-            {[range.message, range.feature, range.text].map(
-              (text, n) =>
+            {TEXTS.map((name) => {
+              const text = range[name];
+              return (
                 text !== undefined && (
-                  <p key={n}>
+                  <p key={name}>
                     <Prose text={text} />
                   </p>
-                ),
-            )}
+                )
+              );
+            })}
             {textOf(range) !== "" && <pre class="yaml">{textOf(range)}</pre>}
           </li>
         ))}
-        {rule.gaps?.map((gap) => (
+        {item.gaps?.map((gap) => (
           <li key={gap.vllm}>
             <p>
               <b>not in</b> <code>{gap.vllm}</code>

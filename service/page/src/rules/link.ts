@@ -2,13 +2,16 @@
 
 export interface Filters {
   readonly query: string;
+  readonly kind: string;
   readonly layer: string;
   readonly effect: string;
   readonly topic: string;
   readonly release: string;
 }
-export const NO_FILTERS: Filters = { query: "", layer: "", effect: "", topic: "", release: "" };
-const NAMES = ["query", "layer", "effect", "topic", "release"] as const;
+export const NO_FILTERS: Filters = { query: "", kind: "", layer: "", effect: "", topic: "", release: "" };
+/** The longest query, in characters; it is in the address of every rule that is listed. */
+export const MAX_QUERY = 1000;
+const NAMES = ["query", "kind", "layer", "effect", "topic", "release"] as const;
 
 export interface Link {
   readonly id: string;
@@ -19,7 +22,9 @@ export interface Link {
 export function filtersOf(hash: string): Link {
   const [id = "", rest = ""] = hash.replace(/^#/, "").split("?", 2);
   const values = new URLSearchParams(rest);
-  const filters = Object.fromEntries(NAMES.map((name) => [name, values.get(name) ?? ""])) as unknown as Filters;
+  const filters = Object.fromEntries(
+    NAMES.map((name) => [name, (values.get(name) ?? "").slice(0, MAX_QUERY)]),
+  ) as unknown as Filters;
   return { id: decode(id), filters };
 }
 

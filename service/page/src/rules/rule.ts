@@ -1,7 +1,10 @@
-/** What the page reads of a rule: the releases in which it holds, and its topic. */
+/** What the page reads of a rule or a condition: the releases in which it holds, and its topic. */
 
-import type { Rule } from "../api";
-
+/** What has a history: a rule, a rule about requests, or a condition. */
+export interface WithHistory {
+  readonly releases: readonly { readonly vllm: string }[];
+  readonly gaps?: readonly { readonly vllm: string; readonly why: string }[];
+}
 type Bound = readonly [operator: string, release: string];
 
 /** The order of two releases: negative if the first is older; `0.4.0.post1` follows `0.4.0`. */
@@ -44,12 +47,12 @@ export function isIn(range: string, release: string): boolean {
   return bounds(range).every((bound) => isWithin(release, bound));
 }
 
-/** Whether a rule has a range with a release. */
-export function holdsIn(rule: Rule, release: string): boolean {
-  return rule.releases.some((range) => isIn(range.vllm, release));
+/** Whether one of its ranges has a release. */
+export function holdsIn(item: WithHistory, release: string): boolean {
+  return item.releases.some((range) => isIn(range.vllm, release));
 }
 
-/** The folder of a rule within its layer, such as `known-problems`. */
-export function topicOf(rule: Rule): string {
-  return rule.file.split("/").slice(1, -1).join("/") || "house";
+/** The folder of a file within its layer, such as `known-problems`. */
+export function topicOf(file: string): string {
+  return file.split("/").slice(1, -1).join("/") || "house";
 }

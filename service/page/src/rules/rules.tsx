@@ -1,15 +1,14 @@
-/** The view Rules: the catalogue of the loaded rules, searched, with the releases in which each holds. */
+/** The view Rules: the catalogue of the loaded rules and conditions, searched, with the releases in which each holds. */
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { get, isProblem, type Problem, type Rule, type RuleFile } from "../api";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { get, type Problem, type RuleCatalogue } from "../api";
 import { knownReleases } from "../ask/strip";
 import { useTokenChanges } from "../token";
 import { ProblemView } from "../problem";
-import { Prose } from "../prose";
-import { CaseList, Caught } from "./case_list";
-import { History } from "./history";
-import { filtersOf, type Filters, linkOf, NO_FILTERS } from "./link";
-import { holdsIn, topicOf } from "./rule";
+import { entriesOf, type Entry, KINDS } from "./entry";
+import { filtersOf, type Filters, linkOf, MAX_QUERY, NO_FILTERS } from "./link";
+import { holdsIn } from "./rule";
+import { EntryView } from "./rule_view";
 import "./rules.css";
 
 const ANY = "";
@@ -41,127 +40,23 @@ function Choice(properties: {
   );
 }
 
-function Timeline({ rule, releases }: { readonly rule: Rule; readonly releases: readonly string[] }) {
-  return (
-    <ol class="timeline" aria-label="Releases">
-      {releases.map((release) => {
-        const holds = holdsIn(rule, release);
-        return (
-          <li key={release} class={holds ? "holds" : ""} title={release}>
-            <span class="hidden">
-              {release}: {holds ? "holds" : "no"}
-            </span>
-          </li>
-        );
-      })}
-    </ol>
-  );
-}
-
-/** What is known of a known problem. */
-function ProblemFacts({ rule }: { readonly rule: Rule }) {
-  if (rule.symptom === undefined) return null;
-  return (
-    <p class="links">
-      <span class={`symptom ${rule.symptom}`}>{rule.symptom}</span>
-      {rule.runner !== undefined && <span>with {rule.runner.toUpperCase()}</span>}
-      {rule.certainty !== undefined && <span>known by: {rule.certainty}</span>}
-      <span>{rule.fixed_in === undefined ? "not fixed yet" : `fixed in ${rule.fixed_in}`}</span>
-    </p>
-  );
-}
-
-/** What a house rule waits for, and when it is reviewed or ends. */
-function HouseFacts({ rule }: { readonly rule: Rule }) {
-  if (rule.owner === undefined) return null;
-  return (
-    <p class="links">
-      <span>{rule.owner}</span>
-      {rule.review_by !== undefined && <span>to be reviewed by {rule.review_by}</span>}
-      {rule.until !== undefined && <span>until {rule.until}</span>}
-      {rule.blocked_by !== undefined && <Reference link={rule.blocked_by} prefix="waits for " />}
-    </p>
-  );
-}
-
-function Reference({ link, prefix = "" }: { readonly link: string; readonly prefix?: string }) {
-  if (!/^https:\/\//.test(link)) return <span>{prefix + link}</span>;
-  return (
-    <a href={link} rel="noreferrer noopener" target="_blank">
-      {prefix + link.replace("https://github.com/", "").replace(/\/(?:pull|issues)\//, " #")}
-    </a>
-  );
-}
-
-/** The files of a rule, asked for when it is shown. */
-function useRuleFile(id: string): RuleFile | Problem | null {
-  const tokens = useTokenChanges();
-  const [found, setFound] = useState<RuleFile | Problem | null>(null);
-  useEffect(() => {
-    const control = new AbortController();
-    setFound(null);
-    get<RuleFile>(`v1/rules/${encodeURIComponent(id)}`, control.signal).then(
-      (answer) => {
-        if (!control.signal.aborted) setFound("value" in answer ? answer.value : answer.problem);
-      },
-      () => undefined,
-    );
-    return () => {
-      control.abort();
-    };
-  }, [id, tokens]);
-  return found;
-}
-
-function RuleView({ rule, releases }: { readonly rule: Rule; readonly releases: readonly string[] }) {
-  const links = typeof rule.references === "string" ? [rule.references] : rule.references;
-  const found = useRuleFile(rule.id);
-  const article = useRef<HTMLElement>(null);
-  useEffect(() => {
-    const top = article.current?.getBoundingClientRect().top ?? 0;
-    if (top > innerHeight) article.current?.scrollIntoView(); // where it is below the list
-  }, [rule.id]);
-  const file = found !== null && !isProblem(found) && found.id === rule.id ? found : null;
-  return (
-    <article ref={article} class="card rule" aria-labelledby="rule">
-      <h2 id="rule">{rule.title}</h2>
-      <p class="links">
-        <code>{rule.file}</code>
-        <span>{rule.effect}</span>
-        <a href={`edit#${encodeURIComponent(rule.id)}`}>Edit this rule</a>
-      </p>
-      <ProblemFacts rule={rule} />
-      <HouseFacts rule={rule} />
-      <p>
-        <Prose text={rule.why} />
-      </p>
-      {rule.remedy && (
-        <p class="remedy">
-          <Prose text={rule.remedy} />
-        </p>
-      )}
-      <p class="links">
-        {links.map((link) => (
-          <Reference key={link} link={link} />
-        ))}
-      </p>
-      <h3>Releases</h3>
-      <History rule={rule} releases={releases} />
-      {found !== null && isProblem(found) && <ProblemView problem={found} />}
-      {file?.cases && <Caught cases={file.cases.items} />}
-      {file !== null && (
-        <>
-          <h3>Files</h3>
-          <details open>
-            <summary>
-              The rule, <code>{file.file}</code>
-            </summary>
-            <pre class="yaml source">{file.text}</pre>
-          </details>
-          {file.cases && <CaseList cases={file.cases.items} file={file.cases.file} />}
-        </>
-      )}
-    </article>
+function Timeline({ entry, releases }: { readonly entry: Entry; readonly releases: readonly string[] }) {
+  return useMemo(
+    () => (
+      <ol class="timeline" aria-label="Releases">
+        {releases.map((release) => {
+          const holds = holdsIn(entry.item, release);
+          return (
+            <li key={release} class={holds ? "holds" : ""} title={release}>
+              <span class="hidden">
+                {release}: {holds ? "holds" : "no"}
+              </span>
+            </li>
+          );
+        })}
+      </ol>
+    ),
+    [entry, releases], // so that a key in a filter does not render each cell again
   );
 }
 
@@ -181,16 +76,16 @@ function Heading({ releases }: { readonly releases: readonly string[] }) {
 }
 
 export function Rules() {
-  const [rules, setRules] = useState<readonly Rule[]>([]);
+  const [entries, setEntries] = useState<readonly Entry[]>([]);
   const [releases, setReleases] = useState<readonly string[]>([]);
   const [problem, setProblem] = useState<Problem | null>(null);
   const tokens = useTokenChanges();
   const [{ id, filters }, setLink] = useState(() => filtersOf(location.hash));
   useEffect(() => {
     const control = new AbortController();
-    get<{ rules: Rule[] }>("v1/rules", control.signal).then(
+    get<RuleCatalogue>("v1/rules", control.signal).then(
       (answer) => {
-        if ("value" in answer) setRules(answer.value.rules);
+        if ("value" in answer) setEntries(entriesOf(answer.value));
         setProblem("problem" in answer ? answer.problem : null);
       },
       () => undefined,
@@ -210,22 +105,23 @@ export function Rules() {
     setLink(link);
     history.replaceState(null, "", `#${linkOf(link)}`);
   };
-  const { query, layer, effect, topic, release } = filters;
+  const { query, kind, layer, effect, topic, release } = filters;
   const found = useMemo(() => {
     const words = query.toLowerCase().split(/\s+/);
-    return rules.filter((rule) => {
-      const text = `${rule.id} ${rule.title} ${rule.why} ${JSON.stringify(rule)}`.toLowerCase();
-      return (
-        words.every((word) => text.includes(word)) &&
-        (layer === ANY || rule.layer === layer) &&
-        (effect === ANY || rule.effect === effect) &&
-        (topic === ANY || topicOf(rule) === topic) &&
-        (release === ANY || holdsIn(rule, release))
-      );
-    });
-  }, [rules, query, layer, effect, topic, release]);
-  const different = (values: readonly string[]): string[] => [...new Set(values)].sort();
-  const shown = rules.find((rule) => rule.id === id);
+    return entries.filter(
+      (entry) =>
+        words.every((word) => entry.text.includes(word)) &&
+        (kind === ANY || entry.kind === kind) &&
+        (layer === ANY || entry.layer === layer) &&
+        (effect === ANY || entry.effect === effect) &&
+        (topic === ANY || entry.topic === topic) &&
+        (release === ANY || holdsIn(entry.item, release)),
+    );
+  }, [entries, query, kind, layer, effect, topic, release]);
+  const different = (values: readonly string[]): string[] =>
+    [...new Set(values)].filter((value) => value !== ANY).sort();
+  const address = (to: string): string => `#${linkOf({ id: to, filters })}`;
+  const shown = entries.find((entry) => entry.id === id);
   return (
     <main class="catalogue">
       <section>
@@ -238,14 +134,22 @@ export function Rules() {
               type="search"
               value={query}
               onInput={(event) => {
-                filter({ query: event.currentTarget.value });
+                filter({ query: event.currentTarget.value.slice(0, MAX_QUERY) });
               }}
             />
           </label>
           <Choice
+            name="kind"
+            value={kind}
+            values={KINDS}
+            onValue={(value) => {
+              filter({ kind: value });
+            }}
+          />
+          <Choice
             name="layer"
             value={layer}
-            values={different(rules.map((rule) => rule.layer))}
+            values={different(entries.map((entry) => entry.layer))}
             onValue={(value) => {
               filter({ layer: value });
             }}
@@ -253,7 +157,7 @@ export function Rules() {
           <Choice
             name="effect"
             value={effect}
-            values={different(rules.map((rule) => rule.effect))}
+            values={different(entries.map((entry) => entry.effect))}
             onValue={(value) => {
               filter({ effect: value });
             }}
@@ -261,7 +165,7 @@ export function Rules() {
           <Choice
             name="topic"
             value={topic}
-            values={different(rules.map(topicOf))}
+            values={different(entries.map((entry) => entry.topic))}
             onValue={(value) => {
               filter({ topic: value });
             }}
@@ -276,7 +180,7 @@ export function Rules() {
           />
         </div>
         <p role="status" class="from">
-          {found.length} of {rules.length} rules
+          {found.length} of {entries.length} rules and conditions
           {JSON.stringify(filters) !== JSON.stringify(NO_FILTERS) && (
             <>
               {" "}
@@ -294,22 +198,24 @@ export function Rules() {
         </p>
         <Heading releases={releases} />
         <ul class="matrix">
-          {found.map((rule) => (
-            <li key={rule.id}>
-              <a href={`#${linkOf({ id: rule.id, filters })}`} aria-current={rule.id === id}>
-                <span class="name">{rule.id}</span>
-                <span class="from">{rule.effect}</span>
+          {found.map((entry) => (
+            <li key={entry.id}>
+              <a href={address(entry.id)} aria-current={entry.id === id}>
+                <span class="name">{entry.id}</span>
+                <span class="from">{entry.effect === "" ? entry.kind : entry.effect}</span>
               </a>
-              <Timeline rule={rule} releases={releases} />
+              <Timeline entry={entry} releases={releases} />
             </li>
           ))}
         </ul>
       </section>
       <section>
         {shown ? (
-          <RuleView rule={shown} releases={releases} />
+          <EntryView entry={shown} releases={releases} address={address} />
         ) : (
-          <p class="card">{id === "" ? "Choose a rule to read it." : `There is no rule ${id} in the loaded rules.`}</p>
+          <p class="card">
+            {id === "" ? "Choose a rule or a condition to read it." : `There is no rule ${id} in the loaded rules.`}
+          </p>
         )}
       </section>
     </main>
