@@ -160,5 +160,7 @@ def test_an_interrupted_run_says_what_it_has(command: str, form: str, tmp_path: 
             assert document["complete"] is False
         case "parquet":
             assert sum(batch.num_rows for batch in read_parquet(str(output))) == 2 * number
+        case "html":
+            assert "interrupted" in output.read_text()
         case _:
             assert re.search(rf"\b{number:,}\b", output.read_text())
