@@ -24,7 +24,6 @@ import threading
 from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from importlib import import_module
-from multiprocessing import spawn
 from pathlib import Path
 from runpy import run_path
 from select import select
@@ -47,7 +46,6 @@ IMPORTED: Final = (
     "service.log.__main__",
     "service.log.client",
     "service.log.query",
-    "service.jobs.worker",
     "service.run",
     "sqlalchemy.dialects.sqlite",
     "uvicorn.lifespan.on",
@@ -188,14 +186,10 @@ def use_shipped_rules() -> None:
 
 
 def use_programs(folder: Path) -> None:
-    """Let the processes that a service starts be forked too, by the program in the folder that stands for Python.
-
-    These are those that check and try rules, and its worker processes.
-    """
+    """Let the processes that check and try rules be forked too, by the program in the folder that stands for Python."""
     from policy.checks import candidate, check  # noqa: PLC0415  # as in `use_shipped_rules`
 
     python = str(folder / "python")
-    spawn.set_executable(python)
     candidate.COMMAND = (python, *candidate.COMMAND[1:])  # type: ignore[misc]  # final, for all but tests
     check.COMMAND = (python, *check.COMMAND[1:])  # type: ignore[misc]  # as above
 
@@ -213,9 +207,6 @@ def run_command() -> None:
                 sys.argv = [program, *arguments]
                 found = import_module(module)
                 (found if hasattr(found, "main") else import_module(f"{module}.__main__")).main()
-            case [_, "-P", "-c", text, *arguments]:  # a worker process of multiprocessing
-                sys.argv = ["-c", *arguments]
-                exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})  # as Python does
             case [_, script, *arguments] if script.endswith(".py"):
                 sys.argv = [script, *arguments]
                 run_path(script, run_name="__main__")
@@ -228,7 +219,7 @@ def run_command() -> None:
     threading._shutdown()  # type: ignore[attr-defined]  # waits for other threads, as Python does at its end
     atexit._run_exitfuncs()
     for stream in sys.stdout, sys.stderr:
-        if stream is not None and not stream.closed:  # multiprocessing closes some
+        if stream is not None:
             stream.flush()
     os._exit(code)
 

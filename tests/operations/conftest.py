@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from api.conftest import BIN, PATIENCE, ROOT, environment, new_service_process, service_process
+from api.conftest import BIN, PATIENCE, ROOT, environment, service_process
 from files import replace_file
 from processes import bound
 
@@ -189,14 +189,12 @@ def started(
     tls: ssl.SSLContext | None = None,
     token: str | None = None,
     limit: str | None = None,
-    installed: Any = False,
     **variables: Any,
 ) -> Iterator[Service]:
     """Run a service for the block.
 
-    Keywords in upper case are settings; ``env_NAME`` sets another variable. ``limit`` is passed to ``ulimit``. With
-    ``installed`` it and its processes are started as users start them, and not forked. It watches its rules only if it
-    has its own: a watch starts a process, which takes longer than the service itself.
+    Keywords in upper case are settings; ``env_NAME`` sets another variable. ``limit`` is passed to ``ulimit``. It
+    watches its rules only if it has its own: a watch starts a process, which takes longer than the service itself.
     """
     log = folder / "serve.log"
     watches = any(each.startswith(("--rules", "RULES")) for each in (*arguments, *variables))
@@ -206,8 +204,7 @@ def started(
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     env = environment(XDG_STATE_HOME=str(folder), TMPDIR=str(temporary), **settings, **others)
-    start = new_service_process if installed else service_process
-    process = start(arguments, env, log) if limit is None else limited_process(arguments, env, log, limit)
+    process = service_process(arguments, env, log) if limit is None else limited_process(arguments, env, log, limit)
     service = None
     try:
 

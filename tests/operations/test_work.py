@@ -310,7 +310,7 @@ def test_work_ends_when_its_client_disconnects(serve: Callable[..., Any], path: 
     if path == IMPACT:
         documents = [deployment(number) for number in range(5_000)]
         body = json.dumps({"deployments": documents, "releases": ["0.26.0", "0.33.0"]}).encode()
-    with serve(installed=True) as service, service.client() as client:
+    with serve() as service, service.client() as client:
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]  # the process has started
         (process,) = worker_processes(service)
         connection = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
@@ -371,7 +371,7 @@ def test_a_stream_ends_when_its_client_disconnects(serve: Callable[..., Any], se
 
 @pytest.mark.slow
 def test_a_worker_process_that_was_killed_is_replaced_and_its_request_is_answered(serve: Callable[..., Any]) -> None:
-    with serve(installed=True) as service, service.client() as client, ThreadPoolExecutor() as pool:
+    with serve() as service, service.client() as client, ThreadPoolExecutor() as pool:
         in_progress = pool.submit(client.post, BATCH, content=heavy(10_000))
         (process,) = until(lambda: worker_processes(service))
         os.kill(process, signal.SIGKILL)
@@ -384,7 +384,7 @@ def test_a_worker_process_that_was_killed_is_replaced_and_its_request_is_answere
 def test_a_request_whose_worker_processes_are_killed_twice_is_refused_with_retry_after(
     serve: Callable[..., Any],
 ) -> None:
-    with serve(installed=True) as service, service.client() as client, ThreadPoolExecutor() as pool:
+    with serve() as service, service.client() as client, ThreadPoolExecutor() as pool:
         in_progress = pool.submit(client.post, BATCH, content=heavy(10_000))
         killed: set[int] = set()
         while not in_progress.done():
@@ -397,7 +397,7 @@ def test_a_request_whose_worker_processes_are_killed_twice_is_refused_with_retry
 
 
 def test_worker_processes_end_with_the_service_even_if_it_is_killed(serve: Callable[..., Any]) -> None:
-    with serve(installed=True) as service, ThreadPoolExecutor() as pool, service.client() as client:
+    with serve() as service, ThreadPoolExecutor() as pool, service.client() as client:
         in_progress = pool.submit(client.post, BATCH, content=heavy(10_000))
         processes = until(lambda: worker_processes(service))
         service.process.kill()
