@@ -626,6 +626,13 @@ MANIFESTS: Final[dict[str, Family]] = {
             "groups": [{"commands": ["vllm serve m"]}] * (size // 64),
         }
     ),
+    "a systemd unit of commands and variables": lambda size: manifest(
+        {
+            "unit": "[Service]\n"
+            + "".join(f"Environment=A{place}=1\n" for place in range(size // 64))
+            + "ExecStart=vllm serve m\n" * (size // 64)
+        }
+    ),
     "values of a chart": lambda size: manifest(
         {f"a{place}": {"image": "vllm", "command": ["vllm", "serve", "a/b"]} for place in range(size // 64)}
     ),

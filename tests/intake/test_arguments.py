@@ -16,7 +16,7 @@ from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags, in_other_release
 from policy.intake.command.parse_result import MAX_WARNINGS
-from policy.intake.command.relevant_options import RELEVANT
+from policy.intake.command.relevant_options import KEPT, RELEVANT
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions, UnknownFlag
@@ -912,7 +912,9 @@ def test_abbreviations_values_and_positions_are_read_as_python_reads_them(words:
     assert refused == (expected is None)
     if expected is not None:
         model = expected.pop("model_tag")
-        given_options = {name: value for name, value in expected.items() if value is not None and name in RELEVANT}
+        given_options = {
+            name: value for name, value in expected.items() if value is not None and name in RELEVANT | KEPT
+        }
         assert options.values == given_options | ({} if model is None else {"model": model})
 
 
@@ -929,7 +931,7 @@ WORD = st.sampled_from(
 )
 def test_any_words_give_options_or_faults(words: list[str], release: str, serve: bool, text: str) -> None:  # noqa: FBT001 hypothesis gives it by position
     options, faults = read(words, release, {"s.yaml": text}, serve=serve)
-    assert options.values.keys() <= RELEVANT
+    assert options.values.keys() <= RELEVANT | KEPT
     assert all(fault.pointer.startswith("/deployment/") for fault in faults)
 
 

@@ -64,21 +64,13 @@ def read_unit(document: ManifestNode) -> None:
     for key, value in settings:
         if key == "ExecStart":
             commands = [*commands, value] if value else []
+    shared = _shared(unit, settings, files) if commands else EngineDraft(unit)
     for command in commands:
+        if not unit.reader.may_copy_values(unit, shared.env):
+            return
         draft = EngineDraft(unit)
-        for key, value in settings:
-            if key == "Environment":
-                _add_variables(draft, value)
-            elif key == "UnsetEnvironment":
-                for name in _words(value)[0]:
-                    draft.env.pop(name.partition("=")[0], None)
-            elif key == "PassEnvironment":
-                draft.env.update(dict.fromkeys(_words(value)[0]))
-            elif key == "WorkingDirectory":
-                draft.folder = value.lstrip("-")
-        for key, value in settings:
-            if key == "EnvironmentFile":
-                _add_file(draft, value, files)
+        draft.env, draft.notes, draft.folder = dict(shared.env), dict(shared.notes), shared.folder
+        draft.has_hidden_variables = shared.has_hidden_variables
         draft.unversioned = "a systemd unit does not show vLLM's version"
         draft.has_command = True
         words, refusal = _command_words(draft, command)
@@ -89,6 +81,25 @@ def read_unit(document: ManifestNode) -> None:
         draft.problem = f"`ExecStart`: {refusal}, so that systemd refuses it" if refusal else ""
         if draft.starts_vllm():
             draft.finish()
+
+
+def _shared(unit: ManifestNode, settings: list[tuple[str, str]], files: dict[str, str]) -> EngineDraft:
+    """What all commands of a unit get: variables, and the working folder."""
+    shared = EngineDraft(unit)
+    for key, value in settings:
+        if key == "Environment":
+            _add_variables(shared, value)
+        elif key == "UnsetEnvironment":
+            for name in _words(value)[0]:
+                shared.env.pop(name.partition("=")[0], None)
+        elif key == "PassEnvironment":
+            shared.env.update(dict.fromkeys(_words(value)[0]))
+        elif key == "WorkingDirectory":
+            shared.folder = value.lstrip("-")
+    for key, value in settings:
+        if key == "EnvironmentFile":
+            _add_file(shared, value, files)
+    return shared
 
 
 def _read_container(unit: ManifestNode, settings: list[tuple[str, str]]) -> None:

@@ -162,3 +162,16 @@ def test_what_a_service_does_not_show_is_said() -> None:
     assert (words(known)[-1], known.has_hidden_variables, known.notes) == ("c/d", False, [])
     (refused,) = engines({"unit": '[Service]\nExecStart=/usr/bin/vllm serve "a'})
     assert refused.problem == "`ExecStart`: a quote is not closed, so that systemd refuses it"
+
+
+def test_the_variables_of_a_unit_are_not_copied_for_its_commands_without_end() -> None:
+    def unit(variables: int, commands: int) -> dict[str, Any]:
+        lines = [f"Environment=A{place}=1" for place in range(variables)]
+        return {"unit": "\n".join(["[Service]", *lines, *["ExecStart=vllm serve a/b"] * commands])}
+
+    assert [container.env["A99"] for container in engines(unit(100, 2))] == ["1", "1"]
+    faults: list[RequestFault] = []
+    read_manifest(unit(10_000, 1_000), "", faults)
+    assert [(fault.pointer, "copied or expanded exceed 1000000" in fault.message) for fault in faults] == [
+        ("/unit", True)
+    ]
