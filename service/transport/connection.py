@@ -11,24 +11,22 @@ import time
 import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
-from urllib.parse import unquote
 
 import httptools
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.documents.accept import headers_of
 from service.transport.disconnection import CONNECTION
-from service.transport.exchange import Exchange
 from service.transport.flow_control import Flow
 from service.transport.rejections import head_too_large, reject_requests
+from service.transport.response_writer import ResponseWriter
 
 if TYPE_CHECKING:
     import asyncio
-    from collections import deque
     from collections.abc import Callable
 
     from uvicorn import Config
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 MAX_HEAD: Final = 65_536
 """Bytes a connection may send before the first part of a body or the end of a request."""
@@ -51,6 +49,11 @@ SCAN_INTERVAL: Final = 0.1
 LAST_REQUESTS: Final = 1.0
 """Seconds for which a stopping service answers on open connections, each time with `connection: close`."""
 
+# Called for each request; `super()` would cost more than the rest of the method.
+_on_headers_complete: Final = HttpToolsProtocol.on_headers_complete
+_on_body: Final = HttpToolsProtocol.on_body
+_start_task: Final = HttpToolsProtocol._start_asgi_task  # noqa: SLF001  # its method, as above
+
 
 class Connection(HttpToolsProtocol):
     """An HTTP/1.1 connection.
@@ -60,8 +63,6 @@ class Connection(HttpToolsProtocol):
     section 7.8) is ignored; the parser would take the body for the other protocol.
     """
 
-    cycle: Exchange  # type: ignore[assignment]  # in place of uvicorn's class
-    pipeline: deque[tuple[Exchange, Any]]  # type: ignore[assignment]  # as above
     open_connections: ClassVar[set[Any]] = set()
     """The open connections of this process."""
     idle: ClassVar[list[Connection]] = []
@@ -85,18 +86,17 @@ class Connection(HttpToolsProtocol):
         """Bytes of headers, or after a body, that the parser may hold."""
         self.held = b""
         """Data that was read and is not parsed yet."""
-        self.answering: Exchange | None = None
+        self.answering: RequestResponseCycle | None = None
         """The request that is being answered; ``cycle`` is the last one that arrived."""
         self.refuse: Callable[[], None] | None = None
         """Answers a request that cannot be parsed, and closes, once the earlier requests are answered."""
         self.reference = weakref.ref(self)
-        self.is_upgrade = False
-        """Whether the request that is received offers an upgrade, so that its head is parsed again without it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Serve the connection, or reject it above the limit."""
         super().connection_made(transport)
         self.flow: Flow = Flow(self)
+        self.writer: Any = ResponseWriter(transport)  # uvicorn wants a transport; it only writes and closes
         Connection.open_connections = self.connections
         self.since = time.monotonic()
         if (
@@ -117,12 +117,11 @@ class Connection(HttpToolsProtocol):
         self.answering = None
         super().connection_lost(exc)
 
-    def _start(self, cycle: Exchange, app: Any) -> None:
-        """Start answering a request."""
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self.answering = cycle
-        task = self.loop.create_task(cycle.run(app))
-        task.add_done_callback(self.tasks.discard)
-        self.tasks.add(task)
+        self.writer.starting = cycle
+        cycle.transport = self.writer
+        _start_task(self, cycle, app)
 
     @property
     def awaits_body(self) -> bool:
@@ -249,7 +248,7 @@ class Connection(HttpToolsProtocol):
             return
         self.flow.resume_reading()
         if self.pipeline:
-            self._start(*self.pipeline.pop())
+            self._start_asgi_task(*self.pipeline.pop())
         else:
             self.idle_since = time.monotonic()
 
@@ -323,39 +322,12 @@ class Connection(HttpToolsProtocol):
         self.scope[CONNECTION] = self.reference  # type: ignore[typeddict-unknown-key]  # ASGI allows further keys
         if b"transfer-encoding" in distinct:
             self._check_encodings()
-        version = self.parser.get_http_version()
-        if version not in VERSIONS:
+        if self.parser.get_http_version() not in VERSIONS:
             raise httptools.HttpParserError("an unsupported version of HTTP")
-        self._add_target(version)
+        _on_headers_complete(self)
         self.headers = []
-        self.is_upgrade = self.parser.should_upgrade() and self._should_upgrade()
-        if self.is_upgrade:
-            return
-        before = self.cycle
-        self.cycle = cycle = Exchange(
-            self.scope,  # type: ignore[arg-type]  # uvicorn's and Starlette's ASGI types differ
-            self.transport,
-            self.flow,
-            self.server_state.default_headers,
-            self.on_response_complete,
-            expects_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and self.parser.should_keep_alive() and not Connection.ending,
-        )
-        if before is None or before.response_complete:
-            self._start(cycle, self.app)
-        else:
-            self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
-
-    def _add_target(self, version: str) -> None:
-        """Add the method, the target and the version to the request's scope."""
-        scope, target = self.scope, httptools.parse_url(self.url)
-        path = target.path.decode("ascii")
-        scope["http_version"] = version
-        scope["method"] = self.parser.get_method().decode("ascii")
-        scope["path"] = unquote(path) if "%" in path else path
-        scope["raw_path"] = target.path
-        scope["query_string"] = target.query or b""
+        if Connection.ending:
+            self.cycle.keep_alive = False
 
     def _head_size(self) -> int:
         """Bytes of the headers, with separators."""
@@ -397,16 +369,8 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Keep a part of the body if an endpoint may read it."""
         self.unread = 0
-        cycle = self.cycle
-        if self.scope["method"] == "POST" and not self.is_upgrade and not cycle.response_complete:
-            cycle.add(body)
-            if len(cycle.body) > HIGH_WATER_LIMIT:
-                self.flow.pause_reading()
-
-    def on_message_complete(self) -> None:
-        """The request is complete."""
-        if not self.is_upgrade and not self.cycle.response_complete:
-            self.cycle.end_body()
+        if self.scope["method"] == "POST":
+            _on_body(self, body)
 
     def _should_upgrade(self) -> bool:
         """Whether to parse the request again without its upgrade; uvicorn then does not answer the offer.

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from operations.test_exchange import GET, Transport
+from operations.test_response_writer import GET, Transport
 from uvicorn import Config
 from uvicorn.server import ServerState
 
