@@ -192,13 +192,13 @@ def main() -> None:
     signal.signal(signal.SIGPROF, lambda *_: os.nice(NICE))
     signal.setitimer(signal.ITIMER_PROF, FULL_PRIORITY)
     job = sys.stdin.buffer.read()
-    if not job:  # the service ended without sending a job
-        return
-    rules, cases, default_release, seconds = msgspec.json.decode(
-        job, type=tuple[dict[str, str], dict[str, str], str | None, int]
-    )
-    limit_process(MEMORY_LIMIT, seconds)
-    sys.stdout.buffer.write(encode(faults_of(Sources(rules, cases), default_release)))
+    if job:  # otherwise the service ended without sending one
+        rules, cases, default_release, seconds = msgspec.json.decode(
+            job, type=tuple[dict[str, str], dict[str, str], str | None, int]
+        )
+        limit_process(MEMORY_LIMIT, seconds)
+        sys.stdout.buffer.write(encode(faults_of(Sources(rules, cases), default_release)))
+    signal.setitimer(signal.ITIMER_PROF, 0)  # an interpreter that ends has no handler, and the signal would kill it
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,3 +45,10 @@ def test_a_process_that_died_while_it_waited_is_replaced(checker: Checker) -> No
     checker._next.kill()
     checker._next.wait()
     assert checker.faults_of(Sources(), None, 60) == NOTHING
+
+
+def test_a_process_that_ends_is_not_killed_by_its_own_timer() -> None:
+    """Python resets the handlers of signals before it ends."""
+    code = "import signal; from policy.checks.check import main; main(); print(signal.getitimer(signal.ITIMER_PROF))"
+    found = subprocess.run([sys.executable, "-c", code], input="", capture_output=True, text=True, check=True)
+    assert found.stdout == "(0.0, 0.0)\n"
