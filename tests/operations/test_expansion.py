@@ -27,10 +27,10 @@ SERVE: Final = f"vllm serve {MODEL}"
 DOUBLING: Final = "set -- a b c;" + 'set -- "$@" "$@";' * 15 + '"$@"'
 SIZE: Final = 200_000
 """Characters of a review's object."""
-CALLS: Final = 27
+CALLS: Final = 25
 """Function calls for each byte of a review: scripts without any expansion take up to 15."""
 MESSAGES_SIZE: Final = 400_000
-CALLS_OF_ARGUMENTS: Final = 13
+CALLS_OF_ARGUMENTS: Final = 12
 """Function calls for each byte of a review whose arguments each have a message; ordinary arguments take up to 3."""
 EXHAUSTED: Final = "the scripts of this request expand to more text than its size allows; split the request"
 
