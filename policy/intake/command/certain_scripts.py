@@ -25,7 +25,6 @@ BLANKS: Final = re.compile(r"(?:[ \t]|\\\n)++|#[^\n]*+")
 OPERATOR: Final = re.compile(r"&&|\|\||;;|[;\n]|\|(?!&)|&(?![>&])")
 JOINERS: Final = frozenset({"&&", "||", "|"})
 """The operators after which a command has to follow."""
-JOINER: Final = re.compile(r"(&&|\|\|?)\Z")
 REDIRECTION: Final = re.compile(r"(?:[012]?(?:>>|>|<)|&>>?)(?![<>|&(])|[012]?>&[012](?![^ \t\n;|&)])")
 HERE_DOCUMENT: Final = re.compile(r"[0-9]?<<(?!<)")
 DUPLICATION: Final = re.compile(r"[012]?>&[012]")
@@ -94,12 +93,10 @@ HARMLESS_BUILTINS: Final = frozenset(
 """Builtins that set no variable, or whose effects and doubts `shell_builtins` handles."""
 RESERVED: Final = BUILTINS | BEFORE_COMMANDS | CLOSING | UNSUPPORTED | {"for"}
 """The first words of commands that are not programs."""
-COMMANDS: Final = re.compile(
-    rf"""(?:[ \t\n]*+(?!(?:{"|".join(map(re.escape, sorted(RESERVED)))})(?![A-Za-z0-9_./-]))
-        [A-Za-z0-9_./-]++(?:[ \t]++[A-Za-z0-9_@%+=:,./^-]++)*+[ \t]*+(?:[;\n]|&&|\|\||\|(?!&)|\Z))++""",
-    re.VERBOSE,
-)
-"""Matches complete commands without quotes, expansions and reserved words.
+COMMAND: Final = rf"""[ \t\n]*+(?!(?:{"|".join(map(re.escape, sorted(RESERVED)))})(?![A-Za-z0-9_./-]))
+    [A-Za-z0-9_./-]++(?:[ \t]++[A-Za-z0-9_@%+=:,./^-]++)*+[ \t]*+"""
+LISTS: Final = re.compile(rf"(?:{COMMAND}(?:(?:&&|\|\||\|(?!&)){COMMAND})*+(?:[;\n]|\Z))++", re.VERBOSE)
+"""Matches complete lists of commands without quotes, expansions and reserved words.
 
 Saves four of five calls for a script of short commands.
 """
@@ -181,14 +178,12 @@ class _Scanner:
         text = self.text
         while self.at < len(text):
             is_between = not (self.words or self.assigns or self.is_redirected or self.is_closed)
-            if is_between and (match := COMMANDS.match(text, self.at)) is not None:
-                joiner = JOINER.search(match.group())
-                self.needs_command = "" if joiner is None else joiner[1]
+            is_list = is_between and not (self.operators or self.state)
+            if is_list and (match := LISTS.match(text, self.at)) is not None:
+                self.needs_command = ""
                 if self.blocks[-1:] == ["for"]:
                     return "`for` without `do`"
                 self.at, self.opener = match.end(), ""
-                if found := self._skip_commands(match.group()):
-                    return found
             elif (match := BLANKS.match(text, self.at)) is not None:
                 self.at = match.end()
             elif (match := OPERATOR.match(text, self.at)) is not None:
@@ -223,23 +218,6 @@ class _Scanner:
             self.needs_command = operator
             return self._join(operator)
         return self._end_list(operator)
-
-    def _skip_commands(self, commands: str) -> str:
-        """Note the operators of commands that change nothing; returns what one makes uncertain, if anything."""
-        joined = -1
-        for match in OPERATOR.finditer(commands):
-            operator = match.group()
-            if operator in JOINERS:
-                joined = match.end()
-                found = self._join(operator)
-            elif joined >= 0 and not commands[joined : match.start()].strip():
-                found = ""  # a line may end after an operator
-            else:
-                joined = -1
-                found = self._end_list(operator)
-            if found:
-                return found
-        return ""
 
     def _join(self, operator: str) -> str:
         """Note an operator within a list; returns the uncertain construct that it makes, if any."""
