@@ -140,6 +140,7 @@ KNOWN_TOKEN: Final = re.compile(
 
 @lru_cache(maxsize=4096)
 def _is_secret(name: str) -> bool:
+    name = name.translate(TO_ASCII)
     parts = [part.lower() for part in NAME_PARTS.findall(name)]
     return any(map(_is_secret_word, ["", *parts], parts, [*parts[1:], ""])) or _is_flag(name)
 
@@ -169,9 +170,7 @@ def is_secret(name: str) -> bool:
 
     A number is not the name of one, nor worth a place in the cache.
     """
-    if len(name) > MAX_NAME or name.isdigit():
-        return False
-    return _is_secret(name if name.isascii() else name.translate(TO_ASCII))
+    return len(name) <= MAX_NAME and not name.isdigit() and _is_secret(name)
 
 
 def _takes_next(name: str) -> bool:

@@ -173,6 +173,7 @@ def derive_facts(
     result.options.unknown_flags[:] = [
         each if each.value is True else structs.replace(each, value=secrets.hidden(str(each.value)))
         for each in result.options.unknown_flags
+        if secrets.hidden(each.ignored) == each.ignored  # a remedy names the flag
     ]
     return result
 

@@ -32,19 +32,19 @@ def skip_unknown(
     """
     key, equals, text = words[at].partition("=")
     name = dashed(key) if key.startswith("--") and table.takes_underscores else key
-    before = len(result.launch_errors)
+    omitted = result.omitted
     flag = report_unknown(name, key, places[at], table, result)
-    result.ignored.append(masked(key))
+    shown_key = masked(key)
+    result.ignored.append(shown_key)
     end = _end_of_values(words, at, key, equals, flag, table, result, may_be_model=may_be_model)
-    if len(result.launch_errors) > before and name.startswith("--") and name[2:]:
+    is_reported = result.omitted == omitted and name.startswith("--") and name[2:]
+    if is_reported and shown_key == key:  # a remedy names the flag, so one that may hold a secret has none
         value: str | bool = (text if equals else " ".join(words[at + 1 : end])) or True
         shown = value
         if type(value) is str:  # that of a flag that no release has may be a secret, whatever the flag's name
             shown = HIDDEN if flag is None or is_secret(key) else masked(value)
         option = name[2:].replace("-", "_")
-        result.unknown_flags.append(
-            UnknownFlag(option, places[at], shown, result.launch_errors[-1], result.ignored[-1])
-        )
+        result.unknown_flags.append(UnknownFlag(option, places[at], shown, result.launch_errors[-1], shown_key))
     return end
 
 
