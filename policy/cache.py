@@ -7,7 +7,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -22,10 +22,10 @@ K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
 
 
-def memoize(cache: dict[Any, V], key: Any, result: V, values: object, most: int = MAX_MEMOIZED) -> V:
-    """Return ``result``, and cache it if ``values``, its inputs, are small; a cache with ``most`` is cleared first."""
+def memoize(cache: dict[Any, V], key: Any, result: V, most: int = MAX_MEMOIZED) -> V:
+    """Return ``result``, and cache it if ``key``, its inputs, is small; a cache with ``most`` is cleared first."""
     try:
-        small = len(repr(values)) <= MAX_MEMOIZED_CHARACTERS
+        small = len(repr(key)) <= MAX_MEMOIZED_CHARACTERS
     except RecursionError:
         small = False
     if small:
@@ -38,34 +38,29 @@ def memoize(cache: dict[Any, V], key: Any, result: V, values: object, most: int 
 class RecentCache(Generic[K, V]):
     """A thread-safe cache of at most ``size`` values, the latest ones.
 
-    The keys are queued beside the values: to find the oldest key, a dict searches through all that were deleted before
-    it. Of 4096 values, one replaces the oldest in 0.8 instead of 20 µs.
+    A plain dict searches for its oldest key through all that were deleted before it, which takes 20 µs at 4096 values.
     """
 
-    __slots__ = ("_keys", "_lock", "_values", "get", "size")
+    __slots__ = ("_lock", "_values", "get", "size")
 
     def __init__(self, size: int) -> None:
         """Create an empty cache."""
         self.size = size
-        self._values: dict[K, V] = {}
-        self._keys: deque[K] = deque()
+        self._values: OrderedDict[K, V] = OrderedDict()
         self._lock = Lock()
         self.get: Callable[[K], V | None] = self._values.get
 
     def put(self, key: K, value: V) -> None:
         """Cache the value; if the cache is full, the oldest is dropped."""
         with self._lock:
-            if key not in self._values:
-                if len(self._keys) >= self.size:
-                    del self._values[self._keys.popleft()]
-                self._keys.append(key)
+            if key not in self._values and len(self._values) >= self.size:
+                self._values.popitem(last=False)
             self._values[key] = value
 
     def clear(self) -> None:
         """Drop every value."""
         with self._lock:
             self._values.clear()
-            self._keys.clear()
 
 
 class SecondHitCache(RecentCache[K, V]):

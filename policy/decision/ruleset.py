@@ -127,7 +127,7 @@ class Ruleset:
         values = self._values[index](facts.row)
         key = (index, decisive, values)
         return self._fragments.get(key) or memoize(
-            self._fragments, key, _encode_reason(self.views[index].reason(facts.row, NO_LISTS, decisive)), values
+            self._fragments, key, _encode_reason(self.views[index].reason(facts.row, NO_LISTS, decisive))
         )
 
     def problem_fragment(self, index: int, facts: Facts) -> bytes:
@@ -135,7 +135,7 @@ class Ruleset:
         values = self._values[index](facts.row)
         key = (index, values)
         return self._problem_fragments.get(key) or memoize(
-            self._problem_fragments, key, encode(self.views[index].known_problem(facts.row)), values
+            self._problem_fragments, key, encode(self.views[index].known_problem(facts.row))
         )
 
     def choice_warning(self, ruling: Ruling, other: Ruling) -> str:
@@ -144,7 +144,7 @@ class Ruleset:
         found = self._choice_warnings.get(key)
         if found is None:
             found = memoize(
-                self._choice_warnings, key, choice_warning([item.rule for item in self.rules], ruling, other), key
+                self._choice_warnings, key, choice_warning([item.rule for item in self.rules], ruling, other)
             )
         return found
 
@@ -155,7 +155,7 @@ class Ruleset:
             return self.reason_fragment(index, False, facts)
         key = (index, self._values[index](facts.row), *[tuple(lists[name]) for name in view.lists])
         return self._fragments_with.get(key) or memoize(
-            self._fragments_with, key, self._encode_with(view, lists, facts), key, CACHED_WITH_LISTS
+            self._fragments_with, key, self._encode_with(view, lists, facts), CACHED_WITH_LISTS
         )
 
     def _encode_with(self, view: RuleView, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> ReasonFragment:
