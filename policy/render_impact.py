@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from policy.impact.counts import ImpactCounts
-    from policy.impact.rows import RemedyCount, Row, Rows
+    from policy.impact.rows import Row, Rows
 
 STYLES: Final = {
     ChangeKind.NO_START: BAD,
@@ -51,8 +51,8 @@ def text(rows: Rows[Any], counts: ImpactCounts, width: int = WIDTH) -> Renderabl
     changed = rows.worst()
     if changed:
         parts += [_deployments(changed, width), *_cut(counts, len(changed)), Text(), *_causes(rows), Text()]
-    if remedies := rows.first_remedies():
-        parts += [*_remedies(remedies), Text()]
+    if rows.remedies:
+        parts += [*_remedies(rows), Text()]
     if rows.undecided:
         parts += [*_undecided(rows, counts), Text()]
     return Group(*parts, Text(headline(counts), STRONG), Text(), _by_kind(counts), Text(), _by_release(counts))
@@ -121,8 +121,9 @@ def _causes(rows: Rows[Any]) -> Iterator[RenderableType]:
         yield Text(f"… and {counted(left, 'deployment', 'deployments')} by other causes", QUIET)
 
 
-def _remedies(found: list[RemedyCount]) -> Iterator[RenderableType]:
+def _remedies(rows: Rows[Any]) -> Iterator[RenderableType]:
     yield Text("What helps", STRONG)
+    found = rows.first_remedies()
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
@@ -131,7 +132,7 @@ def _remedies(found: list[RemedyCount]) -> Iterator[RenderableType]:
         names = Text(escape_line(f" [{', '.join([*each.names, *more])}]"), QUIET)
         table.add_row(f"{each.number:,}×", Text.assemble(escape_line(each.text), names))
     yield table
-    if left := sum(each.number for each in found[MAX_CAUSES_SHOWN:]):
+    if left := sum(each.number for each in found[MAX_CAUSES_SHOWN:]) + rows.other_remedies:
         yield Text(
             f"… and {counted(left, 'deployment', 'deployments')} by other changes; `--format json` has all", QUIET
         )

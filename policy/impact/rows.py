@@ -139,6 +139,8 @@ class Rows(Generic[E]):
         self.remedies: dict[str, RemedyCount] = {}
         self.others = 0
         """The changed deployments whose cause is not in ``causes``."""
+        self.other_remedies = 0
+        """The deployments whose remedy is not in ``remedies``."""
         self._number = 0
 
     def add(self, entry: E, summary: Summary) -> None:
@@ -189,11 +191,14 @@ class Rows(Generic[E]):
 
     def _count_remedy(self, entry: E, summary: Summary) -> None:
         text = summary.remedy
-        found = self.remedies.get(text)
-        if found is None and text and len(self.remedies) < MAX_CAUSES:
-            found = self.remedies[text] = RemedyCount(text, summary.rank, 0, [])
-        if found is None:
+        if not text:
             return
+        found = self.remedies.get(text)
+        if found is None:
+            if len(self.remedies) >= MAX_CAUSES:
+                self.other_remedies += 1
+                return
+            found = self.remedies[text] = RemedyCount(text, summary.rank, 0, [])
         found.number += 1
         found.rank = min(found.rank, summary.rank)
         if len(found.names) < MAX_NAMES:

@@ -643,3 +643,15 @@ def test_each_release_is_decided_as_alone(call: Callable[..., Done], policy: Pol
             assert rules == [(each["rule"], each["decisive"]) for each in reasons]
             problems = [each["rule"] for each in answer["known_problems"]]
             assert problems == [each["rule"] for each in alone["known_problems"]]
+
+
+def test_remedies_that_are_not_listed_are_counted(
+    call: Callable[..., Done], models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("policy.impact.rows.MAX_CAUSES", 1)
+    other = OLD_FLAG.replace('"4"]', '"4", --max-seq-len-to-capture, "8"]').replace("old", "other")
+    options = ("impact", "-", "--to", "0.30.0", "--models", models, "--format", "text", "--explain")
+    out = call(*options, stdin=f"{OLD_FLAG}---\n{other}").out
+    assert (
+        f"What helps\n1× {DROPPED} [Pod/old/c]\n… and 1 deployment by other changes; `--format json` has all\n" in out
+    )
