@@ -747,6 +747,7 @@ WORKSPACE: Final = {
     [
         ({}, False),
         ({"metadata": {"name": "a", "labels": {"a": "b"}}}, False),
+        ({"metadata": {"name": "a", "labels": {"kaito.sh/inference-role": "decode"}}}, True),
         ({"status": {"state": "Ready"}}, False),
         ({"metadata": {"name": "a", "annotations": {"kaito.sh/runtime": "transformers"}}}, True),
         ({"resource": {"instanceType": "g6.xlarge"}}, True),
@@ -771,7 +772,10 @@ def test_an_object_that_is_being_deleted_is_not_sent() -> None:
 def test_no_label_of_an_object_exempts_it(hook: Document) -> None:
     """Authors of workloads set the labels of their objects, but not those of their namespace."""
     assert "objectSelector" not in hook
-    assert not [each for each in hook["matchConditions"] if "labels" in each["expression"]]
+    assert [each["name"] for each in hook["matchConditions"] if "labels" in each["expression"]] in ([], ["changes"])
+    for labels in ({}, {"a": "b"}, {"kaito.sh/inference-role": "decode"}):
+        assert is_sent(template(VLLM, labels=labels))
+        assert is_sent(template(VLLM, labels=labels), template(OTHER))
 
 
 SERVICE_ACCOUNTS: Final = tuple(
