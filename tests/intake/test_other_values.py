@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,9 @@ def test_a_stated_release_refuses_it(ask: Asking, args: list[str], message: str)
     ("args", "message"),
     [
         (["--enable-prefix-caching=false"], "`--enable-prefix-caching` takes no value"),  # no release takes one
+        (["--no-enable-chunked-prefill=true"], "`--no-enable-chunked-prefill` takes no value"),  # nor here
+        (["--no-enable-chunked-prefill=false"], "`--no-enable-chunked-prefill` takes no value"),
+        (["--no-enable-chunked-prefill", "true"], "unexpected argument `true`"),
         (["--max-num-seqs", "many"], "`--max-num-seqs`: expected a whole number"),
         (["--runner", "pool"], "`--runner`: `pool` is not legal"),
         (["--compilation-config", "4"], "`--compilation-config`: expected a JSON object"),
@@ -95,3 +99,31 @@ def test_a_value_that_no_release_takes_is_a_fault(ask: Asking, args: list[str], 
     with pytest.raises(RequestInvalid) as raised:
         ask.policy.decide(request, date(2026, 1, 1))
     assert [fault.message[: len(message)] for fault in raised.value.faults] == [message]
+
+
+INVALID_JSON = '{"a": [' + "1, " * 1000
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "parses"),
+    [
+        ("--kv-transfer-config", INVALID_JSON, 1),  # facts depend on it, so no other release's value is known
+        ("--compilation-config", INVALID_JSON, 1),
+        ("--speculative-config", INVALID_JSON, 1),
+        ("--kernel-config", INVALID_JSON, 2),  # eleven rows
+        ("--kernel-config", '{"no_such_field": 1}', 11),  # each with other fields
+        ("--limit-mm-per-prompt", INVALID_JSON, 2),  # of two kinds that do not take any text
+    ],
+)
+def test_a_refused_text_is_parsed_once_in_each_form(ask: Asking, flag: str, text: str, parses: int) -> None:
+    request = read(ask, [flag, text], "latest")
+    assert isinstance(request, Request)
+
+    def decide() -> None:
+        with pytest.raises(RequestInvalid):
+            ask.policy.decide(request, date(2026, 1, 1))
+
+    profile = cProfile.Profile()
+    profile.runcall(decide)
+    counts = [entry.callcount for entry in profile.getstats() if getattr(entry.code, "co_name", "") == "parse_value"]
+    assert counts == [parses]

@@ -216,6 +216,18 @@ def flag_history() -> dict[str, dict[str, Any]]:
     return dict(map(json.loads, text.splitlines()))
 
 
+def spans(since: Mapping[str, Any]) -> list[tuple[int, int, Any]]:
+    """The rows of an option's history with the index of the first release that each is for, and of the next one."""
+    order = releases_with_flags()
+    starts = sorted(map(order.index, since))
+    return [(start, end, since[order[start]]) for start, end in pairwise([*starts, len(order)])]
+
+
+def only_in(first: str, last: str, does: str, do: str) -> str:
+    """A clause about the releases from ``first`` to ``last``: "only 0.9.0 has it", "0.5.3 to 0.8.4 have it"."""
+    return f"only {first} {does} it" if first == last else f"{first} to {last} {do} it"
+
+
 @cache
 def _spellings() -> dict[str, tuple[str, ...]]:
     """Every spelling in any release, with the releases that have it, oldest first.
@@ -226,9 +238,7 @@ def _spellings() -> dict[str, tuple[str, ...]]:
     with_underscores = [_takes_underscores(release) for release in order]
     found: dict[str, set[int]] = {}
     for since in flag_history().values():
-        starts = [*sorted(order.index(release) for release in since), len(order)]
-        for start, end in pairwise(starts):
-            row = since[order[start]]
+        for start, end, row in spans(since):
             for word in () if row is None else (*_words(row), *row.get("off", ())):
                 found.setdefault(word, set()).update(range(start, end))
                 if (spelled := _with_underscores(word)) != word:

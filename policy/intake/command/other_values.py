@@ -6,11 +6,10 @@ nothing states the release, an image of another one may run, and the engine is d
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.intake.command.flag_values import InvalidValue, parse_value
-from policy.intake.command.flags import flag_history, flag_of_row
+from policy.intake.command.flag_values import InvalidField, InvalidValue, parse_value
+from policy.intake.command.flags import flag_history, flag_of_row, only_in, spans
 from policy.intake.command.parse_result import INVALID
 from policy.intake.command.relevant_options import RELEVANT
 from policy.intake.model.tables import releases_with_flags
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
 
 ANY_TEXT: Final = frozenset({"text", "json-or-text", "text-none-unsets"})
 """The kinds that take any text, so that a release with one shows nothing about a value."""
+COMPILATION: Final = "compilation_config"
+MAX_LEVEL: Final = 64
+"""The length of the longest text that may be a level of compilation, such as `{"level": 3}`."""
 LEVEL: Final = "level"
 MODE: Final = "mode"
 
@@ -30,42 +32,56 @@ def read_in_other_release(flag: Flag, text: str, place: str, result: ParseResult
     """The value of a text that the release refuses and another takes, after a launch error; otherwise `INVALID`.
 
     The value of an option that facts depend on is known only if it means the same in both releases: that of a boolean
-    flag, and a level of compilation, whose successor is the mode of the same number.
+    flag, and a level of compilation, whose successor is the mode of the same number. No release has a value for the
+    negation of a flag.
     """
-    found = None if result.assumed is None else _other_release(flag, text, result.assumed)
+    if result.assumed is None or flag.constant is False:
+        return INVALID
+    is_relevant = flag.dest in RELEVANT and flag.constant is None
+    if is_relevant and (flag.dest != COMPILATION or len(text) > MAX_LEVEL):
+        return INVALID
+    found = _other_release(flag, text, result.assumed)
     if found is None:
         return INVALID
     value, first, last = found
-    if flag.dest in RELEVANT and flag.constant is None:
+    if is_relevant:
         if type(value) is not dict or value.keys() != {LEVEL}:
             return INVALID
         value = {MODE if MODE in (flag.members or ()) else LEVEL: value[LEVEL]}
-    span = f"only {first} takes it" if first == last else f"{first} to {last} take it"
     shown = "this value" if flag.secret else quoted(text)
     result.add_launch_error(
-        f"vLLM {result.assumed} refuses {shown} for `{flag.name}` ({place}) and would not start; {span}"
+        f"vLLM {result.assumed} refuses {shown} for `{flag.name}` ({place}) and would not start; "
+        f"{only_in(first, last, 'takes', 'take')}"
     )
     return value
 
 
 def _other_release(flag: Flag, text: str, release: str) -> tuple[Any, str, str] | None:
-    """The value in the nearest earlier release that takes the text, else in the first later one, and its releases."""
+    """The value in the nearest earlier release that takes the text, else in the first later one, and its releases.
+
+    The text is parsed once in each form that the flag has had, and once as each kind if it cannot be read as that.
+    """
     order = releases_with_flags()
-    since = flag_history()[flag.dest]
-    starts = [*sorted(order.index(each) for each in since), len(order)]
     here = order.index(release)
-    spans = [(start, end) for start, end in pairwise(starts) if not start <= here < end]
-    spans.sort(key=lambda span: (span[0] > here, abs(span[0] - here)))
-    for start, end in spans:
-        row = since[order[start]]
+    others = [span for span in spans(flag_history()[flag.dest]) if not span[0] <= here < span[1]]
+    others.sort(key=lambda span: (span[0] > here, abs(span[0] - here)))
+    refused = [_form(flag)]
+    unreadable = set(ANY_TEXT)
+    for start, end, row in others:
         other = None if row is None else flag_of_row(flag.dest, row, order[start])
-        if other is None or other.kind in ANY_TEXT or other.constant is not None:
+        if other is None or other.constant is not None or other.kind in unreadable or _form(other) in refused:
             continue
         if flag.constant is not None and other.kind != "boolean":
             continue
         try:
-            value = parse_value(other, text)
-        except InvalidValue:
-            continue
-        return value, order[start], order[end - 1]
+            return parse_value(other, text), order[start], order[end - 1]
+        except InvalidValue as error:
+            refused.append(_form(other))
+            if other.choices is None and not isinstance(error, InvalidField):
+                unreadable.add(other.kind)
     return None
+
+
+def _form(flag: Flag) -> tuple[object, ...]:
+    """What decides the value of a text."""
+    return flag.constant, flag.kind, flag.optional, flag.choices, flag.members

@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from policy.intake.command.deprecated_flags import use_instead
 from policy.intake.command.flag_arguments import may_be_secret
-from policy.intake.command.flags import dashed, flags, in_other_release
+from policy.intake.command.flags import dashed, flags, in_other_release, only_in
 from policy.intake.command_line import UnknownFlag
 from policy.masking import HIDDEN, is_secret, masked
 from policy.messages import QUOTED, nearest, quoted
@@ -89,11 +89,11 @@ def report_unknown(key: str, shown: str, place: str, table: Flags, result: Parse
         return None if other is None else other[0]
     if other is not None:
         flag, first, last = other
-        span = f"only {first} has it" if first == last else f"{first} to {last} have it"
         # what a flag of a later release replaces is no advice for an earlier one
         instead = use_instead(flag.dest, release) if Version(last) < Version(release) else ""
         result.add_launch_error(
-            f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}{instead}"
+            f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; "
+            f"{only_in(first, last, 'has', 'have')}{instead}"
         )
         return flag
     near = _suggestion(key[:QUOTED], release)
