@@ -468,6 +468,11 @@ def test_a_flag_that_the_release_lacks_is_a_launch_error(
     )
 
 
+def test_the_empty_value_of_a_flag_that_the_release_lacks_is_shown_as_empty() -> None:
+    options, _ = read(["--zzz=", "--zzy", "", "--zzx", "--model", "m"], "0.33.0")
+    assert [(flag.option, flag.value) for flag in options.unknown_flags] == [("zzz", ""), ("zzy", ""), ("zzx", True)]
+
+
 @pytest.mark.parametrize(
     ("words", "refused"),
     [
