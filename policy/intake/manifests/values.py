@@ -35,10 +35,17 @@ NOTE: Final = "these are values of a chart, whose templates may add to this comm
 HIDDEN: Final = "may set variables, as the chart decides"
 MAX_COMMANDS: Final = 1024
 """How many texts with vLLM's server are read in a file of an unknown kind."""
-CONTINUED: Final = re.compile(r"(?<![\\\s])([ \t]*+)\n(?=[ \t]*+(?:--?[A-Za-z]|['\"{]))", re.ASCII)
-"""Matches the end of a line before an option or a quoted value, which is no command: its program splits words.
+CONTINUED: Final = re.compile(
+    r"((?<![\\\s])[ \t]*+)\n(?=[ \t]*+--?[A-Za-z])"
+    r"|((?<!\S)--[A-Za-z][\w.-]*+[ \t]*+)\n(?=[ \t]*+(?:['\"]|\{[\"'}]))"
+    r"|((?<!\S)-[A-Za-z][\w.-]*+[ \t]*+)\n(?=[ \t]*+(?:['\"]\{|\{[\"'}]))",
+    re.ASCII,
+)
+"""Matches the end of a line before an option or the value of one, which is no command: its program splits words.
 
-YAML keeps the ends of lines that are indented more than the first of a folded text.
+A value begins with a quote or is a JSON object, and the line before ends in its flag; after a flag with one dash it is
+an object, because the command after `set -e` may be quoted. YAML keeps the ends of lines that are indented more than
+the first of a folded text.
 """
 COMMAND_NOTE: Final = "the kind of this file is not known; what runs the command is not considered"
 COMMAND: Final = "command"
@@ -162,7 +169,7 @@ def _read_command(value: ManifestNode, _: ManifestNode) -> None:
     if isinstance(value.value, list):
         draft.add_list(value, str(value.key))
     else:
-        draft.add_final(str(value.key), "bash", "-c", CONTINUED.sub(r"\1 ", value.value))
+        draft.add_final(str(value.key), "bash", "-c", CONTINUED.sub(r"\1\2\3 ", value.value))
     draft.has_command = True
     if not draft.starts_vllm() or draft.server is None or not draft.server.words:
         return  # not even a model follows

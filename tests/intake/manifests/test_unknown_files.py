@@ -53,6 +53,24 @@ def read(document: object) -> list[Container]:
             {"cmd": "vllm serve a/b \\\n  -tp 2\nsleep 1"},
             [("cmd", ["bash", "-c", "vllm serve a/b \\\n  -tp 2\nsleep 1"])],
         ),
+        (
+            {"cmd": "vllm serve a/b\n  --served-model-name\n  'a b'\n"},
+            [("cmd", ["bash", "-c", "vllm serve a/b   --served-model-name   'a b'\n"])],
+        ),
+        (
+            {"cmd": "vllm serve a/b\n  -sc \n  {}\n"},
+            [("cmd", ["bash", "-c", "vllm serve a/b   -sc    {}\n"])],
+        ),
+        *(
+            ({"cmd": script}, [("cmd", ["bash", "-c", script.replace("$", "$$")])])
+            for script in (
+                "set -e\n{ vllm serve a/b; }",
+                "set -e\n'vllm' serve a/b",
+                'export V=0\n"vllm" serve a/b',
+                'cd /x\n{ "vllm" serve a/b; }',
+                'sleep 1\n"$V" serve a/b; vllm serve c/d',
+            )
+        ),
         ({"about": "Run vllm serve MODEL and wait"}, []),
         ({"about": "what `vllm serve` does"}, []),
         ({"test": "curl http://vllm:8000", "x": ["vllm", "bench", "serve"]}, []),
