@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from policy.intake.command.expansion import ExpansionBudget
     from policy.intake.command.script_commands import ScriptCommands
     from policy.intake.command.script_variables import ScriptVariables
+    from policy.intake.command.substitutions import Substitutions
 
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 APPENDING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+=")
@@ -49,6 +50,8 @@ class CommandBuilder:
         self.flow = flow
         self.script = script
         self.budget = budget
+        self.substitutions: Substitutions | None = None
+        """Those that may start a container; None if they are not read."""
         self.command = variables.command
         self.parts: list[str] | None = None
         self.bare_parts: list[str] = []
@@ -128,6 +131,8 @@ class CommandBuilder:
         is_quoted = any(mark in written for mark in "'\"\\")
         if STARTS_VLLM.search(written) or (is_quoted and STARTS_VLLM.search(QUOTES.sub("", written))):
             self.script.add([Unknown(written)], self.variables.share_environment())
+        if self.substitutions is not None and written.startswith(("`", "$(")):
+            self.script.doubt_all(self.substitutions.note(written, self.variables))
 
     def fill_words(self, words: Sequence[str], *, in_quotes: bool) -> None:
         """Insert several words; outside quotes each of them is split at blanks."""

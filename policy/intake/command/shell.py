@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.command_builder import CommandBuilder
 from policy.intake.command.control_flow import ControlFlow
@@ -22,6 +24,7 @@ from policy.intake.command.programs import STARTS_VLLM
 from policy.intake.command.script_commands import Command, ScriptCommands
 from policy.intake.command.script_variables import ScriptVariables, SimpleCommand
 from policy.intake.command.shell_builtins import ShellBuiltins
+from policy.intake.command.substitutions import DOUBT, Substitutions
 from policy.intake.command.words import Array, Pattern, Unknown, replaced_names
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ DESCRIPTOR_VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 QUOTED: Final = re.compile(r'[^"\\$`]+')
 """Matches literal characters between double quotes."""
-HERE_DOCUMENT: Final = re.compile(r"[^\\$`]+")
+HERE_TEXT: Final = re.compile(r"[^\\$`]+")
 """Matches literal characters in a here-document whose delimiter is not quoted."""
 
 
@@ -50,6 +53,7 @@ def split(
     is_bash: bool = False,
     has_hidden_variables: bool = False,
     ends_on_failure: bool = False,
+    within: ExpansionBudget | None = None,
 ) -> list[Command]:
     """The commands of a script, in order.
 
@@ -57,7 +61,8 @@ def split(
     `budget` of the outer one. If the text is an Unknown, a part of it is replaced before any shell reads it, even
     within single quotes. With `is_bash` the shell is bash, which expands `{a,b}`; otherwise it may be any shell. With
     `has_hidden_variables` any variable may be set by a source that is not shown: a Secret, or the script around `eval`.
-    With `ends_on_failure` the shell has the option `-e`.
+    With `ends_on_failure` the shell has the option `-e`. The commands within `$(…)` and backticks that may start
+    a container follow those of the script if there is a budget for those `within` it.
 
     `A=b` sets a variable for the rest of the script, `export A=b` also for its commands, and `A=b command` only for
     that command. A Command's `env` has only the variables that the script itself sets for it.
@@ -74,6 +79,8 @@ def split(
     budget = budget or ExpansionBudget()
     reader = _ShellReader(text, env, arguments, budget, is_bash=is_bash, has_hidden_variables=has_hidden_variables)
     reader.flow.ends_on_failure = ends_on_failure
+    if within is not None:
+        reader.builder.substitutions = Substitutions(within)
     return reader.commands()
 
 
@@ -107,6 +114,7 @@ class _ShellReader:
         """Whether the output of the current command goes to a file."""
         self.here_documents = HereDocuments(text)
         self.length = len(text)
+        self.arguments = arguments
         self.input_texts: list[str] = []
         """The here-documents of the current command."""
 
@@ -119,7 +127,24 @@ class _ShellReader:
         self.flow.doubt_functions()
         if not self.script.doubt and (construct := uncertain_construct(self.text, is_bash=self.script.is_bash)):
             self.script.doubt_all(f"the script has {construct}; a shell may interpret it differently")
+        if self.builder.substitutions is not None:
+            self.read_substitutions(self.builder.substitutions)
         return self.script.doubted()
+
+    def read_substitutions(self, substitutions: Substitutions) -> None:
+        """Add the commands of the substitutions; if one exceeds a limit, the whole script is in doubt."""
+        budget, is_bash = substitutions.budget, self.script.is_bash
+        for each in substitutions.found:
+            try:
+                commands = split(each.script, each.variables, self.arguments, budget, is_bash=is_bash, within=budget)
+                budget.copy(len(each.env) * len(commands))
+            except ExpansionExhausted:
+                raise
+            except ShellSyntaxError as error:
+                self.script.doubt_all(DOUBT.format(error))
+            else:
+                budget.reread(len(each.script))
+                self.script.commands += [replace(command, env={**each.env, **command.env}) for command in commands]
 
     def read_piece(self) -> None:
         """Read the next run of plain characters, or one special character with what belongs to it."""
@@ -395,7 +420,7 @@ class _ShellReader:
         at, opened = 0, builder.open_quotes()
         try:
             while at < len(text):
-                if (plain := HERE_DOCUMENT.match(text, at)) is not None:
+                if (plain := HERE_TEXT.match(text, at)) is not None:
                     builder.put(plain.group(), bare=False)
                     at = plain.end()
                 elif text[at] == "\\":

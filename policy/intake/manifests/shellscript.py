@@ -8,12 +8,10 @@ within a substitution: `ID=$(docker run …)`.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from policy.intake.command.brackets import bracket_end
 from policy.intake.command.container_programs import container_run
-from policy.intake.command.expansion import ShellSyntaxError
+from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
 from policy.intake.command.launcher import find_server
 from policy.intake.command.shell import split
 from policy.intake.command.vllm_command import AS_DEPLOYMENT, UnreadableCommand
@@ -22,19 +20,13 @@ from policy.intake.manifests.containerrun import read_container_run
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.reading import ManifestNode
 
-if TYPE_CHECKING:
-    from policy.intake.command.script_commands import Command
-
 SHAPE: Final = "a shell script (`script` alone)"
 ARGUMENTS: Final = Unknown("$@", is_several=True)
 DEFAULTS: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]{0,100}:?-", re.ASCII)
 """Matches a variable with a default."""
 DEFAULTED: Final = "the script's defaults are assumed (`${NAME:-default}`); it may be started with other variables"
 MAX_RUNS: Final = 256
-MAX_SUBSTITUTIONS: Final = 8
-"""How many substitutions are read: each needs the script before it."""
-SUBSTITUTION: Final = re.compile(r"\$\([ \t]{0,8}(?:sudo[ \t]{1,8})?(?:docker|podman|nerdctl)[ \t]")
-"""Matches the beginning of a substitution that starts a container: `ID=$(docker run …)`."""
+LEFT_OUT: Final = f"the script starts more than {MAX_RUNS} containers; those after them are not read"
 
 
 def is_script(document: ManifestNode) -> bool:
@@ -60,25 +52,6 @@ def read_script(document: ManifestNode) -> None:
         draft.finish()
 
 
-def _in_substitutions(text: str) -> list[Command]:
-    """The commands in `$(docker run …)`, with what the script sets before them."""
-    found: list[Command] = []
-    at = 0
-    for _ in range(MAX_SUBSTITUTIONS):
-        start = SUBSTITUTION.search(text, at)
-        if start is None:
-            break
-        line = text.rfind("\n", 0, start.start()) + 1
-        at = start.end()
-        if text[line : start.start()].lstrip().startswith("#"):
-            continue
-        with suppress(ShellSyntaxError):
-            at = bracket_end(text, start.start())
-            inner = text[start.start() + 2 : at - 1]
-            found += split(f"{text[:line]}\n{inner}", {}, ["script", ARGUMENTS], is_bash=True)[-1:]
-    return found
-
-
 def _only_starts_containers(draft: EngineDraft) -> bool:
     """Whether all that is known of a script is that it starts containers of vLLM, which are read by themselves."""
     found = None if draft.server is not None else find_server(draft.words, draft.env)
@@ -88,15 +61,14 @@ def _only_starts_containers(draft: EngineDraft) -> bool:
 def _read_containers(script: ManifestNode, text: str) -> None:
     """Read the containers of vLLM that a script starts."""
     try:
-        commands = split(text, {}, ["script", ARGUMENTS], is_bash=True)
+        commands = split(text, {}, ["script", ARGUMENTS], is_bash=True, within=ExpansionBudget())
     except ShellSyntaxError:
         return  # reading the whole script reports this
-    commands += _in_substitutions(text)
     runs = [(command, run) for command in commands if (run := container_run(command.words)) is not None and run.words]
     for place, (command, run) in enumerate(runs[:MAX_RUNS]):
         node = ManifestNode(script.reader, None, within=True)
         node.parent, node.key = script, place
-        doubts = [command.doubt] if command.doubt else []
+        doubts = [*([command.doubt] if command.doubt else []), *([LEFT_OUT] if len(runs) > MAX_RUNS else [])]
         if read_container_run(node, run, command.env, "script", doubts) and DEFAULTS.search(text) is not None:
             notes = script.reader.containers[-1].notes
             notes += [DEFAULTED] * (DEFAULTED not in notes)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from policy.intake.command_line import Container
 
 IMAGE = "vllm/vllm-openai:v0.23.0"
+TOO_MANY = "all of them have more text or variables than the limit"
 PARTLY = "a word whose value is not known"
 
 
@@ -53,6 +54,15 @@ def words(container: Container) -> list[str]:
         (f"ID=$(docker run -d {IMAGE} \\\n  --model a/b)\necho $ID", ["--model", "a/b"], {}, 0),
         (f"# ID=$(docker run -d {IMAGE} --model a/b)", None, {}, 0),
         (f"ID=$(docker ps -q --filter ancestor={IMAGE})", None, {}, 0),
+        (f"ID=$(docker run -d {IMAGE} --model a/b | tail -1)", ["--model", "a/b"], {}, 0),
+        (f"ID=$(docker run -d {IMAGE} --model a/b || exit 1)", ["--model", "a/b"], {}, 0),
+        (f"ID=`docker run -d {IMAGE} --model a/b`", ["--model", "a/b"], {}, 0),
+        (f"ID=$(x=$(docker run -d {IMAGE} --model a/b); echo $x)", ["--model", "a/b"], {}, 0),
+        (f"M=x/y; ID=$(docker run -d {IMAGE} --model $M)", ["--model", "x/y"], {}, 0),
+        (f"M=x/y ID=$(docker run -d {IMAGE} --model $M)", ["--model", "x/y"], {}, 0),
+        (f"export C=3; ID=$(docker run -d -e C {IMAGE} --model a/b)", ["--model", "a/b"], {"C": "3"}, 0),
+        (f"echo 'use ID=$(docker run {IMAGE} --model a/b)'", None, {}, 0),
+        (f"A=1 # ID=$(docker run {IMAGE} --model a/b)", None, {}, 0),
         ("docker run $IMAGE vllm serve a/b", ["vllm", "serve", "a/b"], {}, 0),
         (f"docker pull {IMAGE}", None, {}, 0),
     ],
@@ -62,6 +72,30 @@ def test_a_script_that_starts_a_container(
 ) -> None:
     found = [(words(each), each.env, len(each.doubts)) for each in engines({"script": f"set -e\n{command}\n"})]
     assert found == ([] if expected is None else [(expected, env, doubts)])
+
+
+def test_every_substitution_that_starts_a_container_is_an_engine() -> None:
+    script = "".join(f"ID{at}=$(docker run -d {IMAGE} --model a/b{at})\n" for at in range(20))
+    assert [each.words[-1] for each in engines({"script": script})] == [f"a/b{at}" for at in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("variables", "runs", "doubt"),
+    [
+        (0, 1000, "a substitution that may start a container is not read: more than 4096 words, which is the limit"),
+        (
+            1000,
+            100,
+            f"a substitution that may start a container is not read: {TOO_MANY}",
+        ),
+        (0, 300, "the script starts more than 256 containers; those after them are not read"),
+    ],
+)
+def test_substitutions_that_are_left_out_are_noted(variables: int, runs: int, doubt: str) -> None:
+    script = f"docker run {IMAGE} --model c/d\n" + "".join(f"A{at}=1\n" for at in range(variables))
+    found = engines({"script": script + f"ID=$(docker run -d {IMAGE} --model a/b)\n" * runs})
+    assert {words(each)[-1] for each in found} == {"a/b", "c/d"}
+    assert all(doubt in each.doubts for each in found)
 
 
 @pytest.mark.parametrize(
