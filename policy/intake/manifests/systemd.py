@@ -60,11 +60,8 @@ def read_unit(document: ManifestNode) -> None:
         _read_container(unit, container)
     settings = [(key, value) for section, key, value in sections if section == "Service"]
     files = {name: node.text() or "" for name, node in document.get("environment_files").fields()}
-    commands: list[str] = []
-    for key, value in settings:
-        if key == "ExecStart":
-            commands = [*commands, value] if value else []
-    shared = _shared(unit, settings, files) if commands else EngineDraft(unit)
+    commands = _listed(settings, "ExecStart")
+    shared = _shared(unit, settings, files)
     for command in commands:
         if not unit.reader.may_copy_values(unit, shared.env):
             return
@@ -84,22 +81,30 @@ def read_unit(document: ManifestNode) -> None:
 
 
 def _shared(unit: ManifestNode, settings: list[tuple[str, str]], files: dict[str, str]) -> EngineDraft:
-    """What all commands of a unit get: variables, and the working folder."""
+    """What all commands of a unit get: variables, in the order in which systemd.exec(5) merges them, and the folder."""
     shared = EngineDraft(unit)
-    for key, value in settings:
-        if key == "Environment":
-            _add_variables(shared, value)
-        elif key == "UnsetEnvironment":
-            for name in _words(value)[0]:
-                shared.env.pop(name.partition("=")[0], None)
-        elif key == "PassEnvironment":
-            shared.env.update(dict.fromkeys(_words(value)[0]))
-        elif key == "WorkingDirectory":
-            shared.folder = value.lstrip("-")
-    for key, value in settings:
-        if key == "EnvironmentFile":
-            _add_file(shared, value, files)
+    for value in _listed(settings, "PassEnvironment"):
+        shared.env.update(dict.fromkeys(_words(value)[0]))
+    for value in _listed(settings, "Environment"):
+        _add_variables(shared, value)
+    for value in _listed(settings, "EnvironmentFile"):
+        _add_file(shared, value, files)
+    for value in _listed(settings, "UnsetEnvironment"):
+        _unset_variables(shared, value)
+    folders = [value for key, value in settings if key == "WorkingDirectory"]
+    shared.folder = folders[-1].lstrip("-") if folders else ""
     return shared
+
+
+def _listed(settings: list[tuple[str, str]], name: str) -> list[str]:
+    """The values of a setting that is a list, which an empty value clears."""
+    found: list[str] = []
+    for key, value in settings:
+        if key == name and value:
+            found.append(value)
+        elif key == name:
+            found.clear()
+    return found
 
 
 def _read_container(unit: ManifestNode, settings: list[tuple[str, str]]) -> None:
@@ -179,13 +184,22 @@ def _words(text: str) -> tuple[list[str], str]:
 
 
 def _add_variables(draft: EngineDraft, value: str) -> None:
-    """Add the variables of `Environment=`, which an empty value clears."""
-    if not value:
-        draft.env.clear()
+    """Add the variables of `Environment=`."""
     for word in _words(value)[0]:
         name, equals, text = word.partition("=")
         if equals:
             draft.env[name] = _without_specifiers(text)
+
+
+def _unset_variables(draft: EngineDraft, setting: str) -> None:
+    """Remove the variables of `UnsetEnvironment=`; with a value, only if they have it."""
+    for word in _words(setting)[0]:
+        name, equals, text = word.partition("=")
+        value = _without_specifiers(text)
+        if not equals or (value is not None and draft.env.get(name) == value):
+            draft.env.pop(name, None)
+        elif value is None and name in draft.env:
+            draft.env[name] = None
 
 
 def _add_file(draft: EngineDraft, value: str, files: dict[str, str]) -> None:

@@ -209,3 +209,28 @@ def test_the_variables_of_a_unit_are_not_copied_for_its_commands_without_end() -
     assert [(fault.pointer, "copied or expanded exceed 1000000" in fault.message) for fault in faults] == [
         ("/unit", True)
     ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("Environment=A=1\nPassEnvironment=A B", {"A": "1", "B": None}),
+        ("EnvironmentFile=/x.env\nEnvironment=F=1", {"F": "2"}),
+        ("UnsetEnvironment=A\nEnvironment=A=1 B=2", {"B": "2"}),
+        ("EnvironmentFile=/x.env\nUnsetEnvironment=F", {}),
+        ("Environment=A=1 B=2\nUnsetEnvironment=A=1 B=1", {"B": "2"}),
+        ("PassEnvironment=A B\nUnsetEnvironment=A=1 B", {"A": None}),
+        ("Environment=A=1\nEnvironment=\nEnvironment=B=2", {"B": "2"}),
+        ("PassEnvironment=A\nPassEnvironment=\nPassEnvironment=B", {"B": None}),
+        ("Environment=A=1\nUnsetEnvironment=A\nUnsetEnvironment=", {"A": "1"}),
+        ("EnvironmentFile=/x.env\nEnvironmentFile=\nEnvironment=A=1", {"A": "1"}),
+        ("Environment=A=1\nUnsetEnvironment=A=%i", {"A": None}),
+        ("PassEnvironment=A\nEnvironment=A=1\nEnvironment=", {"A": None}),
+    ],
+)
+def test_systemd_merges_the_variables_of_a_service_in_its_own_order(
+    settings: str, expected: dict[str, str | None]
+) -> None:
+    unit = f"[Service]\n{settings}\nExecStart=/usr/bin/vllm serve a/b"
+    (found,) = engines({"unit": unit, "environment_files": {"/x.env": "F=2"}})
+    assert found.env == expected
