@@ -52,7 +52,11 @@ def card(page: Page, heading: str) -> Locator:
 
 
 def write(page: Page, text: str, label: str = "The rule") -> None:
-    """Replace the text of an editor by pasting another."""
+    """Replace the text of an editor by pasting another; completions over it are closed first."""
+    completions = page.locator(".cm-tooltip-autocomplete")
+    if completions.count():
+        page.keyboard.press("Escape")
+        expect(completions).to_have_count(0)
     page.get_by_label(label, exact=True).click()
     page.keyboard.press("Control+a")
     paste(page, text, label)

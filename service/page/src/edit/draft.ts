@@ -113,10 +113,13 @@ export function replaces(draft: Draft, head: Head): boolean {
   return draft.base !== null && (head.id === "" || head.id === draft.base.id);
 }
 
-/** What the draft is: what its loaded file is, and of a new one what its fields say. */
+/**
+ * What the draft is: what its loaded file is, and of a new one what its fields say. One that has cases is no condition:
+ * it is a rule of which so far only such fields are written.
+ */
 export function kindOf(draft: Draft, head: Head, vocabulary: Vocabulary): Kind {
   if (draft.base !== null && replaces(draft, head)) return draft.base.kind;
-  if (head.isCondition) return "condition";
+  if (head.isCondition && draft.cases.trim() === "") return "condition";
   if (effectsOf(vocabulary.requestRule).includes(head.effect)) return "request";
   const isUpstream = effectsOf(vocabulary.upstreamRule).includes(head.effect);
   return isUpstream && !effectsOf(vocabulary.houseRule).includes(head.effect) ? "upstream" : "house";

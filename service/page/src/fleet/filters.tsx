@@ -1,6 +1,6 @@
 /** The filter of a fleet as a form. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { type Filter, NO_FILTER, NOW } from "./fleet_rows";
 import { COLUMN_WORDS, COLUMNS, KIND_NAMES, labelOf } from "./kinds";
 
@@ -38,21 +38,34 @@ function Choice(properties: {
   );
 }
 
-/** The text that is searched for; the rows follow when the user pauses, so that typing is never slow. */
+/**
+ * The text that is searched for; the rows follow when the user pauses, so that typing is never slow. A value from
+ * elsewhere, such as a link, replaces it, and is never replaced by an older text.
+ */
 function Find({ value, onValue }: { readonly value: string; readonly onValue: (value: string) => void }) {
   const [text, setText] = useState(value);
+  const sent = useRef(value);
+  const timer = useRef(0);
   useEffect(() => {
+    if (value === sent.current) return;
+    clearTimeout(timer.current);
+    sent.current = value;
     setText(value);
   }, [value]);
-  useEffect(() => {
-    if (text === value) return undefined;
-    const timer = setTimeout(() => {
-      onValue(text);
+  useEffect(
+    () => () => {
+      clearTimeout(timer.current);
+    },
+    [],
+  );
+  const change = (found: string): void => {
+    setText(found);
+    clearTimeout(timer.current);
+    timer.current = window.setTimeout(() => {
+      sent.current = found;
+      onValue(found);
     }, WAIT);
-    return () => {
-      clearTimeout(timer);
-    };
-  }, [text, value, onValue]);
+  };
   return (
     <label>
       Find{" "}
@@ -61,7 +74,7 @@ function Find({ value, onValue }: { readonly value: string; readonly onValue: (v
         value={text}
         placeholder="name, file, rule"
         onInput={(event) => {
-          setText(event.currentTarget.value);
+          change(event.currentTarget.value);
         }}
       />
     </label>
