@@ -175,6 +175,24 @@ NO_SUCH = {"argument": "--no-such-flag", "at": "args[4]", "from": True, "to": No
             [[{**NO_SUCH, "at": "args[2]", "from": "…"}]],
             id="without a value that may be a secret",
         ),
+        pytest.param(
+            ("--no-such-flag.a", "hunter2"), [[{**NO_SUCH, "at": "args[2]", "from": "…"}]], id="a key of an option"
+        ),
+        pytest.param(
+            ("--no-such-flag.a", "1", "--swap-space", "4", "--no_such_flag.b.c=2"),
+            [[{**SWAP, "at": "args[4]"}, {**NO_SUCH, "at": "args[2]", "from": "…"}]],
+            id="all keys of an option together",
+        ),
+        pytest.param(
+            ("--no-such-flag", "--no-such-flag.a", "1"),
+            [[{**NO_SUCH, "at": "args[3]", "from": "…"}]],
+            id="an option and a key of it",
+        ),
+        pytest.param(
+            ("--no-such-flag.sk-abcdefghijklmnop1234567890AB", "1"),
+            [],
+            id="no key that is a secret",
+        ),
         pytest.param(tuple(f"--x{n}" for n in range(17)), [], id="too many to be dropped"),
     ],
 )
@@ -184,6 +202,17 @@ def test_flags_that_the_release_does_not_have_are_dropped(
     answer = of_args(policy, "0.33.0", *args)
     assert not answer["starts"]
     assert [change for purpose, change, *_ in remedies(answer) if purpose == "start"] == expected
+
+
+def test_a_key_that_is_the_value_of_a_secret_variable_is_in_no_remedy(policy: Policy) -> None:
+    deployment = {
+        "args": ["serve", "Qwen/Qwen3-8B", "--no-such-flag.hunter22", "1", "--no-such-flag.b", "2"],
+        "env": {"SOME_API_KEY": "hunter22"},
+        "model_configs": {"Qwen/Qwen3-8B": QWEN},
+    }
+    answer = explained(policy, "0.33.0", deployment=deployment)
+    assert [each for each in remedies(answer) if each[0] == "start"] == []
+    assert "hunter22" not in msgspec.json.encode(answer).decode()
 
 
 def test_the_deployment_without_what_a_remedy_drops_is_decided_as_it_says(policy: Policy) -> None:

@@ -474,6 +474,26 @@ def test_the_empty_value_of_a_flag_that_the_release_lacks_is_shown_as_empty() ->
 
 
 @pytest.mark.parametrize(
+    ("words", "value", "ignored"),
+    [
+        (["--watermark-config.key", "1"], "…", "--watermark-config.key"),
+        (["--watermark-config.a", "1"], '{"a": 1}', "--watermark-config.a"),
+        (
+            ["--watermark-config.a", "1", "--watermark-config.b.c=x"],
+            '{"a": 1, "b": {"c": "x"}}',
+            "--watermark-config.a",
+        ),
+        (["--no-such.a", "1"], "…", "--no-such.a"),
+    ],
+)
+def test_the_keys_of_an_option_that_the_release_lacks_are_one_flag(words: list[str], value: str, ignored: str) -> None:
+    options, _ = read(words, "0.20.0")
+    assert [(flag.place, flag.value, flag.ignored) for flag in options.unknown_flags] == [("args[0]", value, ignored)]
+    assert [flag.error for flag in options.unknown_flags] == options.launch_errors
+    assert options.ignored == [ignored]
+
+
+@pytest.mark.parametrize(
     ("words", "refused"),
     [
         (

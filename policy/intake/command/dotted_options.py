@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.intake.command.flag_values import InvalidValue, convert_fields, parse_human_int
@@ -10,6 +11,7 @@ from policy.intake.command.relevant_options import RELEVANT
 from policy.intake.command.unknown_flags import report_unknown
 from policy.intake.command.word_places import FILE_PREFIX
 from policy.intake.command.words import Unknown
+from policy.intake.command_line import UnknownFlag
 from policy.masking import HIDDEN, is_secret, masked
 from policy.messages import listed, quoted
 from policy.parser.jsontext import NotJson, read_json
@@ -73,7 +75,7 @@ def set_dotted(options: DottedOptions, table: Flags, result: ParseResult) -> Non
                 f"{quoted(shown[0])} is ambiguous: it could be {listed(short[:8])}; write one of them in full",
             )
         elif flag is None:
-            report_unknown(option, shown[0], first, table, result)
+            _report_unknown(option, shown, first, tree, table, result)
         elif flag.dest not in RELEVANT:
             result.ignored.extend([f"{option}.{HIDDEN}"] if flag.secret else map(masked, shown))
             result.set_other(flag, tree, first)
@@ -83,6 +85,22 @@ def set_dotted(options: DottedOptions, table: Flags, result: ParseResult) -> Non
             )
         else:
             _set_tree(flag, option, tree, where, result)
+
+
+def _report_unknown(
+    option: str, shown: Sequence[str], place: str, tree: dict[str, Any], table: Flags, result: ParseResult
+) -> None:
+    """Report the keys of an option that the release does not have, which are dropped together."""
+    omitted = result.omitted
+    flag = report_unknown(option, shown[0], place, table, result)
+    ignored = masked(shown[0])
+    result.ignored.append(ignored)
+    # as in `skip_unknown`, a name that may hold a secret has no remedy
+    if result.omitted == omitted and option.startswith("--") and ignored == shown[0]:
+        is_hidden = flag is None or flag.secret or any(map(is_secret, shown))
+        value = HIDDEN if is_hidden else masked(json.dumps(tree, ensure_ascii=False))
+        name = option[2:].replace("-", "_")
+        result.unknown_flags.append(UnknownFlag(name, place, value, result.launch_errors[-1], ignored))
 
 
 def _set_tree(flag: Flag, option: str, tree: dict[str, Any], where: dict[str, str], result: ParseResult) -> None:
