@@ -48,6 +48,9 @@ from policy.sampling.check import RequestChecker
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from policy.checks.cases import Case, CaseResult
+    from policy.checks.request_cases import RequestCase
+
 A = TypeVar("A")
 B = TypeVar("B")
 MEMORY_LIMIT: Final = 1 << 30
@@ -201,16 +204,17 @@ def _run_cases(texts: list[str], policy: Policy) -> CasesReport:
     (cases, lacking), (about_requests, lacking_requests) = _both(
         read, partial(read_some_request_cases, own, policy.catalogue)
     )
-    found = [*run_cases(cases, policy), *run_request_cases(about_requests, RequestChecker(policy))]
-    fires = {(case.path, case.line): case.fires for case in cases}
-    fires |= {(case.path, case.line): case.fires for case in about_requests}
+    found: list[CaseResult[Case | RequestCase]] = [
+        *run_cases(cases, policy),
+        *run_request_cases(about_requests, RequestChecker(policy)),
+    ]
     place = {path: number for number, path in enumerate(named)}
     results = [
         CaseOutcome(
             each.case.rule,
             each.case.name,
             each.release,
-            fires[each.case.path, each.case.line],
+            each.case.fires,
             each.passed,
             each.found,
             each.case.path,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 from packaging.version import Version
@@ -112,11 +112,15 @@ def _is_elsewhere(path: str) -> bool:
     return is_of_images(path) or is_request_rule(path)
 
 
+ClaimT = TypeVar("ClaimT", bound=Claim)
+ClaimT_co = TypeVar("ClaimT_co", bound=Claim, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class CaseResult:
+class CaseResult(Generic[ClaimT_co]):
     """The result of a case in one release; ``found`` is what happened instead, if the case failed."""
 
-    case: Claim
+    case: ClaimT_co
     release: str
     found: str | None
 
@@ -155,13 +159,11 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
     own = {path: text for path, text in texts.items() if not _is_elsewhere(path)}
     cases = read_files(own, lambda node, reader: _read_file(node, reader, catalogue), faults)
     if not faults:
-        of_rule: dict[str, list[Case]] = {rule.id: [] for rule in catalogue.rules}
-        for case in cases:
-            of_rule[case.rule].append(case)
+        of_rule = by_rule(cases)
         faults.extend(
             fault
             for rule in catalogue.rules
-            for fault in _missing_cases(rule, of_rule[rule.id], catalogue.releases, texts)
+            for fault in _missing_cases(rule, of_rule.get(rule.id, []), catalogue.releases, texts)
         )
     if faults:
         raise RulesInvalid(faults)
@@ -179,11 +181,19 @@ def read_some_cases(texts: Mapping[str, str], catalogue: Catalogue) -> tuple[lis
     if faults:
         raise RulesInvalid(faults)
     lacking: dict[str, list[str]] = {}
-    for name in dict.fromkeys(case.rule for case in cases):
+    for name, own in by_rule(cases).items():
         rule = catalogue.rule(name)
         assert rule is not None  # INVARIANT: a case of an unknown rule is a fault
-        lacking[name] = missing_kinds(rule, [case for case in cases if case.rule == name], catalogue.releases)
+        lacking[name] = missing_kinds(rule, own, catalogue.releases)
     return cases, lacking
+
+
+def by_rule(cases: Iterable[ClaimT]) -> dict[str, list[ClaimT]]:
+    """The cases of each rule that has any, in their order."""
+    found: dict[str, list[ClaimT]] = {}
+    for case in cases:
+        found.setdefault(case.rule, []).append(case)
+    return found
 
 
 def cases_path(rule: Rule | RequestRule) -> str:
@@ -344,7 +354,7 @@ def _just_outside(rule: Rule, releases: Releases) -> list[str]:
     return [release for release, out in zip(releases.known, beside, strict=True) if out]
 
 
-def run_cases(cases: Iterable[Case], policy: Policy) -> Iterator[CaseResult]:
+def run_cases(cases: Iterable[Case], policy: Policy) -> Iterator[CaseResult[Case]]:
     """Run each case in each of its releases through the engine."""
     for case in cases:
         rule = policy.catalogue.rule(case.rule)

@@ -31,7 +31,7 @@ from policy.sampling.check import RequestChecker
 if TYPE_CHECKING:
     from typing import Self
 
-    from policy.checks.cases import Case
+    from policy.checks.cases import Case, CaseResult, Claim
     from policy.checks.image_cases import ImageCase
     from policy.checks.request_cases import RequestCase
     from policy.rules.catalogue import Catalogue
@@ -103,6 +103,11 @@ def faults_of(sources: Sources, default_release: str | None) -> list[str]:
     found = check(sources, default_release)
     faults = list(found.faults)
     if found.policy is not None:
+        results: list[CaseResult[Claim]] = [
+            *run_cases(found.cases, found.policy),
+            *run_image_cases(found.image_cases, found.policy.releases.images),
+            *run_request_cases(found.request_cases, RequestChecker(found.policy)),
+        ]
         faults += [
             Fault(
                 result.case.path,
@@ -110,11 +115,7 @@ def faults_of(sources: Sources, default_release: str | None) -> list[str]:
                 1,
                 f"the case {quoted(result.case.name)} fails at {result.release}: {result.found}",
             )
-            for result in (
-                *run_cases(found.cases, found.policy),
-                *run_image_cases(found.image_cases, found.policy.releases.images),
-                *run_request_cases(found.request_cases, RequestChecker(found.policy)),
-            )
+            for result in results
             if not result.passed
         ]
     return [str(fault) if fault.path else fault.message for fault in faults]

@@ -112,7 +112,7 @@ def _missing_cases(row: ImageRow, cases: list[ImageCase]) -> Iterator[Fault]:
         yield Fault(path, cases[0].line if cases else 1, 1, message)
 
 
-def run_image_cases(cases: Iterable[ImageCase], table: ImageTable) -> Iterator[CaseResult]:
+def run_image_cases(cases: Iterable[ImageCase], table: ImageTable) -> Iterator[CaseResult[ImageCase]]:
     """Look up each case's image in the table."""
     for case in cases:
         yield CaseResult(case, case.release or "no release", _failure(case, table))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from policy.checks.cases import CaseResult
+    from policy.checks.cases import CaseResult, Claim
     from policy.checks.comparison import CasesReport, DryRunComparison, DryRunComparisonOfAll
 
 
@@ -67,7 +67,7 @@ def _cases(found: CasesReport | UnsetType) -> Iterator[RenderableType]:
     yield from (Text(text) for text in found.missing)
 
 
-def results(found: Iterable[CaseResult]) -> RenderableType:
+def results(found: Iterable[CaseResult[Claim]]) -> RenderableType:
     """The cases that failed, with what happened instead."""
     table = table_of("case", "vllm", "what happened")
     for result in found:

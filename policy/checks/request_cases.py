@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import Version
 
-from policy.checks.cases import CaseResult, read_boolean, read_files, read_known
+from policy.checks.cases import CaseResult, by_rule, read_boolean, read_files, read_known
 from policy.errors import Fault, RulesInvalid
 from policy.facts.facts import read_row
 from policy.messages import listed, quoted
@@ -65,13 +65,14 @@ def read_request_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[R
     """
     faults: list[Fault] = []
     own = {path: text for path, text in texts.items() if is_request_rule(path)}
-    rules = {rule.id: rule for rule in catalogue.request_rules}
-    cases = read_files(own, lambda node, reader: _read_file(node, reader, rules, catalogue.releases), faults)
+    cases = _read_files(own, catalogue, faults)
     if not faults:
-        of_rule: dict[str, list[RequestCase]] = {rule: [] for rule in rules}
-        for case in cases:
-            of_rule[case.rule].append(case)
-        faults = [f for rule in rules.values() for f in _missing_cases(rule, of_rule[rule.id], catalogue.releases)]
+        of_rule = by_rule(cases)
+        faults = [
+            fault
+            for rule in catalogue.request_rules
+            for fault in _missing_cases(rule, of_rule.get(rule.id, []), catalogue.releases)
+        ]
     if faults:
         raise RulesInvalid(faults)
     return cases
@@ -86,22 +87,21 @@ def read_some_request_cases(
         RulesInvalid: with every fault.
     """
     faults: list[Fault] = []
-    rules = {rule.id: rule for rule in catalogue.request_rules}
-    cases = read_files(texts, lambda node, reader: _read_file(node, reader, rules, catalogue.releases), faults)
+    cases = _read_files(texts, catalogue, faults)
     if faults:
         raise RulesInvalid(faults)
-    names = dict.fromkeys(case.rule for case in cases)
+    of_rule = by_rule(cases)
     return cases, {
-        name: missing_kinds(rules[name], [case for case in cases if case.rule == name], catalogue.releases)
-        for name in names
+        rule.id: missing_kinds(rule, of_rule[rule.id], catalogue.releases)
+        for rule in catalogue.request_rules
+        if rule.id in of_rule
     }
 
 
 def request_cases_document(path: str, text: str, catalogue: Catalogue) -> dict[str, Any]:
     """A file of cases of a rule about requests that was loaded: its path, its text, and the cases in it."""
     items = []
-    rules = {rule.id: rule for rule in catalogue.request_rules}
-    for case in read_files({path: text}, lambda node, reader: _read_file(node, reader, rules, catalogue.releases), []):
+    for case in _read_files({path: text}, catalogue, []):
         item: dict[str, Any] = {
             "name": case.name,
             "vllm": list(case.releases),
@@ -111,6 +111,11 @@ def request_cases_document(path: str, text: str, catalogue: Catalogue) -> dict[s
         item["fires"] = case.fires
         items.append(item if case.message is None else {**item, "message": case.message})
     return {"file": path, "text": text, "items": items}
+
+
+def _read_files(texts: Mapping[str, str], catalogue: Catalogue, faults: list[Fault]) -> list[RequestCase]:
+    rules = {rule.id: rule for rule in catalogue.request_rules}
+    return read_files(texts, lambda node, reader: _read_file(node, reader, rules, catalogue.releases), faults)
 
 
 def _read_file(
@@ -182,7 +187,7 @@ def _missing_cases(rule: RequestRule, cases: list[RequestCase], releases: Releas
         yield Fault(path, 1, 1, f"the cases of {quoted(rule.id)} lack {'; '.join(missing)}; add it")
 
 
-def run_request_cases(cases: Iterable[RequestCase], checker: RequestChecker) -> Iterator[CaseResult]:
+def run_request_cases(cases: Iterable[RequestCase], checker: RequestChecker) -> Iterator[CaseResult[RequestCase]]:
     """Run each case in each of its releases through the engine."""
     for case in cases:
         for release in case.releases:

@@ -46,7 +46,7 @@ from policy.sampling.check import RequestChecker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policy.checks.cases import AcceptedMutant, CaseResult
+    from policy.checks.cases import AcceptedMutant, CaseResult, Claim
     from policy.checks.mutants import Mutant, Trial
     from policy.rules.catalogue import Catalogue
     from policy.rules.request_rule import RequestRule
@@ -162,7 +162,7 @@ def run_tests(
     except RulesInvalid as error:
         fail(INVALID, str(error.under(rules_folder)))
     with err.working("running the cases"):
-        found = [
+        found: list[CaseResult[Claim]] = [
             *run_cases(cases, policy),
             *run_image_cases(image_cases, images),
             *run_request_cases(request_cases, RequestChecker(policy)),
@@ -236,7 +236,7 @@ def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: CheckFormat) ->
             )
 
 
-def _report_test(results: list[CaseResult], failed: list[CaseResult], form: CheckFormat) -> None:
+def _report_test(results: list[CaseResult[Claim]], failed: list[CaseResult[Claim]], form: CheckFormat) -> None:
     match form:
         case CheckFormat.TEXT:
             if failed:
@@ -270,7 +270,7 @@ def _report_test(results: list[CaseResult], failed: list[CaseResult], form: Chec
             )
 
 
-def _result(result: CaseResult) -> dict[str, Any]:
+def _result(result: CaseResult[Claim]) -> dict[str, Any]:
     case = result.case
     return {
         "rule": case.rule,

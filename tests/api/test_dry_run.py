@@ -752,6 +752,18 @@ def test_cases_are_run_with_the_candidate_rules(client: httpx.Client) -> None:
     assert list(dry_run(client, {**body, "changes": "all"})) == ["current", "candidate", "changes", "cases"]
 
 
+def test_cases_on_one_line_each_say_whether_they_fire(client: httpx.Client) -> None:
+    text = (
+        "{rule: kv-connector-fallback, cases: ["
+        "{name: a connector, vllm: [0.23.0], fires: true, given: {kv_transfer_config: {kv_connector: NixlConnector}, "
+        "model_config: {architectures: [Qwen3ForCausalLM]}}}, "
+        "{name: too late, vllm: [0.25.0], fires: false, given: {kv_transfer_config: {}}}]}"
+    )
+    answer = dry_run(client, {"request": {"facts": {}}, "cases": [text]})
+    rows = [(case["name"], case["line"], case["fires"], case["passed"]) for case in answer["cases"]["results"]]
+    assert rows == [("a connector", 1, True, True), ("too late", 1, False, True)]
+
+
 REQUEST_RULE = """\
 id: {id}
 title: Many bad words
