@@ -31,7 +31,7 @@ from policy.cli.console import USAGE, fail
 from policy.cli.fleet import Entry, FleetOptions, entries_of, read_fleet
 from policy.cli.fleet_splits import Split, documents_in, is_uri, splits_of
 from policy.escaping import escape_line
-from policy.impact.run import ANSWERS_OF_CHUNK, Job, Run, loaded
+from policy.impact.run import DECISIONS_OF_CHUNK, Job, Run, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -83,7 +83,7 @@ def cluster_results(
 
     The command fails at once if there is no cluster, or a file cannot be read.
     """
-    most = max(1, CHUNKS_OF_TASK * ANSWERS_OF_CHUNK // work.job.width)
+    most = max(1, CHUNKS_OF_TASK * DECISIONS_OF_CHUNK // work.job.decisions)
     parts = [part for name in names for part in _parts(name, most, releases, work, ignored)]
     job, folder = work.job, work.job.folder
     named = {model: path.absolute() for model, path in job.named.items()}

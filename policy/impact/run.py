@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from policy.request.request import Request
     from policy.rules.loader import Sources
 
-ANSWERS_OF_CHUNK: Final = 3_000
-"""How many answers a process makes before it returns them: about a second of work."""
+DECISIONS_OF_CHUNK: Final = 3_000
+"""How many decisions a process makes before it returns their results: about a second of work."""
 MAX_KEPT_ANSWERS: Final = 240_000
 """How many answers are kept for equal deployments; they take about 250 MB."""
 DECISIONS_OF_REMEDIES: Final = 60
-"""How many answers it takes to find remedies, about."""
+"""How many decisions it takes to find remedies, about."""
 AHEAD: Final = 3
 """The chunks for each process that are read before the first is written."""
 
@@ -70,8 +70,12 @@ class AnyJob(Protocol[Q_contra, R]):
     """What a process needs to decide deployments."""
 
     @property
-    def width(self) -> int:
-        """How many answers a result has, about."""
+    def decisions(self) -> int:
+        """How many decisions a result takes, about: its time."""
+
+    @property
+    def answers(self) -> int:
+        """How many answers a result has, about: its memory."""
 
     def start(self) -> AnyWorker[Q_contra, R]:
         """A worker with a policy of its own."""
@@ -96,9 +100,14 @@ class Job(Struct, frozen=True):
     explains: bool = False
 
     @property
-    def width(self) -> int:
-        """How many answers a deployment takes, about: one for each release, and those that remedies are found by."""
-        return max(1, len(self.targets) + self.from_own + (DECISIONS_OF_REMEDIES if self.explains else 0))
+    def decisions(self) -> int:
+        """How many decisions a deployment takes: one for each release, and about as many as remedies are found by."""
+        return max(1, len(self.targets) + self.from_own) + (DECISIONS_OF_REMEDIES if self.explains else 0)
+
+    @property
+    def answers(self) -> int:
+        """How many answers a deployment has: one for each release, and remedies that take about as much as one."""
+        return max(1, len(self.targets) + self.from_own + self.explains)
 
     def start(self) -> Worker:
         """A worker with a policy of its own."""
@@ -189,14 +198,13 @@ class Run(Generic[Q, R]):
         self._job, self._processes = job, max(1, processes)
         self._finder = finder
         self._worker = job.worker(policy, finder)
-        self._width = job.width
         self._kept: dict[bytes, R] = {}
         self._promised: set[bytes] = set()
         self._pool: ProcessPoolExecutor | None = None
 
     def results(self, entries: Iterable[E], request_of: Callable[[E], Q | RequestInvalid]) -> Iterator[tuple[E, R]]:
         """Each entry with its result, in their order."""
-        size = max(1, ANSWERS_OF_CHUNK // self._width)
+        size = max(1, DECISIONS_OF_CHUNK // self._job.decisions)
         left = iter(entries)
         waiting: deque[Chunk] = deque()
         try:
@@ -234,7 +242,7 @@ class Run(Generic[Q, R]):
     def _chunk(self, part: list[E], request_of: Callable[[E], Q | RequestInvalid]) -> Chunk:
         chunk = Chunk([], [], [])
         here: set[bytes] = set()
-        room = MAX_KEPT_ANSWERS // self._width
+        room = MAX_KEPT_ANSWERS // self._job.answers
         for entry in part:
             request = request_of(entry)
             if isinstance(request, RequestInvalid):

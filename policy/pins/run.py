@@ -81,9 +81,14 @@ class Job(Struct, frozen=True):
     hub: bool
 
     @property
-    def width(self) -> int:
-        """How many answers a deployment's pin takes."""
+    def decisions(self) -> int:
+        """How many decisions a deployment's pin takes: with the pin and without it in each release."""
         return 2 * max(1, len(self.targets) + self.from_own)
+
+    @property
+    def answers(self) -> int:
+        """How many answers a deployment's pin has."""
+        return self.decisions
 
     def start(self) -> Worker:
         """A worker with a policy of its own."""

@@ -46,8 +46,13 @@ class Job(Struct, frozen=True):
     remedies: Remedies
 
     @property
-    def width(self) -> int:
+    def decisions(self) -> int:
         """A record is decided once."""
+        return 1
+
+    @property
+    def answers(self) -> int:
+        """A record has one answer."""
         return 1
 
     def start(self) -> Worker:

@@ -8,13 +8,17 @@ import msgspec
 import pytest
 from deployments import TODAY
 
+from policy.impact import run as impact_run
 from policy.impact.impact import Impact
+from policy.impact.run import Job, Run, no_piece
 from policy.impact.targets import V1_REMOVED, targets_of
+from policy.intake.model_finder import ModelFinder
 from policy.request.request import read_request
 
 if TYPE_CHECKING:
     from policy.impact.impact import Comparison
     from policy.policy import Policy
+    from policy.rules.loader import Sources
 
 QWEN3: dict[str, Any] = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
 MIXTRAL: dict[str, Any] = {"model_config": {"architectures": ["MixtralForCausalLM"], "is_moe": True}}
@@ -78,3 +82,26 @@ def test_remedies_are_those_of_the_last_target(
 
 def test_remedies_are_not_looked_for_unless_they_are_asked_for(policy: Policy) -> None:
     assert compared(policy, DBO, "0.22.0", "0.33.0").remedies is msgspec.UNSET
+
+
+def test_finding_remedies_leaves_as_much_room_for_equal_deployments(
+    policy: Policy, sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decisions that find remedies take time, but are not kept."""
+    compared_once: list[object] = []
+    compare = Impact.compare
+
+    def counted(impact: Impact, request: Any) -> Comparison:
+        compared_once.append(request)
+        return compare(impact, request)
+
+    monkeypatch.setattr(Impact, "compare", counted)
+    monkeypatch.setattr(impact_run, "MAX_KEPT_ANSWERS", 12)
+    facts = [{"model_config": {"architectures": [f"A{n}ForX"]}} for n in range(4)]
+    requests = [read_request({"facts": each}, policy.releases) for each in facts] * 30
+    targets = tuple(targets_of(["0.33.0"], policy.releases))
+    job = Job(sources, None, targets, TODAY, True, no_piece, {}, {}, None, False, True)
+    run = Run(job, policy, ModelFinder({}, hub=False), 1)
+    results = [result.summary for _, result in run.results(requests, lambda request: request)]
+    assert (len(results), len(compared_once)) == (120, 4)
+    assert results[:4] * 30 == results
