@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.cli.fleet_sources import DECISION, Found, documents_of, number_of_records
+from policy.cli.fleet_sources import DECISION, Found, documents_of
 from policy.errors import RequestFault, RequestInvalid
 from policy.messages import counted
 from policy.request.manifest import MAX_NAME, name_of, path_steps, requests_of, values_along
@@ -27,6 +27,7 @@ from policy.request.request import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from policy.cli.fleet_size import FleetSize
     from policy.cli.folder import Place as FilePlace
     from policy.errors import Remedies
     from policy.parser.yamltree import YamlNode
@@ -97,37 +98,8 @@ class FleetOptions(Struct, frozen=True, kw_only=True):
     remedies: Remedies
 
 
-class FleetSize:
-    """How many deployments a fleet has, as far as that is known while it is read: the end of a run's progress.
-
-    Lines of JSON and rows of Parquet are counted before; a manifest or a folder when it has been read.
-    """
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._records = {name: number_of_records(name) for name in names}
-        self._number = sum(self._records[name] or 0 for name in names)
-        self._uncounted = sum(self._records[name] is None for name in names)
-
-    @property
-    def total(self) -> int | None:
-        """The number of deployments; ``None`` if it is not known yet."""
-        return None if self._uncounted else self._number
-
-    def of(self, name: str) -> FleetSize | None:
-        """What counts the deployments of this input while it is read; ``None`` if they are counted."""
-        return self if self._records[name] is None else None
-
-    def add(self, number: int) -> None:
-        """Count deployments that are still to be read."""
-        self._number += number
-
-    def end(self) -> None:
-        """Say that an input has no further documents than the one that is counted next."""
-        self._uncounted -= 1
-
-
 def read_fleet(
-    names: Iterable[str],
+    names: Sequence[str],
     releases: Releases,
     options: FleetOptions,
     ignored: list[str],
@@ -139,36 +111,52 @@ def read_fleet(
     The names of objects in which nothing that starts vLLM was found are appended to ``ignored``. ``size`` counts the
     deployments.
     """
+    if size is not None:
+        size.start(names)
     for name in names:
-        counting = None if size is None else size.of(name)
-        for found in documents_of(name, recursive=options.recursive, render=options.render, command=command):
-            if counting is not None and found.is_last:
-                counting.end()
-            yield from entries_of(found, releases, options, ignored, counting)
+        found = documents_of(name, recursive=options.recursive, render=options.render, command=command)
+        if size is None or size.is_counted(name):
+            for each in found:
+                yield from entries_of(each, releases, options, ignored)
+        else:
+            yield from _counted(found, releases, options, ignored, size)
 
 
-def entries_of(
-    found: Found, releases: Releases, options: FleetOptions, ignored: list[str], size: FleetSize | None = None
+def _counted(
+    found: Iterable[Found], releases: Releases, options: FleetOptions, ignored: list[str], size: FleetSize
 ) -> Iterator[Entry]:
-    """The deployments of a document, or the reason why it cannot be read; ``size`` counts them before the first."""
+    """The deployments of the documents of an input, each document, or item of a list, counted before it is used."""
+    has_ended = False
+    for each in found:
+        if each.is_last:
+            has_ended = True
+            size.end()
+        is_list = _is_list(each, each.document, releases)
+        parts, left = (_items(each, each.document), len(each.document)) if is_list else (iter([each]), 1)
+        for part in parts:
+            left -= 1
+            entries = [*entries_of(part, releases, options, ignored)]
+            size.add(len(entries), left)
+            yield from entries
+    if not has_ended:
+        size.end()
+
+
+def entries_of(found: Found, releases: Releases, options: FleetOptions, ignored: list[str]) -> Iterator[Entry]:
+    """The deployments of a document, or the reason why it cannot be read."""
     place = Place(found.file, found.line, found.column)
     if found.fault is not None:
-        _count(size, 1)
         yield Entry(_shown(place), place, RequestInvalid([RequestFault("", found.fault)]))
         return
     document = _without_record(found)
-    if type(document) is list and found.places is None and not is_bare_manifest(document, releases.images):
-        _count(size, len(document))
-        for index, each in enumerate(document):
-            part = Found(found.file, each, _child(found.tree, str(index)), line=found.line, index=index)
-            _count(size, -1)
-            yield from entries_of(part, releases, options, ignored, size)
+    if _is_list(found, document, releases):
+        for part in _items(found, document):
+            yield from entries_of(part, releases, options, ignored)
         return
     try:
-        yield from _entries(found, document, place, releases, options, ignored, size)
+        yield from _entries(found, document, place, releases, options, ignored)
     except RequestInvalid as error:
         parts = _parts(document)
-        _count(size, 1 if parts is None else len(parts))
         if parts is None:
             name = _name_of(document, "") or found.name
             yield Entry(name[:MAX_NAME] or _shown(place, found.index), place, error)
@@ -177,13 +165,17 @@ def entries_of(
             path = _places_of(found, index)
             tree = _child(found.tree, *path[1])
             part = Found(path[0], each, tree, line=found.line, index=index, name=path[2], root=found.root)
-            _count(size, -1)
-            yield from entries_of(part, releases, options, ignored, size)
+            yield from entries_of(part, releases, options, ignored)
 
 
-def _count(size: FleetSize | None, number: int) -> None:
-    if size is not None:
-        size.add(number)
+def _is_list(found: Found, document: Any, releases: Releases) -> bool:
+    """Whether a document lists others, of which each is read by itself."""
+    return type(document) is list and found.places is None and not is_bare_manifest(document, releases.images)
+
+
+def _items(found: Found, document: list[Any]) -> Iterator[Found]:
+    for index, each in enumerate(document):
+        yield Found(found.file, each, _child(found.tree, str(index)), line=found.line, index=index)
 
 
 def _entries(
@@ -193,11 +185,9 @@ def _entries(
     releases: Releases,
     options: FleetOptions,
     ignored: list[str],
-    size: FleetSize | None,
 ) -> Iterator[Entry]:
     request = read_request_or_manifest(_with_options(document, releases, options), releases)
     if isinstance(request, Request):
-        _count(size, 1)
         node = found.tree
         where = place if node is None else replace(place, line=node.line, column=node.column)
         name = request.request_id or found.name or _shown(place, found.index)
@@ -208,7 +198,6 @@ def _entries(
     skipped: list[str] = []
     rows = requests_of(request, releases, options.remedies, skipped)
     base = "" if request.models_at is None else "/manifest"
-    _count(size, len(rows))
     ignored.extend(_engine_name(found, request, path) for path in skipped)
     for path, each in rows:
         file, rest = _file_of(found, path)

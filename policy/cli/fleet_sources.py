@@ -1,11 +1,11 @@
 """What a fleet is read from: documents of files and folders, lines of JSON, rows of Parquet.
 
-Owns how each is found, the limits, and what is said of a part that cannot be read while the rest is.
+Owns how each is found, the limits, and what is said of a part that cannot be read while the rest is. ``fleet_parquet``
+reads Parquet.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
 
+from policy.cli.fleet_parquet import PARQUET, PARQUET_MAGIC, TEXT_COLUMNS, parquet_rows, text_column
 from policy.cli.folder import FolderContents, Place, load_source
 from policy.cli.requests import (
     MAX_FILE,
@@ -30,14 +31,9 @@ from policy.parser.yamltree import YamlNode, read_documents
 from policy.request.documents import join_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-PARQUET: Final = ".parquet"
-PARQUET_MAGIC: Final = b"PAR1"
-MIN_PARQUET: Final = 12
 LINES: Final = (".jsonl", ".ndjson")
-TEXT_COLUMNS: Final = ("request", "input")
-"""The columns of a Parquet file that have a request as JSON: one's own, or that of an export of the decision log."""
 DECISION: Final = "decision_id"
 """The column, and the field of a record, that names a decision of the log."""
 MAX_LINE: Final = 8 << 20
@@ -85,9 +81,9 @@ def documents_of(name: str, *, recursive: bool, render: bool, command: str) -> I
     if not isinstance(source, FolderContents):
         yield Found(shown, source, is_last=True)
         return
-    for line in source.unread:
+    for number, line in enumerate(source.unread, 1):
         file, _, fault = line.partition(": ")
-        yield Found(file, fault=fault)
+        yield Found(file, fault=fault, is_last=number == len(source.unread) and not source.documents)
     if source.documents:
         root = YamlNode([each or YamlNode(None, 0, 0) for each in trees], 1, 1)
         yield Found(shown, source.documents, root, places=source.places, root=name, is_last=True)
@@ -255,80 +251,6 @@ def _rows(name: str, shown: str) -> Iterator[Found]:
     for number, row in enumerate(parquet_rows(name, shown, chosen), 1):
         (column, value), (_, decision) = row.items()
         yield row_of(number, column, value, decision).found(shown)
-
-
-def parquet_rows(name: str, shown: str, choose: Callable[[Sequence[str]], Sequence[str]]) -> Iterator[dict[str, Any]]:
-    """The values of each row of a Parquet file, which is read in parts; ``choose`` chooses columns by their names.
-
-    A column that the file does not have has ``None``.
-
-    Raises:
-        Unreadable: the file is not whole, or cannot be read any further.
-    """
-    from arro3.io import read_parquet  # noqa: PLC0415  # only needed for Parquet
-
-    number = 0
-    _check_ends(Path(name), shown)
-    try:
-        reader = read_parquet(name)
-        names = reader.schema.names
-        chosen = choose(names)
-        for batch in reader:
-            columns = [batch.column(each).to_pylist() if each in names else [None] * batch.num_rows for each in chosen]
-            for values in zip(*columns, strict=True):
-                number += 1
-                yield dict(zip(chosen, values, strict=True))
-    except (Unreadable, GeneratorExit, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # the library has no error of its own, and panics are no `Exception`
-        message = str(error).partition("\n")[0]
-        raise Unreadable(f"{shown}: cannot be read as Parquet after {number} rows: {message}") from error
-
-
-def is_parquet(name: str) -> bool:
-    """Whether a file is Parquet, by its name or its first bytes.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    if name.endswith(PARQUET):
-        return True
-    with Path(name).open("rb") as file:
-        return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
-
-
-def text_column(names: Sequence[str]) -> str | None:
-    """The column with requests among those of a Parquet file; ``None`` if there is none."""
-    return next((each for each in TEXT_COLUMNS if each in names), None)
-
-
-def number_of_records(name: str) -> int | None:
-    """The number of lines of a file with lines of JSON, or of rows of a Parquet file; ``None`` if it is neither.
-
-    What cannot be read is not counted.
-    """
-    try:
-        if not Path(name).is_file():
-            return None
-        if is_parquet(name):
-            return sum(1 for _ in parquet_rows(name, name, lambda names: names[:1]))
-        with Path(name).open("rb") as file:
-            first = file.readline(MAX_FILE + 1)
-            if not (name.endswith(LINES) or is_line(first)):
-                return None
-            return first.count(b"\n") + sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 20), b""))
-    except (OSError, ValueError, Unreadable):
-        return None
-
-
-def _check_ends(path: Path, shown: str) -> None:
-    """Check that a file begins and ends as Parquet does, which its reader takes for granted."""
-    with path.open("rb") as file:
-        first = file.read(len(PARQUET_MAGIC))
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - len(PARQUET_MAGIC)))
-        if size < MIN_PARQUET or first != PARQUET_MAGIC or file.read() != PARQUET_MAGIC:
-            raise Unreadable(f"{shown}: cannot be read: not a whole Parquet file")
 
 
 def of_json(text: bytes, shown: str, number: int) -> Found:

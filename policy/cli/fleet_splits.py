@@ -12,17 +12,15 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from msgspec import Struct
 
+from policy.cli.fleet_parquet import PARQUET, PARQUET_MAGIC, text_column
 from policy.cli.fleet_sources import (
     DECISION,
     LINES,
     MAX_LINE,
-    PARQUET,
-    PARQUET_MAGIC,
     RawDocument,
     is_line,
     lines_of,
     row_of,
-    text_column,
 )
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from policy.cli.console import (
     out,
     show,
 )
-from policy.cli.fleet import FleetOptions, FleetSize, ignored_line, read_fleet
+from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
 from policy.cli.fleet_log import logged, read_part
+from policy.cli.fleet_size import FleetSize
 from policy.cli.fleet_sources import STANDARD_INPUT
 from policy.cli.fleet_splits import is_uri
 from policy.cli.impact_formats import FORMATS, Report, collected
@@ -173,7 +174,7 @@ def impact(
     run, tally, interrupt = Run(job, policy, models, jobs or available_cores()), Tally(targets), Interrupt()
     ignored: list[str] = []
     title = f"vLLM {_compared(releases, targets)}: what changes"
-    size = FleetSize(fleet or []) if shows_progress() and log is None else None
+    size = FleetSize() if shows_progress() and log is None and ray is None else None
     with interrupt.handled():
         if ray is None:
             found = read_fleet(fleet or [], policy.releases, options, ignored, "impact", size)

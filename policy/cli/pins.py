@@ -10,8 +10,9 @@ import typer
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, out, show
-from policy.cli.fleet import FleetOptions, FleetSize, ignored_line, read_fleet
+from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
 from policy.cli.fleet_log import logged, read_part
+from policy.cli.fleet_size import FleetSize
 from policy.cli.impact import IMPACT_REMEDIES, INTERRUPTED
 from policy.cli.impact_run import Interrupt, read_later_targets, shows_progress, with_progress
 from policy.cli.outputs import check_names, format_name, output_file
@@ -133,7 +134,7 @@ def pins(
     later = tuple(target for target in targets if from_ is None or target is not targets[0])
     counts.releases = {target.name: dict.fromkeys(map(str, VERDICTS), 0) for target in later}
     ignored: list[str] = []
-    size = FleetSize(fleet or []) if shows_progress() and log is None else None
+    size = FleetSize() if shows_progress() and log is None else None
     with interrupt.handled():
         found = read_fleet(fleet or [], policy.releases, options, ignored, "pins", size)
         if part is not None:

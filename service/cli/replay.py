@@ -11,7 +11,8 @@ import typer
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, out, show
-from policy.cli.fleet_sources import is_parquet, number_of_records, parquet_rows
+from policy.cli.fleet_parquet import is_parquet, parquet_rows
+from policy.cli.fleet_size import FleetSize
 from policy.cli.impact import INTERRUPTED
 from policy.cli.impact_run import Interrupt, shows_progress, with_progress
 from policy.cli.outputs import check_names, format_name, output_file
@@ -115,12 +116,12 @@ def replay(
     found, interrupt = Replay(), Interrupt()
     shown = REPLAYED if target is None else target.name
     with store_errors(), interrupt.handled():
-        total = _total(names, store, selected) if shows_progress() else None
-        records = _of_files(names, policy) if store is None else _of_log(store, selected, policy)
+        size = FleetSize() if shows_progress() else None
+        records = _of_files(names, policy, size) if store is None else _of_log(store, selected, policy, size)
         results = _results(job, policy, interrupt.until(records), jobs or available_cores(), shown, found)
         title = "Past decisions by the rules of " + str(folder) if target is None else f"Past decisions by vLLM {shown}"
         report = Report(
-            with_progress(results, lambda: total, "decisions"),
+            with_progress(results, lambda: None if size is None else size.total, "decisions"),
             found,
             shown,
             title,
@@ -167,25 +168,17 @@ def _past(recorded: Recorded) -> Past | RequestInvalid:
     return recorded.past
 
 
-def _of_log(store: Store, selected: LogFilter, policy: Policy) -> Iterator[Recorded]:
-    """The records of the log, the oldest first; one part of them is in memory at once."""
-    from service.log.query import stream  # noqa: PLC0415  # other commands need no database
+def _of_log(store: Store, selected: LogFilter, policy: Policy, size: FleetSize | None) -> Iterator[Recorded]:
+    """The records of the log, the oldest first; one part of them is in memory at once. ``size`` counts them before."""
+    from service.log.query import count, stream  # noqa: PLC0415  # other commands need no database
 
+    if size is not None:
+        size.start_counted(count(store, selected))
     for part in stream(store, selected):
         for row in part:
             yield read_record(
                 row.decision_id, row.requested_by, row.input.encode(), row.result.encode(), policy.releases
             )
-
-
-def _total(names: list[str], store: Store | None, selected: LogFilter) -> int | None:
-    """The number of records; ``None`` if it is not known."""
-    from service.log.query import count  # noqa: PLC0415  # other commands need no database
-
-    if store is not None:
-        return count(store, selected)
-    numbers = [number_of_records(name) for name in names]
-    return sum(filter(None, numbers)) if None not in numbers else None
 
 
 class _Exported(msgspec.Struct, frozen=True):
@@ -200,8 +193,10 @@ class _Exported(msgspec.Struct, frozen=True):
 _exported: Final = msgspec.json.Decoder(_Exported).decode
 
 
-def _of_files(names: list[str], policy: Policy) -> Iterator[Recorded]:
-    """The records of exports, a line at a time."""
+def _of_files(names: list[str], policy: Policy, size: FleetSize | None) -> Iterator[Recorded]:
+    """The records of exports, a line at a time; ``size`` counts them before, unless one is standard input."""
+    if size is not None:
+        size.start(names)
     for name in names:
         shown = escape_line(name)
         try:

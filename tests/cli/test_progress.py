@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from arro3.core import Array, DataType, RecordBatch
 from arro3.io import read_parquet, write_parquet
 from cli.test_cli_impact import FLEET, facts, lines
@@ -55,6 +56,12 @@ def inputs(tmp_path: Path) -> dict[str, list[str]]:
     requests = [facts("a"), facts("b")]
     (tmp_path / "fleet.jsonl").write_text(lines(*requests))
     named_otherwise.write_text(lines(*requests))
+    unread = tmp_path / "unread"
+    unread.mkdir()
+    (unread / "a.yaml").write_text("a: [")
+    (unread / "b.yaml").write_text("b: [")
+    (tmp_path / "blank.jsonl").write_text("\n" + lines(*requests) + "\n \n" + json.dumps(facts("c")))
+    (tmp_path / "lists.json").write_text(json.dumps([{"facts": {"no": 1}}, {"manifest": [*yaml.safe_load_all(FLEET)]}]))
     (tmp_path / "list.json").write_text(json.dumps([*requests, facts("c")]))
     parquet = parquet_of(tmp_path / "fleet.parquet", "request", requests)
     texts = {name: [RECORD[name]] * 2 for name in ("input", "result")}
@@ -72,6 +79,9 @@ def inputs(tmp_path: Path) -> dict[str, list[str]]:
         "manifest": [str(manifest)],
         "lines": [str(tmp_path / "fleet.jsonl")],
         "lines by their content": [str(named_otherwise)],
+        "blank lines": [str(tmp_path / "blank.jsonl")],
+        "unread": [str(unread)],
+        "lists": [str(tmp_path / "lists.json")],
         "list": [str(tmp_path / "list.json")],
         "parquet": [parquet],
         "several": ["-R", str(folder), str(tmp_path / "fleet.jsonl"), parquet],
@@ -87,7 +97,10 @@ def inputs(tmp_path: Path) -> dict[str, list[str]]:
         ("impact", "manifest", 3),
         ("impact", "lines", 2),
         ("impact", "lines by their content", 2),
+        ("impact", "blank lines", 3),
+        ("impact", "unread", 2),
         ("impact", "list", 3),
+        ("impact", "lists", 4),
         ("impact", "parquet", 2),
         ("impact", "several", 8),
         ("pins", "folder", 4),
