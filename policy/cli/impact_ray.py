@@ -52,7 +52,7 @@ LONGEST_PORT: Final = 5
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds until a cluster is taken as not there."""
 CHUNKS_OF_TASK: Final = 4
-"""A task makes as many answers as a process does at this many times: a few seconds of work."""
+"""A task makes as many decisions as this many chunks of a process: a few seconds of work."""
 
 
 class ClusterJob(Struct, frozen=True):

@@ -101,7 +101,7 @@ def impact_answer(
 def _compared(entry: DocumentEntry, impact: Impact, request: ImpactRequest, limits: Limits) -> tuple[bytes, Summary]:
     if isinstance(entry.request, RequestInvalid):
         raise entry.request
-    limits.compare(request.width, explained=request.explain)
+    limits.compare(request.decisions, explained=request.explain)
     found = impact.compare(entry.request)
     return item_json(entry.name, entry.request_id, entry.place, json_piece(found)), summary_of(found)
 

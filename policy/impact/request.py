@@ -48,8 +48,8 @@ class ImpactRequest(Struct, frozen=True):
     explain: bool = False
 
     @property
-    def width(self) -> int:
-        """The most releases that decide a deployment."""
+    def decisions(self) -> int:
+        """How many decisions a deployment takes at most, without its remedies: one for each release."""
         return len(self.targets) + self.from_own
 
 
