@@ -78,12 +78,14 @@ Remedies: TypeAlias = "Mapping[Remedy, str]"
 class RequestFault:
     """One fault in a request: an RFC 6901 JSON pointer into the body, and what is wrong there.
 
-    ``remedy`` is what to do about it, unless the message already says so.
+    ``remedy`` is what to do about it, unless the message already says so. ``refused_at`` is the place of the argument
+    if vLLM's own parser refuses it, such as ``args[3]``, and empty for any other fault.
     """
 
     pointer: str
     message: str
     remedy: Remedy | None = None
+    refused_at: str = ""
 
     def worded(self, remedies: Remedies) -> str:
         """The message with the remedy, in an interface's wording."""

@@ -43,6 +43,7 @@ from policy.intake.container_variable import why_without_effect
 from policy.intake.deployment import NO_EDITS
 from policy.intake.intake import derive_facts, facts_with_origin
 from policy.intake.model_lookup import no_models
+from policy.intake.refused_arguments import ArgumentsRefused
 from policy.intake.unused_models import ModelUse
 from policy.remedies.advice import Adviser, in_release
 from policy.remedies.search import State
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
     from policy.decision.ruling import Ruling
     from policy.facts.facts import Facts
+    from policy.intake.command_line import Installation
     from policy.intake.deployment import Deployment
     from policy.intake.intake import IntakeResult
     from policy.intake.model_lookup import Find
@@ -88,9 +90,8 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
         the platform or the program has runners of its own, as it may have flags of its own. A request for the upstream
         layer alone asks for the choice of the runner, which they do not affect.
         """
-        request, release = self.request, self.request.release
-        is_certain = release.verified and not (release.defaulted and request.manifest is not None)
-        is_certain = is_certain and self.evaluation.ruling.effect.outcome is not Outcome.NOT_APPLICABLE
+        request = self.request
+        is_certain = _is_certain(request) and self.evaluation.ruling.effect.outcome is not Outcome.NOT_APPLICABLE
         return self.intake.launch_errors if self.intake is not None and is_certain and not request.upstream_only else []
 
     @property
@@ -243,7 +244,7 @@ class Policy:
         if request.deployment is not None:
             intake = self.intake(request)
             request = replace(request, facts=intake.facts)
-            if self._other_vllm(request, intake):
+            if self._other_vllm(request, intake.installation):
                 request = replace(request, release=replace(request.release, verified=False))
         ruleset = self.ruleset(request.release.decided_as)
         evaluation = evaluate(ruleset, request.facts, today, upstream_only=request.upstream_only)
@@ -448,7 +449,7 @@ class Policy:
         problems = known_problems(views, ruling, row)
         launch_errors = result.launch_errors
         sentence = summary(ruling, reasons, [*launch_errors, *errors])
-        other = self._other_vllm(request, intake)
+        other = "" if intake is None else self._other_vllm(request, intake.installation)
         without_effect = result.without_effect
         warnings = [text for text in (without_effect, other, evaluated.choice_warning) if text]
         warnings += self._warnings(result, is_other=bool(other))
@@ -525,9 +526,14 @@ class Policy:
                 warnings += date_warnings(ruleset.rules[n].rule, result.today)
         return warnings
 
-    def _other_vllm(self, request: Request, intake: IntakeResult | None) -> str:
+    def launch_errors_of(self, request: Request, error: RequestInvalid) -> list[str]:
+        """Why vLLM exits before it has facts that a request could be decided by; empty if that is not certain."""
+        if not isinstance(error, ArgumentsRefused) or self._other_vllm(request, error.installation):
+            return []
+        return error.launch_errors if _is_certain(request) else []
+
+    def _other_vllm(self, request: Request, other: Installation | None) -> str:
         """Why another vLLM than the requested one may run, empty if none does."""
-        other = None if intake is None else intake.installation
         if other is None or (other.version is not None and self._is_same(other.version, request)):
             return ""
         version, decided_as = request.vllm_version, request.release.decided_as
@@ -594,6 +600,11 @@ def _unused_models(request: Request, intake: IntakeResult) -> list[str]:
     if request.deployment is None or request.manifest is not None:
         return []
     return ModelUse(intake.models).warnings(request.deployment.model_configs, "model_configs")
+
+
+def _is_certain(request: Request) -> bool:
+    """Whether it is certain which release runs: the stated one, which was checked."""
+    return request.release.verified and not (request.release.defaulted and request.manifest is not None)
 
 
 def _state(result: RequestEvaluation) -> State:

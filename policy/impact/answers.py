@@ -89,7 +89,7 @@ def answer_of(result: RequestEvaluation) -> ReleaseAnswer:
 
 
 def refused(launch_errors: list[str]) -> ReleaseAnswer:
-    """The answer of a release that refuses the deployment before it has facts, such as for its model."""
+    """The answer of a release that refuses the deployment before it has facts, for its model or an argument."""
     return ReleaseAnswer(None, None, False, [], launch_errors, [], [], [], [], [], {})
 
 

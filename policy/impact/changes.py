@@ -38,6 +38,8 @@ class ChangeKind(StrEnum):
 
 KINDS: Final = tuple(ChangeKind)
 RELEASE_NAME: Final = re.compile(r"\bvLLM [0-9]+(?:\.[0-9a-z]+)*")
+ADVICE: Final = "; "
+"""What parts an error from what is legal or to be done."""
 MEANINGS: Final = {
     ChangeKind.NO_START: "vLLM no longer starts: it refuses the runner",
     ChangeKind.LAUNCH_ERROR: "vLLM no longer starts: it refuses the arguments or the configuration",
@@ -89,7 +91,7 @@ def change_of(from_: str, before: Answer, to: str, after: Answer) -> ReleaseChan
     reasons = _difference(_rules(before), _rules(after))
     problems = _difference(_problems(before), _problems(after))
     startup = _difference(before.startup_errors, after.startup_errors, _without_release)
-    launch = _difference(before.launch_errors, after.launch_errors, _without_release)
+    launch = _difference(before.launch_errors, after.launch_errors, _without_advice)
     kind = _kind(before, after, problems)
     if kind is ChangeKind.REASONS and not any(each.new or each.gone for each in (reasons, problems, startup, launch)):
         return None  # only a text that shows no rule, such as another outcome by the same rules
@@ -168,6 +170,11 @@ def _difference(
 def _without_release(error: str) -> str:
     """An error without the name of the release that has it, such as ``vLLM 0.33.0 has no flag``: it is the same one."""
     return RELEASE_NAME.sub("vLLM", error)
+
+
+def _without_advice(error: str) -> str:
+    """A launch error without the name of its release and what to do there, such as the values that are legal in it."""
+    return _without_release(error).partition(ADVICE)[0]
 
 
 def _with_undecided(from_: str, before: Answer, to: str, after: Answer) -> ReleaseChange:

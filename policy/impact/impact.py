@@ -148,6 +148,8 @@ class Impact:
         except RequestInvalid as error:
             if error.problem == UNSUPPORTED_MODEL:
                 return refused([fault.worded(self.remedies) for fault in error.faults])
+            if errors := self._policy.launch_errors_of(request, error):
+                return refused(errors)
             return Undecided(self._problem_of(error))
 
 

@@ -59,6 +59,7 @@ from policy.intake.model.target import read_target
 from policy.intake.model.transformers_releases import transformers_warnings
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelLookup, no_models, pointer_of_model
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
+from policy.intake.refused_arguments import ArgumentsRefused
 from policy.intake.unknown_sizes import check_sizes
 from policy.intake.variables import refused_variables, variable_warnings
 from policy.masking import masked_message, secret_values
@@ -217,7 +218,7 @@ def _derive(
     is_omni, command, of_omni = omni_of(command, deployment.omni)
     options = _own_options(_read_options(release, command, deployment, faults, pointer), is_omni)
     if faults:
-        raise RequestInvalid(faults)
+        raise _invalid_arguments(faults, options, deployment, command, release, is_omni, rules)
     options = with_options(options, deployment.edits.options)
     variables = _variables(deployment, command)
     env = _known_values(variables)
@@ -360,7 +361,7 @@ def _derive_without_models(
         message = f"a deployment of vLLM {release} cannot be read: this version has no tables of its models and flags"
         raise RequestInvalid([RequestFault(pointer, f"{message}; state its `facts`")]) from error
     if faults:
-        raise RequestInvalid(faults)
+        raise _invalid_arguments(faults, options, deployment, command, release, is_omni, rules)
     options = with_options(options, deployment.edits.options)
     _read_speculation(options, deployment, pointer)
     release_series = series(release)
@@ -418,6 +419,32 @@ def _derive_without_models(
         variables=env,
         program_doubts=[*([deployment.platform_doubt] if deployment.platform_doubt else []), *of_omni],
     )
+
+
+def _invalid_arguments(
+    faults: list[RequestFault],
+    options: ParsedOptions,
+    deployment: Deployment,
+    command: CommandLine,
+    release: str,
+    is_omni: Mapping[str, tuple[Any, str]],
+    rules: Callable[[Facts], tuple[str | None, bool]],
+) -> RequestInvalid:
+    """The error of a command line with faults: that vLLM refuses it, if that is certain.
+
+    It is not if an argument is not known, or if the platform or the program has runners of its own: it may have flags
+    of its own.
+    """
+    is_certain = all(fault.refused_at for fault in faults)
+    if not is_certain or options.unknown_words or deployment.doubts or command.doubts:
+        return RequestInvalid(faults)
+    env = _known_values(_variables(deployment, command))
+    environment, _ = select_platform(deployment.environment, env, series(release))
+    derived = derive_without_models(ParsedOptions(), env, series(release))
+    derived.facts.update({**own_runner_facts(environment), **is_omni})
+    if rules(facts_of(derived.facts, [])) == OWN_RUNNER:
+        return RequestInvalid(faults)
+    return ArgumentsRefused(faults, release, command.installation or deployment.installation)
 
 
 def _own_options(options: ParsedOptions, is_omni: Mapping[str, object]) -> ParsedOptions:

@@ -40,7 +40,7 @@ def workload(name: str, *containers: dict[str, Any]) -> dict[str, Any]:
 FLEET = [
     workload("chat", container("vllm", "0.21.0"), container("old-flag", "0.17.1", "--swap-space", "4")),
     {"apiVersion": "example.org/v1", "kind": "Other", "metadata": {"name": "web"}, "spec": {}},
-    workload("broken", container("vllm", "0.26.0", "--model")),
+    workload("broken", container("vllm", "0.26.0", "--config", "not-given.yaml")),
     {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "unread"}, "spec": 5},
     workload("same", container("vllm", "0.33.0")),
 ]
@@ -161,7 +161,7 @@ def test_each_engine_of_a_manifest_is_compared_with_what_its_image_says(client: 
     undecided = {
         error["pointer"] for answer in found["items"][3]["releases"].values() for error in answer["problem"]["errors"]
     }
-    assert undecided == {f"{AT.format(2, 0)}/args/2"}
+    assert undecided == {f"{AT.format(2, 0)}/args/3"}
     assert found["items"][4]["problem"]["errors"][0]["pointer"] == "/deployments/1/manifest/3/spec"
     assert (found["counts"]["undecided"], found["counts"]["unchanged"]) == (2, 1)
 
@@ -225,6 +225,27 @@ def test_each_release_answers_as_a_decision_does(client: httpx.Client) -> None:
             assert [each["rule"] for each in answer["known_problems"]] == [
                 each["rule"] for each in decision["known_problems"]
             ]
+
+
+def test_a_release_refuses_the_arguments_for_which_a_decision_has_a_problem(client: httpx.Client) -> None:
+    """In the same words; a decision needs the facts, which are not known without the argument."""
+    args = ["--model", "q", "--mamba-cache-mode", "all"]
+    asked = {"deployment": {"args": args, "model_configs": CONFIGS}}
+    item = compared(client, asked, releases=["0.31.0", "0.32.0"])["items"][0]
+    assert [(change["to"], change["kind"]) for change in item["changes"]] == [("0.32.0", "launch-error")]
+    decision = client.post("/v1/decisions", json={**asked, "vllm_version": "0.31.0"}).json()
+    problem = client.post("/v1/decisions", json={**asked, "vllm_version": "0.32.0"}).json()
+    before, after = item["releases"].values()
+    assert (before["runner"], before["starts"]) == (decision["runner"], decision["starts"]) == ("v1", True)
+    assert (kind_of(problem), [error["pointer"] for error in problem["errors"]]) == (
+        "invalid-request",
+        ["/deployment/args/3"],
+    )
+    assert (after["runner"], after["starts"], after["launch_errors"]) == (
+        None,
+        False,
+        [f"vLLM 0.32.0 refuses its arguments (args[3]): {problem['errors'][0]['message']}"],
+    )
 
 
 def test_the_command_line_gives_the_same_document(

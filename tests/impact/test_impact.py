@@ -9,6 +9,7 @@ import pytest
 from deployments import TODAY
 
 from policy.impact import run as impact_run
+from policy.impact.answers import Undecided
 from policy.impact.impact import Impact
 from policy.impact.run import Job, Run, no_piece
 from policy.impact.targets import V1_REMOVED, targets_of
@@ -16,6 +17,8 @@ from policy.intake.model_finder import ModelFinder
 from policy.request.request import read_request
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from policy.impact.impact import Comparison
     from policy.policy import Policy
     from policy.rules.loader import Sources
@@ -46,6 +49,167 @@ def test_changes_between_releases(
 ) -> None:
     found = compared(policy, facts, *releases).changes
     assert [(change.from_, change.to, str(change.kind)) for change in found] == changes
+
+
+MODEL = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+
+
+def launch_errors(
+    policy: Policy, args: list[str], *releases: str, fields: Mapping[str, Any] | None = None
+) -> tuple[list[str], list[Any]]:
+    """The kinds of the changes of a deployment, and each release's launch errors, or its problem."""
+    deployment = {"args": ["serve", "q", *args], "model_configs": {"q": MODEL}, **(fields or {})}
+    impact = Impact(policy, targets_of(releases, policy.releases), TODAY)
+    found = impact.compare(read_request({"deployment": deployment}, policy.releases))
+    answers = [
+        answer.problem.detail if isinstance(answer, Undecided) else answer.launch_errors
+        for answer in found.releases.values()
+    ]
+    return [str(change.kind) for change in found.changes], answers
+
+
+@pytest.mark.parametrize(
+    ("args", "releases", "kinds", "errors"),
+    [
+        pytest.param(
+            ["--mamba-cache-mode", "all"],
+            ("0.31.0", "0.32.0", "0.33.0"),
+            ["launch-error"],
+            [
+                [],
+                *(
+                    [
+                        (
+                            f"vLLM {release} refuses its arguments (args[3]): `--mamba-cache-mode`: `all` is not legal; "
+                            "legal: `align`, `none`"
+                        )
+                    ]
+                    for release in ("0.32.0", "0.33.0")
+                ),
+            ],
+            id="a value that is legal no longer",
+        ),
+        pytest.param(
+            ["--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_ip": "::1"}'],
+            ("0.31.0", "0.32.0"),
+            ["launch-error"],
+            [
+                [],
+                [
+                    (
+                        "vLLM 0.32.0 refuses its arguments (args[3]): `--kv-transfer-config`: unknown field `kv_ip` in "
+                        "this release; did you mean `kv_port`?"
+                    )
+                ],
+            ],
+            id="a member that is gone",
+        ),
+        pytest.param(
+            [
+                "--kv-transfer-config.kv_connector",
+                "NixlConnector",
+                "--kv-transfer-config.kv_role",
+                "kv_both",
+                "--kv-transfer-config.kv_ip",
+                "::1",
+            ],
+            ("0.31.0", "0.32.0"),
+            ["launch-error"],
+            [
+                [],
+                [
+                    (
+                        "vLLM 0.32.0 refuses its arguments (args[6]): `--kv-transfer-config.…`: unknown field `kv_ip` in "
+                        "this release; did you mean `kv_port`?"
+                    )
+                ],
+            ],
+            id="a member that is gone, as a key",
+        ),
+        pytest.param(
+            ["--mamba-cache-mode", "all"],
+            ("0.32.0", "0.31.0"),
+            ["launch-error"],
+            [
+                [],
+                [
+                    (
+                        "vLLM 0.32.0 refuses its arguments (args[3]): `--mamba-cache-mode`: `all` is not legal; legal: "
+                        "`align`, `none`"
+                    )
+                ],
+            ],
+            id="releases are in ascending order",
+        ),
+        pytest.param(
+            ["-tp", "two", "--no-such-value"],
+            ("0.22.0", "0.33.0"),
+            [],
+            [
+                [
+                    (
+                        f"vLLM {release} refuses its arguments (args[3]): `--tensor-parallel-size`: expected a whole "
+                        "number such as `2`, got `two`"
+                    )
+                ]
+                for release in ("0.22.0", "0.33.0")
+            ],
+            id="what both releases refuse is no change",
+        ),
+        pytest.param(
+            ["--mamba-cache-mode", "fast"],
+            ("0.31.0", "0.32.0"),
+            [],
+            [
+                [
+                    (
+                        f"vLLM {release} refuses its arguments (args[3]): `--mamba-cache-mode`: `fast` is not legal; "
+                        f"legal: {legal}"
+                    )
+                ]
+                for release, legal in (("0.31.0", "`align`, `all`, `none`"), ("0.32.0", "`align`, `none`"))
+            ],
+            id="other legal values are no change",
+        ),
+    ],
+)
+def test_a_value_that_a_release_refuses_is_a_launch_error(
+    policy: Policy, args: list[str], releases: tuple[str, ...], kinds: list[str], errors: list[list[str]]
+) -> None:
+    assert launch_errors(policy, args, *releases) == (kinds, errors)
+
+
+@pytest.mark.parametrize(
+    ("args", "fields", "found"),
+    [
+        pytest.param(
+            [],
+            {"args": "vllm serve q -tp two --runner $RUNNER"},
+            "/deployment/args: `--tensor-parallel-size`: expected a whole number such as `2`, got `two` (and 1 more)",
+            id="an argument is not known",
+        ),
+        pytest.param(
+            ["-tp", "two"],
+            {"environment": {"platform": "tpu"}},
+            "/deployment/args/3: `--tensor-parallel-size`: expected a whole number such as `2`, got `two`",
+            id="a platform that may have flags of its own",
+        ),
+        pytest.param(
+            ["--omni", "-tp", "two"],
+            {},
+            "/deployment/args/4: `--tensor-parallel-size`: expected a whole number such as `2`, got `two`",
+            id="a program that may have flags of its own",
+        ),
+        pytest.param(
+            ["--config", "serve.yaml"],
+            {},
+            "/deployment/args/3: `--config`: the text of `serve.yaml` is not given; add it to `files` under this name",
+            id="a file that is not given",
+        ),
+    ],
+)
+def test_what_vllm_may_take_is_undecided(policy: Policy, args: list[str], fields: dict[str, Any], found: str) -> None:
+    assert launch_errors(policy, args, "0.23.0", "0.33.0", fields=fields) == ([], [found, found])
 
 
 DBO: dict[str, Any] = {**MIXTRAL, "parallel_config": {"enable_dbo": True}, "lora_config": {}}

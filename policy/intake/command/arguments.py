@@ -186,7 +186,7 @@ class _CommandLineParser:
         if flag is None and short:
             result.after_secret = any(table.exact[each].secret for each in short)
             shown = f"{word.partition('=')[0]}={HIDDEN}" if given is not None and result.after_secret else word
-            result.fault(
+            result.refuse(
                 place, f"{quoted(shown)} is ambiguous: it could be {listed(short[:8])}; write one of them in full"
             )
             return at + 1
@@ -201,7 +201,7 @@ class _CommandLineParser:
             if value is not INVALID:
                 result.set_option(flag, value, place, [word])
                 return at + 1
-            result.fault(
+            result.refuse(
                 place,
                 f"`{flag.name}` takes no value, so {quoted(word)} is refused; write {_boolean_forms(flag, table)}",
             )
@@ -247,13 +247,13 @@ class _CommandLineParser:
             if at + 1 < len(words) and words[at + 1] in LEVELS:
                 result.set_option(flag, int(words[at + 1]), places[at], ["-O", words[at + 1]])
                 return at + 2
-            result.fault(places[at], f"`-O` takes a level from 0 to 3; write one such as `-O2`, and {_COMPILE_ADVICE}")
+            result.refuse(places[at], f"`-O` takes a level from 0 to 3; write one such as `-O2`, and {_COMPILE_ADVICE}")
             return at + 1 + (at + 1 < len(words) and self.table.is_value(words[at + 1]))
         text = word[3:] if word[2] == "=" else word[2:]
         if text in LEVELS:
             result.set_option(flag, int(text), places[at], [word])
         else:
-            result.fault(
+            result.refuse(
                 places[at], f"invalid level {quoted(word)}; write `-O0`, `-O1`, `-O2` or `-O3`, and {_COMPILE_ADVICE}"
             )
         return at + 1
@@ -269,7 +269,7 @@ class _CommandLineParser:
             self.result.ignored.append(word)
             return at + 1
         if text:
-            self.result.fault(places[at], f"invalid level {quoted(word)}; write `-O0`, `-O1`, `-O2` or `-O3`")
+            self.result.refuse(places[at], f"invalid level {quoted(word)}; write `-O0`, `-O1`, `-O2` or `-O3`")
             return at + 1
         return self.read_inexact(self.table.by_name["compilation_config"], words, places, at)
 

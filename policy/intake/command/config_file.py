@@ -44,11 +44,11 @@ def insert_file(
     """The words with those of the file inserted before the flags, so that the command line wins."""
     if words.count("--config") > 1:
         second = [index for index, word in enumerate(words) if word == "--config"][1]
-        result.fault(places[second], "a second `--config`; vLLM takes one, so put both files into one")
+        result.refuse(places[second], "a second `--config`; vLLM takes one, so put both files into one")
         return words, places
     flag = words.index("--config")
     if flag + 1 == len(words):
-        result.fault(places[flag], "`--config` takes a file, but nothing follows it")
+        result.refuse(places[flag], "`--config` takes a file, but nothing follows it")
         return words[:flag], places[:flag]
     name, place = words[flag + 1], places[flag + 1]
     rest, rest_places = [*words[:flag], *words[flag + 2 :]], [*places[:flag], *places[flag + 2 :]]
@@ -72,7 +72,7 @@ def insert_file(
         and "--model" not in added
         and not any(word == "--model" or word.startswith("--model=") for word in rest)
     ):
-        result.fault(
+        result.refuse(
             place,
             f"neither the command line nor {quoted(name)} names a model, and `vllm serve --config` needs one; "
             "write it before the flags",

@@ -38,7 +38,7 @@ def read_dotted(
     following = at + 1
     if not equals:
         if following == len(words):
-            result.fault(place, f"{quoted(word)} takes a value, but nothing follows it")
+            result.refuse(place, f"{quoted(word)} takes a value, but nothing follows it")
             return following
         text = words[following]
         following += 1
@@ -70,7 +70,7 @@ def set_dotted(options: DottedOptions, table: Flags, result: ParseResult) -> Non
         flag, _, short = table.find(option)
         shown = [f"{option}.{key}" for key in where]
         if flag is None and short:
-            result.fault(
+            result.refuse(
                 first,
                 f"{quoted(shown[0])} is ambiguous: it could be {listed(short[:8])}; write one of them in full",
             )
@@ -80,7 +80,7 @@ def set_dotted(options: DottedOptions, table: Flags, result: ParseResult) -> Non
             result.ignored.extend([f"{option}.{HIDDEN}"] if flag.secret else map(masked, shown))
             result.set_other(flag, tree, first)
         elif flag.kind not in {"json", "object", "object-or-level", "overrides", "json-or-text"}:
-            result.fault(
+            result.refuse(
                 first, f"`{flag.name}` has no fields, so {quoted(shown[0])} is refused; write `{flag.name} VALUE`"
             )
         else:
@@ -109,7 +109,7 @@ def _set_tree(flag: Flag, option: str, tree: dict[str, Any], where: dict[str, st
         value = tree if flag.members is None else convert_fields(flag.members, tree)
     except InvalidValue as error:
         bad = next((place for key, place in where.items() if f"`{key}`" in str(error)), first)
-        result.fault(bad, f"`{option}.…`: {error}")
+        result.refuse(bad, f"`{option}.…`: {error}")
         return
     dest = flag.dest
     before = result.found_at.get(dest)

@@ -98,7 +98,7 @@ def report_missing(
     followed = ", but nothing follows it"
     if following is not None and not flag.secret:
         followed = f"; {quoted(following)} is read as an option, so write `{flag.name}=VALUE` if it is the value"
-    result.fault(
+    result.refuse(
         places[at - 1 if flag_at is None else flag_at],
         f"`{flag.name}` takes a value{'' if flag.secret and following else followed}",
     )

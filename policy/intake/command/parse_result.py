@@ -177,15 +177,15 @@ class ParseResult:
         self._add(self.warnings, message)
 
     def fault_of(self, flag: Flag, place: str, message: str, *, is_late: bool) -> None:
-        """Add a fault of a flag's value.
+        """Add the fault of a flag's value, which vLLM's parser refuses.
 
         vLLM's parser reads the fields of a ``json`` flag only after all words, so a later value of it replaces the
         fault.
         """
         if is_late and flag.kind == "json":
-            self.late_faults[flag.dest] = RequestFault(word_pointer(self.pointer, place), message)
+            self.late_faults[flag.dest] = self._refusal(place, message)
         else:
-            self.fault(place, message)
+            self.refuse(place, message)
 
     def add_launch_error(self, message: str) -> None:
         """Add a reason why vLLM's parser aborts the start; beyond the maximum, reasons are only counted."""
@@ -197,10 +197,18 @@ class ParseResult:
         else:
             self.omitted += 1
 
+    def refuse(self, place: str, message: str) -> None:
+        """Add the fault of a word that vLLM's parser refuses; faults beyond the maximum are dropped."""
+        if len(self.faults) < self.max_faults:
+            self.faults.append(self._refusal(place, message))
+
     def fault(self, place: str, message: str) -> None:
-        """Add a fault that points to a word's place; faults beyond the maximum are dropped."""
+        """Add the fault of a word that cannot be read here; faults beyond the maximum are dropped."""
         if len(self.faults) < self.max_faults:
             self.faults.append(RequestFault(word_pointer(self.pointer, place), message))
+
+    def _refusal(self, place: str, message: str) -> RequestFault:
+        return RequestFault(word_pointer(self.pointer, place), message, refused_at=place)
 
 
 def _has_placeholder(item: Any) -> bool:

@@ -54,7 +54,7 @@ class PositionalWords:
                 + ("" if stated else ", so vLLM's default model would be served; write `--model`")
             )
         elif stated is not None and not stated.startswith(FILE_PREFIX):
-            result.fault(
+            result.refuse(
                 place,
                 f"unexpected argument {quoted(shown)}: `--model` ({stated}) gives the model as well, and "
                 "`vllm serve` takes it once; remove one of them",
@@ -63,7 +63,7 @@ class PositionalWords:
             result.values["model"] = str(model)
             result.found_at["model"] = place
         for _, where, other in others[: result.max_faults]:
-            result.fault(
+            result.refuse(
                 where,
                 f"unexpected argument {quoted(other)}: no option takes it; quote it together with the value "
                 "it belongs to, or remove it",

@@ -20,7 +20,7 @@ def set_speculative(table: Flags, result: ParseResult) -> None:
     """
     given = result.values.get("speculative_config")
     if given is not None and type(given) is not dict:
-        result.fault(
+        result.refuse(
             result.found_at["speculative_config"],
             f'`--speculative-config`: expected a JSON object such as `{{"key": "value"}}`, got {quoted(given)}',
         )
@@ -34,7 +34,7 @@ def set_speculative(table: Flags, result: ParseResult) -> None:
         if value is None:
             continue
         if key in merged:
-            result.fault(
+            result.refuse(
                 place,
                 f"`--{dest.replace('_', '-')}` and the key `{key}` of `--speculative-config` exclude each other; "
                 "keep one",

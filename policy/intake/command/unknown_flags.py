@@ -82,7 +82,7 @@ def report_unknown(key: str, shown: str, place: str, table: Flags, result: Parse
     other = in_other_release(key, release)
     if other is None and key[2:] and key[0] == "-" != key[1] and key[:3].rstrip("0123456789") in table.exact:
         short = key.rstrip("0123456789")
-        result.fault(place, f"unknown flag {quoted(shown)}; write `{short} {key[len(short) :]}`")
+        result.refuse(place, f"unknown flag {quoted(shown)}; write `{short} {key[len(short) :]}`")
         return None
     if len(result.launch_errors) >= result.max_messages:
         result.omitted += 1
