@@ -80,8 +80,8 @@ def launch_errors(
                 *(
                     [
                         (
-                            f"vLLM {release} refuses its arguments (args[3]): `--mamba-cache-mode`: `all` is not legal; "
-                            "legal: `align`, `none`"
+                            f"vLLM {release} refuses its arguments (args[3]): `--mamba-cache-mode`: `all` is not "
+                            "legal; legal: `align`, `none`"
                         )
                     ]
                     for release in ("0.32.0", "0.33.0")
@@ -97,8 +97,8 @@ def launch_errors(
                 [],
                 [
                     (
-                        "vLLM 0.32.0 refuses its arguments (args[3]): `--kv-transfer-config`: unknown field `kv_ip` in "
-                        "this release; did you mean `kv_port`?"
+                        "vLLM 0.32.0 refuses its arguments (args[3]): `--kv-transfer-config`: unknown field `kv_ip` "
+                        "in this release; did you mean `kv_port`?"
                     )
                 ],
             ],
@@ -119,8 +119,8 @@ def launch_errors(
                 [],
                 [
                     (
-                        "vLLM 0.32.0 refuses its arguments (args[6]): `--kv-transfer-config.…`: unknown field `kv_ip` in "
-                        "this release; did you mean `kv_port`?"
+                        "vLLM 0.32.0 refuses its arguments (args[6]): `--kv-transfer-config.…`: unknown field `kv_ip` "
+                        "in this release; did you mean `kv_port`?"
                     )
                 ],
             ],
