@@ -108,7 +108,11 @@ def impact(
     runs_renderer: RenderOption = False,  # noqa: FBT002  # a typer flag
     explain: Annotated[  # noqa: FBT002  # a typer flag
         bool,
-        typer.Option("--explain", help="Add the smallest changes that help each deployment in the last release."),
+        typer.Option(
+            "--explain",
+            help="Add the smallest changes that help each deployment in the release to go to, or with `--releases` in "
+            "each, at most in the 8 newest in which it needs them.",
+        ),
     ] = False,
     fail_on: Annotated[str | None, fail_on_option("KIND", "there is a change of this kind or worse", KINDS)] = None,
     limit: Annotated[int, limit_option("deployments")] = DEFAULT_LIMIT,
@@ -169,7 +173,7 @@ def impact(
         {model.rstrip("/"): Path(place) for model, place in named.items()},
         model_folder,
         hub,
-        explain,
+        () if not explain else targets if releases is not None else targets[-1:],
     )
     run, tally, interrupt = Run(job, policy, models, jobs or available_cores()), Tally(targets), Interrupt()
     ignored: list[str] = []

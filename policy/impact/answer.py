@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from policy.decision.decision import PolicyRef
 from policy.errors import PolicyError, RequestInvalid
 from policy.impact.counts import ImpactCounts  # noqa: TC001  # msgspec reads the annotations
-from policy.impact.impact import Impact
+from policy.impact.impact import MAX_REMEDIED, Impact
 from policy.impact.items import item_json
 from policy.impact.request import DocumentEntry, IgnoredEntry, entries_of
 from policy.impact.rows import Rows
@@ -50,8 +50,8 @@ class ImpactAnswer(Struct, frozen=True):
 class Limits(Protocol):
     """What may be spent on an answer."""
 
-    def compare(self, releases: int, *, explained: bool) -> None:
-        """Count a deployment that this many releases decide, before they do; ``explained``: its remedies too.
+    def compare(self, releases: int, remedied: int) -> None:
+        """Count a deployment that this many releases decide, before they do, and for how many it may have remedies.
 
         Raises:
             PolicyError: the request has reached its limit.
@@ -74,7 +74,12 @@ def impact_answer(
 ) -> tuple[ImpactAnswer, Rows[DocumentEntry]]:
     """The answer, and the rows of its table."""
     impact = Impact(
-        policy, request.targets, today, from_own=request.from_own, explains=request.explain, problem_of=problem_of
+        policy,
+        request.targets,
+        today,
+        from_own=request.from_own,
+        explained=request.explained,
+        problem_of=problem_of,
     )
     tally, rows = Tally(request.targets), Rows[DocumentEntry](LISTED)
     items: list[Raw] = []
@@ -101,7 +106,7 @@ def impact_answer(
 def _compared(entry: DocumentEntry, impact: Impact, request: ImpactRequest, limits: Limits) -> tuple[bytes, Summary]:
     if isinstance(entry.request, RequestInvalid):
         raise entry.request
-    limits.compare(request.decisions, explained=request.explain)
+    limits.compare(request.decisions, min(len(request.explained), MAX_REMEDIED))
     found = impact.compare(entry.request)
     return item_json(entry.name, entry.request_id, entry.place, json_piece(found)), summary_of(found)
 

@@ -7,7 +7,7 @@ rules if its facts are stated.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -20,11 +20,11 @@ from policy.intake.intake import UNSUPPORTED_MODEL
 from policy.policy import key_of
 from policy.problems import REMEDIES, request_problem
 from policy.remedies.advice import Adviser, in_release
-from policy.remedies.search import State
+from policy.remedies.search import State, purposes
 from policy.rules.effects import Layer, Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import date
 
     from policy.errors import Remedies
@@ -34,25 +34,30 @@ if TYPE_CHECKING:
     from policy.request.request import Request
 
 
+MAX_REMEDIED: Final = 8
+"""The most releases for which remedies of a deployment are searched."""
+
+
 class Comparison(Struct, frozen=True, gc=False, rename={"from_": "from"}):
     """What the releases do with a deployment.
 
     ``from_`` is the release that it runs, if that is compared with the others; ``releases`` has the answers in
-    ascending order, ``changes`` those between neighbours, ``kind`` the worst of them. ``remedies`` are the smallest
-    changes that help in the last target, if they are asked for.
+    ascending order, ``changes`` those between neighbours, ``kind`` the worst of them. ``remedies`` has the smallest
+    changes that help, if they are asked for, by releases in ascending order: for the newest ``MAX_REMEDIED`` in which
+    there is something to help, and ``[]`` for a release if no changes were found.
     """
 
     from_: str | None
     releases: dict[str, ReleaseAnswer | Undecided]
     changes: list[ReleaseChange]
     kind: ChangeKind | None
-    remedies: list[Remedy] | UnsetType = UNSET
+    remedies: dict[str, list[Remedy]] | UnsetType = UNSET
 
 
 class Impact:
     """Compares deployments: each with the ``targets``, and with the release that it runs if ``from_own``.
 
-    With ``explains`` each comparison has the remedies for the last target.
+    Each comparison has the remedies for the targets ``explained``, unless there are none.
     """
 
     def __init__(
@@ -62,13 +67,13 @@ class Impact:
         today: date,
         *,
         from_own: bool = False,
-        explains: bool = False,
+        explained: Sequence[Target] = (),
         remedies: Remedies = REMEDIES,
         problem_of: Callable[[RequestInvalid], Problem] | None = None,
     ) -> None:
         """``problem_of`` makes the problem of a release that cannot decide; by default one with the ``remedies``."""
         self._policy, self._targets, self._today = policy, tuple(targets), today
-        self._from_own, self._explains, self.remedies = from_own, explains, remedies
+        self._from_own, self._explained, self.remedies = from_own, tuple(explained), remedies
         self._problem_of = problem_of or (lambda error: request_problem(error, remedies=remedies))
 
     def key(self, request: Request) -> bytes:
@@ -102,9 +107,7 @@ class Impact:
             for (before, answer), (after, other_answer) in pairwise(steps)
             if (change := change_of(before, answer, after, other_answer)) is not None
         ]
-        helping: list[Remedy] | UnsetType = UNSET
-        if self._explains:
-            helping = self._helping(request, self._targets[-1], answers[self._targets[-1].name])
+        helping = self._helping(request, answers) if self._explained else UNSET
         return Comparison(own, answers, changes, worst(change.kind for change in changes), helping)
 
     def answer(self, request: Request, target: Target | None = None) -> ReleaseAnswer | Undecided:
@@ -113,11 +116,19 @@ class Impact:
             return self._answer(request)
         return self._answer(in_release(request, target.release), without=target.without_v1)
 
-    def _helping(self, request: Request, target: Target, answer: ReleaseAnswer | Undecided) -> list[Remedy]:
+    def _helping(self, request: Request, answers: Mapping[str, ReleaseAnswer | Undecided]) -> dict[str, list[Remedy]]:
+        """The remedies for the newest explained targets in which there is something to help, by their names."""
+        bad = [
+            (target, answer, state)
+            for target in self._explained
+            if isinstance(answer := answers[target.name], ReleaseAnswer) and purposes(state := _state(answer))
+        ]
+        return {
+            target.name: self._remedies(request, target, answer, state) for target, answer, state in bad[-MAX_REMEDIED:]
+        }
+
+    def _remedies(self, request: Request, target: Target, answer: ReleaseAnswer, state: State) -> list[Remedy]:
         """The remedies for a deployment with this answer in a target; each is decided again as the target decides."""
-        state = _state(answer)
-        if state is None or isinstance(answer, Undecided):
-            return []
         request = in_release(request, target.release)
         try:
             intake = None if request.deployment is None else self._policy.intake(request)
@@ -129,7 +140,7 @@ class Impact:
             intake,
             state,
             self._policy.releases,
-            lambda other: _state(self._answer(other, without=target.without_v1)),
+            lambda other: _known_state(self._answer(other, without=target.without_v1)),
             by_house_rule=any(each.decisive and each.rule in house for each in answer.reasons),
         )
         return adviser.remedies()
@@ -153,7 +164,9 @@ class Impact:
             return Undecided(self._problem_of(error))
 
 
-def _state(answer: ReleaseAnswer | Undecided) -> State | None:
-    if isinstance(answer, Undecided):
-        return None
+def _known_state(answer: ReleaseAnswer | Undecided) -> State | None:
+    return None if isinstance(answer, Undecided) else _state(answer)
+
+
+def _state(answer: ReleaseAnswer) -> State:
     return State(answer.runner, answer.starts, frozenset(each.rule for each in answer.known_problems))

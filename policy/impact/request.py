@@ -39,13 +39,13 @@ ALSO: Final = f"; also `{V1_REMOVED}`"
 class ImpactRequest(Struct, frozen=True):
     """Documents of deployments, and what they are compared with; ``from_own``: also with the release that each runs.
 
-    ``explain`` is whether the answer has remedies for the last target.
+    ``explained`` are the targets for which the answer has remedies: the release to go to, or all that are listed.
     """
 
     documents: list[Any]
     targets: tuple[Target, ...]
     from_own: bool
-    explain: bool = False
+    explained: tuple[Target, ...] = ()
 
     @property
     def decisions(self) -> int:
@@ -109,7 +109,9 @@ def read_impact_request(document: object, releases: Releases, limit: int) -> Imp
     names = _TargetNames(document, releases)
     if faults or names.faults or type(documents) is not list:
         raise RequestInvalid(faults + names.faults, UNKNOWN_RELEASE if names.has_unknown else INVALID_REQUEST)
-    return ImpactRequest(documents, tuple(names.targets), names.is_one, explain is True)
+    targets = tuple(names.targets)
+    explained = targets[-1:] if document.get("to") is not None else targets
+    return ImpactRequest(documents, targets, names.is_one, explained if explain is True else ())
 
 
 class _TargetNames:

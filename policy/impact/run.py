@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from policy.decision.decision import encode
 from policy.errors import RequestInvalid
-from policy.impact.impact import Impact
+from policy.impact.impact import MAX_REMEDIED, Impact
 from policy.impact.summary import Summary, summary_of, undecidable
 from policy.intake.model_finder import ModelFinder
 from policy.policy import Policy
@@ -43,7 +43,7 @@ DECISIONS_OF_CHUNK: Final = 3_000
 MAX_KEPT_ANSWERS: Final = 240_000
 """How many answers are kept for equal deployments; they take about 250 MB."""
 DECISIONS_OF_REMEDIES: Final = 60
-"""How many decisions it takes to find remedies, about."""
+"""How many decisions it takes to find the remedies for one release, about."""
 AHEAD: Final = 3
 """The chunks for each process that are read before the first is written."""
 
@@ -97,17 +97,22 @@ class Job(Struct, frozen=True):
     named: Mapping[str, Path]
     folder: Path | None
     hub: bool
-    explains: bool = False
+    explained: tuple[Target, ...] = ()
 
     @property
     def decisions(self) -> int:
-        """How many decisions a deployment takes: one for each release, and about as many as remedies are found by."""
-        return max(1, len(self.targets) + self.from_own) + (DECISIONS_OF_REMEDIES if self.explains else 0)
+        """How many decisions a deployment takes: one for each release, and about as many as its remedies take."""
+        return max(1, len(self.targets) + self.from_own) + DECISIONS_OF_REMEDIES * self._remedied
 
     @property
     def answers(self) -> int:
         """How many answers a deployment has: one for each release, and remedies that take about as much as one."""
-        return max(1, len(self.targets) + self.from_own + self.explains)
+        return max(1, len(self.targets) + self.from_own + self._remedied)
+
+    @property
+    def _remedied(self) -> int:
+        """How many releases have remedies at most."""
+        return min(len(self.explained), MAX_REMEDIED)
 
     def start(self) -> Worker:
         """A worker with a policy of its own."""
@@ -116,7 +121,7 @@ class Job(Struct, frozen=True):
     def worker(self, policy: Policy, finder: ModelFinder) -> Worker:
         """A worker with this policy, which looks up models with this finder."""
         impact = Impact(
-            policy, self.targets, self.today, from_own=self.from_own, explains=self.explains, remedies=self.remedies
+            policy, self.targets, self.today, from_own=self.from_own, explained=self.explained, remedies=self.remedies
         )
         return Worker(impact, finder, self.piece)
 

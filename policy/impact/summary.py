@@ -37,8 +37,6 @@ COLUMNS: Final = (
     "remedies",
 )
 """The columns of a row, one for each release of a deployment; ``change`` is the kind of change from ``change_from``.
-
-``remedies`` are those of the last release.
 """
 
 
@@ -80,7 +78,7 @@ def summary_of(found: Comparison) -> Summary:
     change = next((each for each in found.changes if each.kind is found.kind), None)
     if change is not None:
         return summary_of_change(
-            change, found.releases[change.from_], found.releases[change.to], columns, first_remedy(found)
+            change, found.releases[change.from_], found.releases[change.to], columns, first_remedy(found, change.to)
         )
     problem = next((answer.problem for answer in found.releases.values() if isinstance(answer, Undecided)), None)
     return Summary(columns, None, "" if problem is None else problem.detail, "")
@@ -105,6 +103,7 @@ def undecidable(message: str) -> Summary:
 def rows_of(found: Comparison) -> list[tuple[Any, ...]]:
     """A row for each release, with the fields ``COLUMNS``."""
     steps = {change.to: change for change in found.changes}
+    remedies = {} if found.remedies is UNSET else found.remedies
     rows = []
     for release, answer in found.releases.items():
         change = steps.get(release)
@@ -125,25 +124,31 @@ def rows_of(found: Comparison) -> list[tuple[Any, ...]]:
                 "; ".join([each.message for each in answer.reasons if each.decisive]),
                 " ".join([f"{name}={value}" for name, value in answer.set_env.items()]),
                 "",
-                "",
+                "; ".join(map(_remedy_text, remedies.get(release, ()))),
             )
         )
-    if rows and found.remedies is not UNSET and found.remedies:
-        rows[-1] = (*rows[-1][:-1], "; ".join(map(_remedy_text, found.remedies)))
     return rows
 
 
-def first_remedy(found: Comparison) -> str:
-    """The first remedy in words: the cheapest in the release that was asked about, else a later release."""
-    remedies = [] if found.remedies is UNSET else found.remedies
-    here = (each for each in remedies if all(change.field is UNSET for change in each.change))
-    first = next(here, remedies[0] if remedies else None)
-    return "" if first is None else _remedy_text(first)
+def first_remedy(found: Comparison, release: str) -> str:
+    """The first remedy in a release in words: the cheapest there, else a later release; else that of the last release.
+
+    The release is named unless it is the last one.
+    """
+    by_release = {} if found.remedies is UNSET else found.remedies
+    last = next(reversed(found.releases))
+    for each in (release, last):
+        remedies = by_release.get(each, [])
+        here = (remedy for remedy in remedies if all(change.field is UNSET for change in remedy.change))
+        first = next(here, remedies[0] if remedies else None)
+        if first is not None:
+            return _remedy_text(first, "" if each == last else f" in {each}")
+    return ""
 
 
-def _remedy_text(remedy: Remedy) -> str:
+def _remedy_text(remedy: Remedy, where: str = "") -> str:
     """A remedy in words, without the places of arguments: equal ones of several deployments are counted together."""
-    return f"{purpose_text(remedy)}: {changes_text(remedy, with_places=False)}"
+    return f"{purpose_text(remedy)}{where}: {changes_text(remedy, with_places=False)}"
 
 
 def problem_row(message: str) -> tuple[Any, ...]:

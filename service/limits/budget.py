@@ -41,16 +41,14 @@ class WorkBudget:
         """
         self._spend(1 + values // VALUES, f"{VALUES} values of a checked `request` count as one for each engine")
 
-    def compare(self, releases: int, *, explained: bool) -> None:
-        """Count a deployment that this many releases decide, before they do; ``explained``: its remedies too.
+    def compare(self, releases: int, remedied: int) -> None:
+        """Count a deployment that this many releases decide, before they do, and for how many it may have remedies.
 
         Raises:
             Refused: the request has reached its limit.
         """
-        how = f", and as {EXPLAINED} more with `explain`" if explained else ""
-        self._spend(
-            releases + (EXPLAINED if explained else 0), f"each deployment or engine counts once for each release{how}"
-        )
+        how = f", and as {EXPLAINED * remedied} more with `explain`" if remedied else ""
+        self._spend(releases + EXPLAINED * remedied, f"each deployment or engine counts once for each release{how}")
 
     def _spend(self, cost: int, how: str) -> None:
         if self.spent + cost > self._decisions:

@@ -116,7 +116,7 @@ def impact_request() -> dict[str, Schema]:
                 "from": nullable(TEXT, f"the release to come from; default: what each image says; {release}"),
                 "to": nullable(TEXT, f"the release to go to; {release}"),
                 "explain": nullable(
-                    {"type": "boolean"}, "whether each item has `remedies`, what helps in the last release"
+                    {"type": "boolean"}, "whether each item has `remedies`, what helps in `to` or in each of `releases`"
                 ),
             },
         }
@@ -155,10 +155,11 @@ def impact_answers() -> dict[str, Schema]:
             releases=releases,
             changes=list_of(ref("ReleaseChange"), "what changes between neighbours"),
             kind=nullable(ref("ChangeKind"), "the worst kind of change; `null` if nothing changes"),
-            remedies=list_of(
-                ref("Remedy"),
-                "the smallest changes that help in the last release, with `explain`; each was decided again",
-            ),
+            remedies={
+                "type": "object",
+                "description": "with `explain`, by release: the smallest changes that help; each was decided again",
+                "additionalProperties": list_of(ref("Remedy"), "the cheapest first; empty if none was found"),
+            },
         ),
         "UndecidedDeployment": object_of(
             "A deployment that no release can decide.",

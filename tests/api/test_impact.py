@@ -406,20 +406,19 @@ def test_as_text_it_is_the_table_of_the_command_line(client: httpx.Client) -> No
     assert lines[-1].endswith("`/deployments/1/manifest/1`")
 
 
-def test_an_explained_impact_has_what_helps_in_the_last_release(client: httpx.Client) -> None:
+def test_an_explained_impact_has_what_helps_in_the_release_to_go_to(client: httpx.Client) -> None:
     """The remedies are those of an explained decision of that release, without the later releases that there are."""
     found = compared(client, CHAT, MANIFEST, to="0.30.0", explain=True)
     flag = found["items"][2]
     assert (flag["name"], flag["kind"]) == ("prod/Deployment/chat/old-flag", "launch-error")
-    assert flag["remedies"] == [
-        {
-            "for": "start",
-            "change": [{"argument": "--swap-space", "at": "args[2]", "from": "4", "to": None}],
-            "runner": "v2",
-            "starts": True,
-        }
-    ]
-    assert found["items"][0]["remedies"] == []
+    remedy = {
+        "for": "start",
+        "change": [{"argument": "--swap-space", "at": "args[2]", "from": "4", "to": None}],
+        "runner": "v2",
+        "starts": True,
+    }
+    assert flag["remedies"] == {"0.30.0": [remedy]}
+    assert found["items"][0]["remedies"] == {}
     assert all(("remedies" in item) == ("releases" in item) for item in found["items"])
     assert all("remedies" not in item for item in compared(client, CHAT, to="0.30.0", explain=False)["items"])
 
@@ -430,6 +429,15 @@ def test_an_explained_deployment_counts_as_an_explained_decision_too(client: htt
     assert found["counts"]["undecided"] == 200 - 10_000 // (2 + 64)
     message = "each deployment or engine counts once for each release, and as 64 more with `explain`"
     assert message in found["items"][-1]["problem"]["detail"]
+
+
+def test_a_deployment_counts_as_explained_for_each_release_that_may_have_remedies(client: httpx.Client) -> None:
+    on_v1 = {"facts": {**MIXTRAL, "parallel_config": {"enable_dbo": True}}}
+    for releases, remedied in (3, 3), (12, 8):
+        names = [f"0.{minor}.0" for minor in range(21, 21 + releases)]
+        found = compared(client, *[on_v1] * 60, releases=names, explain=True)
+        assert found["counts"]["undecided"] == max(60 - 10_000 // (releases + 64 * remedied), 0)
+        assert {len(item["remedies"]) for item in found["items"] if "remedies" in item} == {remedied}
 
 
 def test_nothing_is_recorded(client: httpx.Client) -> None:

@@ -188,7 +188,17 @@ OLD_FLAG: Final = {
 }
 
 
-def test_a_deployment_says_what_helps_in_the_last_release(
+def test_a_deployment_says_what_helps_in_each_release(browser: Browser, report: Callable[..., str]) -> None:
+    with open_page(browser, report([OLD_FLAG], "--releases", "0.17.0,0.18.0,0.33.0", "--explain")) as page:
+        rows(page).first.click()
+        helps = page.locator(".deployment .card").filter(has_text="What helps in")
+        for n, release, runner in ((1, "0.18.0", "V1"), (2, "0.33.0", "V2")):
+            page.locator(".strip button").nth(n).click()
+            expect(helps.locator("h2")).to_have_text(f"What helps in {release}")
+            expect(helps.locator("li")).to_have_text(f"drop --swap-space so that it starts → {runner}")
+
+
+def test_a_deployment_says_what_helps_in_the_release_to_go_to(
     browser: Browser, server: Server, report: Callable[..., str]
 ) -> None:
     """In the report with `--explain`, on the page where it is asked for; a cause has no place of an argument."""

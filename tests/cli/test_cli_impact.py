@@ -330,13 +330,29 @@ DROPPED = "to start: drop --swap-space (V2)"
         ("markdown", f"| `{DROPPED}` |\n"),
         ("markdown", f"- 1× `{DROPPED}`: `Pod/old/c`\n"),
         ("sarif", f"; {DROPPED}"),
-        ("jsonl", '"remedies":[{"for":"start","change":[{"argument":"--swap-space",'),
+        ("jsonl", '"remedies":{"0.30.0":[{"for":"start","change":[{"argument":"--swap-space",'),
     ],
 )
 def test_what_helps_is_in_each_format(call: Callable[..., Done], models: str, form: str, expected: str) -> None:
     options = ("impact", "-", "--to", "0.30.0", "--models", models, "--format", form)
     assert expected in call(*options, "--explain", stdin=OLD_FLAG).out
     assert "drop --swap-space" not in call(*options, stdin=OLD_FLAG).out
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("text", f"What helps\n1× to start in 0.18.0: {DROPPED.removeprefix('to start: ')[:-4]}(V1) [Pod/old/c]\n"),
+        ("markdown", "- 1× `to start in 0.18.0: drop --swap-space (V1)`: `Pod/old/c`\n"),
+        ("csv", ",to start: drop --swap-space (V1)\nPod/old/c,,'-,6,7,0.30.0,"),
+        ("csv", f",{DROPPED}\n"),
+    ],
+)
+def test_each_release_of_a_strip_has_what_helps(
+    call: Callable[..., Done], models: str, form: str, expected: str
+) -> None:
+    options = ("impact", "-", "--releases", "0.17.1,0.18.0,0.30.0", "--models", models, "--format", form)
+    assert expected in call(*options, "--explain", stdin=OLD_FLAG).out
 
 
 def test_a_flag_at_several_places_is_one_cause(call: Callable[..., Done], models: str) -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from deployments import TODAY
 
+from policy.decision.remedies import Change
 from policy.impact import run as impact_run
 from policy.impact.answers import Undecided
 from policy.impact.impact import Impact
@@ -235,13 +236,44 @@ WITHOUT_LORA = [{"fact": "lora_config", "from": True, "to": None}]
         ),
     ],
 )
-def test_remedies_are_those_of_the_last_target(
+def test_remedies_of_a_target(
     policy: Policy, facts: dict[str, Any], releases: tuple[str, ...], remedies: list[tuple[Any, ...]]
 ) -> None:
-    impact = Impact(policy, targets_of(releases, policy.releases), TODAY, explains=True)
+    targets = targets_of(releases, policy.releases)
+    impact = Impact(policy, targets, TODAY, explained=targets[-1:])
     found = impact.compare(read_request({"facts": facts}, policy.releases)).remedies
-    shown = [(each["for"], each["change"], each["runner"], each["starts"]) for each in msgspec.to_builtins(found)]
-    assert shown == remedies
+    shown = [
+        (release, each["for"], each["change"], each["runner"], each["starts"])
+        for release, some in msgspec.to_builtins(found).items()
+        for each in some
+    ]
+    assert shown == [(releases[-1], *each) for each in remedies]
+
+
+def test_each_release_of_a_strip_that_needs_them_has_remedies(policy: Policy) -> None:
+    targets = targets_of(["0.20.0", "0.22.0", "0.33.0", V1_REMOVED], policy.releases)
+    impact = Impact(policy, targets, TODAY, explained=targets)
+    found = impact.compare(read_request({"facts": DBO}, policy.releases)).remedies
+    assert isinstance(found, dict)
+    shown = {release: [(each.purpose, each.change) for each in some] for release, some in found.items()}
+    without_dbo = Change(fact="parallel_config.enable_dbo", from_=True, to=False)
+    two_states, opt_in = (Change(fact="env.VLLM_USE_V2_MODEL_RUNNER", from_=unset, to=True) for unset in (False, None))
+    assert [(release, some[0]) for release, some in shown.items()] == [
+        ("0.20.0", ("v2", [without_dbo, two_states])),
+        ("0.22.0", ("v2", [without_dbo, opt_in])),
+        ("0.33.0", ("v2", [without_dbo])),
+        (V1_REMOVED, ("start", [without_dbo])),
+    ]
+
+
+def test_the_newest_releases_have_remedies(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("policy.impact.impact.MAX_REMEDIED", 2)
+    targets = targets_of(["0.29.0", "0.30.0", "0.31.0", "0.32.0"], policy.releases)
+    impact = Impact(policy, targets, TODAY, explained=targets)
+    found = impact.compare(read_request({"facts": DBO}, policy.releases)).remedies
+    assert isinstance(found, dict)
+    assert [*found] == ["0.31.0", "0.32.0"]
+    assert impact.compare(read_request({"facts": QWEN3}, policy.releases)).remedies == {}
 
 
 def test_remedies_are_not_looked_for_unless_they_are_asked_for(policy: Policy) -> None:
@@ -264,7 +296,7 @@ def test_finding_remedies_leaves_as_much_room_for_equal_deployments(
     facts = [{"model_config": {"architectures": [f"A{n}ForX"]}} for n in range(4)]
     requests = [read_request({"facts": each}, policy.releases) for each in facts] * 30
     targets = tuple(targets_of(["0.33.0"], policy.releases))
-    job = Job(sources, None, targets, TODAY, True, no_piece, {}, {}, None, False, True)
+    job = Job(sources, None, targets, TODAY, True, no_piece, {}, {}, None, False, targets)
     run = Run(job, policy, ModelFinder({}, hub=False), 1)
     results = [result.summary for _, result in run.results(requests, lambda request: request)]
     assert (len(results), len(compared_once)) == (120, 4)

@@ -1,6 +1,7 @@
 /** The page of a deployment: its releases, what changes at each step and what makes it, and what a release does. */
 
 import { useEffect, useRef } from "preact/hooks";
+import { member } from "../member";
 import { Prose } from "../prose";
 import { changeText, goalText } from "../remedy_text";
 import { type Cell, NOW, type Row } from "./fleet_rows";
@@ -196,7 +197,7 @@ function Remedies({ remedies, release }: { readonly remedies: readonly Remedy[];
   return (
     <section class="card">
       <h2>What helps in {release}</h2>
-      {remedies.length === 0 && <p>Nothing has to change, or no change was found.</p>}
+      {remedies.length === 0 && <p>No change was found.</p>}
       <ul>
         {remedies.map((remedy, n) => (
           <li key={n}>
@@ -270,6 +271,7 @@ export function DeploymentView(properties: {
   }, [row]);
   const column = columns.includes(properties.column) ? properties.column : firstColumn(row, columns);
   const cell = row.cells[columns.indexOf(column)] ?? null;
+  const remedies = cell === null ? undefined : member(item.remedies ?? {}, cell.release);
   return (
     <article
       class="deployment"
@@ -324,7 +326,7 @@ export function DeploymentView(properties: {
           )}
         </section>
       )}
-      {item.remedies !== undefined && <Remedies remedies={item.remedies} release={columns.at(-1) ?? ""} />}
+      {remedies !== undefined && <Remedies remedies={remedies} release={cell?.release ?? ""} />}
       {item.problem === undefined && (
         <section class="card">
           <h2>What changes</h2>

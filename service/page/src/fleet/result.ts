@@ -67,8 +67,8 @@ export interface Item {
   readonly releases: Readonly<Record<string, ReleaseAnswer>>;
   readonly changes: readonly ReleaseChange[];
   readonly kind: string | null;
-  /** Missing if they were not asked for. */
-  readonly remedies?: readonly Remedy[];
+  /** What helps in the releases in which something does not do as it should; missing if it was not asked for. */
+  readonly remedies?: Readonly<Record<string, readonly Remedy[]>>;
 }
 /** What is shown of a rule. */
 export interface RuleText {
@@ -243,6 +243,15 @@ class Reader {
     };
   }
 
+  remedies(value: unknown, pointer: string): Record<string, readonly Remedy[]> {
+    return Object.fromEntries(
+      Object.entries(this.members(value, pointer)).map(([release, each]) => [
+        release,
+        this.list(each, `${pointer}/${release}`, (remedy, at) => this.remedy(remedy, at)),
+      ]),
+    );
+  }
+
   place(value: unknown, pointer: string): Place | null {
     if (value === undefined || value === null) return null;
     const found = this.members(value, pointer);
@@ -275,9 +284,7 @@ class Reader {
       ),
       changes: this.list(found.changes, `${pointer}/changes`, (each, at) => this.change(each, at)),
       kind: this.optionalText(found.kind, `${pointer}/kind`),
-      ...(found.remedies === undefined
-        ? {}
-        : { remedies: this.list(found.remedies, `${pointer}/remedies`, (each, at) => this.remedy(each, at)) }),
+      ...(found.remedies === undefined ? {} : { remedies: this.remedies(found.remedies, `${pointer}/remedies`) }),
     };
   }
 }
