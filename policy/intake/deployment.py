@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.command_line import ImageVariable, Installation, Omni
 from policy.intake.provenance import ASSUMED, IMAGE
-from policy.masking import is_secret
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
 from policy.rules.releases import is_final
+from policy.secret_names import is_secret
 
 FIELDS: Final = ("args", "env", "model_configs", "files", "environment")
 MAX_MODELS: Final = 64

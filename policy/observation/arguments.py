@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.command.flags import flags
-from policy.masking import is_secret
 from policy.messages import enumerated
 from policy.observation.python_value import UNREADABLE, NotAValue, read_value
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

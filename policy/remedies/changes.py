@@ -18,7 +18,8 @@ from policy.facts.vocabulary import INDEX, VARIABLE, VOCABULARY, FactKind, ances
 from policy.intake.command.flags import flags
 from policy.intake.deployment import Edits
 from policy.intake.derive.derivation import FACT_OF_OPTION, VARIABLES
-from policy.masking import is_secret, masked
+from policy.masking import masked
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -416,13 +416,27 @@ def test_no_message_of_vllm_repeats_a_secret(policy: Policy, value: str) -> None
                     "token_type_ids",
                 ),
                 *("vision_start_token_id", "decoder_start_token_id", "token_id", "max_tokens", "min_tokens"),
-                *("logprob_token_ids", "returned_token_ids", "num_key_value_heads", "key_cache_dtype", "pass_config"),
+                *(
+                    "logprob_token_ids",
+                    "returned_token_ids",
+                    "num_experts_per_token",
+                    "encoder_cudagraph_token_budgets",
+                ),
                 *(
                     "max_num_batched_tokens",
                     "long_prefill_token_threshold",
                     "thinking_token_budget",
                     "tokens_per_second",
                 ),
+            )
+        ),
+        *(
+            f"{name}: 151643, {name}=fp8_e4m3"
+            for name in (
+                "num_key_value_heads",
+                "linear_num_key_heads",
+                "pass_config",
+                "compilation_config.pass_config.x",
             )
         ),
         "install https://github.com/a/b@v1.2",
@@ -452,6 +466,150 @@ def test_a_message_without_a_secret_is_kept(text: str) -> None:
 def test_a_name_of_a_secret_is_one_whatever_is_around_it(name: str) -> None:
     assert masked_message(f"{name}=151643abc") == f"{name}=…"
     assert masked(f"--{name} 151643abc") == f"--{name} …"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "KEY_VALUE",
+            "key_value",
+            "PASS_CONFIG",
+            "pass-config",
+            "PASS_MANAGER",
+            "pass_through",
+            "KEY_CACHE",
+            "KEY_DIM",
+        ),
+        *(
+            "KEY_LENGTH",
+            "KEYS_VALUES",
+            "TOKEN_ID",
+            "TOKEN_TYPE",
+            "TOKEN_INDEX",
+            "PAD_TOKEN",
+            "STOP_TOKEN_ID",
+            "TokenId",
+        ),
+        *(
+            "DBPASS",
+            "userpass",
+            "rootpasswd",
+            "dbpwd",
+            "DB_PW",
+            "privatekey",
+            "SSHKEY",
+            "signingkey",
+            "AUTHKEY",
+            "appkey",
+        ),
+        *("MyAPIKEYvalue", "passwords", "passcode", "pswd", "creds", "DB_CRED", "cookie", "Set-Cookie", "JWT", "otp"),
+        *("oauth", "OAUTH2", "basicauth", "htpasswd", "API_TOKENS", "access_tokens", "PAT", "githubPat", "accesskeyid"),
+        *("DATABASE_DSN", "sharedaccesssignature", "secretname", "a.key_value", "pass_config.token", "KEY_value_heads"),
+    ],
+)
+def test_every_name_of_a_secret_is_one_in_every_text(name: str) -> None:
+    for text in (
+        f"{name}={SECRET}",
+        f"--{name}={SECRET}",
+        f"--{name} {SECRET}",
+        f"{name}: {SECRET}",
+        f"-{name} {SECRET}",
+    ):
+        assert not has_secret(masked(text)), text
+        assert not has_secret(masked(f'{{"a": "{text}"}}')) or " " in text.replace(": ", ":"), text
+    for text in (f"{name}={SECRET}", f"--{name}={SECRET}", f"--x-{name} {SECRET}", f'{{"{name}": "{SECRET}"}}'):
+        assert not has_secret(masked_message(f"of {text} it")), text
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        *(
+            "hf_",
+            "api_org_",
+            "sk-",
+            "sk-ant-",
+            "sk-proj-",
+            "sk_live_",
+            "rk_test_",
+            "ghp_",
+            "gho_",
+            "github_pat_",
+            "glpat-",
+        ),
+        *("gldt-", "xoxb-", "xapp-", "nvapi-", "gsk_", "r8_", "rpa_", "npm_", "pypi-", "dckr_pat_", "dop_v1_", "hvs."),
+        *("AKIA", "ASIA", "AIza", "ya29.", "glsa_", "SG.", "shpat_", "sntrys_", "xai-", "pplx-", "lsv2_pt_", "tskey-"),
+        *("rp_", "dapi", "eyJ"),
+    ],
+)
+def test_a_token_of_a_known_shape_is_masked_wherever_it_stands(token: str) -> None:
+    body = "4f0A9b" * 8 if token != "dapi" else "4f0a9b" * 6
+    value = f"{token}{body.upper() if token in {'AKIA', 'ASIA'} else body}" + (
+        ".eyJ4f0A9b4f0A9b.4f0A9b" * (token == "eyJ")
+    )
+    for text in (value, f"foo {value}", f"--x={value}", f'{{"a": "{value}"}}', f"/models/{value}/x"):
+        assert "4f0a9b4f0a9b" not in masked(text).lower(), text
+        assert "4f0a9b4f0a9b" not in masked_message(f"got `{text}`, so").lower(), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "sk-learn",
+            "task-specific-model",
+            "dapi",
+            "AIza",
+            "eyJ",
+            "r8_x",
+            "SG.x",
+            "npm_config_cache",
+            "hf_config",
+            "AKIA",
+        ),
+        *("hf_overrides", "rp_rank", "pypi-mirror", "api_organisation", "xai-org/grok-1", "nvapi", "/work/sk-data/x"),
+    ],
+)
+def test_a_text_that_only_begins_like_a_token_is_kept(text: str) -> None:
+    assert masked(text) == masked_message(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"postgres://u:p@{SECRET}@h/db", f"p@{SECRET}:xyz@h", f"//u:{'x' * 300}{SECRET}@h", f"redis://:{SECRET}@h:1/0"),
+        *(f"https://{SECRET}@github.com/x", f"u:p@{SECRET}@h", f"https://u:a/{SECRET}/b@h", f"u:{'x' * 300}{SECRET}@h"),
+        *(f"https://{'x' * 300}{SECRET}@h/x", f"http://h/?u=https://u:{SECRET}@h"),
+    ],
+)
+def test_a_user_and_a_password_of_a_url_are_masked(text: str) -> None:
+    assert not has_secret(masked(text))
+    assert not has_secret(masked_message(f"got `{text}`, so"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"docker login -u me -p {SECRET}", f"mysql -p{SECRET} -e x", f"curl -u user:{SECRET} https://example.com"),
+        *(f"redis-cli -a {SECRET}", f"wandb login {SECRET}", f"foo {SECRET}", f"echo {SECRET} | foo --password-stdin"),
+        *(
+            f"foo --key-value {SECRET}",
+            f"KEY_VALUE={SECRET} foo",
+            f"python train.py {SECRET}",
+            f"eval foo {SECRET} vllm",
+        ),
+    ],
+)
+def test_no_argument_of_an_unknown_command_is_shown(policy: Policy, command: str) -> None:
+    for document in (
+        deployment(command),
+        deployment(shlex.split(command)),
+        deployment(["bash", "-c", command]),
+        manifest(pod(command=["bash", "-c", f"{command}; vllm serve {NAME} --nonsense"])),
+        manifest(pod(command=["bash", "-c", f"{command} vllm serve {NAME}"])),
+    ):
+        assert not has_secret("".join(answers(policy, document, explain=False))), document
 
 
 @pytest.mark.slow

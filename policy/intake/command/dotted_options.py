@@ -12,9 +12,10 @@ from policy.intake.command.unknown_flags import report_unknown
 from policy.intake.command.word_places import FILE_PREFIX
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import UnknownFlag
-from policy.masking import HIDDEN, is_secret, masked
+from policy.masking import HIDDEN, masked
 from policy.messages import listed, quoted
 from policy.parser.jsontext import NotJson, read_json
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from packaging.version import Version
 
 from policy.intake.model.tables import ARGUMENTS, TABLES_FOLDER, releases_with_flags
-from policy.masking import is_secret
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

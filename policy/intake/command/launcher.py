@@ -20,6 +20,7 @@ from policy.intake.command.programs import STARTS_VLLM, is_unknown, mentions_vll
 from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.shell import split
+from policy.intake.command.shown_command import shown_command
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import CommandLine, Installation
@@ -68,7 +69,7 @@ def read_command(
         return CommandLine()
     if (found is None or (isinstance(found, UnreadableCommand) and is_unknown(read[0]))) and begins_with_model(read):
         return CommandLine(read, list(places), installation=vllm_of_variables(env))
-    return _command_line(found, " ".join(read[:8]), env, faults, pointer)
+    return _command_line(found, read[:8], env, faults, pointer)
 
 
 def read_text(
@@ -94,12 +95,12 @@ def read_text(
         return CommandLine()
     if found is None and not commands:
         return CommandLine()
-    return _command_line(found, text, env, faults, pointer, is_text=True)
+    return _command_line(found, [text], env, faults, pointer, is_text=True)
 
 
 def _command_line(
     found: ServerCommand | UnreadableCommand | None,
-    shown: str,
+    shown: Sequence[str],
     env: Variables,
     faults: list[RequestFault],
     pointer: str,
@@ -123,7 +124,9 @@ def _command_line(
             is_serve=found.serve,
         )
     if found is None:
-        message = f"{quoted(shown)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"
+        message = (
+            f"{quoted(shown_command(shown))} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"
+        )
         faults.append(RequestFault(pointer, message))
     else:
         faults.append(

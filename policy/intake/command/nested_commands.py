@@ -14,6 +14,7 @@ from policy.intake.command.programs import PROGRAMS, STARTS_VLLM, is_unknown, ne
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.shell import split
 from policy.intake.command.shell_options import shell_options, startup_doubt, startup_text
+from policy.intake.command.shown_command import shown_command
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
@@ -129,7 +130,9 @@ def server_of_eval(
     """
     text = " ".join(words[at + 1 :])
     names_vllm = STARTS_VLLM.search(text) is not None
-    unread = UnreadableCommand(f"`eval` runs {quoted(text)}, which is not read", places[at], names_vllm)
+    unread = UnreadableCommand(
+        f"`eval` runs {quoted(shown_command([text]))}, which is not read", places[at], names_vllm
+    )
     is_known = not any(type(word) is Unknown for word in words[at + 1 :])
     if context.depth == DEPTH or not (is_known or (names_vllm and _has_visible_gaps(words[at + 1 :]))):
         return unread

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.word_places import FILE_PREFIX
-from policy.masking import HIDDEN, is_secret, masked
+from policy.masking import HIDDEN, masked
 from policy.messages import quoted
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,9 @@ from policy.intake.command.deprecated_flags import use_instead
 from policy.intake.command.flag_arguments import may_be_secret
 from policy.intake.command.flags import dashed, flags, in_other_release, only_in
 from policy.intake.command_line import UnknownFlag
-from policy.masking import HIDDEN, is_secret, masked
+from policy.masking import HIDDEN, masked
 from policy.messages import QUOTED, nearest, quoted
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

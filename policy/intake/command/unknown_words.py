@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policy.intake.command.words import Unknown
-from policy.masking import HIDDEN, is_secret
+from policy.masking import HIDDEN
 from policy.messages import quoted
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

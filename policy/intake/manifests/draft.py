@@ -18,8 +18,8 @@ from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.image_labels import CAUSE
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.signs import are_vllms, shows_vllm
-from policy.masking import is_secret
 from policy.messages import QUOTED, quoted
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
-from policy.masking import is_secret
 from policy.messages import quoted
 from policy.pointer import at
 from policy.rules.images import NO_IMAGES
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
