@@ -48,6 +48,18 @@ def test_rules_are_found_by_words_and_release_and_read(browser: Browser, server:
         expect(page.locator(".matrix > li").nth(100)).to_be_attached()
 
 
+def test_the_releases_of_a_rule_are_shown_as_spans(browser: Browser, server: Server) -> None:
+    with open_page(browser, f"{server.url}/rules#?query=dual-batch-overlap") as page:
+        spans = page.locator(".matrix > li").first.get_by_label("Releases").get_by_role("listitem")
+        expect(spans).to_have_text([re.compile(r"^[0-9.]+ to 0\.19\.[0-9]+: no$"), "0.20.0 to 0.33.0: holds"])
+        wide = spans.nth(1).bounding_box()
+        narrow = spans.nth(0).bounding_box()
+        assert wide is not None
+        assert narrow is not None
+        assert wide["width"] > 2
+        assert abs(narrow["x"] + narrow["width"] - wide["x"]) < 1
+
+
 def test_a_rule_is_shown_with_its_history_its_cases_and_a_deployment_that_it_catches(
     browser: Browser, server: Server
 ) -> None:
@@ -141,7 +153,10 @@ def test_the_view_is_used_with_the_keyboard_alone(browser: Browser, server: Serv
         tab_to(page, "document.activeElement.textContent === 'dual-batch-overlap'")
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="Dual batch overlap")).to_be_visible()
-        tab_to(page, "document.activeElement.textContent.includes('cases, in')")
+        tab_to(
+            page,
+            "document.activeElement.matches('summary') && document.activeElement.textContent.includes('cases, in')",
+        )
         page.keyboard.press("Enter")
         expect(page.locator(".rule-cases > li").first).to_be_visible()
 

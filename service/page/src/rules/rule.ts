@@ -52,6 +52,27 @@ export function holdsIn(item: WithHistory, release: string): boolean {
   return item.releases.some((range) => isIn(range.vllm, release));
 }
 
+/** Releases one after the other for which the same is true. */
+export interface Span {
+  readonly first: string;
+  readonly last: string;
+  readonly length: number;
+  readonly holds: boolean;
+}
+
+/** The releases, from the oldest, in as few spans as there can be. */
+export function spansOf(item: WithHistory, releases: readonly string[]): Span[] {
+  const ranges = item.releases.map((range) => bounds(range.vllm));
+  const spans: Span[] = [];
+  for (const release of releases) {
+    const holds = ranges.some((range) => range.every((bound) => isWithin(release, bound)));
+    const before = spans.at(-1);
+    if (before?.holds === holds) spans[spans.length - 1] = { ...before, last: release, length: before.length + 1 };
+    else spans.push({ first: release, last: release, length: 1, holds });
+  }
+  return spans;
+}
+
 /** The folder of a file within its layer, such as `known-problems`. */
 export function topicOf(file: string): string {
   return file.split("/").slice(1, -1).join("/") || "house";

@@ -7,7 +7,7 @@ import { useTokenChanges } from "../token";
 import { ProblemView } from "../problem";
 import { entriesOf, type Entry, KINDS } from "./entry";
 import { filtersOf, type Filters, linkOf, MAX_QUERY, NO_FILTERS } from "./link";
-import { holdsIn } from "./rule";
+import { holdsIn, spansOf } from "./rule";
 import { EntryView } from "./rule_view";
 import "./rules.css";
 
@@ -40,23 +40,24 @@ function Choice(properties: {
   );
 }
 
+/** The releases in which an entry holds. Hundreds of these are shown, so each has an element a span, not a release. */
 function Timeline({ entry, releases }: { readonly entry: Entry; readonly releases: readonly string[] }) {
   return useMemo(
     () => (
-      <ol class="timeline" aria-label="Releases">
-        {releases.map((release) => {
-          const holds = holdsIn(entry.item, release);
+      <ol class="timeline spans" aria-label="Releases">
+        {spansOf(entry.item, releases).map(({ first, last, length, holds }) => {
+          const name = first === last ? first : `${first} to ${last}`;
           return (
-            <li key={release} class={holds ? "holds" : ""} title={release}>
+            <li key={first} class={holds ? "holds" : ""} style={{ flexGrow: length }} title={name}>
               <span class="hidden">
-                {release}: {holds ? "holds" : "no"}
+                {name}: {holds ? "holds" : "no"}
               </span>
             </li>
           );
         })}
       </ol>
     ),
-    [entry, releases], // so that a key in a filter does not render each cell again
+    [entry, releases], // so that a key in a filter does not render each of them again
   );
 }
 
