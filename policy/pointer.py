@@ -60,9 +60,14 @@ def without_secrets(pointer: str, values: SecretValues = NO_VALUES) -> str:
     return pointer
 
 
+def is_within(pointer: str, base: str) -> bool:
+    """Whether a pointer is ``base`` or below it: `/1/args` is below `/1`, and `/10` is not."""
+    return pointer == base or pointer.startswith(f"{base}/")
+
+
 def existing(pointer: str, base: str, document: object) -> str:
     """The part of a pointer into ``document``, which is at ``base``, that exists; any other pointer unchanged."""
-    if not pointer.startswith(f"{base}/"):
+    if not is_within(pointer, base):
         return pointer
     below = pointer.removeprefix(base)
     found = walk_path(document, steps_of(below))

@@ -20,6 +20,7 @@ from policy.intake.manifests.hardware import container_signs, pod_signs
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.mounts import Mounts, absolute, mount_paths
 from policy.messages import quoted
+from policy.pointer import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None, *, b
             unread.append((container, faults))
     if not unread:
         return
-    are_own = all(fault.pointer.startswith(container.pointer) for container, faults in unread for fault in faults)
+    are_own = all(is_within(fault.pointer, container.pointer) for container, faults in unread for fault in faults)
     for container, faults in unread:
         if are_own and len(reader.containers) > count:
             reader.add(Container(container.path, faults=tuple(faults)), container)
