@@ -415,6 +415,14 @@ def test_separators_separate_commands(text: str, commands: list[list[str]]) -> N
         ("a && b; export TP=0; run", {"TP": "0"}),
         ("a && if b; then c; fi; export TP=0; run", {"TP": "0"}),
         ("A=0; false && export A; run", {"A": None}),
+        ("set -a; (set +a); A=b; run", {"A": "b"}),
+        ("(set -a); A=b; run", {}),
+        ("(set -a; B=a); A=b; run", {}),
+        ("export A=1; (unset A); A=2; run", {"A": "2"}),
+        ("export A=1; (declare +x A); A=2; run", {"A": "2"}),
+        ("(A=1; readonly A); export A=2; run", {"A": "2"}),
+        ("(A=(1 2)); export A=2; run", {"A": "2"}),
+        ("A=1; (export A); A=2; run", {}),
     ],
 )
 def test_a_command_gets_the_variables_that_the_text_exports(text: str, env: dict[str, str | None]) -> None:

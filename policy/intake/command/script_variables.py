@@ -74,6 +74,11 @@ class VariablesSnapshot(Struct, frozen=True, gc=False):
     values: dict[str, str | None]
     environment: dict[str, str | None]
     exported: frozenset[str]
+    perhaps_exported: frozenset[str]
+    not_exported: frozenset[str]
+    readonly: frozenset[str]
+    arrays: frozenset[str]
+    exports_all: bool
     changes: int
 
 
@@ -317,13 +322,26 @@ class ScriptVariables(Struct):
 
     def snapshot(self) -> VariablesSnapshot:
         """The variables before a block of the script."""
-        self.budget.copy(len(self.values))
+        sets = (self.exported, self.perhaps_exported, self.not_exported, self.readonly, self.arrays)
+        self.budget.copy(len(self.values) + sum(map(len, sets)))
         self.is_environment_shared = True
-        return VariablesSnapshot(self.values.copy(), self.environment, frozenset(self.exported), self.changes)
+        return VariablesSnapshot(
+            self.values.copy(),
+            self.environment,
+            frozenset(self.exported),
+            frozenset(self.perhaps_exported),
+            frozenset(self.not_exported),
+            frozenset(self.readonly),
+            frozenset(self.arrays),
+            self.exports_all,
+            self.changes,
+        )
 
     def restore(self, before: VariablesSnapshot) -> None:
-        """Discard what a subshell set."""
-        self.values, self.environment, self.exported = before.values, before.environment, set(before.exported)
+        """Discard what a subshell set, exported or declared."""
+        self.values, self.environment, self.exports_all = before.values, before.environment, before.exports_all
+        self.exported, self.perhaps_exported = set(before.exported), set(before.perhaps_exported)
+        self.not_exported, self.readonly, self.arrays = map(set, (before.not_exported, before.readonly, before.arrays))
         self.is_environment_shared = True
 
     def changed_since(self, before: VariablesSnapshot) -> list[str]:
