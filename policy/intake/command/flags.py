@@ -180,6 +180,16 @@ def is_flag_of_any_release(word: str) -> bool:
     return word in _spellings()
 
 
+def flag_of_any_release(word: str) -> Flag | None:
+    """The flag that a word spells or abbreviates in the last release that has it; None if none has it."""
+    if word not in _spellings() and word[2:]:
+        at = bisect_left(_sorted_spellings(), word)
+        full = "".join(_sorted_spellings()[at : at + 1])
+        word = full if full.startswith(word) else word
+    having = _spellings().get(word, ())
+    return flags(having[-1]).exact[word] if having else None
+
+
 def dashed(key: str) -> str:
     """A long option's name as vLLM's parser normalizes it: underscores become dashes."""
     return "--" + key[2:].replace("_", "-") if "_" in key else key
@@ -246,6 +256,11 @@ def _spellings() -> dict[str, tuple[str, ...]]:
                         index for index in range(start, end) if with_underscores[index]
                     )
     return {word: tuple(order[index] for index in sorted(having)) for word, having in found.items() if having}
+
+
+@cache
+def _sorted_spellings() -> list[str]:
+    return sorted(word for word in _spellings() if word.startswith("--"))
 
 
 def _takes_underscores(release: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.flags import dashed, is_flag_of_any_release
+from policy.intake.command.flags import LEVEL, NEGATIVE, flag_of_any_release
 from policy.intake.command.words import Unknown
 from policy.messages import quoted
 
@@ -19,9 +19,40 @@ if TYPE_CHECKING:
 MODEL_PATH: Final = "/mnt/models"
 """The folder of the model, unless an argument names another model."""
 OWN_FLAGS: Final = frozenset(
-    {"--model_name", "--model_dir", "--model_id", "--backend", "--task", "--http_port", "--predictor_host", "--workers"}
+    {
+        *("--model_name", "--model_dir", "--model_id", "--backend", "--task", "--max_log_len", "--tensor_input_names"),
+        *("--http_port", "--grpc_port", "--workers", "--max_threads", "--max_asyncio_workers", "--enable_grpc"),
+        *("--enable_docs_url", "--enable_latency_logging", "--configure_logging", "--log_config_file"),
+        *("--access_log_format", "--event-loop", "--timeout-keep-alive", "--predictor_host", "--protocol"),
+        *("--predictor_protocol", "--predictor_use_ssl", "--predictor_request_timeout_seconds"),
+        *("--predictor_request_retries", "--enable_predictor_health_check"),
+        *("--grpc_max_send_message_length", "--grpc_max_receive_message_length"),
+        *("--model", "--config"),
+    }
 )
+"""The server's own flags with a value, and those of vLLM that have no effect in it."""
+OWN_SWITCHES: Final = frozenset(
+    {
+        *("--disable_lower_case", "--disable_special_tokens", "--return_token_type_ids", "--return_offsets_mapping"),
+        *("--return_probabilities", "--return_raw_logits", "--disable_log_requests"),
+    }
+)
+"""Those without one."""
+VLLM_FLAGS: Final = {
+    "--max_length": "--max-model-len",
+    "--max_model_len": "--max-model-len",
+    "--model_revision": "--revision",
+    "--tokenizer_revision": "--tokenizer-revision",
+    "--trust_remote_code": "--trust-remote-code",
+}
+"""Those that set an option of vLLM. It takes no other name with underscores, nor dotted options."""
+WITHOUT_EFFECT: Final = {
+    "--model": "its own `--model_id` names the model",
+    "--config": "it reads no file of options; write them as arguments",
+}
 VLLM: Final = "vllm"
+MANY: Final = 1_000_000
+"""The values of a flag that takes any number of them."""
 TRANSFORMERS: Final = "huggingface"
 NOT_SURE: Final = (
     "KServe's Hugging Face server uses vLLM only for models that vLLM supports; set `--backend=vllm` to be sure"
@@ -43,28 +74,62 @@ class ServerWords(Struct, frozen=True):
 
 
 def server_words(words: Sequence[str], places: Sequence[str]) -> ServerWords:
-    """Convert the server's arguments."""
+    """Convert the server's arguments, which it parses by argparse alone, without what vLLM's own parser adds.
+
+    A word that no flag takes is ignored, as are unknown flags.
+    """
     found = ServerWords([], [], {}, [])
-    waiting, is_ignored = "", False
+    waiting, room, is_known = "", 0, True
     for place, word in zip(places, words, strict=True):
         flag, equals, value = word.partition("=")
-        if waiting:
-            found.own[waiting], waiting = (place, word), ""
-        elif is_ignored and not word.startswith("-"):
+        if not word.startswith("-") or NEGATIVE.fullmatch(word) is not None:
+            if waiting:
+                found.own[waiting] = place, word
+            elif room or type(word) is Unknown:
+                found.words.append(word)
+                found.places.append(place)
+            elif is_known:
+                found.notes.append(f"{place}: KServe's Hugging Face server ignores {quoted(word)}, which no flag takes")
+            waiting, room = "", max(room - 1, 0)
             continue
-        elif " " in flag and flag.startswith("-"):
+        waiting, room, is_known = "", 0, True
+        if " " in flag:
             found.notes.append(
                 f"{place}: KServe's Hugging Face server ignores {quoted(word)}, which is one argument; write the flag "
                 "and its value as two"
             )
         elif flag in OWN_FLAGS:
             found.own[flag] = place, Unknown(value) if type(word) is Unknown else value
-            waiting, is_ignored = "" if equals else flag, False
-        elif flag.startswith("--") and not is_flag_of_any_release(dashed(flag.partition(".")[0])):
-            is_ignored = not equals
-            found.notes.append(f"{place}: KServe's Hugging Face server ignores {quoted(flag)}, which it does not know")
-        else:
-            is_ignored = False
-            found.words.append(word)
+            waiting = "" if equals else flag
+            if flag in WITHOUT_EFFECT:
+                found.notes.append(f"{place}: KServe's Hugging Face server ignores `{flag}`: {WITHOUT_EFFECT[flag]}")
+        elif flag in OWN_SWITCHES:
+            continue
+        elif (values := _values_of(named := VLLM_FLAGS.get(flag, flag))) is not None:
+            found.words.append(word if named == flag else _renamed(word, named))
             found.places.append(place)
+            room = 0 if equals else values
+        else:
+            is_known = bool(equals)
+            found.notes.append(f"{place}: KServe's Hugging Face server ignores {quoted(flag)}, which it does not know")
     return found
+
+
+def _values_of(flag: str) -> int | None:
+    """How many values a flag of vLLM takes at most in any release; None if no release has it, as it is spelled here."""
+    if flag.startswith(LEVEL):
+        return int(flag == LEVEL)
+    if flag.startswith("--") and ("_" in flag or "." in flag):
+        return None
+    found = flag_of_any_release(flag)
+    if found is None:
+        return None
+    if found.constant is not None:
+        return 0
+    return MANY if found.nargs == "+" else found.nargs if isinstance(found.nargs, int) else 1
+
+
+def _renamed(word: str, flag: str) -> str:
+    """A word with another flag."""
+    text = f"{flag}{word[len(word.partition('=')[0]) :]}"
+    return Unknown(text) if type(word) is Unknown else text

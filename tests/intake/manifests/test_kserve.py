@@ -443,6 +443,30 @@ def test_kserves_server_ignores_flags_that_it_does_not_know() -> None:
     assert [note.partition(":")[0] for note in ignored] == ["args[1]", "args[3]", "args[6]"]
 
 
+@pytest.mark.parametrize(
+    ("args", "words", "ignored"),
+    [
+        (["--no-such-flag=1", "x", "--seed", "1"], ["--seed", "1"], [0, 1]),
+        (["--no-such-flag", "x", "y", "--seed=1", "z"], ["--seed=1"], [0, 4]),
+        (["-x", "1", "--seed=1"], ["--seed=1"], [0]),
+        (["--enforce-eager", "true", "-tp", "2"], ["--enforce-eager", "-tp", "2"], [1]),
+        (["--served-model-name", "a", "b"], ["--served-model-name", "a", "b"], []),
+        (["--tensor-parallel-siz", "2", "-O3", "-cc", "{}"], ["--tensor-parallel-siz", "2", "-O3", "-cc", "{}"], []),
+        (["--tensor_parallel_size=2", "--max_model_len", "9"], ["--max-model-len", "9"], [0]),
+        (["--max_length=9", "--trust_remote_code"], ["--max-model-len=9", "--trust-remote-code"], []),
+        (["--model_revision", "a", "--tokenizer_revision=b"], ["--revision", "a", "--tokenizer-revision=b"], []),
+        (["--compilation-config.level", "3", "--seed=-1", "-1"], ["--seed=-1"], [0, 3]),
+        (["--return_token_type_ids", "--workers=2", "--task", "x", "--seed=1"], ["--seed=1"], []),
+        (["--model", "a/b", "--config=c.yaml"], [], [0, 2]),
+        (["--model_name", "--seed=1"], ["--seed=1"], []),
+    ],
+)
+def test_kserves_server_takes_arguments_as_argparse_does(args: list[str], words: list[str], ignored: list[int]) -> None:
+    found = model_of(service({"modelFormat": {"name": "huggingface"}, "runtime": None, "args": args}))
+    assert found.words[3:] == words
+    assert [note.partition(":")[0] for note in found.notes if "ignores" in note] == [f"args[{at}]" for at in ignored]
+
+
 KSERVE_SCRIPT = "ray start --head\npython -m huggingfaceserver --tensor-parallel-size=${TENSOR_PARALLEL_SIZE} $0 $@"
 
 
@@ -451,7 +475,7 @@ KSERVE_SCRIPT = "ray start --head\npython -m huggingfaceserver --tensor-parallel
     [
         ({"command": ["python3", "-m", "huggingfaceserver"], "args": ["--model_id=dense"]}, "dense", 1),
         ({"command": ["python", "-m", "huggingfaceserver", "--model_dir", "/x"], "args": ["-tp=2"]}, "/x", 2),
-        ({"image": f"{OWN}:v0.20.0-gpu", "args": ["--model_id", "dense", "--tensor_parallel_size=2"]}, "dense", 2),
+        ({"image": f"{OWN}:v0.20.0-gpu", "args": ["--model_id", "dense", "--tensor-parallel-size=2"]}, "dense", 2),
         (
             {
                 "command": ["bash", "-c", KSERVE_SCRIPT],
