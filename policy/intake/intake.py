@@ -448,8 +448,8 @@ def _invalid_arguments(
 
 
 def _own_options(options: ParsedOptions, is_omni: Mapping[str, object]) -> ParsedOptions:
-    """The options without launch errors if vLLM-Omni is started, which has flags of its own."""
-    return structs.replace(options, launch_errors=[]) if is_omni else options
+    """The options if vLLM-Omni is started, which has flags of its own: none of them is an error."""
+    return structs.replace(options, launch_errors=[], unknown_flags=[]) if is_omni else options
 
 
 def with_options(options: ParsedOptions, edits: Mapping[str, Any]) -> ParsedOptions:

@@ -72,8 +72,6 @@ class ControlFlow(Struct):
     """The command that decided this."""
     ends_on_failure: bool = False
     """Whether a command that fails certainly ends the script, as after `set -e`."""
-    changes_shell: bool = False
-    """Whether the chain changes options or arguments of its shell."""
     changed_in_group: list[str] = []
     """The variables set by the preceding braces, which may turn out to run in a subshell: `{ A=b; } &`."""
 
@@ -222,11 +220,11 @@ class ControlFlow(Struct):
         self.variables.forget_doubtful()
         start, mark = len(self.script.commands), len(self.variables.changed)
         self.variables.chain = Chain(start=start, mark=mark, unreached=self.unreached)
-        self.succeeds = self.changes_shell = False
+        self.succeeds = False
 
     def _end_background(self) -> None:
         """End a chain before `&`: all of it runs in a subshell, so that nothing that it changes is known after it."""
-        if self.changes_shell:
+        if self.variables.chain.changes_shell:
             self.script.doubt_all("a list of commands in the background changes options or arguments of its shell")
         if not self.blocks:
             self.unreached = self.variables.chain.unreached

@@ -66,6 +66,8 @@ class Chain(Struct, gc=False):
     """How many variables had been changed before the chain."""
     unreached: str = ""
     """Why none of its commands runs; empty if they may."""
+    changes_shell: bool = False
+    """Whether it changes options or arguments of its shell."""
 
 
 class VariablesSnapshot(Struct, frozen=True, gc=False):

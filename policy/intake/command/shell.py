@@ -251,7 +251,7 @@ class _ShellReader:
         self.end_command(found)
         flow.defines = is_function or (is_defining and not found.strip("\n"))
         if found in {"&&", "||", "&"}:
-            if found == "&" and flow.changes_shell:
+            if found == "&" and self.variables.chain.changes_shell:
                 self.builtins.parameters.forget()
             flow.join(found)
         for mark in found.replace("()", "") if "()" in found else found:

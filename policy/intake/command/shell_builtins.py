@@ -77,11 +77,11 @@ class ShellBuiltins(Struct):
                 self._declare(words)
         elif words[0] == "shift":
             if not is_in_subshell:
-                self.flow.changes_shell = True
+                self.variables.chain.changes_shell = True
                 self.parameters.shift(words[1:], is_certain=not self.flow.is_conditional)
         elif words[0] == "set":
             if not is_in_subshell:
-                self.flow.changes_shell = True
+                self.variables.chain.changes_shell = True
                 self._set(words)
         else:
             return False
