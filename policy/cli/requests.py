@@ -59,7 +59,7 @@ GIVE_MODEL: Final = "give it with `--model-config NAME=FILE` or `--models FOLDER
 MIN_NAMED: Final = 2
 """The fewest missing models that are listed together; each engine's problem names its own."""
 MAX_PLACED: Final = 4 << 20
-"""The most characters of JSON whose values have places: it takes a second for each three million."""
+"""The most characters of JSON whose values have places: it takes a second for each six million."""
 MAX_NAMED: Final = 1000
 """The most models that the message about missing configurations names."""
 HUB_NAME: Final = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)

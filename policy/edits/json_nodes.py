@@ -14,9 +14,8 @@ from typing import Any, Final
 from policy.edits.nodes import DOUBLE, FLOW, PLAIN, Child, Node
 from policy.parser.jsontext import MAX_DEPTH, NotJson, read_json
 
-BLANK: Final = " \t\r\n"
-STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
-ATOM: Final = re.compile(r"[^\s,\[\]{}:\"]++")
+SEPARATORS: Final = re.compile(r"[ \t\r\n,:]*+")
+SCALARS: Final = json.JSONDecoder(strict=False)
 
 
 def json_nodes(text: str) -> Node | None:
@@ -58,13 +57,11 @@ class _Scanner:
         stack: list[Node] = []
         key: tuple[str, int] | None = None
         while True:
-            self._skip()
-            if self.at == len(self.text):
+            start = self.at = SEPARATORS.match(self.text, self.at).end()  # type: ignore[union-attr]  # it may be empty
+            if start == len(self.text):
                 break
-            character, start = self.text[self.at], self.at
-            if character in ",:":
-                self.at += 1
-            elif character in "]}":
+            character = self.text[start]
+            if character in "]}":
                 self.at += 1
                 stack.pop().end = self.at
             elif character == '"' and stack and isinstance(stack[-1].value, dict) and key is None:
@@ -102,20 +99,12 @@ class _Scanner:
         elif character == '"':
             value, style = self._string(), DOUBLE
         else:
-            found = ATOM.match(self.text, self.at)
-            if found is None:
-                raise ValueError
-            self.at = found.end()
-            value, style = json.loads(found[0]), PLAIN
+            value, style = self._scalar(), PLAIN
         return Node(value, 0, 0, start=start, end=self.at, style=style, is_json=True)
 
     def _string(self) -> str:
-        found = STRING.match(self.text, self.at)
-        if found is None:
-            raise ValueError
-        self.at = found.end()
-        return str(json.loads(found[0], strict=False))
+        return str(self._scalar())
 
-    def _skip(self) -> None:
-        while self.at < len(self.text) and self.text[self.at] in BLANK:
-            self.at += 1
+    def _scalar(self) -> Any:
+        value, self.at = SCALARS.raw_decode(self.text, self.at)
+        return value
