@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rich.console import Group
 from rich.text import Text
 
 from policy.cli.console import annotation
-from policy.cli.markdown import code_cell, code_span
+from policy.cli.markdown import bounded, code_cell, code_span, details
 from policy.cli.proof_report import class_lines, indent, reasons, request_transition, state, transition
 from policy.errors import Fault
 from policy.escaping import escape_line
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from policy.proof.groups import EffectGroup
     from policy.rules.catalogue import Catalogue
 
+T = TypeVar("T")
 UNAFFECTED: Final = "no deployment is affected (proved)"
 UNAFFECTED_BY_RULES: Final = "no deployment of a remaining release is affected (proved)"
 """The same if a release is removed or the default release changes."""
@@ -45,7 +46,9 @@ TITLES: Final = {
 }
 REQUESTS: Final = "Requests with another answer"
 MAX_GROUPS: Final = 10
-"""How many groups are shown, the worst first; the others are counted, and are in the full list."""
+"""How many groups of deployments, the worst first, and classes of requests are shown; the others are counted."""
+MAX_CHANGES: Final = 50
+"""How many changed rules are described; the others are counted."""
 MAX_RULES: Final = 3
 """How many rules a sentence names; more are only counted."""
 PLAIN: Final = re.compile(r"[\w./:<>=,+-]+", re.ASCII)
@@ -70,16 +73,18 @@ def edit(edit: Edit, fleet: FleetCount | None, *, full: bool = False) -> Rendera
             parts += [Text(_releases_since(effect, edit), STRONG), *class_lines(effect.change)]
     else:
         parts += _groups_text(edit)
-    parts += _requests_text(edit)
+    parts += _requests_text(edit, full=full)
     return Group(*parts, *(Text(line, BAD if edit.changes_something else GOOD) for line in summary(edit, fleet)))
 
 
 def _changes_text(edit: Edit, *, full: bool) -> Iterator[RenderableType]:
     wording = wording_of(plain_or_quoted, full=full)
-    for change in edit.changes:
+    for change in _first(edit.changes, MAX_CHANGES, full=full):
         title, lines = entry(change, list(edit.compared), wording)
         yield Text(title, STRONG)
         yield from (indent(Text(line), 2) for line in lines)
+    if more := _more_changes(edit, full=full):
+        yield Text(f"{more}; `--full` lists them", STRONG)
     if edit.changes:
         yield Text()
 
@@ -103,30 +108,48 @@ def _groups_text(edit: Edit) -> Iterator[RenderableType]:
         yield Text()
 
 
-def _requests_text(edit: Edit) -> Iterator[RenderableType]:
+def _requests_text(edit: Edit, *, full: bool) -> Iterator[RenderableType]:
     """The classes of requests, each with its releases and its smallest request."""
     if not edit.request_effects:
         return
     yield Text(REQUESTS, STRONG)
-    for effect in edit.request_effects:
+    for effect in _first(edit.request_effects, MAX_GROUPS, full=full):
         releases = range_text(effect.releases, list(edit.compared))
         change = effect.change
         yield indent(Text.assemble((change.rule, STRONG), f": {request_transition(change)}, {releases}"), 2)
         yield indent(escape_control(f"e.g. {json.dumps(change.facts, ensure_ascii=False)}"), 4)
+    if more := _more_requests(edit, full=full):
+        yield Text(f"{more}; `--full` lists them", STRONG)
     yield Text()
 
 
-def _request_table(edit: Edit) -> Iterator[str]:
+def _request_table(edit: Edit, *, full: bool) -> Iterator[str]:
     if not edit.request_effects:
         return
     yield ""
     yield "| rule | what changes | vLLM | smallest request |"
     yield "|---|---|---|---|"
-    for effect in edit.request_effects:
+    for effect in _first(edit.request_effects, MAX_GROUPS, full=full):
         change = effect.change
         releases = range_text(effect.releases, list(edit.compared))
         facts = code_cell(json.dumps(change.facts, ensure_ascii=False))
         yield f"| `{change.rule}` | {request_transition(change)} | {releases} | {facts} |"
+    if more := _more_requests(edit, full=full):
+        yield from ("", f"{more}.")
+
+
+def _first(found: Sequence[T], most: int, *, full: bool) -> Sequence[T]:
+    return found if full else found[:most]
+
+
+def _more_changes(edit: Edit, *, full: bool = False) -> str:
+    left = 0 if full else len(edit.changes[MAX_CHANGES:])
+    return counted(left, "more rule or condition is changed", "more rules and conditions are changed") if left else ""
+
+
+def _more_requests(edit: Edit, *, full: bool = False) -> str:
+    left = 0 if full else len(edit.request_effects[MAX_GROUPS:])
+    return counted(left, "more class of requests", "more classes of requests") if left else ""
 
 
 def _example(group: EffectGroup, edit: Edit) -> str:
@@ -236,22 +259,29 @@ def release_lines(edit: Edit) -> Iterator[str]:
         yield f"the image {row} is {change}; deployments with it may be decided for another release"
 
 
-def markdown(edit: Edit, fleet: FleetCount | None, *, full: bool = False) -> Iterator[str]:
-    """The lines of a Markdown report of an edit, for a pull request.
+def markdown(edit: Edit, fleet: FleetCount | None, *, full: bool = False) -> str:
+    """A Markdown report of an edit, for a comment on a pull request.
 
     Groups that differ only in their reasons and the list of all classes are folded; ``full`` shows that list instead
     of the groups.
     """
+    first, *rest = _markdown_lines(edit, fleet, full=full)
+    return bounded(first, rest, [])
+
+
+def _markdown_lines(edit: Edit, fleet: FleetCount | None, *, full: bool) -> Iterator[str]:
     wording = wording_of(code_span, full=full)
     yield "## What this edit of the rules changes"
     yield ""
-    for change in edit.changes:
+    for change in _first(edit.changes, MAX_CHANGES, full=full):
         title, lines = entry(change, list(edit.compared), wording)
         yield f"- {title}"
         yield from (f"  - {line}" for line in lines)
+    if more := _more_changes(edit, full=full):
+        yield f"- {more}"
     for line in summary(edit, fleet, code_span):
         yield f"- {line}"
-    yield from _request_table(edit)
+    yield from _request_table(edit, full=full)
     if not edit.effects:
         return
     if full:
@@ -267,8 +297,8 @@ def markdown(edit: Edit, fleet: FleetCount | None, *, full: bool = False) -> Ite
     if changed[MAX_GROUPS:]:
         yield from ("", f"{_hidden_groups(changed)}; all classes are below.")
     if folded:
-        yield from _fold(unchanged_line(groups) or "", _group_table(folded, edit))
-    yield from _fold(f"All classes ({len(edit.effects)}), with their reasons", _class_table(edit))
+        yield from ("", *details(unchanged_line(groups) or "", _group_table(folded, edit)))
+    yield from ("", *details(f"All classes ({len(edit.effects)}), with their reasons", _class_table(edit)))
 
 
 def _group_table(groups: Sequence[EffectGroup], edit: Edit) -> Iterator[str]:
@@ -298,44 +328,40 @@ def _class_table(edit: Edit) -> Iterator[str]:
         yield f"| {' | '.join(cells)} | {facts} |"
 
 
-def _fold(title: str, lines: Iterator[str]) -> Iterator[str]:
-    """Put lines into a folded section; a blank line ends the HTML, so that Markdown can follow."""
-    yield ""
-    yield f"<details><summary>{title}</summary>"
-    yield from lines
-    yield ""
-    yield "</details>"
-
-
 def notices(edit: Edit, folder: Path, after: Catalogue, before: Catalogue) -> Iterator[str]:
     """GitHub notices at the rules, at their positions after the edit, or before it if they were removed.
 
-    One for each change of a rule, in words, and for each group of deployments; one for all classes that differ only in
-    their reasons, and one for each change of the known releases.
+    One for each change of a rule, in words, and for each group of deployments and class of requests, as many as the
+    other formats show; one for the others of each, for all classes that differ only in their reasons, and for each
+    change of the known releases.
     """
     wording = wording_of(plain_or_quoted, full=False)
-    for change in edit.changes:
+    for change in edit.changes[:MAX_CHANGES]:
         item = change.item
         title, lines = entry(change, list(edit.compared), wording)
         text = f"{title}: {'; '.join(lines)}" if lines else title
         yield annotation("notice", Fault(str(folder / item.path), *item.place, text))
     groups = groups_of(edit)
-    for group in groups:
+    changed = [group for group in groups if group.consequence is not Consequence.OTHER_REASONS]
+    for group in changed[:MAX_GROUPS]:
         rule = after.rule(group.rule) or before.rule(group.rule)
-        if rule is not None and group.consequence is not Consequence.OTHER_REASONS:
+        if rule is not None:
             releases = _releases_since(group, edit)
             change_text = f"{group_transition(group)}{stopped_by(group)}, {_example(group, edit)}"
             message = f"{TITLES[group.consequence]}, {releases}: {change_text}"
             yield annotation("notice", Fault(str(folder / rule.path), *rule.place, message))
     if unchanged := unchanged_line(groups):
         yield f"::notice::{unchanged}"
-    for effect in edit.request_effects:
+    for effect in edit.request_effects[:MAX_GROUPS]:
         about = after.any_rule(effect.change.rule) or before.any_rule(effect.change.rule)
         if about is not None:
             releases = range_text(effect.releases, list(edit.compared))
             facts = json.dumps(effect.change.facts, ensure_ascii=False)
             message = f"{REQUESTS}, {releases}: {request_transition(effect.change)}, e.g. {facts}"
             yield annotation("notice", Fault(str(folder / about.path), *about.place, message))
+    hidden = _hidden_groups(changed) if changed[MAX_GROUPS:] else ""
+    for more in filter(None, (_more_changes(edit), hidden, _more_requests(edit))):
+        yield f"::notice::{more}; `--format json` has all"
     for line in release_lines(edit):
         yield f"::notice::{line}"
     if not edit.changes_something:

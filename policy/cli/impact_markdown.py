@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.cli.markdown import code_span
+from policy.cli.markdown import bounded, cell, code_span, code_text, details
 from policy.impact.counts import ReleaseCounts
 from policy.impact.rows import LABELS, cause_of, headline
 from policy.impact.summary import WORDS
@@ -20,9 +20,6 @@ SHOWN: Final = 10
 """The deployments that are not folded."""
 FOLDED: Final = 200
 """The deployments that are folded."""
-MAX_MARKDOWN: Final = 60_000
-"""Characters of Markdown; a comment of GitHub may have 65,536."""
-MAX_WHY: Final = 300
 COLUMNS: Final = ReleaseCounts.__struct_fields__
 
 
@@ -59,30 +56,6 @@ def markdown(rows: Rows[Any], counts: ImpactCounts, title: str) -> str:
     return bounded("\n".join(lines), parts, end)
 
 
-def bounded(head: str, parts: list[str], end: list[str]) -> str:
-    """The Markdown with as many whole lines of its folded parts as fit."""
-    found, size = [head], len(head)
-    is_cut, is_open = False, False
-    for line in parts:
-        closes = line == "</details>"
-        if (is_cut or size + len(line) > MAX_MARKDOWN) and not (closes and is_open):
-            is_cut = True
-            continue
-        is_open = not closes if line.startswith(("<details>", "</details>")) else is_open
-        if closes and is_cut:
-            found.append("")
-        found.append(line)
-        size += len(line) + 1
-    if is_cut:
-        end = [*end, "More was left out: a comment has a maximum length."]
-    return "\n".join([*found, *end])
-
-
-def details(title: str, lines: list[str]) -> list[str]:
-    """Lines of Markdown, folded below a title."""
-    return [f"<details><summary>{title}</summary>", "", *lines, "", "</details>", ""]
-
-
 def _table(rows: list[Row[Any]]) -> Iterator[str]:
     yield "| change | deployment | made by | to do |"
     yield "|---|---|---|---|"
@@ -104,14 +77,3 @@ def _releases(counts: ImpactCounts) -> Iterator[str]:
     yield f"|---|{'---:|' * len(COLUMNS)}"
     for release, found in counts.releases.items():
         yield f"| {cell(release)} | {' | '.join(f'{getattr(found, name):,}' for name in COLUMNS)} |"
-
-
-def cell(value: str) -> str:
-    """A text as code in a cell of a table, which a pipe would end even inside code."""
-    return code_text(value).replace("\\", "\\\\").replace("|", "\\|") if value else ""
-
-
-def code_text(value: str) -> str:
-    """A text as code, cut if it is long."""
-    shown = value if len(value) <= MAX_WHY else f"{value[:MAX_WHY]}…"
-    return code_span(shown)

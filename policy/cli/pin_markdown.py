@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.cli.impact_markdown import bounded, cell, code_text, details
+from policy.cli.markdown import bounded, cell, code_text, details
 from policy.cli.pin_rows import by_release, headline, later_text, place_text, sorted_causes, value_text
 from policy.messages import counted
 from policy.pins.verdicts import VERDICTS

@@ -174,7 +174,7 @@ def diff(
         case EditFormat.JSON:
             typer.echo(json.dumps(documents.edit_document(edit, count), ensure_ascii=False))
         case EditFormat.MARKDOWN:
-            typer.echo("\n".join(edit_report.markdown(edit, count, full=full)))
+            typer.echo(edit_report.markdown(edit, count, full=full))
         case EditFormat.GITHUB:
             for line in edit_report.notices(edit, rules_folder, after.catalogue, before.catalogue):
                 typer.echo(line)
@@ -183,14 +183,14 @@ def diff(
     raise typer.Exit(FOUND if exit_code and edit.changes_something else 0)
 
 
-def _append(file: Path, lines: Iterator[str]) -> None:
-    """Append lines to a file, or print them for ``-``; the command fails if the file cannot be written."""
+def _append(file: Path, text: str) -> None:
+    """Append a text to a file, or print it for ``-``; the command fails if the file cannot be written."""
     if str(file) == "-":
-        typer.echo("\n".join(lines))
+        typer.echo(text)
         return
     try:
         with file.open("a", encoding="utf-8") as target:
-            target.writelines(f"{line}\n" for line in lines)
+            target.write(f"{text}\n")
     except OSError as error:
         fail(USAGE, f"{file}: cannot be written: {error.strerror or error}")
 

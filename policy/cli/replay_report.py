@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.cli.impact_formats import csv_cell
-from policy.cli.impact_markdown import bounded, cell, code_text, details
+from policy.cli.markdown import bounded, cell, code_text, details
 from policy.decision.decision import encode
 from policy.escaping import escape_line
 from policy.impact.answers import ReleaseAnswer, Undecided

@@ -20,13 +20,18 @@ from ruletexts import rule_text
 from policy.cli import edit_report
 from policy.cli.edit_report import summary
 from policy.proof.difference import Difference, ProofOutcome
-from policy.proof.edit import Edit, EditEffect, FleetCount, FleetOutcome
+from policy.proof.edit import Edit, EditEffect, FleetCount, FleetOutcome, RequestEffect
+from policy.proof.requests import RequestDifference, RequestOutcome
 from policy.render import as_text
+from policy.rules.changes import ItemChange
+from policy.rules.request_rule import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from api.conftest import Done
+
+    from policy.policy import Policy
 
 RULE = "house/kv-connector-fallback.yaml"
 NARROW = ("kv_transfer_config: present", "kv_transfer_config.kv_connector: {in: [NixlConnector]}")
@@ -305,6 +310,46 @@ def test_only_the_worst_of_many_groups_are_shown_and_the_others_are_counted() ->
     assert text[more - 2] == "  rule-8: V1 → V2, 0.22.0"
     assert "2 more groups of deployments; all classes are below." in edit_report.markdown(found, None)
     assert "rule-10: V1 → V2" in as_text(edit_report.edit(found, None, full=True))
+
+
+def of_requests(number: int) -> RequestEffect:
+    """An effect on requests to an engine, of a rule of its own."""
+    before, after = (RequestOutcome((verdict, Verdict.FINE), ()) for verdict in (Verdict.FINE, Verdict.REFUSED))
+    return RequestEffect(("0.22.0",), RequestDifference(f"request-{number}", (), {}, before, after))
+
+
+def test_of_many_changed_rules_and_classes_of_requests_the_first_are_shown_and_the_others_counted(
+    policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edit_report, "MAX_CHANGES", 2)
+    changes = tuple(ItemChange(None, rule, ()) for rule in policy.catalogue.rules[:5])
+    found = Edit({"0.22.0": "0.22.0"}, (), (), changes, request_effects=tuple(map(of_requests, range(12))))
+    text, full = (as_text(edit_report.edit(found, None, full=full)) for full in (False, True))
+    markdown, all_markdown = (edit_report.markdown(found, None, full=full) for full in (False, True))
+    notices = [*edit_report.notices(found, tmp_path, policy.catalogue, policy.catalogue)]
+    assert "\n3 more rules and conditions are changed; `--full` lists them\n" in text
+    assert "\n2 more classes of requests; `--full` lists them\n" in text
+    assert "\n- 3 more rules and conditions are changed\n" in markdown
+    assert markdown.endswith("\n\n2 more classes of requests.")
+    assert notices[-2:] == [
+        "::notice::3 more rules and conditions are changed; `--format json` has all",
+        "::notice::2 more classes of requests; `--format json` has all",
+    ]
+    for shown, cut in ((full, text), (all_markdown, markdown)):
+        assert [shown.count(f"request-{number}") for number in (9, 10, 11)] == [1, 1, 1]
+        assert [cut.count(f"request-{number}") for number in (9, 10, 11)] == [1, 0, 0]
+        assert "more" not in shown
+
+
+def test_markdown_of_a_large_edit_has_the_length_of_a_comment() -> None:
+    found = Edit({"0.22.0": "0.22.0"}, (), tuple(map(group, range(2_000))))
+    for full in (False, True):
+        lines = edit_report.markdown(found, None, full=full).splitlines()
+        left = re.fullmatch(r"([\d,]+) more lines are left out: a comment has a maximum length\.", lines[-1])
+        assert left is not None
+        assert sum(map(len, lines)) < 62_000
+        assert sum(line.startswith("| 0.22.0 | `rule-") for line in lines) + int(left[1].replace(",", "")) == 2_000
+        assert sum(line.startswith("<details>") for line in lines) == lines.count("</details>")
 
 
 def test_json_has_every_class_the_groups_and_the_edits_in_words(call: Callable[..., Done], folder: Path) -> None:
