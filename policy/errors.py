@@ -75,17 +75,29 @@ Remedies: TypeAlias = "Mapping[Remedy, str]"
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedArgument:
+    """An argument that vLLM's own parser refuses, at a place such as ``args[3]``.
+
+    If it is the value of an ``option``, vLLM takes the others without it; ``value`` is as an answer shows it.
+    """
+
+    place: str
+    option: str = ""
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RequestFault:
     """One fault in a request: an RFC 6901 JSON pointer into the body, and what is wrong there.
 
-    ``remedy`` is what to do about it, unless the message already says so. ``refused_at`` is the place of the argument
-    if vLLM's own parser refuses it, such as ``args[3]``, and empty for any other fault.
+    ``remedy`` is what to do about it, unless the message already says so. ``refused`` is the argument if vLLM's own
+    parser refuses it, and ``None`` for any other fault.
     """
 
     pointer: str
     message: str
     remedy: Remedy | None = None
-    refused_at: str = ""
+    refused: RefusedArgument | None = None
 
     def worded(self, remedies: Remedies) -> str:
         """The message with the remedy, in an interface's wording."""
@@ -120,7 +132,12 @@ class RequestInvalid(PolicyError):
         if not values:
             return
         self.faults = tuple(
-            replace(fault, pointer=without_secrets(fault.pointer, values), message=values.hidden(fault.message))
+            replace(
+                fault,
+                pointer=without_secrets(fault.pointer, values),
+                message=values.hidden(fault.message),
+                refused=fault.refused and replace(fault.refused, value=values.hidden(fault.refused.value)),
+            )
             for fault in self.faults
         )
 

@@ -19,6 +19,7 @@ from policy.facts.vocabulary import FACTS, INDEX, ancestors
 from policy.intake.command.arguments import read_options
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.launcher import read_command, read_text
+from policy.intake.command.unknown_flags import without_secrets
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command.words import PLACEHOLDER
 from policy.intake.command_line import Installation, ParsedOptions  # msgspec reads the annotations
@@ -171,11 +172,7 @@ def derive_facts(
     result.doubts[:] = [*map(secrets.hidden, result.doubts)]
     result.program_doubts[:] = [*map(secrets.hidden, result.program_doubts)]
     result.unknown_models[:] = [*map(secrets.hidden, result.unknown_models)]
-    result.options.unknown_flags[:] = [
-        each if each.value is True else structs.replace(each, value=secrets.hidden(str(each.value)))
-        for each in result.options.unknown_flags
-        if secrets.hidden(each.ignored) == each.ignored  # a remedy names the flag
-    ]
+    result.options.unknown_flags[:] = without_secrets(result.options.unknown_flags, secrets)
     return result
 
 
@@ -333,8 +330,12 @@ def _derive(
 def _read_options(
     release: str, command: CommandLine, deployment: Deployment, faults: list[RequestFault], pointer: str
 ) -> ParsedOptions:
+    """The options, with the faults of those that the deployment's edits do not drop."""
     place, is_assumed = f"{pointer}/args", deployment.release_is_assumed
-    return read_options(release, command, deployment.files, faults, place, is_assumed=is_assumed)
+    options = read_options(release, command, deployment.files, faults, place, is_assumed=is_assumed)
+    if dropped := {option for option, value in deployment.edits.options.items() if value is None}:
+        faults[:] = [fault for fault in faults if fault.refused is None or fault.refused.option not in dropped]
+    return options
 
 
 def _draft_of(
@@ -435,7 +436,7 @@ def _invalid_arguments(
     It is not if an argument is not known, or if the platform or the program has runners of its own: it may have flags
     of its own.
     """
-    is_certain = all(fault.refused_at for fault in faults)
+    is_certain = all(fault.refused is not None for fault in faults)
     if not is_certain or options.unknown_words or deployment.doubts or command.doubts:
         return RequestInvalid(faults)
     env = _known_values(_variables(deployment, command))
@@ -444,7 +445,7 @@ def _invalid_arguments(
     derived.facts.update({**own_runner_facts(environment), **is_omni})
     if rules(facts_of(derived.facts, [])) == OWN_RUNNER:
         return RequestInvalid(faults)
-    return ArgumentsRefused(faults, release, command.installation or deployment.installation)
+    return ArgumentsRefused(faults, release, command.installation or deployment.installation, options.unknown_flags)
 
 
 def _own_options(options: ParsedOptions, is_omni: Mapping[str, object]) -> ParsedOptions:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import RequestInvalid
+from policy.intake.command.unknown_flags import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policy.errors import RequestFault
-    from policy.intake.command_line import Installation
+    from policy.intake.command_line import Installation, UnknownFlag
+    from policy.masking import SecretValues
 
 REFUSED: Final = "vLLM {} refuses its arguments ({}): {}"
 
@@ -21,14 +23,30 @@ REFUSED: Final = "vLLM {} refuses its arguments ({}): {}"
 class ArgumentsRefused(RequestInvalid):
     """Arguments of which a release's parser refuses at least one, and of which none is unknown here.
 
-    ``installation`` is the vLLM that runs instead of the image's, if any.
+    ``installation`` is the vLLM that runs instead of the image's, if any; ``unknown_flags`` are those that the release
+    does not have.
     """
 
-    def __init__(self, faults: Iterable[RequestFault], release: str, installation: Installation | None) -> None:
+    def __init__(
+        self,
+        faults: Iterable[RequestFault],
+        release: str,
+        installation: Installation | None,
+        unknown_flags: Iterable[UnknownFlag],
+    ) -> None:
         super().__init__(faults)
-        self.release, self.installation = release, installation
+        self.release, self.installation, self.unknown_flags = release, installation, tuple(unknown_flags)
+
+    def hide(self, values: SecretValues) -> None:
+        """Hide the values in each fault, and drop the flags that contain one."""
+        super().hide(values)
+        self.unknown_flags = tuple(without_secrets(self.unknown_flags, values))
 
     @property
     def launch_errors(self) -> list[str]:
         """Why vLLM exits, an error for each argument."""
-        return [REFUSED.format(self.release, fault.refused_at, fault.message) for fault in self.faults]
+        return [
+            REFUSED.format(self.release, fault.refused.place, fault.message)
+            for fault in self.faults
+            if fault.refused is not None
+        ]

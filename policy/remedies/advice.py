@@ -53,13 +53,17 @@ class Adviser:
         decide: Callable[[Request], State | None],
         *,
         by_house_rule: bool,
+        refused: Sequence[Candidate] = (),
     ) -> None:
-        """``intake`` is that of the request, ``None`` if it states facts or cannot be read."""
+        """``intake`` is that of the request, ``None`` if it states facts or cannot be read.
+
+        ``refused`` are the changes without which vLLM refuses a request that cannot be read.
+        """
         self._request, self._intake, self._state, self._releases = request, intake, state, releases
         self._decide, self._by_house_rule = decide, by_house_rule
         self._release = request.release.decided_as
         self._by_release: dict[str, State | None] = {}
-        self._search = self._search_in(request, unknown_flags(intake))
+        self._search = self._search_in(request, refused or unknown_flags(intake))
 
     def remedies(self) -> list[Remedy]:
         """The smallest changes for each purpose in the release of the request, and the later releases that help."""

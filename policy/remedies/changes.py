@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policy.intake.intake import IntakeResult
+    from policy.intake.refused_arguments import ArgumentsRefused
     from policy.request.request import Request
 
 VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
@@ -68,6 +69,26 @@ def unknown_flags(intake: IntakeResult | None) -> list[Candidate]:
     """The flags that the release does not have, to be dropped: vLLM starts without all of them only."""
     found = {} if intake is None else {flag.option: flag for flag in intake.options.unknown_flags}
     return [_dropped(flag.option, flag.value, flag.place) for flag in found.values()]
+
+
+def refused_options(refused: ArgumentsRefused) -> list[Candidate]:
+    """The options whose values the release refuses, to be dropped with the flags that it does not have.
+
+    Empty if vLLM refuses something else, or an option that is not dropped.
+    """
+    found = {}
+    for fault in refused.faults:
+        if fault.refused is None or not fault.refused.option or fault.refused.option in NOT_DROPPED:
+            return []
+        found[fault.refused.option] = fault.refused.value
+    unknown = {flag.option: flag for flag in refused.unknown_flags}
+    return [
+        *(_dropped(flag.option, flag.value, flag.place) for flag in unknown.values()),
+        *(
+            Candidate(Change(argument=flag_name(option), from_=value), option, DROP, option=option)
+            for option, value in found.items()
+        ),
+    ]
 
 
 def applied(request: Request, changes: Iterable[Candidate]) -> Request:

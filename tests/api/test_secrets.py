@@ -578,7 +578,12 @@ def test_a_text_that_only_begins_like_a_token_is_kept(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *(f"postgres://u:p@{SECRET}@h/db", f"p@{SECRET}:xyz@h", f"//u:{'x' * 300}{SECRET}@h", f"redis://:{SECRET}@h:1/0"),
+        *(
+            f"postgres://u:p@{SECRET}@h/db",
+            f"p@{SECRET}:xyz@h",
+            f"//u:{'x' * 300}{SECRET}@h",
+            f"redis://:{SECRET}@h:1/0",
+        ),
         *(f"https://{SECRET}@github.com/x", f"u:p@{SECRET}@h", f"https://u:a/{SECRET}/b@h", f"u:{'x' * 300}{SECRET}@h"),
         *(f"https://{'x' * 300}{SECRET}@h/x", f"http://h/?u=https://u:{SECRET}@h"),
     ],

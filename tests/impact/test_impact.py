@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from deployments import TODAY
 
-from policy.decision.remedies import Change
+from policy.decision.remedies import Change, Remedy
 from policy.impact import run as impact_run
 from policy.impact.answers import Undecided
 from policy.impact.impact import Impact
@@ -211,6 +211,56 @@ def test_a_value_that_a_release_refuses_is_a_launch_error(
 )
 def test_what_vllm_may_take_is_undecided(policy: Policy, args: list[str], fields: dict[str, Any], found: str) -> None:
     assert launch_errors(policy, args, "0.23.0", "0.33.0", fields=fields) == ([], [found, found])
+
+
+@pytest.mark.parametrize(
+    ("args", "fields", "changes"),
+    [
+        pytest.param(
+            ["--mamba-cache-mode", "all"],
+            {},
+            [Change(argument="--mamba-cache-mode", from_="all")],
+            id="a value",
+        ),
+        pytest.param(
+            [*("--kv-transfer-config.kv_connector", "NixlConnector"), *("--kv-transfer-config.kv_ip", "::1")],
+            {},
+            [Change(argument="--kv-transfer-config", from_='{"kv_connector": "NixlConnector", "kv_ip": "::1"}')],
+            id="the keys of an option",
+        ),
+        pytest.param(
+            ["--mamba-cache-mode", "all", "--swap-space", "4", "--seed", "x"],
+            {},
+            [
+                Change(argument="--swap-space", at="args[4]", from_="4"),
+                Change(argument="--mamba-cache-mode", from_="all"),
+                Change(argument="--seed", from_="x"),
+            ],
+            id="with a flag that the release does not have",
+        ),
+        pytest.param(["--mamba-cache-mode", "all", "-tp", "x"], {}, None, id="a size of the engine is not dropped"),
+        pytest.param(["--mamba-cache-mode", "all", "--seed"], {}, None, id="a flag without its value"),
+        pytest.param(
+            ["--mamba-cache-mode", "hunter22", "--kv-transfer-config", '{"api_key": "hunter23"}'],
+            {"env": {"SOME_API_KEY": "hunter22"}},
+            [
+                Change(argument="--mamba-cache-mode", from_="…"),
+                Change(argument="--kv-transfer-config", from_='{"api_key":…'),
+            ],
+            id="without secrets",
+        ),
+    ],
+)
+def test_what_a_release_refuses_is_dropped(
+    policy: Policy, args: list[str], fields: dict[str, Any], changes: list[Change] | None
+) -> None:
+    targets = targets_of(["0.33.0"], policy.releases)
+    deployment = {"args": ["serve", "q", *args], "model_configs": {"q": MODEL}, **fields}
+    request = read_request({"deployment": deployment}, policy.releases)
+    found = Impact(policy, targets, TODAY, explained=targets).compare(request)
+    expected = [] if changes is None else [Remedy("start", changes, "v2", starts=True)]
+    assert found.remedies == {"0.33.0": expected}
+    assert "hunter" not in msgspec.json.encode(found).decode()
 
 
 DBO: dict[str, Any] = {**MIXTRAL, "parallel_config": {"enable_dbo": True}, "lora_config": {}}

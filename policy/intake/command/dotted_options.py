@@ -110,7 +110,9 @@ def _set_tree(flag: Flag, option: str, tree: dict[str, Any], where: dict[str, st
         value = tree if flag.members is None else convert_fields(flag.members, tree)
     except InvalidValue as error:
         bad = next((place for key, place in where.items() if f"`{key}`" in str(error)), first)
-        result.refuse(bad, f"`{option}.…`: {error}")
+        is_hidden = flag.secret or any(is_secret(f"{option}.{key}") for key in where)
+        shown = HIDDEN if is_hidden else masked(json.dumps(tree, ensure_ascii=False))
+        result.refuse(bad, f"`{option}.…`: {error}", flag.dest, shown)
         return
     dest = flag.dest
     before = result.found_at.get(dest)

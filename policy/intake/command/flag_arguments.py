@@ -43,7 +43,7 @@ def read_value(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
             if (value := read_in_other_release(flag, text, place, result)) is not INVALID:
                 return value
             shown = "its value is not shown" if flag.secret else str(error)
-            result.fault_of(flag, place, f"`{flag.name}`: {shown}", is_late=isinstance(error, InvalidField))
+            result.fault_of(flag, str(text), place, f"`{flag.name}`: {shown}", is_late=isinstance(error, InvalidField))
         return INVALID
 
 

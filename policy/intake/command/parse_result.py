@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import MAX_FAULTS, RequestFault
+from policy.errors import MAX_FAULTS, RefusedArgument, RequestFault
 from policy.intake.command.expansion import count_messages, message_limit
 from policy.intake.command.relevant_options import KEPT, RELEVANT
 from policy.intake.command.word_places import FILE_PREFIX, word_pointer
 from policy.intake.command.words import PLACEHOLDER, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions, UnknownFlag
-from policy.masking import masked
+from policy.masking import HIDDEN, masked
 from policy.messages import quoted
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,16 +177,17 @@ class ParseResult:
         """Add a warning; beyond the maximum, warnings are only counted."""
         self._add(self.warnings, message)
 
-    def fault_of(self, flag: Flag, place: str, message: str, *, is_late: bool) -> None:
+    def fault_of(self, flag: Flag, text: str, place: str, message: str, *, is_late: bool) -> None:
         """Add the fault of a flag's value, which vLLM's parser refuses.
 
         vLLM's parser reads the fields of a ``json`` flag only after all words, so a later value of it replaces the
         fault.
         """
+        value = HIDDEN if flag.secret or is_secret(flag.name) else masked(text)
         if is_late and flag.kind == "json":
-            self.late_faults[flag.dest] = self._refusal(place, message)
+            self.late_faults[flag.dest] = self._refusal(RefusedArgument(place, flag.dest, value), message)
         else:
-            self.refuse(place, message)
+            self.refuse(place, message, flag.dest, value)
 
     def add_launch_error(self, message: str) -> None:
         """Add a reason why vLLM's parser aborts the start; beyond the maximum, reasons are only counted."""
@@ -197,18 +199,21 @@ class ParseResult:
         else:
             self.omitted += 1
 
-    def refuse(self, place: str, message: str) -> None:
-        """Add the fault of a word that vLLM's parser refuses; faults beyond the maximum are dropped."""
+    def refuse(self, place: str, message: str, option: str = "", value: str = "") -> None:
+        """Add the fault of a word that vLLM's parser refuses; faults beyond the maximum are dropped.
+
+        ``option`` is the one that it is a value of, ``value`` that value without secrets.
+        """
         if len(self.faults) < self.max_faults:
-            self.faults.append(self._refusal(place, message))
+            self.faults.append(self._refusal(RefusedArgument(place, option, value), message))
 
     def fault(self, place: str, message: str) -> None:
         """Add the fault of a word that cannot be read here; faults beyond the maximum are dropped."""
         if len(self.faults) < self.max_faults:
             self.faults.append(RequestFault(word_pointer(self.pointer, place), message))
 
-    def _refusal(self, place: str, message: str) -> RequestFault:
-        return RequestFault(word_pointer(self.pointer, place), message, refused_at=place)
+    def _refusal(self, refused: RefusedArgument, message: str) -> RequestFault:
+        return RequestFault(word_pointer(self.pointer, refused.place), message, refused=refused)
 
 
 def _has_placeholder(item: Any) -> bool:

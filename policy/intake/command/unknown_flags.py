@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
 from packaging.version import Version
 
 from policy.intake.command.deprecated_flags import use_instead
@@ -16,10 +17,11 @@ from policy.messages import QUOTED, nearest, quoted
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from policy.intake.command.flags import Flag, Flags
     from policy.intake.command.parse_result import ParseResult
+    from policy.masking import SecretValues
 
 MIN_SIMILARITY: Final = 0.75
 
@@ -100,6 +102,15 @@ def report_unknown(key: str, shown: str, place: str, table: Flags, result: Parse
     near = _suggestion(key[:QUOTED], release)
     result.add_launch_error(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
     return None
+
+
+def without_secrets(found: Iterable[UnknownFlag], secrets: SecretValues) -> list[UnknownFlag]:
+    """The flags that a remedy may drop, without the values of secret variables; it names the flag."""
+    return [
+        each if each.value is True else replace(each, value=secrets.hidden(str(each.value)))
+        for each in found
+        if secrets.hidden(each.ignored) == each.ignored
+    ]
 
 
 @lru_cache(maxsize=1024)
