@@ -1,22 +1,21 @@
 """Find constructs in a script that shells may interpret differently from our parser.
 
 A second pass over a script, which only names its first construct that is not on an allowlist, so that an unforeseen
-construct is never considered certain. Not here: what a script does (`shell`).
+construct is never considered certain. Not here: which builtin commands are certain (`certain_builtins`), and what a
+script does (`shell`).
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from policy.intake.command.brackets import backtick_end, bracket_end
+from policy.intake.command.certain_builtins import BUILTINS, CHECKS, HARMLESS_BUILTINS, special_variable
 from policy.intake.command.command_builder import ASSIGNED
 from policy.intake.command.script_variables import NAME
 from policy.intake.command.words import Unknown
 from policy.messages import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 JOINED_LINES: Final = re.compile(r"[^ \t\n](?:\\\n)++[^ \t\n]")
 """Matches a line continuation without adjacent blanks, at which a shell joins a word or an operator."""
@@ -52,12 +51,6 @@ BRACES: Final = re.compile(
 ARITHMETIC: Final = re.compile(r"\$\(\((?:[0-9 +*/%-]++|\([0-9 +*/%-]*+\))*+\)\)")
 ANSI_C: Final = re.compile(r"\$'(?:[^'\\\x00-\x08\x0b-\x1f\x7f]|\\[abfnrtv\\'\"?])*+'")
 """Matches `$'…'` with ANSI C escapes."""
-SHELL_VARIABLE: Final = re.compile(
-    r"BASH\w*|COMP_\w+|DIRSTACK|EPOCH\w+|E?UID|FUNCNAME|GLOBIGNORE|GROUPS|HIST\w+|IFS|LINENO|OLDPWD"
-    r"|OPT(?:ARG|ERR|IND)|PIPESTATUS|POSIXLY_CORRECT|PPID|PROMPT_COMMAND|PS[0-4]|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL"
-    r"|SRANDOM|TIMEFORMAT|_"
-)
-"""Matches the variables that a shell sets or interprets."""
 CONDITIONS: Final = frozenset({"if", "elif", "while", "until"})
 BEFORE_COMMANDS: Final = CONDITIONS | {"then", "else", "do", "{"}
 CLOSING: Final = frozenset({"fi", "done", "}"})
@@ -73,24 +66,6 @@ FOLLOWS: Final[dict[str, frozenset[str]]] = {
 """The reserved words that may only follow one of others in the same compound command."""
 UNSUPPORTED: Final = frozenset({"!", "[[", "case", "coproc", "esac", "function", "select", "time"})
 """Reserved words whose commands are not certain; `!` is allowed in a condition, whose branches are conditional."""
-BUILTINS: Final = frozenset(
-    {
-        *(".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete"),
-        *("compopt", "continue", "declare", "dirs", "disown", "echo", "enable", "eval", "exec", "exit", "export"),
-        *("false", "fc", "fg", "getopts", "hash", "help", "history", "jobs", "kill", "let", "local", "logout"),
-        *("mapfile", "popd", "printf", "pushd", "pwd", "read", "readarray", "readonly", "return", "set", "shift"),
-        *("shopt", "source", "suspend", "test", "times", "trap", "true", "type", "typeset", "ulimit", "umask"),
-        *("unalias", "unset", "wait"),
-    }
-)
-"""The builtin commands of bash, which include those of every shell."""
-HARMLESS_BUILTINS: Final = frozenset(
-    {
-        *(".", ":", "break", "cd", "continue", "echo", "eval", "exec", "exit", "false", "kill", "pwd", "set", "shift"),
-        *("shopt", "source", "trap", "true", "type", "ulimit", "umask"),
-    }
-)
-"""Builtins that set no variable, or whose effects and doubts `shell_builtins` handles."""
 RESERVED: Final = BUILTINS | BEFORE_COMMANDS | CLOSING | UNSUPPORTED | {"for"}
 """The first words of commands that are not programs."""
 COMMAND: Final = rf"""[ \t\n]*+(?!(?:{"|".join(map(re.escape, sorted(RESERVED)))})(?![A-Za-z0-9_./-]))
@@ -99,18 +74,6 @@ LISTS: Final = re.compile(rf"(?:{COMMAND}(?:(?:&&|\|\||\|(?!&)){COMMAND})*+(?:[;
 """Matches complete lists of commands without quotes, expansions and reserved words.
 
 Saves four of five calls for a script of short commands.
-"""
-UNARY: Final = frozenset(f"-{letter}" for letter in "bcdefhLnprsStwxz")
-BINARY: Final = frozenset(
-    {"=", "==", "!=", *(f"-{word}" for word in ("eq", "ge", "gt", "le", "lt", "ne", "ef", "nt", "ot"))}
-)
-"""The test operators that do not evaluate arithmetic on names."""
-FORMAT: Final = re.compile(r"[\"']?[A-Za-z0-9%\\ .,:;=_/\[{(<>*#+]")
-PROCESS: Final = re.compile(r"\$!|%?[0-9]+")
-QUOTED: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+(?:"|\Z)|'[^']*+(?:'|\Z)|\$[?#$!]""", re.DOTALL)
-"""Matches parts of a word that a shell does not split: quoted text, and parameters that are numbers.
-
-An unclosed quote matches to the end, so that nothing is scanned twice.
 """
 SHELL_SETTERS: Final = frozenset({"cd", "export", "set", "shift", "unset"})
 """Builtins that change the shell, unless a redirection fails."""
@@ -124,6 +87,8 @@ STATE: Final = VARIABLES | ARGUMENTS | ENDS
 
 They are certain only where they certainly run in the script's own shell, or, for variables, in a branch of `if`.
 """
+UNCERTAIN_LISTS: Final = {"|": VARIABLES | ARGUMENTS, "||": VARIABLES | ARGUMENTS, "&": STATE}
+"""The commands that are not certain in a list with an operator: they may run in a subshell, or may not run."""
 BRANCHES: Final = frozenset({"then", "else"})
 
 
@@ -308,7 +273,7 @@ class _Scanner:
             self.assigns = True
             if assignment.group(2) and not self.is_bash:
                 return "`+=`, which only bash has"
-            return _special_variable(assignment.group(1))
+            return special_variable(assignment.group(1))
         if is_bare and not self.assigns and (word in BEFORE_COMMANDS or (word == "!" and self.opener in CONDITIONS)):
             self.opener = word
             return ""
@@ -407,7 +372,7 @@ class _Scanner:
                 if element.startswith("[") or "$(" in element or "`" in element:
                     return f"the element {quoted(element)} of an array"
         self.at += 1
-        return _special_variable(assignment.group(1))
+        return special_variable(assignment.group(1))
 
     def _read_redirection(self, match: re.Match[str]) -> str:
         """Read a redirection with its file; returns what is uncertain about it, if anything."""
@@ -435,9 +400,7 @@ class _Scanner:
             return self._change(ASSIGNMENT) if assigns else ""
         name = words[0]
         if name == "for":
-            return (
-                _special_variable(words[1]) if len(words) > 1 and NAME.fullmatch(words[1]) else "`for` without a name"
-            )
+            return special_variable(words[1]) if len(words) > 1 and NAME.fullmatch(words[1]) else "`for` without a name"
         if name not in BUILTINS:
             return ""
         if assigns and name != "exec":
@@ -449,72 +412,3 @@ class _Scanner:
         if not is_certain:
             return f"the command {quoted(' '.join(words))}"
         return self._change(name) if name in STATE else ""
-
-
-def _special_variable(name: str) -> str:
-    return f"the shell's own variable `{name}`" if SHELL_VARIABLE.fullmatch(name) else ""
-
-
-def _is_export(words: Sequence[str]) -> bool:
-    """Whether `export` has only literal names that are not the shell's own."""
-    for word in words[1:]:
-        match = ASSIGNED.match(word)
-        name = match.group(1) if match is not None else word
-        if (match is None and NAME.fullmatch(word) is None) or _special_variable(name):
-            return False
-    return len(words) > 1
-
-
-def _is_unset(words: Sequence[str]) -> bool:
-    return all(NAME.fullmatch(word) is not None and not _special_variable(word) for word in words[1:])
-
-
-def _is_test(words: Sequence[str]) -> bool:
-    """Whether a test has literal operators: one from a value may be `-v`, which evaluates arithmetic in its operand."""
-    operands = list(words[1:-1] if words[0] == "[" else words[1:])
-    while operands[:1] == ["!"]:
-        del operands[0]
-    if (words[0] == "[" and words[-1] != "]") or any(map(_may_be_several, operands)):
-        return False
-    match operands:
-        case [] | [_]:
-            return True
-        case [operator, _]:
-            return operator in UNARY
-        case [_, operator, _]:
-            return operator in BINARY
-    return False
-
-
-def _is_print(words: Sequence[str]) -> bool:
-    """Whether `printf` has a format that cannot be an option: `-v` evaluates arithmetic in its operand."""
-    return len(words) == 1 or FORMAT.match(words[1]) is not None
-
-
-def _is_lookup(words: Sequence[str]) -> bool:
-    return words[1:2] == ["-v"]
-
-
-def _is_wait(words: Sequence[str]) -> bool:
-    """Whether `wait` names only processes: `-p` evaluates arithmetic in its operand."""
-    return all(PROCESS.fullmatch(word) is not None for word in words[1:])
-
-
-def _may_be_several(word: str) -> bool:
-    """Whether a shell may split a word, because it has an expansion outside quotes."""
-    bare = QUOTED.sub("", word)
-    return "$" in bare or "`" in bare
-
-
-UNCERTAIN_LISTS: Final = {"|": VARIABLES | ARGUMENTS, "||": VARIABLES | ARGUMENTS, "&": STATE}
-"""The commands that are not certain in a list with an operator: they may run in a subshell, or may not run."""
-CHECKS: Final[dict[str, Callable[[Sequence[str]], bool]]] = {
-    "export": _is_export,
-    "unset": _is_unset,
-    "[": _is_test,
-    "test": _is_test,
-    "printf": _is_print,
-    "command": _is_lookup,
-    "wait": _is_wait,
-}
-"""Checks for builtins of which only some forms are certain."""
