@@ -40,7 +40,7 @@ def read_in_other_release(flag: Flag, text: str, place: str, result: ParseResult
     is_relevant = flag.dest in RELEVANT and flag.constant is None
     if is_relevant and (flag.dest != COMPILATION or len(text) > MAX_LEVEL):
         return INVALID
-    found = _other_release(flag, text, result.assumed)
+    found = _value_in_other_release(flag, text, result.assumed)
     if found is None:
         return INVALID
     value, first, last = found
@@ -56,7 +56,7 @@ def read_in_other_release(flag: Flag, text: str, place: str, result: ParseResult
     return value
 
 
-def _other_release(flag: Flag, text: str, release: str) -> tuple[Any, str, str] | None:
+def _value_in_other_release(flag: Flag, text: str, release: str) -> tuple[Any, str, str] | None:
     """The value in the nearest earlier release that takes the text, else in the first later one, and its releases.
 
     The text is parsed once in each form that the flag has had, and once as each kind if it cannot be read as that.

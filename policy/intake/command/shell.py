@@ -40,7 +40,7 @@ DESCRIPTOR_VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 QUOTED: Final = re.compile(r'[^"\\$`]+')
 """Matches literal characters between double quotes."""
-HERE_TEXT: Final = re.compile(r"[^\\$`]+")
+IN_HERE_DOCUMENT: Final = re.compile(r"[^\\$`]+")
 """Matches literal characters in a here-document whose delimiter is not quoted."""
 
 
@@ -420,7 +420,7 @@ class _ShellReader:
         at, opened = 0, builder.open_quotes()
         try:
             while at < len(text):
-                if (plain := HERE_TEXT.match(text, at)) is not None:
+                if (plain := IN_HERE_DOCUMENT.match(text, at)) is not None:
                     builder.put(plain.group(), bare=False)
                     at = plain.end()
                 elif text[at] == "\\":
