@@ -41,9 +41,10 @@ from policy.intake.assumptions import find_assumptions, transformers_to_try
 from policy.intake.command.expansion import EXHAUSTED, current_expansion
 from policy.intake.container_variable import why_without_effect
 from policy.intake.deployment import NO_EDITS
-from policy.intake.intake import derive_facts, facts_with_origin
+from policy.intake.intake import derive_facts
 from policy.intake.model_lookup import no_models
 from policy.intake.refused_arguments import ArgumentsRefused
+from policy.intake.result import facts_with_origin
 from policy.intake.unused_models import ModelUse
 from policy.remedies.advice import Adviser, in_release
 from policy.remedies.search import State
@@ -59,8 +60,8 @@ if TYPE_CHECKING:
     from policy.facts.facts import Facts
     from policy.intake.command_line import Installation
     from policy.intake.deployment import Deployment
-    from policy.intake.intake import IntakeResult
     from policy.intake.model_lookup import Find
+    from policy.intake.result import IntakeResult
     from policy.remedies.advice import Advice
     from policy.request.request import Request
     from policy.rules.catalogue import Catalogue, ReleaseRule

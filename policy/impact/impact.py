@@ -16,8 +16,8 @@ from policy.decision.remedies import Remedy  # noqa: TC001  # msgspec reads the 
 from policy.errors import RequestInvalid
 from policy.impact.answers import ReleaseAnswer, Undecided, answer_of, refused, without_v1
 from policy.impact.changes import ChangeKind, ReleaseChange, change_of, worst
-from policy.intake.intake import UNSUPPORTED_MODEL
 from policy.intake.refused_arguments import ArgumentsRefused
+from policy.intake.served_models import UNSUPPORTED_MODEL
 from policy.policy import key_of
 from policy.problems import REMEDIES, request_problem
 from policy.remedies.advice import Adviser, in_release

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from policy.intake.deployment import Deployment, Environment
-    from policy.intake.intake import IntakeResult
+    from policy.intake.result import IntakeResult
 
 NOT_STATED: Final = "not stated"
 UNKNOWN: Final = "unknown"

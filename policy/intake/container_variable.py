@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from policy.intake.intake import command_of
+from policy.intake.deployment_command import command_of
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault

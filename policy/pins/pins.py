@@ -16,7 +16,7 @@ from policy.facts.facts import Facts, defaults, to_json
 from policy.facts.vocabulary import VARIABLE_INDEX
 from policy.intake.command.words import PLACEHOLDER
 from policy.intake.deployment import Edits
-from policy.intake.intake import command_of
+from policy.intake.deployment_command import command_of
 from policy.remedies.changes import VARIABLE_NAME
 from policy.rules.releases import series
 

@@ -20,7 +20,7 @@ from policy.rules.releases import Resolution, series
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policy.intake.intake import IntakeResult
+    from policy.intake.result import IntakeResult
     from policy.remedies.changes import Candidate
     from policy.request.request import Request
     from policy.rules.releases import Releases

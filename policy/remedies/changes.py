@@ -24,8 +24,8 @@ from policy.secret_names import is_secret
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policy.intake.intake import IntakeResult
     from policy.intake.refused_arguments import ArgumentsRefused
+    from policy.intake.result import IntakeResult
     from policy.request.request import Request
 
 VARIABLE_NAME: Final = VARIABLE.partition(".")[2]

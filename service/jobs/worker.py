@@ -29,8 +29,8 @@ from policy.escaping import escape_line
 from policy.impact.answer import impact_answer
 from policy.impact.request import read_impact_request
 from policy.intake.command.expansion import request_expansion
-from policy.intake.intake import require_known_values
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelConfigNeeded
+from policy.intake.result import require_known_values
 from policy.intake.unused_models import ModelUse
 from policy.messages import quoted
 from policy.pointer import at

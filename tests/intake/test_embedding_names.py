@@ -8,7 +8,7 @@ import pytest
 from deployments import DENSE, TODAY, Asking
 
 from policy.errors import RequestInvalid
-from policy.intake.intake import require_known_values
+from policy.intake.result import require_known_values
 from policy.policy import Policy
 from policy.request.request import read_request
 

@@ -8,7 +8,7 @@ import pytest
 from deployments import TODAY
 
 from policy.errors import RequestInvalid
-from policy.intake.intake import require_known_values
+from policy.intake.result import require_known_values
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 

@@ -8,7 +8,7 @@ import pytest
 from deployments import DENSE, TODAY
 
 from policy.errors import RequestInvalid
-from policy.intake.intake import require_known_values
+from policy.intake.result import require_known_values
 from policy.request.request import read_request
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from shipped_images import read_manifest
 
 from policy.errors import RequestInvalid
-from policy.intake.intake import require_known_values
+from policy.intake.result import require_known_values
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 

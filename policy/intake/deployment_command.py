@@ -1,0 +1,50 @@
+"""The command of a deployment, and the options that a release reads from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
+
+from policy.intake.command.arguments import read_options
+from policy.intake.command.expansion import MAX_WORDS
+from policy.intake.command.launcher import read_command, read_text
+
+if TYPE_CHECKING:
+    from policy.errors import RequestFault
+    from policy.intake.command_line import CommandLine, ParsedOptions
+    from policy.intake.deployment import Deployment
+
+PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
+
+
+def command_of(deployment: Deployment, faults: list[RequestFault], pointer: str) -> CommandLine:
+    """The parsed command of a deployment; its faults are appended to ``faults``."""
+    args = deployment.args
+    if isinstance(args, str):
+        return read_text(args, deployment.env, faults, pointer)
+    places = deployment.places
+    places = PLACES[: len(args)] if places is None else places
+    hidden = deployment.has_hidden_variables
+    return read_command(args, places, deployment.env, faults, pointer, has_hidden_variables=hidden)
+
+
+def options_of(
+    command: CommandLine,
+    deployment: Deployment,
+    release: str,
+    pointer: str,
+    faults: list[RequestFault],
+    *,
+    is_omni: bool,
+) -> ParsedOptions:
+    """The options of a deployment's command, whose faults are appended to ``faults``; ``pointer`` is the deployment's.
+
+    The faults of options that the deployment's edits drop are left out. vLLM-Omni has flags of its own, so that none of
+    them is an error if it is started.
+    """
+    place, is_assumed = f"{pointer}/args", deployment.release_is_assumed
+    options = read_options(release, command, deployment.files, faults, place, is_assumed=is_assumed)
+    if dropped := {option for option, value in deployment.edits.options.items() if value is None}:
+        faults[:] = [fault for fault in faults if fault.refused is None or fault.refused.option not in dropped]
+    return structs.replace(options, launch_errors=[], unknown_flags=[]) if is_omni else options

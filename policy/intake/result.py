@@ -1,0 +1,132 @@
+"""The facts of a deployment with their origins, and all else that is known of it: what `intake` returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from policy.decision.decision import DerivedFact
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
+from policy.facts.facts import Facts, to_json
+from policy.facts.vocabulary import FACTS, INDEX, ancestors
+from policy.intake.command.word_places import word_pointer
+from policy.intake.command_line import Installation, ParsedOptions  # msgspec reads the annotations
+from policy.intake.deployment import Environment
+from policy.intake.derive.request_limits import EngineLimits
+from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
+from policy.masking import masked_message
+from policy.messages import quoted
+from policy.pointer import at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policy.facts.vocabulary import Series
+
+FACT_ANCESTORS: Final = tuple((name, INDEX[name], ancestors(name), fact.is_in) for name, fact in FACTS.items())
+"""Each fact's name, its index in the row, the objects that contain it, and whether a series has it."""
+
+
+class IntakeResult(Struct, frozen=True):
+    """The facts of a deployment with their origins, the arguments that no fact depends on, and warnings for the user.
+
+    ``launch_errors`` says why vLLM's parser or its configuration classes abort the start. ``installation`` is the vLLM
+    that runs instead of the image's, if any.
+
+    ``found`` has the models that ``Find`` returned; it may return others next time. ``unknown_words`` has the arguments
+    that may be any flag, with their places: those whose whole text is unknown are ignored. ``unknown_variables`` has
+    the variables with unknown values that facts depend on, which are treated as unset, each with the place in the
+    command that clears it or may change it, empty if none does. ``doubts`` says why vLLM may get other arguments or
+    variables than those parsed. ``unknown_models`` says why vLLM may run another model, or the model as a pooling
+    model. ``environment`` is the deployment's, with the platform that a variable selects, and ``program_doubts``
+    says why its platform may be another, or vLLM may run instead of vLLM-Omni. ``without_modules`` is the name of the
+    model whose ``modules.json`` is assumed to be absent, empty if it is known. ``models`` has the models that were
+    looked up, by their names in the arguments. ``has_models`` is false for a release without tables of models, whose
+    facts about them are unknown. ``limits`` is what the engine compares requests with. ``options`` and
+    ``variables`` are those that facts are derived from.
+    """
+
+    facts: Facts
+    derived: Provenance
+    ignored: list[str]
+    warnings: list[str]
+    found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]]
+    unknown_words: list[tuple[str, str]] = []
+    unknown_variables: dict[str, str] = {}
+    doubts: list[str] = []
+    launch_errors: list[str] = []
+    installation: Installation | None = None
+    unknown_models: list[str] = []
+    environment: Environment = Environment()
+    without_modules: str = ""
+    models: dict[str, str] = {}
+    has_models: bool = True
+    limits: EngineLimits = EngineLimits()
+    options: ParsedOptions = ParsedOptions()
+    variables: dict[str, str] = {}
+    program_doubts: list[str] = []
+
+
+def require_known_values(result: IntakeResult, pointer: str) -> None:
+    """Check that all arguments, variables and files that facts depend on are known.
+
+    ``pointer`` is the deployment's.
+
+    Raises:
+        RequestInvalid: an argument may be any flag, a variable's value is unknown, vLLM may get other arguments or
+            variables for another reason, run the model as a pooling model or on another platform, or another program
+            may run.
+    """
+    faults = [
+        RequestFault(
+            word_pointer(f"{pointer}/args", place),
+            f"the value of the argument {quoted(word)} ({place}) is not known, and it may be any flag; write the "
+            "argument itself, or set the variable",
+        )
+        for word, place in result.unknown_words[:MAX_FAULTS]
+    ]
+    faults += [
+        RequestFault(
+            at(f"{pointer}/env", name),
+            f"the value of the variable `{name}` is not known, and vLLM reads it; write the value itself"
+            if not place
+            else f"the value of the variable `{name}` is not known, because the command clears it or may change it "
+            f"({place}), and vLLM reads it; write the value itself right before vLLM's program: `env {name}=…`",
+        )
+        for name, place in result.unknown_variables.items()
+    ]
+    faults += [
+        RequestFault(f"{pointer}/args", f"{doubt}; write `vllm serve MODEL …` with its flags as the command")
+        for doubt in result.doubts
+    ]
+    faults += [RequestFault(pointer, unknown) for unknown in result.unknown_models]
+    faults += [RequestFault(pointer, doubt) for doubt in result.program_doubts]
+    if faults:
+        raise RequestInvalid(faults[:MAX_FAULTS])
+
+
+def facts_with_origin(result: IntakeResult, series: Series) -> dict[str, DerivedFact]:
+    """Every fact with its origin, as the answer shows it, except those that do not apply.
+
+    These are facts below an absent object, facts that the series no longer has, and facts that were not derived because
+    the release has no tables of models.
+    """
+    row, facts, later = result.facts.row, result.derived.facts, result.derived.later
+    return {
+        name: DerivedFact(*later[name]) if name in later else _derived_fact(to_json(row[index]), facts[name][1])
+        for name, index, above, is_in in FACT_ANCESTORS
+        if all(facts[each][0] for each in above)
+        and is_in(series)
+        and (result.has_models or facts[name][1] is not DEFAULT)
+    }
+
+
+def _derived_fact(value: Any, origin: str) -> DerivedFact:
+    """A fact with its origin, with the secrets in its texts hidden."""
+    if origin is not DEFAULT:
+        if isinstance(value, str):
+            value = masked_message(value)
+        elif isinstance(value, list | tuple):
+            value = [masked_message(item) if isinstance(item, str) else item for item in value]
+    return DerivedFact(value, origin)
