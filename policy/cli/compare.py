@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from policy.cli.commands import command_app
-from policy.cli.console import FOUND, DefaultOption, JsonOption, RulesOption, err, out, show
+from policy.cli.console import FOUND, DefaultOption, JsonOption, RulesOption, err
 from policy.cli.fleet import FleetOptions, read_fleet
 from policy.cli.impact import IMPACT_REMEDIES
-from policy.cli.impact_formats import FORMATS, Report, collected
-from policy.cli.outputs import check_names, format_name, output_file
+from policy.cli.impact_formats import FORMATS, Report
+from policy.cli.outputs import check_names, format_name, write_report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
     PlatformOption,
@@ -126,13 +126,7 @@ def compare(
         piece = FORMATS[name].piece
         results = ((entry, _result(found, piece)) for entry, found in compared)
         report = Report(results, tally.counts, targets, after, TITLE, limit, today(), lambda: True)
-        if name == "text" and file is None and out.is_terminal:
-            from policy.render_impact import text  # noqa: PLC0415  # other formats need no rich
-
-            show(text(collected(report), report.counts, out.console.width))
-            continue
-        with output_file(file) as target:
-            FORMATS[name].write(report, target)
+        write_report(report, FORMATS[name], file)
     _say_others({name for name, _ in new}, set(old))
     worst = tally.worst()
     is_bad = worst is not None and reaches(worst, threshold, KINDS)

@@ -122,6 +122,11 @@ def read_fleet(
             yield from _counted(found, releases, options, ignored, size)
 
 
+def request_of(entry: Entry) -> Request | RequestInvalid:
+    """The request of a deployment, or why there is none."""
+    return entry.request
+
+
 def _counted(
     found: Iterable[Found], releases: Releases, options: FleetOptions, ignored: list[str], size: FleetSize
 ) -> Iterator[Entry]:

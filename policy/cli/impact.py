@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -17,17 +16,15 @@ from policy.cli.console import (
     RulesOption,
     err,
     fail,
-    out,
-    show,
 )
-from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
+from policy.cli.fleet import FleetOptions, ignored_line, read_fleet, request_of
 from policy.cli.fleet_log import logged, read_part
 from policy.cli.fleet_size import FleetSize
 from policy.cli.fleet_sources import STANDARD_INPUT
 from policy.cli.fleet_splits import is_uri
-from policy.cli.impact_formats import FORMATS, Report, collected
+from policy.cli.impact_formats import FORMATS, Report
 from policy.cli.impact_run import ALL, RANGE, Interrupt, read_targets, shows_progress, with_progress
-from policy.cli.outputs import check_names, format_name, output_file
+from policy.cli.outputs import check_names, format_name, write_report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
     FleetArgument,
@@ -65,15 +62,11 @@ from policy.rules.loader import default_folder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policy.cli.fleet import Entry
     from policy.cli.impact_ray import ClusterJob
-    from policy.errors import RequestInvalid
     from policy.impact.changes import ChangeKind
     from policy.impact.targets import Target
-    from policy.request.request import Request
 
 app = command_app()
-INTERRUPTED: Final = 130
 IMPACT_REMEDIES: Final[Remedies] = {
     **REMEDIES,
     Remedy.KNOWN_RELEASE: "compare two releases with `--from` and `--to`, or use the closest with `--nearest`",
@@ -161,7 +154,6 @@ def impact(
         environment={} if platform is None else {"platform": str(platform)},
         remedies=IMPACT_REMEDIES,
     )
-    named = dict(each.split("=", 1) for each in model_configs or [])
     job = Job(
         sources,
         default_release,
@@ -170,7 +162,7 @@ def impact(
         from_own,
         FORMATS[name].piece,
         IMPACT_REMEDIES,
-        {model.rstrip("/"): Path(place) for model, place in named.items()},
+        models.named,
         model_folder,
         hub,
         () if not explain else targets if releases is not None else targets[-1:],
@@ -184,7 +176,7 @@ def impact(
             found = read_fleet(fleet or [], policy.releases, options, ignored, "impact", size)
             if part is not None:
                 found = chain(found, logged(part, context.obj, policy, options))
-            compared = run.results(interrupt.until(found), _request_of)
+            compared = run.results(interrupt.until(found), request_of)
         else:
             cluster_results, work = _cluster(job, options, name)
             compared = interrupt.until(cluster_results(fleet or [], ray, policy.releases, work, ignored))
@@ -192,7 +184,7 @@ def impact(
         report = Report(
             results, tally.counts, targets, policy, title, limit, job.today, lambda: interrupt.signal is None
         )
-        _write(report, name, output)
+        write_report(report, FORMATS[name], output)
     _end(tally, interrupt, ignored, threshold)
 
 
@@ -203,22 +195,6 @@ def _cluster(job: Job, options: FleetOptions, name: str) -> tuple[Callable[..., 
     except ImportError as error:
         fail(USAGE, f"--ray: {error}; install it on each machine: pip install 'runner-policy[ray]'")
     return cluster_results, ClusterJob(job, options, FORMATS[name].reads_requests)
-
-
-def _request_of(entry: Entry) -> Request | RequestInvalid:
-    return entry.request
-
-
-def _write(report: Report, name: str, output: Path | None) -> None:
-    """Write a report to the file, to the terminal as tables, or to standard output."""
-    if name == "text" and output is None and out.is_terminal:
-        from policy.render_impact import text  # noqa: PLC0415  # other formats need no rich
-
-        rows = collected(report)
-        show(text(rows, report.counts, out.console.width))
-        return
-    with output_file(output) as target:
-        FORMATS[name].write(report, target)
 
 
 def _compared(releases: str | None, targets: tuple[Target, ...]) -> str:
@@ -234,9 +210,7 @@ def _end(tally: Tally, interrupt: Interrupt, ignored: list[str], threshold: Chan
         err.print("no vLLM container found", markup=False)
     if ignored:
         err.print(ignored_line(ignored), markup=False)
-    if interrupt.signal is not None:
-        err.print(f"interrupted: the report has the first {tally.counts.deployments:,} deployments", markup=False)
-        raise typer.Exit(INTERRUPTED)
+    interrupt.exit_if_set(tally.counts.deployments)
     worst = tally.worst()
     is_bad = worst is not None and reaches(worst, threshold, KINDS)
     raise typer.Exit(FOUND if tally.has_undecided or is_bad else 0)

@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from policy.cli.console import out
 from policy.cli.impact_html import Data, html
 from policy.cli.impact_sarif import MAX_RESULTS, sarif
+from policy.cli.outputs import Format, write_csv
 from policy.decision.decision import PolicyRef, encode
-from policy.escaping import escape_line
 from policy.impact.items import item_json
 from policy.impact.rows import Rows
 from policy.impact.run import json_piece, no_piece
@@ -23,6 +23,8 @@ from policy.impact.summary import COLUMNS, problem_row, rows_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import date
+
+    from rich.console import RenderableType
 
     from policy.cli.fleet import Entry
     from policy.impact.counts import ImpactCounts
@@ -49,16 +51,10 @@ class Report(Struct):
     is_complete: Callable[[], bool]
 
 
-class Format(Struct, frozen=True):
-    """A format: what a process makes of each comparison, and how the report is written.
-
-    ``is_binary``: it is not for a terminal, so it needs a file. ``reads_requests``: it shows places in the requests.
-    """
+class ImpactFormat(Format[Report], frozen=True, kw_only=True):
+    """A format, and what a process makes of each comparison; ``reads_requests``: it shows places in the requests."""
 
     piece: Callable[[Comparison], Any]
-    write: Callable[[Report, IO[bytes]], None]
-    suffixes: tuple[str, ...]
-    is_binary: bool = False
     reads_requests: bool = False
 
 
@@ -67,15 +63,19 @@ OWN_COLUMNS: Final = ("deployment", "request_id", "file", "line", "column")
 COLUMN_TYPES: Final = {"line": "int32", "column": "int32", "starts": "bool"}
 """The types of columns of Parquet that are not texts."""
 ROWS_OF_BATCH: Final = 20_000
-RISKY: Final = ("=", "+", "-", "@", "\t", "\r", "\uff0b", "\uff0d", "\uff1d", "\uff20")
-"""What a cell begins with that a spreadsheet reads as a formula, also in full width."""
 
 
 def _text(report: Report, target: IO[bytes]) -> None:
-    from policy.render import as_text  # noqa: PLC0415  # as above
-    from policy.render_impact import text  # noqa: PLC0415  # other formats need no rich
+    from policy.render import as_text  # noqa: PLC0415  # other formats need no rich
+    from policy.render_impact import text  # noqa: PLC0415  # as above
 
     target.write(as_text(text(collected(report), report.counts)).encode())
+
+
+def _tables(report: Report) -> RenderableType:
+    from policy.render_impact import text  # noqa: PLC0415  # other formats need no rich
+
+    return text(collected(report), report.counts, out.console.width)
 
 
 def _markdown(report: Report, target: IO[bytes]) -> None:
@@ -129,24 +129,8 @@ def _columns(entry: Entry, result: Result) -> tuple[tuple[Any, ...], ...]:
 
 
 def _csv(report: Report, target: IO[bytes]) -> None:
-    text = io.TextIOWrapper(target, encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*OWN_COLUMNS, *COLUMNS])
-    for entry, result in report.results:
-        writer.writerows(zip(*(map(csv_cell, column) for column in _columns(entry, result)), strict=True))
-    text.detach()
-
-
-def csv_cell(value: Any) -> Any:
-    """A cell that neither a spreadsheet nor a terminal obeys."""
-    if value is None:
-        return ""
-    if type(value) is bool:
-        return "true" if value else "false"
-    if type(value) is not str:
-        return value
-    text = escape_line(value)
-    return f"'{text}" if text.startswith(RISKY) else text
+    rows = (zip(*_columns(entry, result), strict=True) for entry, result in report.results)
+    write_csv(target, [*OWN_COLUMNS, *COLUMNS], chain.from_iterable(rows))
 
 
 def _parquet(report: Report, target: IO[bytes]) -> None:
@@ -198,14 +182,14 @@ def _html(report: Report, target: IO[bytes]) -> None:
     target.writelines(html(document))
 
 
-FORMATS: Final = {
-    "text": Format(no_piece, _text, (".txt",)),
-    "json": Format(json_piece, _json, (".json",)),
-    "jsonl": Format(json_piece, _json_lines, (".jsonl", ".ndjson")),
-    "csv": Format(row_piece, _csv, (".csv",)),
-    "parquet": Format(row_piece, _parquet, (".parquet",), is_binary=True),
-    "markdown": Format(no_piece, _markdown, (".md",)),
-    "sarif": Format(no_piece, _sarif, (".sarif",), reads_requests=True),
-    "html": Format(json_piece, _html, (".html", ".htm")),
+FORMATS: Final[dict[str, ImpactFormat]] = {
+    "text": ImpactFormat(_text, (".txt",), piece=no_piece, tables=_tables),
+    "json": ImpactFormat(_json, (".json",), piece=json_piece),
+    "jsonl": ImpactFormat(_json_lines, (".jsonl", ".ndjson"), piece=json_piece),
+    "csv": ImpactFormat(_csv, (".csv",), piece=row_piece),
+    "parquet": ImpactFormat(_parquet, (".parquet",), piece=row_piece, is_binary=True),
+    "markdown": ImpactFormat(_markdown, (".md",), piece=no_piece),
+    "sarif": ImpactFormat(_sarif, (".sarif",), piece=no_piece, reads_requests=True),
+    "html": ImpactFormat(_html, (".html", ".htm"), piece=json_piece),
 }
 """The formats by name."""

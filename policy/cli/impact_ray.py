@@ -28,7 +28,7 @@ from ray.data import Datasource, ReadTask
 from ray.data.block import BlockMetadata
 
 from policy.cli.console import USAGE, fail
-from policy.cli.fleet import Entry, FleetOptions, entries_of, read_fleet
+from policy.cli.fleet import Entry, FleetOptions, entries_of, read_fleet, request_of
 from policy.cli.fleet_splits import Split, documents_in, is_uri, splits_of
 from policy.escaping import escape_line
 from policy.impact.run import DECISIONS_OF_CHUNK, Job, Run, loaded
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policy.cli.fleet_sources import RawDocument
-    from policy.errors import RequestInvalid
     from policy.impact.run import Result
     from policy.policy import Policy
     from policy.request.request import Request
@@ -196,7 +195,7 @@ def _compare(reference: Any, batch: pa.Table) -> pa.Table:
     entries = (entry for row in batch.to_pylist() for entry in _entries(row, policy, work.options, ignored))
     results = [
         (entry if work.keeps_requests else replace(entry, request=None), result)
-        for entry, result in run.results(entries, _request_of)
+        for entry, result in run.results(entries, request_of)
     ]
     return pa.table({"results": [pickle.dumps(results)], "ignored": pa.array([ignored], pa.list_(pa.string()))})
 
@@ -217,7 +216,3 @@ def _entries(row: dict[str, Any], policy: Policy, options: FleetOptions, ignored
     if isinstance(document, list):
         return document
     return entries_of(document.found(row["file"]), policy.releases, options, ignored)
-
-
-def _request_of(entry: Entry) -> Request | RequestInvalid:
-    return entry.request

@@ -9,6 +9,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import typer
+
 from policy.cli.console import USAGE, err, fail
 from policy.errors import PolicyError
 from policy.impact.targets import V1_REMOVED, target_of, targets_of
@@ -24,6 +26,8 @@ T = TypeVar("T")
 ALL: Final = "all"
 RANGE: Final = ".."
 ALSO: Final = f"also {listed([ALL, V1_REMOVED])} or a range such as `A{RANGE}B`"
+INTERRUPTED: Final = 130
+"""The exit code of an interrupted run."""
 DELAY: Final = 2.0
 """Seconds after which a run shows its progress."""
 EVERY: Final = 0.2
@@ -122,6 +126,12 @@ class Interrupt:
             if entry is None:
                 return
             yield entry
+
+    def exit_if_set(self, number: int, noun: str = "deployments") -> None:
+        """Say how many of these the report of an interrupted run has, and exit."""
+        if self.signal is not None:
+            err.print(f"interrupted: the report has the first {number:,} {noun}", markup=False)
+            raise typer.Exit(INTERRUPTED)
 
     def _handle(self, number: int, _frame: Any) -> None:
         was_set = self.signal is not None

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from policy.cli.console import USAGE, fail, out
+from msgspec import Struct
+
+from policy.cli.console import USAGE, fail, out, show
 from policy.cli.fleet_sources import STANDARD_INPUT
 from policy.escaping import escape_line
 from policy.messages import listed, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
+
+ReportT = TypeVar("ReportT")
+RISKY: Final = ("=", "+", "-", "@", "\t", "\r", "\uff0b", "\uff0d", "\uff1d", "\uff20")
+"""What a cell begins with that a spreadsheet reads as a formula, also in full width."""
 
 
-class AnyFormat(Protocol):
-    """What is known of a format: the endings of its files, and whether it needs one."""
+class Format(Struct, Generic[ReportT], frozen=True):
+    """A format: how a report is written, and the endings of its files; ``is_binary``: it needs a file.
 
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """The endings of its files."""
+    ``tables`` are what a terminal shows instead, ``None`` if it shows what is written.
+    """
 
-    @property
-    def is_binary(self) -> bool:
-        """Whether it is not for a terminal."""
+    write: Callable[[ReportT, IO[bytes]], None]
+    suffixes: tuple[str, ...]
+    is_binary: bool = False
+    tables: Callable[[ReportT], RenderableType] | None = None
 
 
 def check_names(names: list[str]) -> None:
@@ -35,7 +46,7 @@ def check_names(names: list[str]) -> None:
         fail(USAGE, *(f"{escape_line(name)}: there is no such file or folder" for name in missing))
 
 
-def format_name(form: str | None, output: Path | None, formats: Mapping[str, AnyFormat], *, as_json: bool) -> str:
+def format_name(form: str | None, output: Path | None, formats: Mapping[str, Format[Any]], *, as_json: bool) -> str:
     """The format that the options name; the command fails if there is none, or if it needs a file."""
     by_suffix = next((key for key, each in formats.items() if output and output.name.endswith(each.suffixes)), None)
     name = form or ("json" if as_json else None) or by_suffix
@@ -47,8 +58,17 @@ def format_name(form: str | None, output: Path | None, formats: Mapping[str, Any
     return name
 
 
+def write_report(report: ReportT, form: Format[ReportT], output: Path | None) -> None:
+    """Write a report to the file, to a terminal as its tables, or to standard output."""
+    if form.tables is not None and output is None and out.is_terminal:
+        show(form.tables(report))
+        return
+    with _output_file(output) as target:
+        form.write(report, target)
+
+
 @contextmanager
-def output_file(output: Path | None) -> Iterator[IO[bytes]]:
+def _output_file(output: Path | None) -> Iterator[IO[bytes]]:
     """The file to write, or standard output; the command fails if it cannot be written."""
     if output is None:
         sys.stdout.flush()
@@ -60,3 +80,24 @@ def output_file(output: Path | None) -> Iterator[IO[bytes]]:
             yield target
     except OSError as error:
         fail(USAGE, f"{escape_line(str(output))}: {error.strerror or error}")
+
+
+def write_csv(target: IO[bytes], columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write rows as CSV, below the names of their columns."""
+    text = io.TextIOWrapper(target, encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_csv_cell(value) for value in row] for row in rows)
+    text.detach()
+
+
+def _csv_cell(value: Any) -> Any:
+    """A cell that neither a spreadsheet nor a terminal obeys."""
+    if value is None:
+        return ""
+    if type(value) is bool:
+        return "true" if value else "false"
+    if type(value) is not str:
+        return value
+    text = escape_line(value)
+    return f"'{text}" if text.startswith(RISKY) else text

@@ -5,20 +5,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
-
-from policy.cli.impact_formats import csv_cell
+from policy.cli.console import out
+from policy.cli.outputs import Format, write_csv
 from policy.cli.pin_markdown import markdown
 from policy.cli.pin_rows import rows_of, value_text
 from policy.decision.decision import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rich.console import RenderableType
 
     from policy.cli.pin_rows import Line, Report
 
@@ -49,6 +48,12 @@ def _text(report: Report, target: IO[bytes]) -> None:
     from policy.render import WIDTH, as_text  # noqa: PLC0415  # as above
 
     target.write(as_text(text(rows_of(report), report, WIDTH)).encode())
+
+
+def _tables(report: Report) -> RenderableType:
+    from policy.cli.pin_text import text  # noqa: PLC0415  # as above
+
+    return text(rows_of(report), report, out.console.width)
 
 
 def _markdown(report: Report, target: IO[bytes]) -> None:
@@ -93,12 +98,7 @@ def _json_lines(report: Report, target: IO[bytes]) -> None:
 
 
 def _csv(report: Report, target: IO[bytes]) -> None:
-    stream = io.TextIOWrapper(target, encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for line in report.lines:
-        writer.writerows([csv_cell(value) for value in row] for row in _rows(line))
-    stream.detach()
+    write_csv(target, COLUMNS, chain.from_iterable(map(_rows, report.lines)))
 
 
 def _rows(line: Line) -> Iterator[tuple[Any, ...]]:
@@ -126,16 +126,8 @@ def _rows(line: Line) -> Iterator[tuple[Any, ...]]:
         )
 
 
-class Format(Struct, frozen=True):
-    """A format: how it is written, and the endings of its files."""
-
-    write: Callable[[Report, IO[bytes]], None]
-    suffixes: tuple[str, ...]
-    is_binary: bool = False
-
-
 FORMATS: Final = {
-    "text": Format(_text, (".txt",)),
+    "text": Format(_text, (".txt",), tables=_tables),
     "json": Format(_json, (".json",)),
     "jsonl": Format(_json_lines, (".jsonl", ".ndjson")),
     "csv": Format(_csv, (".csv",)),

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from policy.cli.commands import command_app
-from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, out, show
-from policy.cli.fleet import FleetOptions, ignored_line, read_fleet
+from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail
+from policy.cli.fleet import FleetOptions, ignored_line, read_fleet, request_of
 from policy.cli.fleet_log import logged, read_part
 from policy.cli.fleet_size import FleetSize
-from policy.cli.impact import IMPACT_REMEDIES, INTERRUPTED
+from policy.cli.impact import IMPACT_REMEDIES
 from policy.cli.impact_run import Interrupt, read_later_targets, shows_progress, with_progress
-from policy.cli.outputs import check_names, format_name, output_file
+from policy.cli.outputs import check_names, format_name, write_report
 from policy.cli.pin_formats import FORMATS
 from policy.cli.pin_places import PinPlaces
-from policy.cli.pin_rows import Line, Report, rows_of
+from policy.cli.pin_rows import Line, Report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
     FleetArgument,
@@ -55,10 +54,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policy.cli.fleet import Entry
-    from policy.errors import RequestInvalid
     from policy.impact.targets import Target
     from policy.pins.run import Result
-    from policy.request.request import Request
 
 app = command_app()
 TITLE: Final = "Pins of the model runner"
@@ -126,10 +123,9 @@ def pins(
         environment={} if platform is None else {"platform": str(platform)},
         remedies=IMPACT_REMEDIES,
     )
-    named = {
-        model.rstrip("/"): Path(place) for model, _, place in (each.partition("=") for each in model_configs or [])
-    }
-    job = Job(sources, default_release, targets, today(), from_ is None, IMPACT_REMEDIES, named, model_folder, hub)
+    job = Job(
+        sources, default_release, targets, today(), from_ is None, IMPACT_REMEDIES, models.named, model_folder, hub
+    )
     run, counts, interrupt = Run(job, policy, models, jobs or available_cores()), PinCounts(), Interrupt()
     later = tuple(target for target in targets if from_ is None or target is not targets[0])
     counts.releases = {target.name: dict.fromkeys(map(str, VERDICTS), 0) for target in later}
@@ -140,7 +136,7 @@ def pins(
         if part is not None:
             found = chain(found, logged(part, context.obj, policy, options))
         results = with_progress(
-            run.results(interrupt.until(found), _request_of), lambda: None if size is None else size.total
+            run.results(interrupt.until(found), request_of), lambda: None if size is None else size.total
         )
         report = Report(
             _lines(results, counts, later),
@@ -150,13 +146,7 @@ def pins(
             limit,
             lambda: interrupt.signal is None,
         )
-        if name == "text" and output is None and out.is_terminal:
-            from policy.cli.pin_text import text  # noqa: PLC0415  # other formats need no rich
-
-            show(text(rows_of(report), report, out.console.width))
-        else:
-            with output_file(output) as target:
-                FORMATS[name].write(report, target)
+        write_report(report, FORMATS[name], output)
     _end(counts, interrupt, ignored, threshold)
 
 
@@ -171,19 +161,13 @@ def _lines(results: Iterator[tuple[Entry, Result]], counts: PinCounts, later: tu
             yield Line(entry, places.of(entry, pin), result.from_, pin)
 
 
-def _request_of(entry: Entry) -> Request | RequestInvalid:
-    return entry.request
-
-
 def _end(counts: PinCounts, interrupt: Interrupt, ignored: list[str], threshold: Verdict | None) -> None:
     """Say on standard error what the report does not, and exit."""
     if not counts.deployments:
         err.print("no vLLM container found", markup=False)
     if ignored:
         err.print(ignored_line(ignored), markup=False)
-    if interrupt.signal is not None:
-        err.print(f"interrupted: the report has the first {counts.deployments:,} deployments", markup=False)
-        raise typer.Exit(INTERRUPTED)
+    interrupt.exit_if_set(counts.deployments)
     found = {verdict for verdict in VERDICTS for each in (counts.now, *counts.releases.values()) if each[str(verdict)]}
     is_bad = any(reaches(each, threshold, VERDICTS) for each in found)
     raise typer.Exit(FOUND if counts.unread or Verdict.UNDECIDED in found or is_bad else 0)

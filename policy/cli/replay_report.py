@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.cli.impact_formats import csv_cell
 from policy.cli.markdown import bounded, cell, code_text, details
+from policy.cli.outputs import Format, write_csv
 from policy.decision.decision import encode
 from policy.escaping import escape_line
 from policy.impact.answers import ReleaseAnswer, Undecided
@@ -59,14 +57,6 @@ class Report(Struct):
     title: str
     limit: int
     is_complete: Callable[[], bool]
-
-
-class Format(Struct, frozen=True):
-    """A format: how it is written, and the endings of its files."""
-
-    write: Callable[[Report, IO[bytes]], None]
-    suffixes: tuple[str, ...]
-    is_binary: bool = False
 
 
 def finish(report: Report) -> Replay:
@@ -170,14 +160,7 @@ def _json_lines(report: Report, target: IO[bytes]) -> None:
 
 
 def _csv(report: Report, target: IO[bytes]) -> None:
-    stream = io.TextIOWrapper(target, encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for recorded, after, change in report.results:
-        row = _row(recorded, after, change)
-        if row is not None:
-            writer.writerow([csv_cell(value) for value in row])
-    stream.detach()
+    write_csv(target, COLUMNS, (row for each in report.results if (row := _row(*each)) is not None))
 
 
 def _row(recorded: Recorded, after: ReleaseAnswer | Undecided, change: ReleaseChange | None) -> tuple[Any, ...] | None:
@@ -229,7 +212,7 @@ def _table(groups: list[Group]) -> Iterator[str]:
 
 
 FORMATS: Final = {
-    "text": Format(_text, (".txt",)),
+    "text": Format(_text, (".txt",), tables=text),
     "json": Format(_json, (".json",)),
     "jsonl": Format(_json_lines, (".jsonl", ".ndjson")),
     "csv": Format(_csv, (".csv",)),

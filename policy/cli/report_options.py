@@ -35,12 +35,14 @@ LogOption = Annotated[
     str | None,
     typer.Option("--log", metavar="URL", help="Read the requests of a decision log too, as for `log query`."),
 ]
+TIME_HELP: Final = "`30m`, `12h` or `7d` ago, a date, or a time such as `2026-11-21T12:00:00Z`."
+"""How a time of the decision log is written."""
 SinceOption = Annotated[
     str | None,
     typer.Option(
         "--since",
         metavar="TIME",
-        help="With --log: requests since `30m`, `12h` or `7d` ago, a date, or a time such as `2026-11-21T12:00:00Z`.",
+        help=f"With --log: requests since {TIME_HELP}",
     ),
 ]
 UntilOption = Annotated[

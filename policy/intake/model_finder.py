@@ -45,7 +45,7 @@ class ModelFinder:
         Raises:
             HubMisconfigured: the hub's address is invalid.
         """
-        self._named = named
+        self.named = named
         self._folder = folder
         self._within = None if within is None else within.resolve()
         self.use = ModelUse()
@@ -66,16 +66,16 @@ class ModelFinder:
 
     def warnings(self) -> list[str]:
         """A warning about files of flags that were not looked up, if anything was."""
-        return self.use.warnings(self._named, "--model-config")
+        return self.use.warnings(self.named, "--model-config")
 
     def _find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
-        place = self._named.get(name, Path(name))
+        place = self.named.get(name, Path(name))
         try:
-            if name not in self._named and (stored := self._stored(name)) is not None:
+            if name not in self.named and (stored := self._stored(name)) is not None:
                 place = stored
                 _refuse_links(place, None if self._folder is None else self._folder.resolve(), "the folder of models")
                 return read_folder(place) if place.is_dir() else (read_config(read_file(place)), {})
-            is_named = name in self._named
+            is_named = name in self.named
             if (is_named or self._within is None or _is_within(place, self._within)) and place.is_dir():
                 if not is_named:
                     _refuse_links(place, self._within, "the folder in which the command runs")

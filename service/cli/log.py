@@ -22,6 +22,7 @@ from rich.text import Text
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, JsonOption, err, fail, out
+from policy.cli.report_options import TIME_HELP
 from policy.errors import RequestInvalid
 from policy.escaping import escape_line
 from service.log.filters import DEFAULT_LIMIT, MAX_LIMIT
@@ -48,7 +49,7 @@ OPTIONS: Final[dict[str, Any]] = {
         typer.Option(
             "--since",
             metavar="TIME",
-            help="Records since `30m`, `12h` or `7d` ago, a date, or a time such as `2026-11-21T12:00:00Z`.",
+            help=f"Records since {TIME_HELP}",
         ),
     ],
     "until": Annotated[

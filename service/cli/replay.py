@@ -10,13 +10,12 @@ import msgspec
 import typer
 
 from policy.cli.commands import command_app
-from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, out, show
+from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail
 from policy.cli.fleet_parquet import is_parquet, parquet_rows
 from policy.cli.fleet_size import FleetSize
-from policy.cli.impact import INTERRUPTED
 from policy.cli.impact_run import Interrupt, shows_progress, with_progress
-from policy.cli.outputs import check_names, format_name, output_file
-from policy.cli.replay_report import FORMATS, Report, text
+from policy.cli.outputs import check_names, format_name, write_report
+from policy.cli.replay_report import FORMATS, Report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
     JobsOption,
@@ -128,11 +127,7 @@ def replay(
             limit,
             lambda: interrupt.signal is None,
         )
-        if name == "text" and output is None and out.is_terminal:
-            show(text(report))
-        else:
-            with output_file(output) as stream:
-                FORMATS[name].write(report, stream)
+        write_report(report, FORMATS[name], output)
     _end(found, interrupt, threshold)
 
 
@@ -268,9 +263,7 @@ def _end(found: Replay, interrupt: Interrupt, threshold: ChangeKind | None) -> N
     counts = found.counts
     if not counts.decisions:
         err.print("no decision found", markup=False)
-    if interrupt.signal is not None:
-        err.print(f"interrupted: the report has the first {counts.decisions:,} decisions", markup=False)
-        raise typer.Exit(INTERRUPTED)
+    interrupt.exit_if_set(counts.decisions, "decisions")
     worst = next((kind for kind in KINDS if counts.kinds[str(kind)]), None)
     is_bad = worst is not None and reaches(worst, threshold, KINDS)
     raise typer.Exit(FOUND if counts.undecided or is_bad else 0)
