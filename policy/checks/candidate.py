@@ -21,6 +21,7 @@ from msgspec import Struct
 from policy.checks.cases import read_some_cases, run_cases
 from policy.checks.comparison import (
     AffectedClass,
+    AffectedRequests,
     CaseOutcome,
     CasesReport,
     DryRunComparison,
@@ -182,8 +183,8 @@ def run_job(job: CandidateJob) -> SandboxResult:
         policy = Policy(load(Sources(texts)), job.default_release)
         decision = policy.decide(read_request(job.request, policy.releases), job.today)
         cases = _run_cases(job.cases, policy) if job.cases else None
-        affected = _affected(job, policy) if job.for_all else None
-        result = SandboxResult(decision, affected=affected, cases=cases, rules=ids)
+        affected, requests = _affected(job, policy) if job.for_all else (None, [])
+        result = SandboxResult(decision, affected=affected, requests=requests, cases=cases, rules=ids)
         return (
             result
             if job.current is None
@@ -255,13 +256,17 @@ def _both(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
     return found[0], found[1]
 
 
-def _affected(job: CandidateJob, candidate: Policy) -> list[AffectedClass]:
-    from policy.proof.documents import effect_document  # noqa: PLC0415  # the solver is slow to import
-    from policy.proof.edit import edit_of  # noqa: PLC0415  # as above
+def _affected(job: CandidateJob, candidate: Policy) -> tuple[list[AffectedClass], list[AffectedRequests]]:
+    # the solver is slow to import
+    from policy.proof.documents import effect_document, request_effect_document  # noqa: PLC0415  # see above
+    from policy.proof.edit import edit_of  # noqa: PLC0415  # see above
 
     loaded = Policy(load(Sources(job.base)), compile_all=False)
-    classes = [effect_document(effect) for effect in edit_of(loaded, candidate, today=job.today).effects]
-    return msgspec.convert(classes, list[AffectedClass])
+    found = edit_of(loaded, candidate, today=job.today)
+    return (
+        msgspec.convert([*map(effect_document, found.effects)], list[AffectedClass]),
+        msgspec.convert([*map(request_effect_document, found.request_effects)], list[AffectedRequests]),
+    )
 
 
 def _encode(comparison: DryRunComparison | DryRunComparisonOfAll, *, as_text: bool) -> str:

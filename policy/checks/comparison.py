@@ -51,6 +51,31 @@ class AffectedClass(Struct, frozen=True):
     since: date | UnsetType = UNSET
 
 
+class RunnerVerdict(Struct, frozen=True):
+    """What becomes of a request with one runner, and the rules about requests that fire."""
+
+    verdict: str
+    rules: list[str]
+
+
+class RunnerVerdicts(Struct, frozen=True):
+    """What becomes of a request with each runner."""
+
+    v1: RunnerVerdict
+    v2: RunnerVerdict
+
+
+class AffectedRequests(Struct, frozen=True):
+    """A class of requests that the candidate rules affect in these releases; ``facts`` are its smallest example."""
+
+    releases: list[str]
+    rule: str
+    rules: list[str]
+    facts: dict[str, Any]
+    from_: RunnerVerdicts = msgspec.field(name="from")
+    to: RunnerVerdicts
+
+
 class CaseOutcome(Struct, frozen=True):
     """A case in one release: whether its claim is true of the candidate rules, and what happened instead."""
 
@@ -83,6 +108,7 @@ class SandboxResult(Struct, frozen=True):
     answer: str | None = None
     spooled: int | None = None
     affected: list[AffectedClass] | None = None
+    requests: list[AffectedRequests] = []
     cases: CasesReport | None = None
     rules: list[str] = []
     faults: list[Fault] = []
@@ -110,11 +136,15 @@ class DryRunComparison(Struct, frozen=True):
 
 
 class DryRunComparisonOfAll(Struct, frozen=True):
-    """The answer of a dry run for all possible deployments; an empty ``changes`` is a proof that there are none."""
+    """The answer of a dry run for all possible deployments; an empty ``changes`` is a proof that there are none.
+
+    ``requests`` is set if requests to engines are affected too.
+    """
 
     current: Decision
     candidate: Decision
     changes: list[AffectedClass]
+    requests: list[AffectedRequests] | UnsetType = UNSET
     cases: CasesReport | UnsetType = UNSET
 
 
@@ -149,7 +179,7 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
     candidate = result.decision
     cases = UNSET if result.cases is None else result.cases
     if result.affected is not None:
-        return DryRunComparisonOfAll(current, candidate, result.affected, cases)
+        return DryRunComparisonOfAll(current, candidate, result.affected, result.requests or UNSET, cases)
     before, after = (_by_rule(decision) for decision in (current, candidate))
     differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     rules = [name for name in dict.fromkeys(result.rules) if name in before or name in after] or differing

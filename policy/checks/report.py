@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from policy.checks.cases import CaseResult, Claim
-    from policy.checks.comparison import CasesReport, DryRunComparison, DryRunComparisonOfAll
+    from policy.checks.comparison import AffectedRequests, CasesReport, DryRunComparison, DryRunComparisonOfAll
 
 
 def comparison(answer: DryRunComparison) -> RenderableType:
@@ -49,7 +49,24 @@ def comparison_of_all(answer: DryRunComparisonOfAll) -> RenderableType:
                 ", ".join(change.releases) + since, change.rule, *outcomes, escape_control(compact(change.facts))
             )
         head = table
-    return Group(head, *_cases(answer.cases), Text(), decision(answer.candidate))
+    return Group(head, *_requests(answer.requests), *_cases(answer.cases), Text(), decision(answer.candidate))
+
+
+def _requests(found: list[AffectedRequests] | UnsetType) -> Iterator[RenderableType]:
+    """The affected classes of requests, each with its smallest request."""
+    if isinstance(found, UnsetType):
+        return
+    table = table_of("releases", "rule", "with V1", "with V2", "smallest request")
+    for change in found:
+        before, after = change.from_, change.to
+        sides = (_step(before.v1.verdict, after.v1.verdict), _step(before.v2.verdict, after.v2.verdict))
+        table.add_row(", ".join(change.releases), change.rule, *sides, escape_control(compact(change.facts)))
+    yield Text()
+    yield table
+
+
+def _step(before: str, after: str) -> str:
+    return before if before == after else f"{before} → {after}"
 
 
 def _cases(found: CasesReport | UnsetType) -> Iterator[RenderableType]:

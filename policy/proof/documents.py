@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policy.errors import Fault
     from policy.proof.claims import Proof
     from policy.proof.difference import Difference, ProofOutcome
-    from policy.proof.edit import Edit, EditEffect, FleetCount
+    from policy.proof.edit import Edit, EditEffect, FleetCount, RequestEffect
     from policy.proof.groups import EffectGroup
     from policy.proof.requests import RequestDifference
     from policy.rules.changes import ItemChange
@@ -51,9 +51,7 @@ def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
         "changes": list(map(effect_document, found.effects)),
         "groups": list(map(_group_document, groups_of(found))),
         "edits": list(map(_item_document, found.changes)),
-        "requests": [
-            {"releases": effect.releases, **request_document(effect.change)} for effect in found.request_effects
-        ],
+        "requests": list(map(request_effect_document, found.request_effects)),
         "images": dict(found.images),
         "default_release": found.default_releases and dict(zip(("from", "to"), found.default_releases, strict=True)),
     }
@@ -97,6 +95,11 @@ def effect_document(effect: EditEffect) -> dict[str, Any]:
     """A difference in some releases as a JSON document, which contains ``since`` if it begins on a later day."""
     document = {"releases": effect.releases, **change_document(effect.change)}
     return document if effect.since is None else {**document, "since": effect.since.isoformat()}
+
+
+def request_effect_document(effect: RequestEffect) -> dict[str, Any]:
+    """A difference in what becomes of requests in some releases as a JSON document."""
+    return {"releases": effect.releases, **request_document(effect.change)}
 
 
 def change_document(change: Difference) -> dict[str, Any]:

@@ -272,6 +272,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "current": CURRENT,
         "candidate": CANDIDATE,
         "changes": "the classes of deployments whose decision changes; an empty list proves that there are none",
+        "requests": "the classes of requests to engines with another verdict or other findings; absent if none",
         "cases": "the results of the cases that were sent",
     },
     "CasesReport": {
@@ -302,6 +303,19 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "from": "the decision by the loaded rules",
         "to": "the decision by the candidate rules",
         "since": "the first day of the change, if that is later because a house rule ends",
+    },
+    "AffectedRequests": {
+        "releases": "the releases in which the verdict or the findings change",
+        "rule": "the rule that changes them",
+        "rules": "the rules that change them together",
+        "facts": "the facts of the smallest request and of its engine",
+        "from": "the verdicts by the loaded rules",
+        "to": "the verdicts by the candidate rules",
+    },
+    "RunnerVerdicts": {"v1": "with V1", "v2": "with V2"},
+    "RunnerVerdict": {
+        "verdict": "what becomes of the request",
+        "rules": "the rules about requests that fire",
     },
     "ClassDecision": {
         "runner": RUNNER,

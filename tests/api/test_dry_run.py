@@ -828,6 +828,27 @@ def test_a_loaded_rule_about_requests_is_replaced_and_its_faults_have_places(cli
     assert {error["file"] for error in errors} == {"cases[0]", "cases[1]"}
 
 
+def test_the_requests_that_a_rule_about_requests_changes_are_found(client: httpx.Client, root: Path) -> None:
+    text = (root / "rules/upstream/requests/bad-words-limit.yaml").read_text()
+    edited = text.replace("more_than: 128", "more_than: 129")
+    assert edited != text
+    body = {"request": {"facts": {}}, "rules": [edited], "changes": "all"}
+    answer = dry_run(client, body)
+    assert (list(answer), answer["changes"]) == (["current", "candidate", "changes", "requests"], [])
+    fine, killed = {"verdict": "fine", "rules": []}, {"verdict": "kills-engine", "rules": ["bad-words-limit"]}
+    first = answer["requests"][0]
+    assert {**first, "releases": (first["releases"][0], first["releases"][-1])} == {
+        "releases": ("0.22.0", "0.27.1"),
+        "rule": "bad-words-limit",
+        "rules": ["bad-words-limit"],
+        "facts": {"request": {"bad_words": 129}},
+        "from": {"v1": fine, "v2": killed},
+        "to": {"v1": fine, "v2": fine},
+    }
+    shown = client.post("/v1/dry-run", json=body, headers={"accept": "text/plain"}).text
+    assert "kills-engine → fine" in shown
+
+
 def test_a_named_condition_is_replaced_and_what_it_means_is_found(client: httpx.Client, root: Path) -> None:
     text = (root / "rules/upstream/conditions/microbatching.yaml").read_text()
     edited = text.replace("ubatch_size: {at_least: 2}", "ubatch_size: {at_least: 3}")
