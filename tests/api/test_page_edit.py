@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Locator, Page, Route
 
     from .conftest import Server
 
@@ -179,10 +179,13 @@ def test_a_rule_about_requests_is_edited_with_its_own_schema_and_cases(
 ) -> None:
     with open_page(browser, f"{server.url}/edit#bad-words-limit") as page:
         expect(card(page, "Cases")).to_contain_text("0 failed")
-        expect(card(page, "What the edit means")).to_contain_text("decides nothing about the runner")
+        expect(card(page, "What the edit means")).to_contain_text("Nothing changes for any request")
         text = source(root, "upstream/requests/bad-words-limit.yaml")
         write(page, text.replace("more_than: 128", "more_than: 129"))
         expect(card(page, "Cases")).to_contain_text("it does not fire")
+        changed = card(page, "What the edit means").locator(".class").first
+        expect(changed).to_contain_text("with V2: ends the engine → becomes taken")
+        expect(changed).to_contain_text("bad_words: 129")
         write(page, text.replace("parameter:", "paramter:"))
         expect(card(page, "Faults")).to_contain_text("paramter")
 
@@ -202,6 +205,18 @@ def test_a_condition_is_edited_with_the_cases_of_the_rules_that_use_it(
         (apply_to / "microbatching.yaml").write_text(text)
         apply(page, tmp_path, "microbatching.patch")
         assert "at_least: 100" in (apply_to / "microbatching.yaml").read_text()
+
+
+def test_a_copy_of_a_condition_is_a_condition_without_users(browser: Browser, server: Server, root: Path) -> None:
+    with open_page(browser, f"{server.url}/edit#microbatching") as page:
+        expect(page.get_by_text("Used by")).to_be_visible()
+        text = source(root, "upstream/conditions/microbatching.yaml").replace("id: microbatching", "id: small-batches")
+        for copy in (text, text.replace("why:", "whi:")):
+            write(page, copy)
+            heading = page.get_by_role("heading", name="upstream/conditions/small-batches.yaml")
+            expect(heading).to_contain_text("a new condition beside microbatching")
+            expect(page.get_by_label("Its cases", exact=True)).to_have_count(0)
+            expect(page.get_by_text("Used by")).to_have_count(0)
 
 
 def apply(page: Page, repository: Path, name: str) -> None:
@@ -233,6 +248,20 @@ def test_a_link_that_leads_nowhere_says_so(browser: Browser, server: Server, fra
     with open_page(browser, f"{server.url}/edit#{fragment}") as page:
         expect(page.locator(".result .card").first).to_contain_text("unknown rule" if "a" in fragment else "")
         expect(page.get_by_label("New rule")).to_be_visible()
+
+
+def test_a_rule_that_is_not_there_is_said_also_if_it_is_known_before_the_rest_is_loaded(
+    browser: Browser, server: Server
+) -> None:
+    with open_page(browser, f"{server.url}/rules") as page:
+        held: list[Route] = []
+        page.route("**/v1/facts", lambda route: held.append(route))  # noqa: PLW0108  # Playwright inspects it
+        page.goto(f"{server.url}/edit#no-such-rule")
+        said = page.get_by_role("alert").filter(has_text="unknown rule")
+        expect(said).to_be_visible()
+        held[0].continue_()
+        expect(page.locator("#edit-rules option").first).to_be_attached()
+        expect(said).to_be_visible()
 
 
 def test_the_view_is_used_with_the_keyboard_alone(browser: Browser, server: Server) -> None:

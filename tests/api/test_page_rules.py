@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
     from .conftest import Server
 
@@ -58,6 +58,17 @@ def test_the_releases_of_a_rule_are_shown_as_spans(browser: Browser, server: Ser
         assert narrow is not None
         assert wide["width"] > 2
         assert abs(narrow["x"] + narrow["width"] - wide["x"]) < 1
+
+
+def test_nothing_is_said_of_a_rule_before_the_rules_are_loaded(browser: Browser, server: Server) -> None:
+    with open_page(browser, f"{server.url}/fleet") as page:
+        held: list[Route] = []
+        page.route("**/v1/rules", lambda route: held.append(route))  # noqa: PLW0108  # Playwright inspects it
+        page.goto(f"{server.url}/rules#no-such-rule")
+        expect(page.get_by_role("status")).to_have_text("Loading the rules …")
+        expect(page.get_by_text("There is no rule")).to_have_count(0)
+        held[0].continue_()
+        expect(page.get_by_text("There is no rule no-such-rule in the loaded rules.")).to_be_visible()
 
 
 def test_a_rule_is_shown_with_its_history_its_cases_and_a_deployment_that_it_catches(

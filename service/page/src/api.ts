@@ -24,6 +24,7 @@ export type RuleCase = Schemas["RuleCase"];
 export type RuleCatalogue = Schemas["RuleCatalogue"];
 export type FactDefinition = Schemas["FactDefinition"];
 export type AffectedClass = Schemas["AffectedClass"];
+export type AffectedRequests = Schemas["AffectedRequests"];
 export type CaseOutcome = Schemas["CaseOutcome"];
 export type DryRunOfAll = Schemas["DryRunComparisonOfAll"];
 export type Answer<T> = { readonly value: T } | { readonly problem: Problem };

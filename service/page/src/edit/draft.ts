@@ -85,7 +85,7 @@ export function isEdited({ base, rule, cases }: Draft): boolean {
 }
 
 /** What the text says of the rule, as far as it can be read. */
-export interface Head {
+interface Head {
   readonly id: string;
   readonly effect: string;
   /** Whether it has the fields of a condition, and no others. */
@@ -115,11 +115,12 @@ export function replaces(draft: Draft, head: Head): boolean {
 
 /**
  * What the draft is: what its loaded file is, and of a new one what its fields say. One that has cases is no condition:
- * it is a rule of which so far only such fields are written.
+ * it is a rule of which so far only such fields are written. A copy of a condition is one until it gets an effect.
  */
 export function kindOf(draft: Draft, head: Head, vocabulary: Vocabulary): Kind {
   if (draft.base !== null && replaces(draft, head)) return draft.base.kind;
-  if (head.isCondition && draft.cases.trim() === "") return "condition";
+  const mayBeCondition = head.isCondition || (draft.base?.kind === "condition" && head.effect === "");
+  if (mayBeCondition && draft.cases.trim() === "") return "condition";
   if (effectsOf(vocabulary.requestRule).includes(head.effect)) return "request";
   const isUpstream = effectsOf(vocabulary.upstreamRule).includes(head.effect);
   return isUpstream && !effectsOf(vocabulary.houseRule).includes(head.effect) ? "upstream" : "house";

@@ -34,6 +34,7 @@ import {
 import "./edit.css";
 import { MAX_TEXT } from "./editor";
 import { type Fault, otherFaults, schemaFaults, serviceFaults } from "./faults";
+import { RequestClasses } from "./request_classes";
 import { PatchView } from "./patch_view";
 import { TEMPLATES } from "./templates";
 import { TextEditor } from "./text_editor";
@@ -43,6 +44,7 @@ const WAIT = 400;
 const KEEP_WAIT = 300;
 const FORBIDDEN = 403;
 const UNAUTHORIZED = 401;
+const NO_USERS: readonly string[] = [];
 const INVALID = "urn:runner-policy:problem:rules-invalid";
 
 /** The names that the service gives to what the page sends, and to the files that this replaces. */
@@ -87,12 +89,11 @@ function Faults({
 const MAX_USERS = 20;
 
 /** The texts of the cases of the rules that use a condition, by rule. */
-function useCasesOfUsers(base: LoadedFile | null): ReadonlyMap<string, string> {
+function useCasesOfUsers(users: readonly string[]): ReadonlyMap<string, string> {
   const [found, setFound] = useState<ReadonlyMap<string, string>>(new Map());
-  const users = base?.usedBy;
   useEffect(() => {
     setFound(new Map());
-    if (users === undefined || users.length === 0) return undefined;
+    if (users.length === 0) return undefined;
     const control = new AbortController();
     const asked = users.slice(0, MAX_USERS).map(async (id): Promise<[string, string][]> => {
       const answer = await get<RuleFile>(`v1/rules/${encodeURIComponent(id)}`, control.signal);
@@ -130,7 +131,10 @@ function NotAllowed({ problem }: { readonly problem: Problem }) {
 
 export function Edit() {
   const [vocabulary, setVocabulary] = useState<Vocabulary | null>(null);
-  const [problem, setProblem] = useState<Problem | null>(null);
+  /** Why the vocabulary, and why a rule, could not be had: either may be answered first. */
+  const [loadProblem, setLoadProblem] = useState<Problem | null>(null);
+  const [openProblem, setOpenProblem] = useState<Problem | null>(null);
+  const [isOpening, setOpening] = useState(true);
   const [draft, setDraft] = useState<Draft>(EMPTY);
   const [isOpen, setOpen] = useState(false);
   /** Counts the drafts that were opened, and what replaced the texts of one. */
@@ -148,11 +152,14 @@ export function Edit() {
   }, [draft, isOpen]);
 
   const open = useCallback(async (hash: string, signal: AbortSignal): Promise<void> => {
+    setOpening(true);
     const link = await linkOf(hash);
-    setProblem(null);
+    if (signal.aborted) return;
+    setOpenProblem(null);
     if (link.id === "" && link.rule === null) {
       setDraft(EMPTY);
       setOpen(false);
+      setOpening(false);
       return;
     }
     let base: LoadedFile | null = null;
@@ -163,10 +170,12 @@ export function Edit() {
       );
       if (signal.aborted) return;
       if ("problem" in answer) {
-        setProblem(answer.problem);
+        setOpenProblem(answer.problem);
+        setOpening(link.rule !== null);
         if (link.rule === null) return;
       } else base = loadedFile(answer.value);
     }
+    setOpening(false);
     setDraft({ base, rule: link.rule ?? base?.text ?? "", cases: link.cases ?? base?.cases?.text ?? "" });
     setOpened((before) => before + 1);
     setOpen(true);
@@ -176,8 +185,11 @@ export function Edit() {
     const control = new AbortController();
     loadVocabulary(control.signal).then(
       (found) => {
-        setProblem("problem" in found ? found.problem : null);
-        if (!("problem" in found)) setVocabulary(found);
+        if ("problem" in found) setLoadProblem(found.problem);
+        else {
+          setLoadProblem(null);
+          setVocabulary(found);
+        }
       },
       () => undefined,
     );
@@ -216,8 +228,11 @@ export function Edit() {
   const path = vocabulary === null || kind === null ? "" : pathOf(draft, head, kind, vocabulary);
   const schema = vocabulary === null || kind === null ? null : schemaOf(kind, vocabulary);
   const isCondition = kind === "condition";
+  const { base } = draft;
+  const isReplaced = base !== null && replaces(draft, head);
   const casesSchema = kind === "request" ? vocabulary?.requestCases : vocabulary?.cases;
-  const casesOfUsers = useCasesOfUsers(draft.base);
+  const users = isReplaced ? base.usedBy : NO_USERS; // a copy has none yet
+  const casesOfUsers = useCasesOfUsers(users);
   const ask = useMemo(() => {
     if (!isOpen || draft.rule.trim() === "") return null;
     const own = draft.cases.trim() === "" || isCondition ? [] : [draft.cases];
@@ -277,7 +292,7 @@ export function Edit() {
       (may) => {
         if (!may) return;
         history.pushState(null, "", "#");
-        setProblem(null);
+        setOpenProblem(null);
         setDraft({ base: null, rule: template.rule, cases: template.cases });
         setOpened((before) => before + 1);
         setOpen(true);
@@ -286,8 +301,10 @@ export function Edit() {
     );
   };
 
-  const { base } = draft;
-  const isReplaced = base !== null && replaces(draft, head);
+  // what hinders both is said once
+  const problems = [loadProblem, openProblem].filter(
+    (each, n, all) => each !== null && !(n > 0 && all[0]?.title === each.title && all[0].detail === each.detail),
+  ) as Problem[];
   const edits = [
     { path, before: isReplaced ? base.text : null, after: draft.rule },
     ...(draft.cases === "" || isCondition
@@ -376,10 +393,10 @@ export function Edit() {
             />
             {isCondition ? (
               <p class="from">
-                {draft.base !== null && draft.base.usedBy.length > 0 ? (
+                {users.length > 0 ? (
                   <>
                     Used by{" "}
-                    {draft.base.usedBy.map((id, n) => (
+                    {users.map((id, n) => (
                       <span key={id}>
                         {n > 0 && ", "}
                         <a href={`rules#${encodeURIComponent(id)}`}>{id}</a>
@@ -431,13 +448,16 @@ export function Edit() {
         )}
       </section>
       <section class="result" aria-busy={isBusy}>
-        {problem !== null && <ProblemView problem={problem} />}
-        {(problem !== null || (refusal !== null && refusal.type !== INVALID && !isForbidden)) && (
+        {problems.map((each, n) => (
+          <ProblemView key={n} problem={each} />
+        ))}
+        {(problems.length > 0 || (refusal !== null && refusal.type !== INVALID && !isForbidden)) && (
           <p>
             <button
               type="button"
               onClick={() => {
-                setProblem(null);
+                setLoadProblem(null);
+                setOpenProblem(null);
                 setAgain(again + 1);
               }}
             >
@@ -445,7 +465,12 @@ export function Edit() {
             </button>
           </p>
         )}
-        {!isOpen && problem === null && (
+        {isOpening && problems.length === 0 && (
+          <p role="status" class="card">
+            Loading the rule …
+          </p>
+        )}
+        {!isOpen && !isOpening && openProblem === null && (
           <section class="card">
             <h2>Try an edit</h2>
             <p>
@@ -505,13 +530,9 @@ export function Edit() {
             {found !== null && (
               <section class="card">
                 <h2>What the edit means{isBusy && ": checking …"}</h2>
-                {kind === "request" ? (
-                  <p>
-                    A rule about requests decides nothing about the runner, so no deployment is decided otherwise. What
-                    it does with requests is in its cases.
-                  </p>
-                ) : (
-                  <Classes changes={found.changes} releases={vocabulary?.releases ?? []} />
+                {kind !== "request" && <Classes changes={found.changes} releases={vocabulary?.releases ?? []} />}
+                {(kind === "request" || found.requests !== undefined) && (
+                  <RequestClasses changes={found.requests ?? []} releases={vocabulary?.releases ?? []} />
                 )}
               </section>
             )}

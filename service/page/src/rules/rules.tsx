@@ -77,6 +77,7 @@ function Heading({ releases }: { readonly releases: readonly string[] }) {
 }
 
 export function Rules() {
+  /** Empty until the catalogue is loaded. */
   const [entries, setEntries] = useState<readonly Entry[]>([]);
   const [releases, setReleases] = useState<readonly string[]>([]);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -123,6 +124,8 @@ export function Rules() {
     [...new Set(values)].filter((value) => value !== ANY).sort();
   const address = (to: string): string => `#${linkOf({ id: to, filters })}`;
   const shown = entries.find((entry) => entry.id === id);
+  const isLoaded = entries.length > 0;
+  const loading = problem === null ? "Loading the rules …" : "The rules are not loaded.";
   return (
     <main class="catalogue">
       <section>
@@ -181,7 +184,7 @@ export function Rules() {
           />
         </div>
         <p role="status" class="from">
-          {found.length} of {entries.length} rules and conditions
+          {isLoaded ? `${found.length.toString()} of ${entries.length.toString()} rules and conditions` : loading}
           {JSON.stringify(filters) !== JSON.stringify(NO_FILTERS) && (
             <>
               {" "}
@@ -214,9 +217,11 @@ export function Rules() {
         {shown ? (
           <EntryView entry={shown} releases={releases} address={address} />
         ) : (
-          <p class="card">
-            {id === "" ? "Choose a rule or a condition to read it." : `There is no rule ${id} in the loaded rules.`}
-          </p>
+          (id === "" || isLoaded) && (
+            <p class="card">
+              {id === "" ? "Choose a rule or a condition to read it." : `There is no rule ${id} in the loaded rules.`}
+            </p>
+          )
         )}
       </section>
     </main>
