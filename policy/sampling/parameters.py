@@ -31,7 +31,6 @@ FORMER: Final = frozenset(
 BESIDE_BEAMS: Final = known_fields("sampling_params") - {"n", "output_kind"}
 """Parameters of sampling, which a beam search may not have."""
 POOLING_MARKS: Final = ("input", "queries", "query", "text_1", "data_1", "data")
-POOLING_FIELDS: Final = ("task", "dimensions", "use_activation", "encoding_format", "returned_token_ids", "step_tag_id")
 EXAMPLE: Final = '`{"allowed_token_ids": [1, 2], "temperature": 0.7}`'
 
 
