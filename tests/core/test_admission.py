@@ -360,6 +360,15 @@ UNREADABLE_COMMANDS: list[tuple[Document, str]] = [
     ({"command": ["$(A)", "serve", QWEN]}, "the value of `$(A)`, which names the program, is not known"),
     ({"command": ["sh", "-c", "exec $A"]}, "the value of `$A`, which may name a program, is not known"),
     ({"command": ["bash", "/app/start.sh"]}, "the file `/app/start.sh` is a script that is not read"),
+    *(
+        ({"command": [name, *more]}, f"the file `{name}` is a script that is not read")
+        for name, *more in (
+            *(["/start.bash"], ["/start.sh.tpl"], ["/entrypoint"], ["/app/run"], ["./launch"], ["/opt/Start"]),
+            *(["/entrypoint", "--enable-dbo", "--model", QWEN], ["/y", "serve", QWEN], ["/usr/bin/vllm-serve"]),
+        )
+    ),
+    ({"command": ["/entrypoint"], "args": ["--enable-dbo"]}, "the file `/entrypoint` is a script that is not read"),
+    ({"command": ["bash", "-c", "source /start"]}, "the file `/start` is a script that is not read"),
     ({"command": ["python3", "/app/server.py"]}, "the file `/app/server.py` is a Python program that is not read"),
     ({"command": ["sh", "-c", "echo serve m | xargs vllm"]}, "`xargs` starts `vllm` with arguments that are not known"),
 ]

@@ -667,6 +667,13 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
     (["bash", "$(HIDDEN)"], "the value of `$(HIDDEN)`, which names a script, is not known", 1, False),
     (["/app/start.sh"], "the file `/app/start.sh` is a script that is not read", 0, False),
     (["nohup", "/app/start.sh", "m"], "the file `/app/start.sh` is a script that is not read", 1, False),
+    *(
+        ([name], f"the file `{name}` is a script that is not read", 0, False)
+        for name in ("/start.bash", "start.zsh", "/start.SH", "start_vllm", "/usr/bin/vllm-serve", "my.vllm")
+    ),
+    (["/y", "serve", "m"], "the file `/y` is a script that is not read", 0, False),
+    (["tini", "--", "/run"], "the file `/run` is a script that is not read", 2, False),
+    (["env", "/run"], "the file `/run` is a script that is not read", 1, False),
     (["exec", "$(HIDDEN)", "serve"], "the value of `$(HIDDEN)`, which may name a program, is not known", 1, False),
     (
         ["screen", "-dm", "bash", "-c", "vllm serve m"],
@@ -754,6 +761,15 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
         True,
     ),
     (["sh", "-c", ". /app/start.sh"], "the file `/app/start.sh` is a script that is not read", 2, False),
+    (["sh", "-c", "source /start"], "the file `/start` is a script that is not read", 2, False),
+    (["sh", "-c", ". /opt/start.inc"], "the file `/opt/start.inc` is a script that is not read", 2, False),
+    (["sh", "-c", "chmod +x /run && /run"], "the file `/run` is a script that is not read", 2, False),
+    (
+        ["sh", "-c", ". /venv/bin/activate; ./run_cluster"],
+        "the file `./run_cluster` is a script that is not read",
+        2,
+        False,
+    ),
     (
         ["sh", "-c", 'if a; then set -- vllm serve m; fi; exec "$@"'],
         "the value of `$@`, which may name a program, is not known",

@@ -16,7 +16,7 @@ from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget
 from policy.intake.command.installation import INSTALLS, as_uncertain, installed_vllm, vllm_of_variables
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.program_walk import server_of
-from policy.intake.command.programs import STARTS_VLLM, is_unknown, mentions_vllm
+from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unknown, mentions_vllm
 from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.shell import split
@@ -67,7 +67,7 @@ def read_command(
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
-    if (found is None or (isinstance(found, UnreadableCommand) and is_unknown(read[0]))) and begins_with_model(read):
+    if _is_model(found, read):
         return CommandLine(read, list(places), installation=vllm_of_variables(env))
     return _command_line(found, read[:8], env, faults, pointer)
 
@@ -96,6 +96,14 @@ def read_text(
     if found is None and not commands:
         return CommandLine()
     return _command_line(found, [text], env, faults, pointer, is_text=True)
+
+
+def _is_model(found: ServerCommand | UnreadableCommand | None, read: list[str]) -> bool:
+    """Whether the first word is a model, as it starts nothing that is known: `/models/x` may be a folder or a file."""
+    is_open = found is None or (
+        isinstance(found, UnreadableCommand) and (is_unknown(read[0]) or is_script_file(read[0]))
+    )
+    return is_open and begins_with_model(read)
 
 
 def _command_line(
@@ -155,11 +163,12 @@ def installations_in(script: str, env: Variables) -> list[Installation]:
 
 
 def find_server(
-    words: Sequence[str], env: Variables, *, has_hidden_variables: bool = False
+    words: Sequence[str], env: Variables, *, is_command: bool = False, has_hidden_variables: bool = False
 ) -> ServerCommand | UnreadableCommand | None:
     """The server that a whole command starts, or why that is not known; None if it starts no server.
 
-    `env` is the environment that it gets; with ``has_hidden_variables`` it may have variables whose names are unknown.
+    ``is_command``: whether the first word is certainly a program, and no argument of an image's entry point. `env` is
+    the environment that it gets; with ``has_hidden_variables`` it may have variables whose names are unknown.
     Flags alone, or a model with flags, do not count: they could be another program's.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
@@ -174,6 +183,8 @@ def find_server(
         # The request's budget may be exhausted because of another command, so this one may start vLLM all the same.
         names_vllm = isinstance(error, ExpansionExhausted) or STARTS_VLLM.search(" ".join(words)) is not None
         return UnreadableCommand(str(error), "", names_vllm)
+    if not is_command and read and _is_model(found, read) and not is_unknown(read[0]):
+        return None
     if isinstance(found, UnreadableCommand):
         return replace(found, names_vllm=found.names_vllm or mentions_vllm(" ".join(read)))
     return found

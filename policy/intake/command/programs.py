@@ -63,6 +63,14 @@ OPENS: Final = re.compile(r"\bopen|getline|[`|]", re.IGNORECASE)
 OFFLINE_MODULES: Final = frozenset({"vllm.entrypoints.openai.run_batch"})
 """Modules that start an engine without a server."""
 
+SCRIPT_NAME: Final = re.compile(r".*\.(?:ba|z|k|da|a)?sh|.*(?<![a-z0-9])vllm(?![a-z0-9]).*", re.IGNORECASE | re.DOTALL)
+"""Matches the name of a file that is a script of a shell, or that is named after vLLM, whatever its folder."""
+PROGRAM_FOLDERS: Final = frozenset({"bin", "sbin"})
+"""The folders of programs; a file that is started from another one was made for its image."""
+SETTINGS_NAME: Final = re.compile(
+    r"(?:.*[._-])?(?:activate|profile|environment|bashrc|zshrc|envs?|setvars|vars|rc)", re.IGNORECASE | re.DOTALL
+)
+"""Matches the name of a file that a shell reads for the variables that it sets."""
 OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
 """Scripts in vLLM's images that do not start the server: this one starts Ray."""
 
@@ -90,6 +98,13 @@ def is_program(word: str) -> bool:
     is_launcher = program in LAUNCHERS and program not in UNREAD_LAUNCHERS
     is_named = program in PROGRAMS or program in {"env", "eval", "xargs"} or program in SHELLS or is_launcher
     return is_named or program.endswith(".sh") or PYTHON.fullmatch(program) is not None
+
+
+def is_script_file(word: str) -> bool:
+    """Whether a program is a file that may start anything: a script by its name, or not from a folder of programs."""
+    folder, _, name = word.rpartition("/")
+    is_elsewhere = "/" in word and folder.rpartition("/")[2] not in PROGRAM_FOLDERS
+    return is_elsewhere or SCRIPT_NAME.fullmatch(name) is not None
 
 
 def interpreted_code(program: str, arguments: Sequence[str]) -> str | None:

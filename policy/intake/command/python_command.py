@@ -12,7 +12,7 @@ from policy.intake.command.programs import CLIS, PROGRAMS, SERVERS, STARTS_PROGR
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
-    other_program,
+    other_arguments,
     server_command,
     subcommand,
 )
@@ -94,7 +94,7 @@ def python_module(
         return _kserve_server(words, places, own, named)
     if is_unknown(words[named]):
         return UnreadableCommand(f"the module that {quoted(words[start])} runs is not known", places[named])
-    return other_program(words, places, named)
+    return other_arguments(words, places, named)
 
 
 def _kserve_server(words: list[str], places: list[str], own: dict[str, str | None], named: int) -> ServerCommand | None:

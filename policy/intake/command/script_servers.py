@@ -24,6 +24,11 @@ FOLDER_CHANGING: Final = frozenset({"cd", "chdir", "pushd"})
 STARTS_NOTHING: Final = "so nothing starts it; remove what comes before"
 
 
+def _is_other(found: ServerCommand | UnreadableCommand | None) -> bool:
+    """Whether a command does not name vLLM's server."""
+    return found is None or (isinstance(found, UnreadableCommand) and not found.names_vllm)
+
+
 def server_in_script(
     commands: list[Command], place: str, env: Variables, context: ScriptContext, find: FindServer
 ) -> ServerCommand | UnreadableCommand | None:
@@ -47,10 +52,10 @@ def server_in_script(
                 unread = UnreadableCommand(command.unreached, place, names_vllm=True, remedy=STARTS_NOTHING)
             continue
         program = command.words[0].rpartition("/")[2]
-        if found is None and command.writes and STARTS_VLLM.search(" ".join(command.words)) is not None:
+        if _is_other(found) and command.writes and STARTS_VLLM.search(" ".join(command.words)) is not None:
             why = f"{quoted(program)} writes vLLM's server into a file, which may be run"
             found = UnreadableCommand(why, place, names_vllm=True)
-        elif found is None and copied is not None and "serve" in command.words:
+        elif _is_other(found) and copied is not None and "serve" in command.words:
             found = UnreadableCommand(f"{quoted(copied)} may give `vllm` another name", place, names_vllm=True)
         elif program in COPY_PROGRAMS and any(VLLM.search(word) for word in command.words):
             copied = program

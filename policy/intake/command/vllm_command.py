@@ -18,11 +18,14 @@ from policy.intake.command.programs import (
     OTHER_SCRIPTS,
     PROGRAMS,
     PYTHON,
+    SCRIPT_NAME,
     SERVE,
+    SETTINGS_NAME,
     STARTS_VLLM,
     SUBCOMMANDS,
     TEXT_PROGRAMS,
     interpreted_code,
+    is_script_file,
     is_unknown,
     passes_server,
 )
@@ -107,15 +110,16 @@ def may_expand_to_vllm(words: list[str], at: int) -> bool:
 
 
 def sourced_file(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
-    """A file that is run or sourced; a name without `.sh`, as in `. activate`, is assumed to only set variables.
+    """A file that is run or sourced; by its name, as in `. activate`, it may be one that only sets variables.
 
     Standard input may contain anything. There is no word for the file of `source <(…)`.
     """
     if at >= len(words):
         why = f"{quoted(words[at - 1])} runs a script that is not read"
         return UnreadableCommand(why, places[at - 1])
-    is_script = words[at].endswith(".sh") or words[at].startswith(("/dev/", "/proc/"))
-    return script_file(words, places, at) if is_script else None
+    is_settings = SETTINGS_NAME.fullmatch(words[at].rpartition("/")[2]) is not None
+    is_input = words[at].startswith(("/dev/", "/proc/"))
+    return None if is_settings and not is_input else script_file(words, places, at)
 
 
 def script_file(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
@@ -126,13 +130,18 @@ def script_file(words: list[str], places: list[str], at: int) -> UnreadableComma
 
 
 def other_program(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
-    """Another program, which may start vLLM if its arguments name vLLM's server or an image of vLLM."""
-    arguments = words[at + 1 :]
-    if not arguments:
-        return None
+    """Another program, which may start vLLM if it is a script, or its arguments name vLLM's server or image."""
     program = words[at].rpartition("/")[2]
     if program in TEXT_PROGRAMS:
         return None
+    found = other_arguments(words, places, at)
+    return script_file(words, places, at) if found is None and is_script_file(words[at]) else found
+
+
+def other_arguments(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
+    """The arguments of another program, if they name vLLM's server or an image of vLLM."""
+    arguments = words[at + 1 :]
+    program = words[at].rpartition("/")[2]
     code = interpreted_code(program, arguments)
     if code is not None:
         why = f"{quoted(program)} runs code that is not read"
@@ -197,7 +206,8 @@ def begins_with_model(words: list[str]) -> bool:
     """
     if (
         not words
-        or words[0].endswith((".sh", ".py"))
+        or words[0].endswith(".py")
+        or SCRIPT_NAME.fullmatch(words[0].rpartition("/")[2]) is not None
         or PYTHON.fullmatch(words[0])
         or "/bin/" in words[0]
         or " " in words[0]

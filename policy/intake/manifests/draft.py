@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command import expansion, launcher, shell
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server
-from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
+from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, ImageVariable, Installation
 from policy.intake.manifests import images
@@ -194,7 +194,11 @@ class EngineDraft:
             if filled[0].rpartition("/")[2] == "serve" and not any("vllm" in word for word in filled):
                 return False
         found = self._find_server()
-        return is_known or found.names_vllm if isinstance(found, UnreadableCommand) else found is not None
+        if not isinstance(found, UnreadableCommand):
+            return found is not None
+        if self.has_command and begins_with_model(self._expand()):  # without a command it would be one
+            self.problem = f"{found.why}, {found.remedy}"
+        return is_known or found.names_vllm
 
     def _has_servers_arguments(self, filled: list[str]) -> bool:
         """Whether the arguments of an image that is not known are those of vLLM's server."""
@@ -230,7 +234,9 @@ class EngineDraft:
 
     def _find_server(self) -> ServerCommand | UnreadableCommand | None:
         """Parse the words as a command, and store the server that they start."""
-        found = launcher.find_server(self.words, self.env, has_hidden_variables=self.has_hidden_variables)
+        found = launcher.find_server(
+            self.words, self.env, is_command=self.has_command, has_hidden_variables=self.has_hidden_variables
+        )
         self.server = found if isinstance(found, ServerCommand) else None
         return found
 
