@@ -59,6 +59,11 @@ class ReleaseAnswer(Struct, frozen=True, gc=False):
     known_problems: list[ProblemSummary]
     set_env: dict[str, str]
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether vLLM refuses the deployment before it has facts, so that no rule has decided."""
+        return bool(self.launch_errors) and not self.reasons
+
 
 class Undecided(Struct, frozen=True, gc=False):
     """That a release cannot decide a deployment, with the problem."""

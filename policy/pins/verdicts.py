@@ -80,6 +80,8 @@ def verdict_of(pinned: Answer, free: Answer, *, without_v1: bool, house: Collect
     for answer in (pinned, free):
         if isinstance(answer, Undecided):
             return undecided(answer.problem.detail)
+        if answer.is_refused:
+            return undecided("; ".join(answer.launch_errors))
     assert isinstance(pinned, ReleaseAnswer)
     assert isinstance(free, ReleaseAnswer)
     verdict, rules, why = _verdict(pinned, free, without_v1=without_v1, house=house)

@@ -35,6 +35,8 @@ FLAGS = [
     ["-pp", "2"],
     ["--no-such-flag"],
     ["--enable-lora"],
+    ["--mamba-cache-mode", "all"],
+    ["-tp", "two"],
 ]
 
 
