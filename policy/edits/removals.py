@@ -27,7 +27,9 @@ def removal_edits(text: str, removal: Removal) -> list[TextEdit] | None:
         before = len(text[:begin].rstrip(" \t\r\n"))
         if text[before - 1 : before] == ":":  # on the line of the key, as a list may have its column
             return [TextEdit(before, children[0].end, f" {empty}")]
-        return [TextEdit(begin, children[0].end, empty)]
+        # after a comment a list may be in the column of its key, and brackets have to be further in
+        is_after_comment = isinstance(parent.value, list) and "#" in text[line_start(text, before - 1) : before]
+        return [TextEdit(begin, children[0].end, f" {empty}" if is_after_comment else empty)]
     found = [_line_of(text, parent, child) for child in children]
     return [each for each in found if each is not None] if None not in found else None
 

@@ -86,6 +86,23 @@ def operation_of(data: st.DataObject, root: Node) -> Operation | None:
     return None
 
 
+@pytest.mark.parametrize(
+    ("text", "new"),
+    [
+        ("k:\n- x\n", "k: []\n"),
+        ("k:  # c\n- x\n", "k:  # c\n []\n"),
+        ("k:  # c\n# d\n- x\nl: 1\n", "k:  # c\n# d\n []\nl: 1\n"),
+        ("k:  # c\n  - x\n", "k:  # c\n   []\n"),
+    ],
+)
+def test_a_list_without_its_only_item_is_an_empty_list(text: str, new: str) -> None:
+    [root] = documents_of(text, "a.yaml")
+    parent = root.children[0].node
+    edits = text_edits(text, Removal(parent, tuple(parent.children)))
+    assert edits is not None
+    assert (edited(text, edits), yaml.safe_load(new)["k"]) == (new, [])
+
+
 @settings(max_examples=100, deadline=None)
 @given(texts(), st.data())
 def test_an_edit_gives_the_document_with_just_the_change(text: str, data: st.DataObject) -> None:
