@@ -28,6 +28,8 @@ EAGLE: Final = {
     **HEADS,
 }
 CODE: Final = {"architectures": ["LlamaForCausalLM"], "model_type": "private", **HEADS}
+AWQ_RELEASES: Final = ("0.23.0", "0.24.0")
+"""The last release whose class for AWQ takes float16 alone, and the next."""
 ALLOWED: Final = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
 
 
@@ -337,6 +339,42 @@ REFUSED: list[Row] = [
             (
                 '"torch.float32 is not supported for quantization method fp8." (args[2]); set `--dtype '
                 "bfloat16`, or remove it"
+            )
+        ],
+    ),
+    (
+        "quantization-float32",
+        "0.23.0",
+        ["--model", "x", "--dtype", "float32"],
+        {"models": {"x": quantized("gptq")}},
+        [
+            (
+                '"torch.float32 is not supported for quantization method gptq." (args[2]); set `--dtype '
+                "bfloat16`, or remove it"
+            )
+        ],
+    ),
+    (
+        "quantization-float16",
+        "0.23.0",
+        ["--model", "x", "--dtype", "half"],
+        {"models": {"x": {**quantized("mxfp4"), "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss"}}},
+        [
+            (
+                '"torch.float16 is not supported for quantization method gpt_oss_mxfp4. Supported dtypes: '
+                '[torch.bfloat16]" (args[2]); set `--dtype bfloat16`, or remove it'
+            )
+        ],
+    ),
+    (
+        "quantization-awq-bfloat16",
+        "0.23.0",
+        ["--model", "x", "--dtype", "bfloat16", "--quantization", "awq"],
+        {"models": {"x": quantized("awq")}},
+        [
+            (
+                '"torch.bfloat16 is not supported for quantization method awq. Supported dtypes: [torch.float16]" '
+                "(args[4]); remove `--quantization`: vLLM then uses `awq_marlin`, or set `--dtype half`"
             )
         ],
     ),
@@ -1208,6 +1246,148 @@ REFUSED: list[Row] = [
         X,
         [('"numa_bind_nodes and numa_bind_cpus require numa_bind=True." (args[2]); add `--numa-bind`')],
     ),
+    (
+        "routed-experts-pooling",
+        "0.31.0",
+        ["--model", "pooling", "--enable-return-routed-experts"],
+        {},
+        [('"AuxOutput Connector only supports generate runners." (args[2]); remove `--enable-return-routed-experts`')],
+    ),
+    (
+        "routed-experts-dense",
+        "0.31.0",
+        ["--model", "dense", "--enable-return-routed-experts"],
+        {},
+        [
+            (
+                '"AuxOutput Connector only supports MoE models." (args[2]); remove '
+                "`--enable-return-routed-experts`: the model has no experts"
+            )
+        ],
+    ),
+    (
+        "routed-experts-prefix-caching",
+        NEW,
+        ["--model", "moe", "--enable-return-routed-experts", "--no-enable-prefix-caching"],
+        {},
+        [
+            (
+                '"AuxOutput Connector requires prefix caching." (args[2]); remove `--no-enable-prefix-caching`, '
+                "or `--enable-return-routed-experts`"
+            )
+        ],
+    ),
+    (
+        "routed-experts-pipeline",
+        "0.22.0",
+        ["--model", "moe", "--enable-return-routed-experts", "-pp", "2"],
+        {},
+        [
+            (
+                '"--enable-return-routed-experts is incompatible with pipeline parallelism (PP > 1)." (args[2]);'
+                " use one pipeline stage, or remove `--enable-return-routed-experts`"
+            )
+        ],
+    ),
+    (
+        "routed-experts-pipeline",
+        NEW,
+        ["--model", "moe", "--enable-return-routed-experts", "-pp", "2"],
+        {},
+        [
+            (
+                '"--enable-return-routed-experts is incompatible with pipeline parallelism (PP > 1)." (args[2]);'
+                " use one pipeline stage, or remove `--enable-return-routed-experts`"
+            )
+        ],
+    ),
+    (
+        "routed-experts-context",
+        "0.30.0",
+        ["--model", "moe", "--enable-return-routed-experts", "-pcp", "2"],
+        {},
+        [
+            (
+                '"--enable-return-routed-experts is incompatible with context parallelism (DCP > 1 or PCP > 1)."'
+                " (args[2]); remove the sizes of context parallelism, or `--enable-return-routed-experts`"
+            )
+        ],
+    ),
+    (
+        "routed-experts-context",
+        "0.31.0",
+        ["--model", "mla", "--enable-return-routed-experts", "-pcp", "2"],
+        {},
+        [
+            (
+                '"--enable-return-routed-experts is incompatible with context parallelism (DCP/PCP > 1)." '
+                "(args[2]); remove the sizes of context parallelism, or `--enable-return-routed-experts`"
+            )
+        ],
+    ),
+    (
+        "routed-experts-connector",
+        "0.30.0",
+        [
+            "--model",
+            "moe",
+            "--enable-return-routed-experts",
+            "--kv-transfer-config",
+            '{"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}',
+        ],
+        {},
+        [
+            (
+                '"--enable-return-routed-experts is incompatible with KV connectors (PD disaggregation, KV cache'
+                ' offload)." (args[2]); remove `--kv-transfer-config`, or `--enable-return-routed-experts`'
+            )
+        ],
+    ),
+    (
+        "routed-experts-connector",
+        "0.31.0",
+        [
+            "--model",
+            "moe",
+            "--enable-return-routed-experts",
+            "--kv-transfer-config",
+            '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}',
+        ],
+        {},
+        [
+            (
+                '"--enable-return-routed-experts is incompatible with NixlConnector; PD auxiliary output is not '
+                'supported." (args[2]); remove `--kv-transfer-config`, or `--enable-return-routed-experts`'
+            )
+        ],
+    ),
+    (
+        "batch-sharded-one-rank",
+        "0.29.0",
+        ["--model", "dense", "--enable-batch-sharded-sampling"],
+        {},
+        [
+            (
+                '"Batch-sharded sampling was explicitly enabled via the --enable-batch-sharded-sampling flag, '
+                "but is not supported in this configuration for the following reason(s): tensor_parallel_size is"
+                ' 1, so there is nothing to shard" (args[2]); remove `--enable-batch-sharded-sampling`'
+            )
+        ],
+    ),
+    (
+        "batch-sharded-sequences",
+        NEW,
+        ["--model", "dense", "--enable-batch-sharded-sampling", "-tp", "4", "--max-num-seqs", "2"],
+        {},
+        [
+            (
+                '"Batch-sharded sampling was explicitly enabled via the --enable-batch-sharded-sampling flag, '
+                "but is not supported in this configuration for the following reason(s): max_num_seqs (2) is "
+                'below tensor_parallel_size (4)" (args[2]); raise `--max-num-seqs`, or remove '
+                "`--enable-batch-sharded-sampling`"
+            )
+        ],
+    ),
 ]
 ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
     (
@@ -1223,6 +1403,11 @@ ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
     (NEW, ["--model", "x", "--quantization", "gptq"], {**X, "files": {"x/quantize_config.json": "{}"}}),
     ("0.23.0", ["--model", "x", "--quantization", "gptq_marlin"], {"models": {"x": quantized("gptq")}}),
     (NEW, ["--model", "x", "--quantization", "fp8"], X),
+    (NEW, ["--model", "x", "--dtype", "float32"], {"models": {"x": quantized("compressed-tensors")}}),
+    (NEW, ["--model", "x", "--dtype", "half"], {"models": {"x": quantized("fp8")}}),
+    ("0.23.0", ["--model", "x", "--dtype", "half", "--quantization", "awq"], {"models": {"x": quantized("awq")}}),
+    ("0.23.0", ["--model", "x", "--dtype", "bfloat16"], {"models": {"x": quantized("awq")}}),
+    ("0.24.0", ["--model", "x", "--dtype", "bfloat16", "--quantization", "awq"], {"models": {"x": quantized("awq")}}),
     ("0.32.0", ["--model", "x", "--enable-lora"], {"models": {"x": {"architectures": ["GPT2LMHeadModel"]}}}),
     (NEW, ["--model", "x", "--trust-remote-code"], {"models": {"x": {**CODE, "auto_map": {"AutoConfig": "a.B"}}}}),
     (
@@ -1247,6 +1432,23 @@ ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
         X,
     ),
     (NEW, ["--model", "x", "--max-model-len", "${LENGTH}"], X),
+    ("0.30.0", ["--model", "dense", "--enable-return-routed-experts"], {}),
+    ("0.21.0", ["--model", "moe", "--enable-return-routed-experts", "-pp", "2"], {}),
+    ("0.27.0", ["--model", "mla", "--enable-return-routed-experts", "-tp", "4", "-dcp", "2"], {}),
+    (
+        "0.31.0",
+        [
+            "--model",
+            "moe",
+            "--enable-return-routed-experts",
+            "--kv-transfer-config",
+            '{"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}',
+        ],
+        {},
+    ),
+    (NEW, ["--model", "moe", "--enable-return-routed-experts", "--enable-prefix-caching"], {}),
+    (NEW, ["--model", "dense", "--enable-batch-sharded-sampling", "-tp", "4", "--max-num-seqs", "4"], {}),
+    (NEW, ["--model", "dense", "--no-enable-batch-sharded-sampling"], {}),
 ]
 
 BOUNDS: list[tuple[str, list[str], list[str]]] = [
@@ -1312,6 +1514,18 @@ def test_what_another_file_of_the_model_may_change_is_a_warning(ask: Asking) -> 
         'vLLM may refuse this configuration: "Cannot find the config file for gptq" (args[2]); the model\'s '
         "`config.json` has no `quantization_config`: unless the model has a file for it, remove `--quantization`"
     ) in decision.warnings
+
+
+def test_a_refusal_by_the_type_of_the_weights_is_a_warning_if_the_device_may_change_it(ask: Asking) -> None:
+    model = {"models": {"x": {**quantized("awq"), "torch_dtype": "bfloat16"}}}
+    before, after = (ask(["--model", "x", "-q", "awq"], release, upstream=False, **model) for release in AWQ_RELEASES)
+    assert [decision.launch_errors for decision in (before, after)] == [[], []]
+    message = (
+        'vLLM may refuse this configuration: "torch.bfloat16 is not supported for quantization method awq. '
+        'Supported dtypes: [torch.float16]" (args[2]); remove `--quantization`: vLLM then uses `awq_marlin`, or set '
+        "`--dtype half`"
+    )
+    assert [message in decision.warnings for decision in (before, after)] == [True, False]
 
 
 WARNED: Final[list[tuple[str, list[str], list[str], list[str], str]]] = [

@@ -35,6 +35,13 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
     ("0.33.0", DENSE, {}, []),
     ("0.33.0", [*DENSE, "-tp", "32"], {}, []),
     ("0.33.0", [*DENSE, "-tp", "3"], {}, ["its 32 attention heads cannot be divided by a tensor parallel size of 3"]),
+    (
+        "0.23.0",
+        ["--model", "encoder-decoder", "-tp", "16"],
+        {},
+        ["its 8 attention heads cannot be divided by a tensor parallel size of 16"],
+    ),
+    ("0.23.0", ["--model", "encoder-decoder", "-tp", "8"], {}, []),
     ("0.33.0", [*DENSE, "--enable-expert-parallel"], {}, ["expert parallelism is enabled, and it has no experts"]),
     ("0.33.0", ["--model", "moe", "--enable-expert-parallel"], {}, []),
     ("0.33.0", [*DENSE, "-pp", "2"], {}, []),

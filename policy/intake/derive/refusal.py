@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from policy.intake.model.target import Target
     from policy.intake.provenance import Provenance
 
+HEAD_NAMES: Final = ("num_attention_heads", "n_head", "n_heads", "encoder_attention_heads")
+"""The number of heads, and what the classes of GPT-2, MPT, Whisper and their like call it in `config.json`."""
 HEADS: Final = "get_total_num_attention_heads"
 KV_HEADS: Final = "get_total_num_kv_heads"
 DEFAULT_BACKEND: Final = "allgather_reducescatter"
@@ -47,7 +49,7 @@ def refusal(
     decode = derived.facts["parallel_config.decode_context_parallel_size"][0]
     if tensor < 1:
         return None  # an invalid size, which is a separate fault
-    heads = _count(text, ("num_attention_heads", "n_head"), HEADS, tables) if tensor > 1 or decode > 1 else 0
+    heads = _count(text, HEAD_NAMES, HEADS, tables) if tensor > 1 or decode > 1 else 0
     if heads and heads % tensor:
         return f"its {heads} attention heads cannot be divided by a tensor parallel size of {tensor}"
     if experts and not is_moe(target.configuration):

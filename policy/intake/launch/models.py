@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.parse_result import UNKNOWN
+from policy.intake.derive.refusal import HEAD_NAMES
 from policy.intake.derive.speculation import DraftModel
 from policy.intake.launch.model_length import ModelLength, UnknownLength, model_length
 from policy.intake.model.formula import Incomputable
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 HEADS: Final = "get_total_num_attention_heads"
 VOCABULARY: Final = "get_vocab_size"
-OTHER_NAMES: Final = {"num_attention_heads": "n_head"}
-"""What the classes of GPT-2 and its like call an attribute in `config.json`."""
+OTHER_NAMES: Final = {"num_attention_heads": HEAD_NAMES[1:]}
+"""What some classes call an attribute in `config.json`."""
 DRAFT: Final = ModelQuery(runner="draft")
 QUANTIZATION: Final = "quantization_config"
 SERVED_TYPES: Final = frozenset({"bfloat16", "float16"})
@@ -196,8 +197,8 @@ class ModelValues:
         """A number; not known if the release computes it differently for this model type."""
         convertor = self._configuration.tables.convertors.get(self._configuration.model_type or "", {})
         found = self._text.get(name)
-        if found is None:
-            found = self._text.get(OTHER_NAMES.get(name, name))
+        for other in OTHER_NAMES.get(name, ()):
+            found = self._text.get(other) if found is None else found
         if method in convertor.get("changes", ()) or type(found) is not int or found <= 0:
             raise Incomputable(name)
         return found
