@@ -6,7 +6,8 @@ ENVIRONMENTS is a folder with a Python environment per release, named after it, 
 enough). Owns what is compared and how it is reported: a deployment that vLLM starts has the same runner, the same
 unsupported features and the same value of every fact that its release reads; one that vLLM refuses because of its
 runner is refused. What vLLM refuses for another reason before it has a configuration (arguments that it does not parse,
-a model that does not fit its flags) is counted separately.
+a model that does not fit its flags) is counted separately; what only the machine or another file of the model could
+show is not counted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
-from bench.unseen.draw import draw
+from bench.unseen.draw import draw, draw_published
 from policy.errors import PolicyError
 from policy.facts.vocabulary import FACTS
 from policy.policy import Policy
@@ -35,9 +36,26 @@ from policy.rules.releases import series
 
 HERE: Final = Path(__file__).resolve().parent
 TODAY: Final = date(2026, 1, 1)
-WORKERS: Final = 2
 RUNNER_REFUSALS: Final = ("Model Runner V", "VLLM_USE_V2_MODEL_RUNNER does not yet support", "HiSparse requires")
 """Texts in vLLM's messages when a configuration does not suit the runner."""
+NOT_SHOWN: Final = (
+    "is larger than the number of available GPUs",
+    "does not appear to have a file named",
+    "No module named",
+    "Could not import module",
+    "is not installed",
+    "Please install",
+    "Couldn't instantiate the backend tokenizer",
+    "in the tokenizer!",
+    "failed to tokenize",
+    "KeyError: '<|",
+    "no answer",
+)
+"""Texts in vLLM's messages about the devices, the packages, or a file that the deployment does not contain.
+
+`no answer` is a process that ended before it had a result.
+"""
+MAY_REFUSE: Final = "vLLM may refuse this configuration: "
 
 Json = dict[str, Any]
 
@@ -49,8 +67,10 @@ class Count:
     drawn: int = 0
     started: int = 0
     refused: int = 0
+    not_shown: int = 0
     elsewhere: int = 0
     named: int = 0
+    warned: int = 0
     invented: list[str] = field(default_factory=list)
     unnamed: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
@@ -69,15 +89,17 @@ def run_release(
     if not (work / "models.json").exists():
         subprocess.run([*inside, "models", str(work)], check=True, stdout=sys.stderr, stderr=subprocess.DEVNULL)
     (work / "facts.json").write_text(json.dumps({name: fact.kind.name for name, fact in FACTS.items()}))
-    lines = list(
-        draw(release, options.seed, options.count, json.loads((work / "models.json").read_text()), options.platform)
-    )
+    if options.models == "published":
+        lines = list(draw_published(release, options.seed, options.count, options.platform))
+    else:
+        classes = json.loads((work / "models.json").read_text())
+        lines = list(draw(release, options.seed, options.count, classes, options.platform))
     source = work / "lines.jsonl"
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    targets = [work / f"results-{part}.jsonl" for part in range(WORKERS)]
+    targets = [work / f"results-{part}.jsonl" for part in range(options.workers)]
     running = [
         subprocess.Popen(
-            [*inside, "ask", options.platform, str(work), str(source), str(target), str(part), str(WORKERS)],
+            [*inside, "ask", options.platform, str(work), str(source), str(target), str(part), str(options.workers)],
             stderr=subprocess.DEVNULL,
         )
         for part, target in enumerate(targets)
@@ -96,14 +118,18 @@ def compare(release: str, lines: list[Json], results: dict[str, Json], policy: P
     for line in lines:
         vllm = results[line["id"]]
         is_runner_refusal = vllm.get("stage") == "runner" and any(text in vllm["error"] for text in RUNNER_REFUSALS)
+        errors, warnings = _launch_errors(line, policy)
         if not vllm["starts"] and not is_runner_refusal:
+            if not errors and any(text in vllm["error"] for text in NOT_SHOWN):
+                count.not_shown += 1
+                continue
             count.elsewhere += 1
-            if _launch_errors(line, policy):
-                count.named += 1
-            else:
-                count.unnamed.append(f"{line['id']}: {vllm['stage']}: {vllm['error'][:300]}")
+            count.named += bool(errors)
+            count.warned += not errors and bool(warnings)
+            if not errors and not warnings:
+                count.unnamed.append(f"{line['id']}: {vllm['stage']}: {' '.join(vllm['error'].split())[:300]}")
             continue
-        if vllm["starts"] and (errors := _launch_errors(line, policy)):
+        if vllm["starts"] and errors:
             count.invented.append(f"{line['id']}: {errors}")
         count.started += vllm["starts"]
         count.refused += not vllm["starts"]
@@ -139,12 +165,16 @@ def compare(release: str, lines: list[Json], results: dict[str, Json], policy: P
     return count
 
 
-def _launch_errors(line: Json, policy: Policy) -> list[str]:
-    """Why this project expects vLLM to exit before it chooses the runner, or that it cannot read the deployment."""
+def _launch_errors(line: Json, policy: Policy) -> tuple[list[str], list[str]]:
+    """Why this project expects vLLM to exit before it chooses the runner, or that it cannot read the deployment.
+
+    The second list has why it may do so, by a file that the deployment does not contain.
+    """
     try:
-        return policy.decide(read_request(line["request"], policy.releases), TODAY).launch_errors
+        decision = policy.decide(read_request(line["request"], policy.releases), TODAY)
     except PolicyError as error:
-        return [f"not decided: {error}"]
+        return [f"not decided: {error}"], []
+    return decision.launch_errors, [text for text in decision.warnings if text.startswith(MAY_REFUSE)]
 
 
 def _plain(value: Any) -> Any:
@@ -171,24 +201,36 @@ def main() -> None:
     parser.add_argument(
         "environments", type=Path, help="a folder with an environment per release, each with bin/python"
     )
+    parser.add_argument("--releases", nargs="+", metavar="VERSION", help="only these of the environments")
     parser.add_argument("--seed", type=int, default=1, help="another seed draws other deployments")
     parser.add_argument("--count", type=int, default=120, help="deployments per release")
+    parser.add_argument(
+        "--models",
+        choices=("published", "classes"),
+        default="published",
+        help="published models with arguments as people write them, or bare configuration classes",
+    )
     parser.add_argument("--platform", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--workers", type=int, default=2, help="processes that run vLLM at the same time")
     parser.add_argument("--record", type=Path, help="a folder for recordings of the deployments that vLLM starts")
     options = parser.parse_args()
     policy = Policy(load(read_folder(default_folder())))
     readers = read_by(policy.catalogue)
     environments = sorted(
-        (path for path in options.environments.iterdir() if (path / "bin/python").exists()),
+        (
+            path
+            for path in options.environments.iterdir()
+            if (path / "bin/python").exists() and path.name in (options.releases or [path.name])
+        ),
         key=lambda path: list(map(int, path.name.split("."))),
     )
     if not environments:
         raise SystemExit(f"{options.environments}: expected environments such as 0.32.0/bin/python, found none")
     print(
-        "| release | drawn | started by vLLM | refused for the runner | refused for another reason | of these named "
-        "| decided as vLLM |"
+        "| release | drawn | started by vLLM | refused for the runner | not shown | refused for another reason "
+        "| of these named | of these warned of | decided as vLLM |"
     )
-    print("|---|---|---|---|---|---|---|")
+    print("|---" * 9 + "|")
     total, differences, unnamed, invented = Counter[str](), list[str](), list[str](), list[str]()
     for path in environments:
         lines, results = run_release(
@@ -200,8 +242,8 @@ def main() -> None:
         equal = count.compared - len(count.differences)
         print(
             (
-                f"| {path.name} | {count.drawn} | {count.started} | {count.refused} | {count.elsewhere} | "
-                f"{count.named} | {equal} of {count.compared} |"
+                f"| {path.name} | {count.drawn} | {count.started} | {count.refused} | {count.not_shown} | "
+                f"{count.elsewhere} | {count.named} | {count.warned} | {equal} of {count.compared} |"
             ),
             flush=True,
         )
@@ -209,6 +251,8 @@ def main() -> None:
             drawn=count.drawn,
             started=count.started,
             refused=count.refused,
+            not_shown=count.not_shown,
+            warned=count.warned,
             elsewhere=count.elsewhere,
             named=count.named,
             compared=count.compared,
@@ -220,8 +264,8 @@ def main() -> None:
         if options.record:
             record(lines, results, read, options.record / f"drawn-{path.name}.jsonl.gz")
     print(
-        f"| all | {total['drawn']} | {total['started']} | {total['refused']} | {total['elsewhere']} | {total['named']} "
-        f"| {total['equal']} of {total['compared']} |"
+        f"| all | {total['drawn']} | {total['started']} | {total['refused']} | {total['not_shown']} "
+        f"| {total['elsewhere']} | {total['named']} | {total['warned']} | {total['equal']} of {total['compared']} |"
     )
     print(f"\n{100 * total['equal'] / max(total['compared'], 1):.2f} %, seed {options.seed}, {options.platform}")
     for title, found in (

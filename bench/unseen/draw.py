@@ -1,21 +1,27 @@
 """Generate random deployments: a model, flags in one of their spellings, variables, an environment.
 
-Owns the possible deployments. A draw depends only on its seed and on the configurations of the release. It may be
-unrealistic, or one that the release refuses.
+Owns the possible deployments, of published models with arguments as people write them, or of bare classes of models.
+A draw depends only on its seed and on the models. It may be unrealistic, or one that the release refuses.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import shlex
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
+
+from bench.unseen import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Json = dict[str, Any]
 
+PUBLISHED: Final = Path(__file__).with_name("published.jsonl.gz")
+"""The `config.json` of published models: a line is `{"name", "config"}`."""
 POPULAR: Final = (
     "DeepseekV3ForCausalLM",
     "FalconH1ForCausalLM",
@@ -249,8 +255,31 @@ DRAFTS: Final[tuple[tuple[str, str, Json], ...]] = (
 )
 
 
+def published() -> dict[str, list[tuple[str, Json]]]:
+    """Architecture → the names and configurations of published models that have it."""
+    found: dict[str, list[tuple[str, Json]]] = {}
+    with gzip.open(PUBLISHED, "rt", encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            found.setdefault(row["config"]["architectures"][0], []).append((row["name"], row["config"]))
+    return found
+
+
+def draw_published(release: str, seed: int, count: int, platform: str) -> Iterator[Json]:
+    """``count`` lines ``{"id", "request"}`` of a release, with published models."""
+    generator = DeploymentGenerator(Random(f"{release}/{seed}/{platform}/published"), int(release.split(".")[1]))
+    models = published()
+    architectures, popular = list(models), [name for name in POPULAR if name in models]
+    for number in range(count):
+        architecture = generator.random.choice(popular if generator.chance(0.35) else architectures)
+        name, config = generator.random.choice(models[architecture])
+        yield {
+            "id": f"{release}:published-{seed}-{number}:{name}",
+            "request": {"vllm_version": release, "deployment": generator.served(name, config, platform)},
+        }
+
+
 def draw(release: str, seed: int, count: int, pool: Mapping[str, Json], platform: str) -> Iterator[Json]:
-    """``count`` lines ``{"id", "request"}`` of a release.
+    """``count`` lines ``{"id", "request"}`` of a release, with bare configuration classes.
 
     ``pool`` has its configurations by ``model_type.architecture.method``.
     """
@@ -279,15 +308,38 @@ class DeploymentGenerator:
     def chance(self, share: float) -> bool:
         return self.random.random() < share
 
+    def served(self, name: str, config: Json, platform: str) -> Json:
+        """A published model with arguments as people write them, and at most two features."""
+        self.drafts = {}
+        kinds = self._kinds((0, 0, 0, 1, 1, 1, 2, 3))
+        groups = [*serving.arguments(self.random, config), *(self._words(kind, index) for kind, index in kinds)]
+        self.random.shuffle(groups)
+        words = [word for group in groups for word in group]
+        return self._deployment(name, config, words, {}, platform, 0.06)
+
     def deployment(self, config: Json, platform: str) -> Json:
         """Arguments, variables, an environment, and each model's ``config.json``."""
         self.drafts = {}
         name = self.random.choice(NAMES)
         config = self._quantised(config)
-        kinds = self.random.choices(
-            WEIGHTED, [weight for weight, _, _ in WEIGHTED], k=self.random.choice((0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6))
-        )
-        words = [word for _, kind, index in kinds for word in self._words(kind, index)]
+        kinds = self._kinds((0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6))
+        words = [word for kind, index in kinds for word in self._words(kind, index)]
+        files: dict[str, str] = {}
+        if self.chance(0.04):
+            files = {
+                f"{name}/modules.json": json.dumps(POOLING),
+                f"{name}/1_Pooling/config.json": json.dumps({"pooling_mode_mean_tokens": True}),
+            }
+        return self._deployment(name, config, words, files, platform, 1.0)
+
+    def _kinds(self, counts: tuple[int, ...]) -> list[tuple[str, int]]:
+        drawn = self.random.choices(WEIGHTED, [weight for weight, _, _ in WEIGHTED], k=self.random.choice(counts))
+        return [(kind, index) for _, kind, index in drawn]
+
+    def _deployment(
+        self, name: str, config: Json, words: list[str], files: dict[str, str], platform: str, oddness: float
+    ) -> Json:
+        """Words in one of the forms of a command; ``oddness`` multiplies the chances of what is rare."""
         args = self.random.choice(
             (
                 ["--model", name, *words],
@@ -296,21 +348,18 @@ class DeploymentGenerator:
                 [*words, f"--model={name}"],
             )
         )
-        files: dict[str, str] = {}
-        if self.chance(0.04):
-            files = {
-                f"{name}/modules.json": json.dumps(POOLING),
-                f"{name}/1_Pooling/config.json": json.dumps({"pooling_mode_mean_tokens": True}),
-            }
+        variables = {
+            variable: self.random.choice(values)
+            for variable, values, share in VARIABLES
+            if self.chance(share if variable == "VLLM_USE_V2_MODEL_RUNNER" else share * oddness)
+        }
         return {
             "args": args if self.chance(0.8) else shlex.join(args),
-            "env": {
-                variable: self.random.choice(values) for variable, values, share in VARIABLES if self.chance(share)
-            },
+            "env": variables,
             "environment": {
                 "platform": platform,
-                "has_triton": platform != "cpu" and self.chance(0.96),
-                "plugins": {"logits_processors": ["plugin"] if self.chance(0.03) else []},
+                "has_triton": platform != "cpu" and not self.chance(0.04 * oddness),
+                "plugins": {"logits_processors": ["plugin"] if self.chance(0.03 * oddness) else []},
             },
             "model_configs": {name: config, **self._drafts_with_vocabulary_of(config)},
             **({"files": files} if files else {}),
@@ -326,7 +375,10 @@ class DeploymentGenerator:
     def _drafts_with_vocabulary_of(self, config: Json) -> dict[str, Json]:
         text = config.get("text_config")
         size = (text if isinstance(text, dict) else config).get("vocab_size")
-        return {name: draft if size is None else _with_vocabulary(draft, size) for name, draft in self.drafts.items()}
+        return {
+            name: draft if size is None or self.chance(0.1) else _with_vocabulary(draft, size)
+            for name, draft in self.drafts.items()
+        }
 
     def _words(self, kind: str, index: int) -> list[str]:
         match kind:

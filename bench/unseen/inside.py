@@ -51,9 +51,19 @@ PARSERS = (
     "vllm.entrypoints.common.cli_args",
 )
 """The modules that define the flags of `vllm serve`: up to 0.28, up to 0.32, from 0.33 on."""
+ARGUMENT_CHECKS = {
+    "validate_parsed_serve_args": PARSERS,
+    "validate_api_server_args": (
+        PARSERS[2],
+        "vllm.entrypoints.launchers.launcher",
+        "vllm.entrypoints.openai.api_server",
+    ),
+}
+"""The functions that check parsed arguments, and the modules that have them, by release."""
 PLATFORM_SPECIFIC = "vllm.models."
 """Modules whose classes depend on the platform, so that the CPU's differ from an H100's."""
 TIME_LIMIT = 60
+"""The seconds of processor time for a deployment."""
 IMPORTS = (
     "vllm.",
     "transformers.",
@@ -128,6 +138,7 @@ def stand_in(platform):
         num_compute_units = classmethod(lambda cls, device_id=0: 132)
         log_warnings = classmethod(lambda cls: None)
         support_deep_gemm = classmethod(lambda cls: True)
+        is_cumem_allocator_available = is_sleep_mode_available = classmethod(lambda cls: True)
 
     platforms._current_platform = H100()
     torch.cuda.device_count = torch.accelerator.device_count = lambda: 8
@@ -289,6 +300,8 @@ class ReleaseEvaluator:
         with contextlib.redirect_stderr(io.StringIO()):
             parsed = _first(PARSERS).make_arg_parser(FlexibleArgumentParser(prog="vllm serve")).parse_args(words)
         parsed.model = getattr(parsed, "model_tag", None) or parsed.model
+        for check in _argument_checks():
+            check(parsed)
         return parsed
 
     def _facts_of(self, config):
@@ -304,6 +317,16 @@ def _first(names):
         with contextlib.suppress(ModuleNotFoundError):
             return importlib.import_module(name)
     raise ModuleNotFoundError(f"none of {names}")
+
+
+def _argument_checks():
+    """What the server checks of its arguments before it makes a configuration."""
+    for name, modules in ARGUMENT_CHECKS.items():
+        for module in modules:
+            with contextlib.suppress(ImportError):
+                if (check := getattr(importlib.import_module(module), name, None)) is not None:
+                    yield check
+                    break
 
 
 def _context():
@@ -375,7 +398,8 @@ def _in_child_process(release, line):
         silent = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silent, 1)
         os.dup2(silent, 2)
-        signal.alarm(TIME_LIMIT)
+        signal.setitimer(signal.ITIMER_PROF, TIME_LIMIT)
+        signal.alarm(3 * TIME_LIMIT)
         result = release.answer(line)
         result["modules"] = [name for name in sys.modules if name.startswith(IMPORTS) and name not in before]
         with os.fdopen(writer, "wb") as pipe:
