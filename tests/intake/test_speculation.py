@@ -298,3 +298,19 @@ def test_the_short_options_are_the_keys_of_the_long_one(ask: Asking) -> None:
     assert speculation_of(ask, ["--model", "dense", *SHORT], "0.33.0") == draft_facts(
         "draft", "Eagle3LlamaForCausalLM", "eagle3", HERE
     )
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, 24),
+        ({"suffix_decoding_max_tree_depth": 12}, 12),
+        ({"num_speculative_tokens": 3}, 3),
+    ],
+)
+def test_suffix_decoding_has_the_depth_of_its_tree_as_number_of_tokens(
+    ask: Asking, keys: dict[str, Any], expected: int
+) -> None:
+    args = ["--model", "dense", "--speculative-config", json.dumps({"method": "suffix", **keys})]
+    found = [ask.fact("speculative_config.num_speculative_tokens", args, release) for release in ("0.20.0", "0.33.0")]
+    assert found == [(expected, HERE), (expected, HERE)]

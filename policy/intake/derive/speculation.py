@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from policy.intake.provenance import Provenance
 
 DRAFT_FROM_TARGET: Final = frozenset({"ngram", "ngram_gpu", "custom_class"})
-WITHOUT_DRAFT: Final = frozenset({"suffix"})
+SUFFIX: Final = "suffix"
+SUFFIX_DEPTH: Final = "suffix_decoding_max_tree_depth", 24
+"""What counts for suffix decoding without `num_speculative_tokens`, and its default in all releases."""
+WITHOUT_DRAFT: Final = frozenset({SUFFIX})
 HIDDEN_STATES: Final = "extract_hidden_states"
 SPECULATORS: Final = "speculators_config"
 """The field that identifies a *speculators* repository."""
@@ -159,6 +162,8 @@ def derive_speculation(
     for key in ("num_speculative_tokens_per_batch_size", "draft_lm_head_quantization"):
         facts[f"speculative_config.{key}"] = keys.get(key), place
     drafts = keys.get("num_speculative_tokens")
+    if drafts is None and method == SUFFIX:
+        drafts = keys.get(*SUFFIX_DEPTH)
     if type(drafts) is int and 0 < drafts <= MAX_INTEGER:
         facts["speculative_config.num_speculative_tokens"] = drafts, place
     for key in ("enable_adaptive_verification", "use_heterogeneous_vocab"):
