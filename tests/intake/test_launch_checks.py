@@ -28,6 +28,7 @@ EAGLE: Final = {
     **HEADS,
 }
 CODE: Final = {"architectures": ["LlamaForCausalLM"], "model_type": "private", **HEADS}
+BERT: Final = {**MODELS["pooling"], "max_position_embeddings": 512}
 AWQ_RELEASES: Final = ("0.23.0", "0.24.0")
 """The last release whose class for AWQ takes float16 alone, and the next."""
 ALLOWED: Final = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
@@ -351,6 +352,33 @@ REFUSED: list[Row] = [
             (
                 '"torch.float32 is not supported for quantization method gptq." (args[2]); set `--dtype '
                 "bfloat16`, or remove it"
+            )
+        ],
+    ),
+    (
+        "chunked-prefill-unsupported",
+        "0.23.0",
+        ["--model", "x", "--max-model-len", "512", "--max-num-batched-tokens", "256"],
+        {"models": {"x": BERT}},
+        [
+            (
+                '"max_num_batched_tokens (256) is smaller than max_model_len (512). This effectively limits the '
+                "maximum sequence length to max_num_batched_tokens and makes vLLM reject longer "
+                'sequences." (args[4]); raise '
+                "`--max-num-batched-tokens` or lower `--max-model-len`: this model does not support chunked prefill"
+            )
+        ],
+    ),
+    (
+        "quantization-mismatch",
+        NEW,
+        ["--model", "x", "--quantization", "fp8"],
+        {"models": {"x": quantized("torchao")}},
+        [
+            (
+                '"Quantization method specified in the model config (torchao) does not match the quantization method '
+                'specified in the `quantization` argument (fp8)." (args[2]); remove `--quantization`: the checkpoint '
+                "decides"
             )
         ],
     ),
@@ -1388,6 +1416,180 @@ REFUSED: list[Row] = [
             )
         ],
     ),
+    (
+        "kv-connector-expandable-segments",
+        "0.21.0",
+        ["--model", "dense", "--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'],
+        {"env": {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:128,expandable_segments:True"}},
+        [
+            (
+                '"KV connector NixlConnector is incompatible with '
+                'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True unless enable_sleep_mode is also enabled." '
+                "(args[2]); remove `expandable_segments:True` from PYTORCH_CUDA_ALLOC_CONF, or add "
+                "`--enable-sleep-mode`"
+            ),
+        ],
+    ),
+    (
+        "kv-connector-expandable-segments",
+        NEW,
+        ["--model", "dense", "--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'],
+        {"env": {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:128,expandable_segments:True"}},
+        [
+            (
+                '"KV connector NixlConnector is incompatible with '
+                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True unless enable_cumem_allocator is also "
+                'enabled." (args[2]); remove `expandable_segments:True` from PYTORCH_CUDA_ALLOC_CONF, or add '
+                "`--enable-sleep-mode`"
+            ),
+        ],
+    ),
+    (
+        "encoder-producer-text",
+        "0.29.0",
+        [
+            "--model",
+            "dense",
+            "--ec-transfer-config",
+            '{"ec_connector": "ECExampleConnector", "ec_role": "ec_producer"}',
+        ],
+        {},
+        [
+            (
+                '"An EC producer-only instance requires a multimodal model." (args[2]); remove '
+                "`--ec-transfer-config`, or serve a multimodal model"
+            ),
+        ],
+    ),
+    (
+        "draft-missing",
+        "0.23.0",
+        ["--model", "dense", "--speculative-config", '{"method": "eagle3", "num_speculative_tokens": 3}'],
+        {},
+        [
+            (
+                '"num_speculative_tokens was provided but without speculative model." (args[2]); add `"model"`: '
+                "the method eagle3 needs a draft"
+            ),
+        ],
+    ),
+    (
+        "heterogeneous-vocabulary",
+        "0.25.0",
+        [
+            "--model",
+            "dense",
+            "--speculative-config",
+            '{"method": "ngram", "num_speculative_tokens": 3, "use_heterogeneous_vocab": true}',
+        ],
+        {},
+        [
+            (
+                "\"use_heterogeneous_vocab only works with method='draft_model'\" (args[2]); remove "
+                "`use_heterogeneous_vocab`"
+            ),
+        ],
+    ),
+    (
+        "fast-prefill-draft",
+        "0.23.0",
+        [
+            "--model",
+            "mla",
+            "--kv-sharing-fast-prefill",
+            "--speculative-config",
+            '{"method": "mtp", "num_speculative_tokens": 1}',
+        ],
+        {},
+        [
+            (
+                '"Fast prefill optimization for KV sharing is not compatible with EAGLE as EAGLE requires '
+                'correct logits for all tokens while fast prefill gives incorrect logits for prompt tokens." '
+                "(args[2]); remove `--kv-sharing-fast-prefill`"
+            ),
+        ],
+    ),
+    (
+        "draft-metrics",
+        "0.29.0",
+        ["--model", "dense", "--per-request-spec-decode-metrics", "summary"],
+        {},
+        [
+            (
+                '"--per-request-spec-decode-metrics requires speculative decoding to be enabled (via '
+                '--speculative-config)." (args[2]); remove `--per-request-spec-decode-metrics`, or add '
+                "`--speculative-config`"
+            ),
+        ],
+    ),
+    (
+        "lora-speculation",
+        NEW,
+        [
+            "--model",
+            "dense",
+            "--enable-lora",
+            "--max-num-batched-tokens",
+            "512",
+            "--max-num-seqs",
+            "256",
+            "--speculative-config",
+            '{"method": "ngram", "num_speculative_tokens": 3}',
+        ],
+        {},
+        [
+            (
+                '"Consider increasing max_num_batched_tokens or decreasing num_speculative_tokens" (args[3]); '
+                "set `--max-num-batched-tokens` to at least 1024, or lower `--max-num-seqs` or "
+                "`num_speculative_tokens`"
+            ),
+        ],
+    ),
+    (
+        "nodes-executor",
+        "0.23.0",
+        ["--model", "dense", "-tp", "2", "--nnodes", "2", "--distributed-executor-backend", "ray"],
+        {},
+        [
+            (
+                '"nnodes > 1 can only be set when distributed executor backend is mp, uni or external_launcher."'
+                " (args[4]); remove `--nnodes`: Ray finds the nodes, or remove `--distributed-executor-backend`"
+            ),
+        ],
+    ),
+    (
+        "nodes-data-parallel-backend",
+        "0.27.0",
+        ["--model", "moe", "-dp", "2", "--nnodes", "2", "--data-parallel-backend", "ray"],
+        {},
+        [
+            (
+                '"Invalid data-parallel launch options: `--nnodes 2` requires `--data-parallel-backend mp`; got '
+                '`--data-parallel-backend ray`." (args[4]); remove `--nnodes` or `--data-parallel-backend`'
+            ),
+        ],
+    ),
+    (
+        "data-parallel-two-balancers",
+        NEW,
+        [
+            "--model",
+            "moe",
+            "-dp",
+            "2",
+            "--data-parallel-rank",
+            "0",
+            "--data-parallel-external-lb",
+            "--data-parallel-hybrid-lb",
+        ],
+        {},
+        [
+            (
+                '"Invalid data-parallel launch options: `--data-parallel-hybrid-lb` and '
+                '`--data-parallel-external-lb` cannot be enabled together." (args[7]); remove one of them'
+            ),
+        ],
+    ),
 ]
 ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
     (
@@ -1403,6 +1605,8 @@ ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
     (NEW, ["--model", "x", "--quantization", "gptq"], {**X, "files": {"x/quantize_config.json": "{}"}}),
     ("0.23.0", ["--model", "x", "--quantization", "gptq_marlin"], {"models": {"x": quantized("gptq")}}),
     (NEW, ["--model", "x", "--quantization", "fp8"], X),
+    (NEW, ["--model", "x", "--max-model-len", "512", "--max-num-batched-tokens", "512"], {"models": {"x": BERT}}),
+    (NEW, ["--model", "x", "--max-model-len", "512", "--max-num-batched-tokens", "256"], X),
     (NEW, ["--model", "x", "--dtype", "float32"], {"models": {"x": quantized("compressed-tensors")}}),
     (NEW, ["--model", "x", "--dtype", "half"], {"models": {"x": quantized("fp8")}}),
     ("0.23.0", ["--model", "x", "--dtype", "half", "--quantization", "awq"], {"models": {"x": quantized("awq")}}),
@@ -1449,6 +1653,87 @@ ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
     (NEW, ["--model", "moe", "--enable-return-routed-experts", "--enable-prefix-caching"], {}),
     (NEW, ["--model", "dense", "--enable-batch-sharded-sampling", "-tp", "4", "--max-num-seqs", "4"], {}),
     (NEW, ["--model", "dense", "--no-enable-batch-sharded-sampling"], {}),
+    (
+        "0.20.2",
+        ["--model", "dense", "--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'],
+        {"env": {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:128,expandable_segments:True"}},
+    ),
+    (
+        "0.32.0",
+        [
+            "--model",
+            "dense",
+            "--enable-sleep-mode",
+            "--kv-transfer-config",
+            '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}',
+        ],
+        {"env": {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:128,expandable_segments:True"}},
+    ),
+    (
+        NEW,
+        ["--model", "dense", "--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'],
+        {"env": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False"}},
+    ),
+    (
+        NEW,
+        [
+            "--model",
+            "vision",
+            "--ec-transfer-config",
+            '{"ec_connector": "ECExampleConnector", "ec_role": "ec_producer"}',
+        ],
+        {},
+    ),
+    (
+        NEW,
+        [
+            "--model",
+            "dense",
+            "--ec-transfer-config",
+            '{"ec_connector": "ECExampleConnector", "ec_role": "ec_consumer"}',
+        ],
+        {},
+    ),
+    (NEW, ["--model", "mla", "--speculative-config", '{"method": "deepseek_mtp", "num_speculative_tokens": 1}'], {}),
+    (
+        NEW,
+        [
+            "--model",
+            "dense",
+            "--speculative-config",
+            '{"method": "draft_model", "model": "draft", "num_speculative_tokens": 3, "use_heterogeneous_vocab": true}',
+        ],
+        {},
+    ),
+    (
+        NEW,
+        [
+            "--model",
+            "dense",
+            "--kv-sharing-fast-prefill",
+            "--speculative-config",
+            '{"method": "ngram", "num_speculative_tokens": 1}',
+        ],
+        {},
+    ),
+    (NEW, ["--model", "dense", "--per-request-spec-decode-metrics", "none"], {}),
+    (
+        NEW,
+        [
+            "--model",
+            "dense",
+            "--enable-lora",
+            "--max-num-batched-tokens",
+            "1024",
+            "--max-num-seqs",
+            "256",
+            "--speculative-config",
+            '{"method": "ngram", "num_speculative_tokens": 3}',
+        ],
+        {},
+    ),
+    ("0.23.0", ["--model", "dense", "-tp", "2", "--nnodes", "2", "--distributed-executor-backend", "mp"], {}),
+    ("0.26.0", ["--model", "moe", "-dp", "2", "--nnodes", "2", "--data-parallel-backend", "ray"], {}),
 ]
 
 BOUNDS: list[tuple[str, list[str], list[str]]] = [
@@ -1514,6 +1799,18 @@ def test_what_another_file_of_the_model_may_change_is_a_warning(ask: Asking) -> 
         'vLLM may refuse this configuration: "Cannot find the config file for gptq" (args[2]); the model\'s '
         "`config.json` has no `quantization_config`: unless the model has a file for it, remove `--quantization`"
     ) in decision.warnings
+
+
+def test_a_length_that_another_file_of_an_encoder_may_shorten_is_a_warning(ask: Asking) -> None:
+    decision = ask(["--model", "x", "--max-num-batched-tokens", "256"], NEW, upstream=False, models={"x": BERT})
+    assert (decision.launch_errors, decision.starts) == ([], True)
+    message = (
+        'vLLM may refuse this configuration: "max_num_batched_tokens (256) is smaller than max_model_len (512). This '
+        "effectively limits the maximum sequence length to max_num_batched_tokens and makes vLLM reject longer "
+        'sequences." (args[2]); raise `--max-num-batched-tokens` or set `--max-model-len`: this model does not support '
+        "chunked prefill"
+    )
+    assert [warning for warning in decision.warnings if warning.startswith("vLLM may refuse")] == [message]
 
 
 def test_a_refusal_by_the_type_of_the_weights_is_a_warning_if_the_device_may_change_it(ask: Asking) -> None:
