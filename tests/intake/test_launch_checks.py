@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from deployments import DENSE, HEADS, MODELS, Asking, Config
 
+from policy.errors import RequestInvalid
+from policy.intake.command.flags import flags
 from policy.intake.launch.checks import all_checks, message_of
 from policy.intake.launch.models import ModelValues
 from policy.intake.launch.values import READERS
@@ -1784,6 +1786,23 @@ def test_numbers_are_within_the_bounds_of_their_class(
 ) -> None:
     decision = ask(args, release, upstream=False)
     assert decision.launch_errors == [f"{BEFORE}{message}" for message in expected]
+
+
+@pytest.mark.parametrize("release", [NEW, "0.23.0"])
+@pytest.mark.parametrize("written", ["FLAG $X", "FLAG=$X", 'FLAG "$(cat /x)"', "FLAG ${X}"])
+def test_a_value_that_is_not_known_is_never_refused_as_written(ask: Asking, release: str, written: str) -> None:
+    refused = {}
+    for flag in flags(release).by_name.values():
+        if flag.constant is None and flag.dest not in {"model", "model_tag"}:
+            try:
+                decision = ask(f"vllm serve dense {written.replace('FLAG', flag.name)}", release, upstream=False)
+            except RequestInvalid as error:
+                found = [fault.message for fault in error.faults if "whose value is not known" not in fault.message]
+            else:
+                found = decision.launch_errors  # some are refused with any value
+            if any("$" in message for message in found):
+                refused[flag.name] = found
+    assert refused == {}
 
 
 def test_an_uncertain_refusal_is_a_warning(ask: Asking) -> None:

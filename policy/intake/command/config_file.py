@@ -13,6 +13,7 @@ from policy.errors import MAX_FAULTS, Fault, PolicyError, RequestFault, RulesInv
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flags import dashed
 from policy.intake.command.word_places import FILE_PREFIX
+from policy.intake.command.words import PLACEHOLDER, Unknown
 from policy.masking import masked
 from policy.messages import nearest, quoted
 from policy.parser.safe_load import safe_load
@@ -93,6 +94,8 @@ def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
         NotInFiles: the file is not given, or its name is invalid.
         RulesInvalid: its text is not such a map; the fault has the position.
     """
+    if name not in files and (type(name) is Unknown or PLACEHOLDER.search(name) is not None):
+        raise NotInFiles(f"the file is {quoted(name)}, whose value is not known; write the name, or set the variable")
     if not name.endswith((".yaml", ".yml")):
         raise NotInFiles(f"expected a `.yaml` or `.yml` file, got {quoted(name)}; vLLM accepts no other")
     if len(name) > MAX_NAME:

@@ -27,23 +27,22 @@ PLACEHOLDER_VALUE: Final = (
 
 
 def read_value(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
-    """The value of a flag's text; `INVALID` after a fault."""
-    if type(text) is Unknown and (flag.dest in RELEVANT or flag.choices):
+    """The value of a flag's text; `INVALID` after a fault, and if the value is not known."""
+    if type(text) is Unknown:
         return _read_unknown(flag, text, place, result)
     if len(result.faults) >= result.max_faults:
         return INVALID
     result.late_faults.pop(flag.dest, None)
     try:
-        return parse_value(flag, str(text))
+        return parse_value(flag, text)
     except InvalidValue as error:
-        if type(text) is not Unknown and PLACEHOLDER.search(text) is not None:
+        if PLACEHOLDER.search(text) is not None:
             result.warn(PLACEHOLDER_VALUE.format(flag.name, quoted(text)))
             return _read_unknown(flag, text, place, result)
-        if type(text) is not Unknown:
-            if (value := read_in_other_release(flag, text, place, result)) is not INVALID:
-                return value
-            shown = "its value is not shown" if flag.secret else str(error)
-            result.fault_of(flag, str(text), place, f"`{flag.name}`: {shown}", is_late=isinstance(error, InvalidField))
+        if (value := read_in_other_release(flag, text, place, result)) is not INVALID:
+            return value
+        shown = "its value is not shown" if flag.secret else str(error)
+        result.fault_of(flag, text, place, f"`{flag.name}`: {shown}", is_late=isinstance(error, InvalidField))
         return INVALID
 
 
