@@ -67,6 +67,8 @@ ADDRESS: Final = re.compile(r"""[^\s"'`,;=()\[\]{}<>|&]++""")
 """Matches what may be `user:password@host`."""
 USER_END: Final = re.compile(r"@(?!sha\d)")
 """Matches the end of a user and password; before the digest of an image is neither."""
+PORT: Final = re.compile(r"[0-9]{2,5}")
+"""Matches what is a port and no password, as in `kv@10.0.0.1:8000@MODEL`."""
 MIN_PASSWORD: Final = 3
 """The length of the shortest password without a URL's scheme before it."""
 MESSAGE_VALUE: Final = re.compile(
@@ -248,5 +250,7 @@ def _without_password(found: re.Match[str]) -> str:
     ends = [end.start() for end in USER_END.finditer(text) if text[end.end() : end.end() + 1].isalnum()]
     colon = text.find(":")
     if not ends or not 0 <= colon < ends[-1] - MIN_PASSWORD or "//" in text[: ends[-1]]:
+        return text
+    if PORT.fullmatch(text, colon + 1, ends[-1]) is not None:
         return text
     return f"{HIDDEN}{text[ends[-1] :]}"

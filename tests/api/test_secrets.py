@@ -439,7 +439,7 @@ def test_no_message_of_vllm_repeats_a_secret(policy: Policy, value: str) -> None
                 "compilation_config.pass_config.x",
             )
         ),
-        "install https://github.com/a/b@v1.2",
+        *("install https://github.com/a/b@v1.2", "kv@10.0.0.1:8000@a/b", "kv@$(POD_IP):8000@a/b", "a@b.c"),
         "a key: `tokens`; the config.json of `Qwen/Qwen3-8B` is needed",
     ],
 )
