@@ -1215,3 +1215,60 @@ def test_a_doubt_about_variables_is_reported_once(script: str, doubts: list[str]
     assert faults == []
     expected = [*doubts, *([] if LOGIN in doubts else [LOGIN])]
     assert (line.doubts, line.warnings) == (expected, [f"{doubt}; variables are not certain" for doubt in expected])
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'A="vllm serve m"; X=$($A)',
+        'A="vllm serve m"; echo "$($A)"',
+        'A="vllm serve m"; echo `$A`',
+        "A=vllm; X=$($A serve m)",
+        "A=llm; X=$(v${A} serve m)",
+        "X=$($(which vllm) serve m)",
+        "X=$(cd /x && $PROGRAM)",
+        "X=$(cd /x; ${PROGRAM:-a} b)",
+        'X=${Y:-$("$PROGRAM")}',
+        'A="vllm serve m"; X=$(bash -c "$A")',
+        "X=$(bash start.sh)",
+        "X=$(/app/start.sh)",
+        "X=$(. ./start)",
+        "X=$(exec $PROGRAM)",
+    ],
+)
+def test_a_program_in_a_substitution_that_is_not_known_may_start_vllm(script: str) -> None:
+    _, (fault,) = read(["sh", "-c", script])
+    assert "is not known" in fault.message
+    line, faults = read(["sh", "-c", f"{script}; vllm serve n"])
+    assert (line.words, bool(line.doubts), faults) == (["n"], True, [])
+
+
+@pytest.mark.parametrize(
+    "substitution",
+    [
+        *(
+            "$(hostname -$X)",
+            '$(dirname "$0")',
+            '$(cd "$(dirname "$0")" && pwd)',
+            "$(seq $(($N - 1)))",
+            "$(which vllm)",
+        ),
+        *('$(echo "$A" | wc -l)', "$(nproc)", "$(basename $MODEL .sh)", "`date +%s`", "$((2 * 3))"),
+    ],
+)
+def test_a_substitution_with_a_known_program_starts_nothing_else(substitution: str) -> None:
+    line, faults = read(["sh", "-c", f"X={substitution}; vllm serve n"])
+    assert (line.words, line.doubts, faults) == (["n"], [], [])
+
+
+@pytest.mark.parametrize("text", ["A=b", "export A=b", "A=$(b)", "A=b # c"])
+def test_a_text_that_only_sets_variables_does_not_start_vllm(text: str) -> None:
+    faults: list[RequestFault] = []
+    assert read_text(text, {}, faults, "/a") == CommandLine()
+    assert [(fault.pointer, "does not start vLLM's server" in fault.message) for fault in faults] == [("/a", True)]
+
+
+def test_the_values_in_a_substitution_count_towards_the_limit() -> None:
+    script = f"A={'a' * 60_000}; X=$(b {'$A' * 1_000})"
+    _, (fault,) = read(["sh", "-c", script])
+    assert "limit" in fault.message

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.builtin_tables import DECLARATIONS
-from policy.intake.command.programs import QUOTES, STARTS_VLLM
+from policy.intake.command.programs import QUOTES, STARTS_VLLM, mentions_vllm
 from policy.intake.command.words import Array, Pattern, Unknown, has_braces, has_bracket_expression
 
 if TYPE_CHECKING:
@@ -38,6 +38,13 @@ EMPTY_LIST: Final = '"$@"'
 """Stands for a word that a shell may drop."""
 QUOTED_PART: Final = "\0"
 """Replaces a quoted piece where only the bare pieces of a word matter."""
+REFERENCE: Final = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*+)\}|([A-Za-z_][A-Za-z0-9_]*+))")
+UNKNOWN_PROGRAM: Final = re.compile(
+    r"""(?:\$\((?!\()|`|[;&|{\n]|(?<![$(])\(|(?<![\w.-])(?:command|do|else|env|exec|nohup|then|time)\s|!\s)"""
+    r"""[ \t]{0,64}+["']?(?:\$|`[^`]|\.\s|[\w./-]{1,256}+"""
+    r"""(?:(?<=\.sh)|(?<=\bbash)|(?<=\bdash)|(?<=\beval)|(?<=\bsh)|(?<=\bsource)))"""
+)
+"""Matches where a command of a substitution begins with an expansion, or starts a script."""
 
 
 class CommandBuilder:
@@ -129,10 +136,28 @@ class CommandBuilder:
             self.replaced.update(REPLACED.findall(written))
         self.is_several = self.is_several or not in_quotes or "@" in written or written.startswith("${!")
         is_quoted = any(mark in written for mark in "'\"\\")
-        if STARTS_VLLM.search(written) or (is_quoted and STARTS_VLLM.search(QUOTES.sub("", written))):
+        is_named = STARTS_VLLM.search(written) or (is_quoted and STARTS_VLLM.search(QUOTES.sub("", written)))
+        if is_named or (("$(" in written or "`" in written) and self._may_start_vllm(written)):
             self.script.add([Unknown(written)], self.variables.share_environment())
         if self.substitutions is not None and written.startswith(("`", "$(")):
             self.script.doubt_all(self.substitutions.note(written, self.variables))
+
+    def _may_start_vllm(self, written: str) -> bool:
+        """Whether a command in a substitution is a program that is not known, or vLLM by the value of a variable."""
+        if "$" in written[1:]:
+            filled = REFERENCE.sub(self._value_of, written)
+            if mentions_vllm(filled):
+                return True
+            written = filled
+        return UNKNOWN_PROGRAM.search(written) is not None
+
+    def _value_of(self, reference: re.Match[str]) -> str:
+        """The value that a reference stands for; the reference itself if that is not known."""
+        value = self.variables.value(reference.group(1) or reference.group(2))
+        if value is None:
+            return reference.group()
+        self.budget.fill(len(value))
+        return value
 
     def fill_words(self, words: Sequence[str], *, in_quotes: bool) -> None:
         """Insert several words; outside quotes each of them is split at blanks."""

@@ -6,7 +6,8 @@ arguments as vLLM does, and `shell` parses scripts as a shell does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from policy.intake.command.script_context import Variables
+
+COMMENTS: Final = re.compile(r"(?:\s++|#[^\n]*+)*+")
 
 
 def read_command(
@@ -93,7 +96,7 @@ def read_text(
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
-    if found is None and not commands:
+    if found is None and not commands and COMMENTS.fullmatch(text) is not None:
         return CommandLine()
     return _command_line(found, [text], env, faults, pointer, is_text=True)
 
