@@ -164,8 +164,7 @@ class ParseResult:
 
     def set_other(self, flag: Flag, value: Any, place: str) -> None:
         """Set an option that no fact depends on; the last value wins, and one that may be a secret is not known."""
-        texts = value if type(value) is list else [value]
-        is_known = not any(item is INVALID or type(item) is Unknown or _has_placeholder(item) for item in texts)
+        is_known = all(map(_is_known, value)) if type(value) is list else _is_known(value)
         self.others[flag.dest] = (value if is_known and not flag.secret else UNKNOWN), place
 
     def ignore_unknown(self, word: str, place: str) -> None:
@@ -216,5 +215,7 @@ class ParseResult:
         return RequestFault(word_pointer(self.pointer, refused.place), message, refused=refused)
 
 
-def _has_placeholder(item: Any) -> bool:
-    return type(item) is str and PLACEHOLDER.search(item) is not None
+def _is_known(item: Any) -> bool:
+    if type(item) is str:
+        return PLACEHOLDER.search(item) is None
+    return item is not INVALID and type(item) is not Unknown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.launch.checks import Check, Message, checks_of, message_of
-from policy.intake.model.formula import EMPTY, CompiledFormula, Incomputable, Scope, compute, run
+from policy.intake.model.formula import EMPTY, UNSUPPORTED, CompiledFormula, Incomputable, Scope, compute
 from policy.messages import QUOTED
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def _holds(condition: CompiledFormula, scope: Scope) -> bool:
     """Whether a condition holds; it does not if a value that it needs is not known."""
     scope.iterations = 0
     try:
-        return bool(run(condition, scope))
-    except Incomputable:
+        return bool(condition(scope, None))
+    except (Incomputable, *UNSUPPORTED):
         return False
 
 

@@ -57,6 +57,10 @@ def compute(formula: Any, key: Lookup, stated: Mapping[str, Any] = EMPTY, legacy
     return run(known[1], Scope(stated, key, legacy))
 
 
+UNSUPPORTED: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a compiled formula raises for values that an operation does not support."""
+
+
 def formula_keys(formula: Any) -> frozenset[str]:
     """The names of the fields that a formula reads."""
     if not isinstance(formula, list) or not formula:
@@ -73,7 +77,7 @@ def run(formula: CompiledFormula, scope: Scope) -> Any:
     """The value of a compiled formula. Raises Incomputable, even for values that an operation does not support."""
     try:
         return formula(scope, None)
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except UNSUPPORTED as error:
         raise Incomputable(str(error)) from error
 
 
