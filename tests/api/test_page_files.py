@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from policy.intake.manifests.registry import COLLECTED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     import httpx
 
@@ -88,6 +91,12 @@ def test_a_file_that_the_client_has_is_not_sent_again(client: httpx.Client, path
         response = client.get(path, headers={"accept": BROWSER, "if-none-match": sent})
         assert (response.status_code, response.content, response.headers["etag"]) == (304, b"", tag)
     assert client.get(path, headers={"accept": BROWSER, "if-none-match": '"other"'}).status_code == 200
+
+
+def test_the_page_sends_what_others_refer_to_with_every_part_of_a_manifest(root: Path) -> None:
+    source = (root / "service/page/src/ask/decide.ts").read_text()
+    shared = re.findall(r'"(\w+)"', source.partition("SHARED_KINDS = new Set([")[2].partition("]")[0])
+    assert set(shared) == {kind for _, kind in COLLECTED}
 
 
 @pytest.mark.parametrize("name", ["index.html", "none.js", "..%2f..%2fapp.py", "%00", "x" * 300])

@@ -70,6 +70,8 @@ CLUSTER_WIDE: Final = frozenset(
 )
 REFERENCED: Final = CLUSTER_WIDE | {(ome.GROUP, "BaseModel"), (ome.GROUP, "ServingRuntime")}
 """The kinds of llmaz and OME to which others refer by name, and those of them without a namespace."""
+COLLECTED: Final = REFERENCED | {CONFIG_MAP, LLM_CONFIG, *RUNTIMES}
+"""The kinds to which other objects of a manifest refer; they are read first."""
 
 ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     ("", "Pod"): workloads.read_one_pod,
@@ -303,6 +305,8 @@ def _namespace(node: ManifestNode) -> str | None:
 
 def _collect_referenced(node: ManifestNode) -> None:
     identity = _identity(node)
+    if identity not in COLLECTED:
+        return
     if identity == CONFIG_MAP:
         name = node.get("metadata", "name").text()
         data = {key: item.value if isinstance(item.value, str) else None for key, item in node.get("data").fields()}

@@ -1,6 +1,6 @@
 /** What the service answers to a value that changes. Owns when it is asked, and that an outdated answer is dropped. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Answer } from "./api";
 import { useTokenChanges } from "./token";
 
@@ -11,23 +11,19 @@ export function useAnswer<T>(
   wait: number,
   attempt = 0,
 ): [Answer<T> | null, boolean] {
-  const [answer, setAnswer] = useState<Answer<T> | null>(null);
-  const [isBusy, setBusy] = useState(false);
   const tokens = useTokenChanges();
+  const question = useMemo(() => ({ ask, attempt, tokens }), [ask, attempt, tokens]);
+  const [found, setFound] = useState<{ readonly question: object; readonly answer: Answer<T> } | null>(null);
   useEffect(() => {
-    if (ask === null) {
-      setAnswer(null);
-      setBusy(false);
+    if (question.ask === null) {
+      setFound(null);
       return undefined;
     }
     const control = new AbortController();
-    setBusy(true);
     const timer = setTimeout(() => {
-      ask(control.signal).then(
-        (found) => {
-          if (control.signal.aborted) return;
-          setAnswer(found);
-          setBusy(false);
+      question.ask?.(control.signal).then(
+        (answer) => {
+          if (!control.signal.aborted) setFound({ question, answer });
         },
         () => undefined,
       );
@@ -36,8 +32,8 @@ export function useAnswer<T>(
       clearTimeout(timer);
       control.abort();
     };
-  }, [ask, wait, attempt, tokens]);
-  return [answer, isBusy];
+  }, [question, wait]);
+  return [ask === null ? null : (found?.answer ?? null), ask !== null && found?.question !== question];
 }
 
 /** A value that has been the same for `wait` milliseconds, or the one before; `isAtOnce` takes it over without waiting. */

@@ -71,7 +71,7 @@ function ReasonView({ reason, decision }: { readonly reason: Reason; readonly de
   );
 }
 
-export function Problems({ problems }: { readonly problems: readonly KnownProblem[] }) {
+function Problems({ problems }: { readonly problems: readonly KnownProblem[] }) {
   if (problems.length === 0) return null;
   return (
     <ul class="problems">
@@ -108,35 +108,44 @@ function Card({ title, children }: { readonly title: string; readonly children: 
 
 function Remedies(properties: {
   readonly remedies: readonly Remedy[];
-  readonly canTry: (change: readonly Change[]) => boolean;
+  /** Why changes cannot be tried; empty if they can. */
+  readonly whyNot: (change: readonly Change[]) => string;
   readonly onTry: (change: readonly Change[]) => void;
 }) {
   return (
     <Card title="What would help">
       <ul>
-        {properties.remedies.map((remedy, n) => (
-          <li key={n} class="remedies">
-            <span>
-              {remedy.change.map(changeText).join(", and ")}{" "}
-              <span class="from">
-                {goalText(remedy.for)}
-                {" → "}
-                {remedy.runner?.toUpperCase() ?? "own runner"}
-                {remedy.starts ? "" : ", does not start"}
+        {properties.remedies.map((remedy, n) => {
+          const why = properties.whyNot(remedy.change);
+          return (
+            <li key={n} class="remedies">
+              <span>
+                {remedy.change.map(changeText).join(", and ")}{" "}
+                <span class="from">
+                  {goalText(remedy.for)}
+                  {" → "}
+                  {remedy.runner?.toUpperCase() ?? "own runner"}
+                  {remedy.starts ? "" : ", does not start"}
+                  {why !== "" && (
+                    <>
+                      . It cannot be tried here: <Prose text={why} />
+                    </>
+                  )}
+                </span>
               </span>
-            </span>
-            {properties.canTry(remedy.change) && (
-              <button
-                type="button"
-                onClick={() => {
-                  properties.onTry(remedy.change);
-                }}
-              >
-                Try
-              </button>
-            )}
-          </li>
-        ))}
+              {why === "" && (
+                <button
+                  type="button"
+                  onClick={() => {
+                    properties.onTry(remedy.change);
+                  }}
+                >
+                  Try
+                </button>
+              )}
+            </li>
+          );
+        })}
       </ul>
     </Card>
   );
@@ -200,7 +209,8 @@ export function AnswerView(properties: {
   readonly manifest: unknown;
   readonly path: string;
   readonly children: ComponentChildren;
-  readonly canTry: (change: readonly Change[]) => boolean;
+  /** Why changes cannot be tried; empty if they can. */
+  readonly whyNot: (change: readonly Change[]) => string;
   readonly onTry: (change: readonly Change[]) => void;
 }) {
   const { decision } = properties;
@@ -250,7 +260,7 @@ export function AnswerView(properties: {
         </Card>
       )}
       {(decision.remedies?.length ?? 0) > 0 && (
-        <Remedies remedies={decision.remedies ?? []} canTry={properties.canTry} onTry={properties.onTry} />
+        <Remedies remedies={decision.remedies ?? []} whyNot={properties.whyNot} onTry={properties.onTry} />
       )}
       {alternative && (
         <Card title={`The other runner: ${alternative.runner.toUpperCase()}`}>

@@ -1,7 +1,7 @@
 /** The view Ask: a text, the engines in it, and the answer for one of them. Owns when the service is asked. */
 
 import type { TargetedDragEvent } from "preact";
-import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Answer, type Change, type Engines, type Problem, post } from "../api";
 import { decoded, encoded } from "../fragment";
 import { withMember, withoutMember } from "../member";
@@ -14,11 +14,12 @@ import { type Tried, withChanges } from "./changes";
 import { decide } from "./decide";
 import { Editor } from "./editor";
 import { EngineList } from "./engines";
-import { filesOf, filesOfDrop, type LooseConfig, matched, readFiles, type SourceFile } from "./files";
+import { filesOf, filesOfDrop, type LooseConfig, matched, type SourceFile } from "./files";
 import { completed } from "./input";
 import { marksOf, moved } from "./marks";
 import { ModelConfigs, neededModels } from "./model_configs";
 import { type Part, partOf } from "./part";
+import { readBeside } from "./reader";
 import { spanOf } from "./places";
 import { EMPTY, keptOf, type State, stateOf } from "./state";
 import { knownReleases, Strip } from "./strip";
@@ -27,6 +28,7 @@ import { useInput } from "./use_input";
 const WAIT = 300;
 const MAX_CONFIGS_ASKED = 20;
 const NO_PATHS: readonly string[] = [];
+const NONE_REFUSED: ReadonlyMap<Tried, string> = new Map();
 const EXAMPLE = `vllm serve Qwen/Qwen3-8B \\
   --kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'`;
 const EXAMPLE_CONFIG = {
@@ -106,8 +108,10 @@ export function Ask() {
     },
     [setState],
   );
+  const latest = useRef(state);
+  latest.current = state;
   const replace = (found: State): void => {
-    setBefore(state.text === "" ? null : state);
+    setBefore(latest.current.text === "" ? null : latest.current);
     setState(() => found);
   };
   useEffect(() => {
@@ -117,10 +121,9 @@ export function Ask() {
   // A text of some length is read once it is left alone for a moment.
   const asked = useSettled(state, WAIT, state.text === "");
   const input = useInput(asked.text);
-  const request = useMemo(() => {
-    if (input?.kind !== "document") return null;
-    const whole = completed(input.request, asked.release, asked.configs, !input.isManifest);
-    return withChanges(whole, asked.tried) ?? whole;
+  const [request, refused] = useMemo(() => {
+    if (input?.kind !== "document") return [null, NONE_REFUSED] as const;
+    return withChanges(completed(input.request, asked.release, asked.configs, !input.isManifest), asked.tried);
   }, [input, asked.release, asked.configs, asked.tried]);
   const ask = useMemo(() => {
     if (input === null || input.kind === "empty") return null;
@@ -128,7 +131,8 @@ export function Ask() {
     return (signal: AbortSignal) => decide(body, signal);
   }, [input, request, asked.text]);
   const [answer, isAsking] = useAnswer(ask, 0);
-  const isBusy = isAsking || input === null || asked.text !== state.text || asked.release !== state.release;
+  const isAsked = (["text", "release", "configs", "tried"] as const).every((name) => asked[name] === state[name]);
+  const isBusy = isAsking || input === null || !isAsked;
 
   const value = answer !== null && "value" in answer ? answer.value : null;
   const engines = value !== null && "items" in value ? value : null;
@@ -174,26 +178,32 @@ export function Ask() {
   const shownMarks = useMemo(() => moved(marks, asked.text, state.text), [marks, asked.text, state.text]);
   const tried = (changes: readonly Change[]): Tried[] =>
     changes.map((each) => (path === "" || each.field !== undefined ? each : { ...each, path }));
-  const canTry = (changes: readonly Change[]): boolean =>
-    changes.every((each) => each.field === "vllm_version") ||
-    (request !== null && withChanges(request, tried(changes)) !== null);
+  const whyNot = (changes: readonly Change[]): string => {
+    if (changes.every((each) => each.field === "vllm_version")) return "";
+    if (request === null) return "the page cannot read the text";
+    const [, found] = withChanges(request, tried(changes));
+    return [...new Set(found.values())].join("; ");
+  };
 
   const take = (files: Promise<[SourceFile[], string[]]>): void => {
-    files.then(
-      ([found, left]) => {
-        const read = readFiles(found, left);
-        setNotes(read.notes);
-        setLoose((old) => [
-          ...old.filter((each) => !read.configs.some((other) => other.path === each.path)),
-          ...read.configs,
-        ]);
-        if (read.text !== "") replace({ ...EMPTY, text: read.text, release: state.release, configs: state.configs });
-        else if (read.configs.length === 0 && read.notes.length === 0) setNotes(["there is no file to read in it"]);
-      },
-      () => {
-        setNotes(["the files cannot be read"]);
-      },
-    );
+    setNotes(["reading the files …"]);
+    files
+      .then(([found, notes]) => readBeside({ files: found, notes }))
+      .then(
+        (read) => {
+          setNotes(read.notes);
+          setLoose((old) => [
+            ...old.filter((each) => !read.configs.some((other) => other.path === each.path)),
+            ...read.configs,
+          ]);
+          const { release, configs } = latest.current;
+          if (read.text !== "") replace({ ...EMPTY, text: read.text, release, configs });
+          else if (read.configs.length === 0 && read.notes.length === 0) setNotes(["there is no file to read in it"]);
+        },
+        () => {
+          setNotes(["the files cannot be read"]);
+        },
+      );
   };
   const dropped = (event: TargetedDragEvent<HTMLElement>): void => {
     setOver(false);
@@ -294,12 +304,14 @@ export function Ask() {
           </span>
         </div>
         {notes.length > 0 && (
-          <ul class="notes from" role="status">
-            {notes.slice(0, 10).map((note) => (
-              <li key={note}>{note}</li>
-            ))}
-            {notes.length > 10 && <li>and {notes.length - 10} more</li>}
-          </ul>
+          <div role="status">
+            <ul class="notes from">
+              {notes.slice(0, 10).map((note) => (
+                <li key={note}>{note}</li>
+              ))}
+              {notes.length > 10 && <li>and {notes.length - 10} more</li>}
+            </ul>
+          </div>
         )}
         {Object.keys(state.configs).length > 0 && (
           <p class="chips">
@@ -325,21 +337,26 @@ export function Ask() {
           </p>
         )}
         {state.tried.length > 0 && (
-          <p class="chips">
-            {state.tried.map((each, n) => (
-              <button
-                key={n}
-                type="button"
-                class="chip tried"
-                onClick={() => {
-                  change({ tried: state.tried.filter((_, other) => other !== n) });
-                }}
-                aria-label={`Undo: ${changeText(each)}`}
-              >
-                {changeText(each)} ×
-              </button>
-            ))}
-          </p>
+          <ul class="chips">
+            {state.tried.map((each, n) => {
+              const why = refused.get(each);
+              return (
+                <li key={n}>
+                  <button
+                    type="button"
+                    class={why === undefined ? "chip tried" : "chip"}
+                    onClick={() => {
+                      change({ tried: state.tried.filter((_, other) => other !== n) });
+                    }}
+                    aria-label={`${why === undefined ? "Undo" : "Remove"}: ${changeText(each)}`}
+                  >
+                    {changeText(each)} ×
+                  </button>
+                  {why !== undefined && <span class="from"> not tried: {why}</span>}
+                </li>
+              );
+            })}
+          </ul>
         )}
         {engines !== null && engines.items.length !== 1 && (
           <EngineList
@@ -367,7 +384,7 @@ export function Ask() {
             decision={decision}
             manifest={path === "" ? null : (part?.request.manifest ?? null)}
             path={part?.path ?? ""}
-            canTry={canTry}
+            whyNot={whyNot}
             onTry={(changes) => {
               const release = changes.find((each) => each.field === "vllm_version")?.to;
               if (typeof release === "string") change({ release });

@@ -1,175 +1,158 @@
 /** The changes of a remedy, made in a request so that it can be decided again. */
 
 import type { Change } from "../api";
-import { shown } from "../remedy_text";
 import { isObject, member, withMember, withoutMember } from "../member";
+import { changeText, shown } from "../remedy_text";
+import { type Changed, withEdits, withPath, wordEdits } from "./argument_edits";
 import type { DecisionRequest } from "./input";
-import { stepsTo, valueAt, withValueAt } from "./places";
+import { type Steps, stepsTo, valueAt, withValueAt } from "./places";
+import { scriptWithArgument, scriptWithVariable, startsVllm } from "./script_edits";
 
 /** A change that is tried; of a manifest, for the engine at `path`. */
 export type Tried = Change & { readonly path?: string };
 
 const SHELL = /^(?:\/(?:usr\/)?bin\/)?(?:ba|da|z)?sh$/;
-const STARTS = /\bvllm\s+serve\b|\bvllm\.entrypoints\.[\w.]*api_server\b/;
+const LISTS = ["args", "command", "entrypoint"] as const;
 
-/** The request with a change, or `null` if the page cannot make it there. */
-export function changed(request: DecisionRequest, change: Tried): DecisionRequest | null {
-  if (change.field === "vllm_version") return { ...request, vllm_version: change.to };
+/** The request with a change. */
+export function changed(request: DecisionRequest, change: Tried): Changed<DecisionRequest> {
+  if (change.field === "vllm_version") return { value: { ...request, vllm_version: change.to } };
   if ("manifest" in request) {
-    const steps = stepsTo(request.manifest, change.path ?? "");
-    const engine = steps === null ? null : withChange(valueAt(request.manifest, steps), change);
-    return steps === null || engine === null
-      ? null
-      : { ...request, manifest: withValueAt(request.manifest, steps, engine) };
+    const steps = engineSteps(request.manifest, change.path ?? "");
+    if (steps === null) return { why: "the page does not find the engine in what was written" };
+    const engine = withChange(valueAt(request.manifest, steps), steps, change);
+    return "why" in engine
+      ? engine
+      : { value: { ...request, manifest: withValueAt(request.manifest, steps, engine.value) } };
   }
-  if (change.fact !== undefined && isObject(request.facts)) {
-    return { ...request, facts: withFact(request.facts, change.fact.split("."), change.to) };
+  if (isObject(request.facts)) {
+    if (change.fact === undefined) return { why: "facts are given, and this is none" };
+    return { value: { ...request, facts: withPath(request.facts, change.fact.split("."), change.to) } };
   }
-  const deployment = request.deployment;
-  if (!isObject(deployment)) return null;
-  if (change.variable !== undefined) {
-    const env = isObject(deployment.env) ? deployment.env : {};
-    const found =
-      change.to === null ? withoutMember(env, change.variable) : withMember(env, change.variable, shown(change.to));
-    return { ...request, deployment: { ...deployment, env: found } };
-  }
-  if (change.argument === undefined) return null;
-  const args = withArgument(deployment.args, change.argument, change.to);
-  return args === null ? null : { ...request, deployment: { ...deployment, args } };
+  if (!isObject(request.deployment)) return { why: "the page does not find the deployment in what was written" };
+  const deployment = inDeployment(request.deployment, change);
+  return "why" in deployment ? deployment : { value: { ...request, deployment: deployment.value } };
 }
 
-/** The request with several changes, or `null` if one of them cannot be made. */
-export function withChanges(request: DecisionRequest, changes: readonly Tried[]): DecisionRequest | null {
-  return changes.reduce<DecisionRequest | null>((found, change) => found && changed(found, change), request);
+/** The request with those of the changes that can be made, and why the others cannot. */
+export function withChanges(
+  request: DecisionRequest,
+  changes: readonly Tried[],
+): [request: DecisionRequest, refused: ReadonlyMap<Tried, string>] {
+  const refused = new Map<Tried, string>();
+  let found = request;
+  for (const change of changes) {
+    const made = changed(found, change);
+    if ("why" in made) refused.set(change, made.why);
+    else found = made.value;
+  }
+  return [found, refused];
+}
+
+/** The steps to an engine, or to the text that starts it. */
+function engineSteps(manifest: unknown, path: string): Steps | null {
+  return stepsTo(manifest, path) ?? stepsTo(manifest, path.replace(/\[\d+\]$/, ""));
+}
+
+function inDeployment(deployment: Record<string, unknown>, change: Change): Changed<Record<string, unknown>> {
+  const { args } = deployment;
+  const set = (name: string, value: unknown): Changed<Record<string, unknown>> => ({
+    value: withMember(deployment, name, value),
+  });
+  if (change.variable !== undefined) {
+    const script = typeof args === "string" ? scriptWithVariable(args, change.variable, change.to) : null;
+    if (script !== null && "value" in script) return set("args", script.value);
+    const env = isObject(deployment.env) ? deployment.env : {};
+    if (change.to !== null) return set("env", withMember(env, change.variable, shown(change.to)));
+    return Object.hasOwn(env, change.variable) ? set("env", withoutMember(env, change.variable)) : notWritten(change);
+  }
+  if (typeof args !== "string" && !Array.isArray(args)) return { why: "the deployment has no arguments" };
+  const found = inWords(args, change, indexIn(change.at, "args"));
+  return "why" in found ? found : set("args", found.value);
 }
 
 /** The engine of a manifest with a change: a container, or a text that starts it. */
-function withChange(engine: unknown, change: Change): unknown {
+function withChange(engine: unknown, steps: Steps, change: Change): Changed<unknown> {
   if (typeof engine === "string") {
-    return change.argument !== undefined && canExtend(engine, change)
-      ? withArgument(engine, change.argument, change.to)
-      : null;
+    if (change.variable !== undefined) return scriptWithVariable(engine, change.variable, change.to);
+    return scriptWithArgument(engine, change);
   }
-  if (!isObject(engine)) return null;
-  if (change.variable !== undefined) return withVariable(engine, change.variable, change.to);
-  const flag = change.argument;
-  if (flag === undefined) return null;
-  const places = ["args", "command", "entrypoint"].filter((name) => Object.hasOwn(engine, name));
-  const has = places.filter((name) => mentions(member(engine, name), baseOf(flag)));
-  const place = has.length === 1 ? has[0] : has.length === 0 ? places[0] : undefined;
-  if (place === undefined) return null;
-  const found = inWords(member(engine, place), flag, change);
-  return found === null ? null : withMember(engine, place, found);
+  if (!isObject(engine)) return { why: "the page does not find the engine in what was written" };
+  if (change.variable !== undefined) return withVariable(engine, steps, change);
+  if (change.at !== undefined) return atPlace(engine, change, change.at);
+  const places = LISTS.filter((name) => (member(engine, name) ?? null) !== null);
+  const shell = places.find((name) => hasShell(member(engine, name)));
+  const place = shell === undefined ? places[0] : places.find((name) => scriptIn(member(engine, name)) >= 0);
+  if (place === undefined) return { why: "the page does not find where its arguments are written" };
+  const found = inWords(member(engine, place), change, null);
+  return "why" in found ? found : { value: withMember(engine, place, found.value) };
 }
 
-/** The words with a flag changed; in those of a shell, in its script. */
-function inWords(words: unknown, flag: string, change: Change): unknown {
-  if (!Array.isArray(words)) {
-    return typeof words === "string" && canExtend(words, change) ? withArgument(words, flag, change.to) : null;
+/** The engine with a change of an argument that the service found at a place in it. */
+function atPlace(engine: Record<string, unknown>, change: Change, at: string): Changed<unknown> {
+  const steps = stepsTo(engine, at);
+  const last = steps?.at(-1);
+  if (steps === null || last === undefined) return { why: `\`${at}\` is not in what was written` };
+  const isItem = typeof last === "number";
+  const place = isItem ? steps.slice(0, -1) : steps;
+  const found = inWords(valueAt(engine, place), change, isItem ? last : null);
+  return "why" in found ? found : { value: withValueAt(engine, place, found.value) };
+}
+
+/** The arguments with a flag changed; in those of a shell, in its script. */
+function inWords(args: unknown, change: Change, at: number | null): Changed<unknown> {
+  if (typeof args === "string") return scriptWithArgument(args, change);
+  if (!Array.isArray(args)) return { why: "the page does not find where its arguments are written" };
+  const words = args.map(String);
+  const place = scriptIn(words);
+  if (place >= 0) {
+    const script = scriptWithArgument(words[place] ?? "", change);
+    return "why" in script ? script : { value: words.with(place, script.value) };
   }
-  const isScript = (word: unknown): boolean => typeof word === "string" && /\s/.test(word) && STARTS.test(word);
-  const at = words.findIndex(isScript);
-  if (at < 0) return words.some((word) => SHELL.test(String(word))) ? null : withArgument(words, flag, change.to);
-  const script = String(words[at]);
-  if (!canExtend(script, change)) return null;
-  return words.map((word: unknown, n) => (n === at ? withArgument(script, flag, change.to) : word));
+  if (hasShell(words)) return { why: "a shell runs what the page does not find" };
+  const edits = wordEdits(words, change, at);
+  return edits === null ? notWritten(change) : { value: withEdits(words, edits) };
 }
 
-/** Whether a text is one command, or has the flag already: otherwise it is not known where the flag belongs. */
-function canExtend(text: string, change: Change): boolean {
-  const hasFlag = mentions(text, baseOf(change.argument ?? ""));
-  return hasFlag || !/[;&|<>\n#]/.test(text.replace(/\\\n/g, " ").trim());
+/** The place of a script that starts vLLM among words; -1 if there is none. */
+function scriptIn(words: unknown): number {
+  return Array.isArray(words)
+    ? words.findIndex((word) => typeof word === "string" && /\s/.test(word) && startsVllm(word))
+    : -1;
 }
 
-function mentions(words: unknown, flag: string): boolean {
-  if (Array.isArray(words)) return words.some((word) => mentions(word, flag));
-  return typeof words === "string" && new RegExp(`(?:^|\\s)${flag}(?=[=\\s.]|$)`).test(words);
+function hasShell(words: unknown): boolean {
+  return Array.isArray(words) && words.some((word) => typeof word === "string" && SHELL.test(word));
 }
 
-function baseOf(flag: string): string {
-  return flag.split(".")[0] ?? flag;
+/** The index of a place such as `args[3]` in a list. */
+function indexIn(at: string | undefined, name: string): number | null {
+  const found = at?.startsWith(`${name}[`) === true ? /^\[(\d+)\]$/.exec(at.slice(name.length))?.[1] : undefined;
+  return found === undefined ? null : Number(found);
 }
 
-function withVariable(engine: Record<string, unknown>, name: string, value: unknown): Record<string, unknown> | null {
-  const key = Object.hasOwn(engine, "environment") ? "environment" : "env";
-  const env = member(engine, key) ?? [];
+function withVariable(engine: Record<string, unknown>, steps: Steps, change: Change): Changed<unknown> {
+  const isCompose = steps.at(-2) === "services";
+  const key = isCompose ? "environment" : "env";
+  const env = member(engine, key) ?? null;
+  const { variable = "", to } = change;
+  const set = (value: unknown): Changed<unknown> => ({ value: withMember(engine, key, value) });
   if (isObject(env)) {
-    return withMember(engine, key, value === null ? withoutMember(env, name) : withMember(env, name, shown(value)));
+    if (to !== null) return set(withMember(env, variable, shown(to)));
+    return Object.hasOwn(env, variable) ? set(withoutMember(env, variable)) : notWritten(change);
   }
-  if (!Array.isArray(env)) return null;
-  const isPairs = env.some((each) => typeof each === "string");
-  const others = env.filter((each: unknown) =>
-    isObject(each) ? each.name !== name : !(typeof each === "string" && each.startsWith(`${name}=`)),
-  ) as unknown[];
-  const added = isPairs ? `${name}=${shown(value)}` : { name, value: shown(value) };
-  return withMember(engine, key, value === null ? others : [...others, added]);
+  if (env !== null && !Array.isArray(env)) return { why: `\`${key}\` is neither a list nor an object` };
+  const list = (env ?? []) as readonly unknown[];
+  const isIt = (each: unknown): boolean =>
+    isObject(each) ? each.name === variable : typeof each === "string" && each.split("=", 1)[0] === variable;
+  const others = list.filter((each) => !isIt(each));
+  if (to === null) return others.length < list.length ? set(others) : notWritten(change);
+  const isContainer = isCompose || /ontainers$/.test(String(steps.at(-2)));
+  if (env === null && !isContainer) return { why: "the page does not know where such an object has its variables" };
+  const isPairs = isCompose || list.some((each) => typeof each === "string");
+  return set([...others, isPairs ? `${variable}=${shown(to)}` : { name: variable, value: shown(to) }]);
 }
 
-function withFact(facts: Record<string, unknown>, path: string[], value: unknown): Record<string, unknown> {
-  const [name = "", ...rest] = path;
-  if (rest.length > 0) {
-    const found = member(facts, name);
-    return withMember(facts, name, withFact(isObject(found) ? found : {}, rest, value));
-  }
-  return value === null ? withoutMember(facts, name) : withMember(facts, name, value);
-}
-
-/** The JSON of an option with another value of one of its members; `null` if it is none. */
-function withJson(text: string, path: string[], value: unknown): string | null {
-  try {
-    const found = JSON.parse(text) as unknown;
-    return isObject(found) ? JSON.stringify(withFact(found, path, value)) : null;
-  } catch {
-    return null;
-  }
-}
-
-function withArgument(args: unknown, name: string, value: unknown): unknown {
-  const [flag = "", ...path] = name.split(".");
-  if (Array.isArray(args)) return inList(args.map(String), flag, path, value);
-  return typeof args === "string" ? inText(args, flag, path, value) : null;
-}
-
-function inList(words: readonly string[], flag: string, path: string[], value: unknown): string[] | null {
-  const at = words.findLastIndex((word) => word === flag || word.startsWith(`${flag}=`));
-  const word = words[at] ?? "";
-  const next = words[at + 1];
-  const takesNext = at >= 0 && word === flag && next !== undefined && !/^-(?![\d.])/.test(next);
-  if (path.length > 0) {
-    if (at < 0) return null;
-    const json = withJson(takesNext ? next : word.slice(flag.length + 1), path, value);
-    if (json === null) return null;
-    const written = takesNext ? [flag, json] : [`${flag}=${json}`];
-    return [...words.slice(0, at), ...written, ...words.slice(at + (takesNext ? 2 : 1))];
-  }
-  const added = value === null ? [] : value === true ? [flag] : [flag, shown(value)];
-  if (at < 0) return [...words, ...added];
-  return [...words.slice(0, at), ...added, ...words.slice(at + (takesNext ? 2 : 1))];
-}
-
-function quoted(word: string): string {
-  return /^[\w./:=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-}
-
-function inText(args: string, flag: string, path: string[], value: unknown): string | null {
-  const found = [...args.matchAll(new RegExp(`(?<=^|\\s)${flag}(?=[=\\s]|$)`, "g"))];
-  const at = found.at(-1)?.index ?? -1;
-  const written = /^(?:=|\s+(?!-[^\d.]))('[^']*'|"(?:[^"\\]|\\.)*"|(?:[^\s'"\\]|\\[^\n])+)/.exec(
-    args.slice(at + flag.length),
-  );
-  if (path.length > 0) {
-    const text = written?.[1];
-    if (at < 0 || text === undefined) return null;
-    const json = withJson(
-      text.startsWith("'") ? text.slice(1, -1) : text.replace(/^"|"$/g, "").replace(/\\(.)/g, "$1"),
-      path,
-      value,
-    );
-    if (json === null) return null;
-    return `${args.slice(0, at)}${flag} ${quoted(json)}${args.slice(at + flag.length + (written?.[0].length ?? 0))}`;
-  }
-  const added = value === null ? [] : value === true ? [flag] : [flag, shown(value)];
-  const text = added.map(quoted).join(" ");
-  if (at < 0) return `${args.trimEnd()} ${text}`;
-  return `${args.slice(0, at)}${text}${args.slice(at + flag.length + (written?.[0].length ?? 0))}`;
+function notWritten(change: Change): { readonly why: string } {
+  return { why: `${change.argument ?? change.variable ?? changeText(change)} is not written there` };
 }

@@ -6,8 +6,17 @@ import type { DecisionRequest } from "./input";
 
 /** The most objects of a manifest that are sent as one. */
 const MAX_OBJECTS = 1000;
-/** What engines of every part may refer to. */
-const SHARED_KINDS = new Set(["ConfigMap", "Secret", "ServingRuntime", "ClusterServingRuntime"]);
+/** The kinds to which engines of every part may refer: those that the service collects first. */
+const SHARED_KINDS = new Set([
+  "BackendRuntime",
+  "BaseModel",
+  "ClusterBaseModel",
+  "ClusterServingRuntime",
+  "ConfigMap",
+  "LLMInferenceServiceConfig",
+  "OpenModel",
+  "ServingRuntime",
+]);
 const INDEX = /^((?:items)?)\[(\d+)\]/;
 
 interface Chunk {

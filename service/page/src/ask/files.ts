@@ -130,28 +130,47 @@ function documentOf({ text }: SourceFile): string | null {
   if (isObject(manifest) && (manifest.script === text || manifest.unit === text)) {
     return stringify(manifest, { lineWidth: 0 }).trimEnd();
   }
-  return text
-    .replace(/^\uFEFF/, "")
-    .replace(/^(?:\s*(?:#[^\n]*)?\n)*---[ \t]*\n/, "")
-    .trimEnd();
+  return withoutHead(text.replace(/^\uFEFF/, "")).trimEnd();
 }
 
-/** The models of configurations by their paths: a folder has the model's name, or there is only one of each. */
+/** The text after a `---` that only blank lines and comments stand before. */
+function withoutHead(text: string): string {
+  let start = 0;
+  while (start < text.length) {
+    const end = text.indexOf("\n", start);
+    const line = text.slice(start, end < 0 ? text.length : end).trim();
+    if (line === "---") return end < 0 ? "" : text.slice(end + 1);
+    if (end < 0 || (line !== "" && !line.startsWith("#"))) return text;
+    start = end + 1;
+  }
+  return text;
+}
+
+/**
+ * The models of configurations by their paths: `NAME/config.json` or `NAME.json` in any folder, a snapshot in the hub's
+ * cache, or a folder with the last part of the name that was given by itself. A file without a folder is of the only
+ * model that lacks one. Of others, or of several for one model, the user says whose they are.
+ */
 export function matched(loose: readonly LooseConfig[], models: readonly string[]): Map<string, LooseConfig> {
   const found = new Map<string, LooseConfig>();
   for (const model of models) {
-    const name = model.replace(/\/+$/, "");
+    const name = model.replace(/^\/+|\/+$/g, "");
     const last = name.slice(name.lastIndexOf("/") + 1);
-    const folder = (path: string): string => `/${path.slice(0, Math.max(0, path.lastIndexOf("/")))}`;
-    const byName = (wanted: string): LooseConfig[] =>
-      loose.filter(
-        ({ path }) => folder(path).endsWith(`/${wanted}`) || folder(path).endsWith(`--${wanted.replaceAll("/", "--")}`),
-      );
-    const [one, ...more] = [byName(name), byName(last)].find((each) => each.length > 0) ?? [];
+    const whole = loose.filter(({ path }) => isOf(path, name));
+    const part = loose.filter(({ path }) => path === `${last}/config.json` || path === `${last}.json`);
+    const [one, ...more] = whole.length > 0 ? whole : part;
     if (one !== undefined && more.length === 0) found.set(model, one);
   }
   const [model, config] = [models[0], loose[0]];
-  if (models.length === 1 && loose.length === 1 && model !== undefined && config !== undefined)
-    found.set(model, config);
+  const isAlone = models.length === 1 && loose.length === 1;
+  if (isAlone && model !== undefined && config?.path.includes("/") === false) found.set(model, config);
   return found;
+}
+
+/** Whether a file is the configuration of the model with a name, by its path. */
+function isOf(path: string, name: string): boolean {
+  const whole = `/${path}`;
+  if (whole.endsWith(`/${name}/config.json`) || whole.endsWith(`/${name}.json`)) return true;
+  const cached = `/models--${name.replaceAll("/", "--")}/snapshots/`;
+  return whole.includes(cached) && /^[^/]+\/config\.json$/.test(whole.slice(whole.indexOf(cached) + cached.length));
 }

@@ -55,7 +55,8 @@ function readLarge(text: string): Input {
 }
 
 function readYaml(text: string): Input {
-  const documents = parseAllDocuments(text, { version: "1.1", logLevel: "silent", uniqueKeys: true });
+  // of duplicate keys the last one counts, as in the service
+  const documents = parseAllDocuments(text, { version: "1.1", logLevel: "silent", uniqueKeys: false });
   if (!Array.isArray(documents) || documents.some((each) => each.errors.length > 0)) return { kind: "text", text };
   let values: unknown[];
   try {

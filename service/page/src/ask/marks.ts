@@ -2,20 +2,10 @@
 
 import type { Decision } from "../api";
 import { member } from "../member";
+import { SHORT } from "./flag_forms";
 import type { Span } from "./json_places";
 
 const MAX_MARKED = 200_000;
-/** Flags that have a short form, as people write them. */
-const SHORT: ReadonlyMap<string, string> = new Map([
-  ["--tensor-parallel-size", "-tp"],
-  ["--pipeline-parallel-size", "-pp"],
-  ["--data-parallel-size", "-dp"],
-  ["--decode-context-parallel-size", "-dcp"],
-  ["--prefill-context-parallel-size", "-pcp"],
-  ["--quantization", "-q"],
-  ["--compilation-config", "-O"],
-]);
-
 /** The flags and variables within a span of the text from which the facts of the decision's reasons come, in order. */
 export function marksOf(text: string, within: Span, decision: Decision): Span[] {
   if (within.end - within.start > MAX_MARKED) return [];
@@ -61,8 +51,7 @@ function namesOf(fact: string): string[] {
   const parts = fact.split(".");
   const last = parts.at(-1) ?? "";
   if (parts[0] === "env") return [last];
-  const flag = (name: string): string => `--${name.replaceAll("_", "-")}`;
-  const flags = [flag(last), flag(parts[0] ?? "")];
+  const flags = [last, parts[0] ?? ""].flatMap((name) => [`--${name.replaceAll("_", "-")}`, `--${name}`]);
   const short = flags.flatMap((name) => SHORT.get(name) ?? []);
   return [...flags, ...short, last, ...(last === "use_v2_model_runner" ? [fact] : [])];
 }

@@ -4,11 +4,14 @@ import { isMap, isNode, isSeq, parseDocument } from "yaml";
 import { isObject } from "../member";
 import { jsonSpan, type Span } from "./json_places";
 
+/** The keys and indices that lead to a value. */
+export type Steps = readonly (string | number)[];
+
 /** The longest text whose structure is read for a place; in a longer one only documents and items are told apart. */
 const MAX_READ = 1 << 16;
 
 /** The steps of a path such as `items[0].spec.containers[0]` in a value; `null` if it does not lead anywhere. */
-export function stepsTo(value: unknown, path: string): (string | number)[] | null {
+export function stepsTo(value: unknown, path: string): Steps | null {
   if (path === "") return [];
   const index = /^\[(\d+)\]\.?/.exec(path);
   if (index !== null) {
@@ -29,7 +32,7 @@ export function stepsTo(value: unknown, path: string): (string | number)[] | nul
 }
 
 /** The value at steps; `undefined` where there is none. */
-export function valueAt(value: unknown, steps: readonly (string | number)[]): unknown {
+export function valueAt(value: unknown, steps: Steps): unknown {
   return steps.reduce<unknown>((found, step) => {
     if (typeof step === "number") return Array.isArray(found) ? (found as unknown[])[step] : undefined;
     return isObject(found) && Object.hasOwn(found, step) ? new Map(Object.entries(found)).get(step) : undefined;
@@ -37,7 +40,7 @@ export function valueAt(value: unknown, steps: readonly (string | number)[]): un
 }
 
 /** The value with another one at steps, which lead somewhere. */
-export function withValueAt(value: unknown, steps: readonly (string | number)[], replaced: unknown): unknown {
+export function withValueAt(value: unknown, steps: Steps, replaced: unknown): unknown {
   const [step, ...rest] = steps;
   if (step === undefined) return replaced;
   const child = withValueAt(valueAt(value, [step]), rest, replaced);
@@ -46,16 +49,25 @@ export function withValueAt(value: unknown, steps: readonly (string | number)[],
   return isObject(value) ? { ...value, [step]: child } : value;
 }
 
-/** The documents of a YAML text that have something in them, as the service counts them. */
+/** The documents of a YAML text that have something in them, as the service counts them; also after `---` in its line. */
 function documentSpans(text: string): Span[] {
   const found: Span[] = [];
   let start = 0;
-  for (const mark of [...text.matchAll(/^---(?=[\s]|$).*$/gm), null]) {
-    const end = mark === null ? text.length : mark.index;
-    if (/^[^#\s]/m.test(text.slice(start, end).replace(/^[ \t]+/gm, ""))) found.push({ start, end });
-    start = mark === null ? end : mark.index + mark[0].length;
+  for (const mark of [...text.matchAll(/^(?:---|\.\.\.)(?=\s|$)/gm), null]) {
+    const end = mark?.index ?? text.length;
+    if (!isEmpty(text.slice(start, end))) found.push({ start, end });
+    start = end + 3;
   }
   return found;
+}
+
+/** Whether a document has nothing but comments, directives and the value null. */
+function isEmpty(document: string): boolean {
+  for (const [line] of document.matchAll(/[^\n]+/g)) {
+    const words = line.trim();
+    if (words !== "" && !words.startsWith("#") && !line.startsWith("%")) return /^(?:~|null)(?:\s+#.*)?$/i.test(words);
+  }
+  return true;
 }
 
 /** The items of a list under `items:`, each with its dash, as `kubectl get … -o yaml` writes them. */

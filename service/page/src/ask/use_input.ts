@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Input, isReadAtOnce, readInput } from "./input";
+import { readBeside } from "./reader";
 
 interface Read {
   readonly text: string;
@@ -17,20 +18,15 @@ export function useInput(text: string): Input | null {
       setRead(null);
       return undefined;
     }
-    const worker = new Worker(new URL("./input_worker.ts", import.meta.url), { type: "module" });
+    const control = new AbortController();
     const done = (input: Input): void => {
-      setRead({ text, input });
-      worker.terminate();
+      if (!control.signal.aborted) setRead({ text, input });
     };
-    worker.addEventListener("message", (event: MessageEvent<Input>) => {
-      done(event.data);
-    });
-    worker.addEventListener("error", () => {
+    readBeside({ text }, control.signal).then(done, () => {
       done({ kind: "text", text });
     });
-    worker.postMessage(text);
     return () => {
-      worker.terminate();
+      control.abort();
     };
   }, [text]);
   return atOnce ?? (read?.text === text ? read.input : null);

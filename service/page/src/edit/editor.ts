@@ -32,7 +32,7 @@ export interface Editor {
   readonly destroy: () => void;
 }
 
-export interface EditorOptions {
+interface EditorOptions {
   readonly parent: HTMLElement;
   readonly label: string;
   readonly text: string;

@@ -1,6 +1,6 @@
 /** Texts to begin a new rule with; each can be tried as it is. */
 
-export interface Template {
+interface Template {
   readonly name: string;
   readonly rule: string;
   readonly cases: string;

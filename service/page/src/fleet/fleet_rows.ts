@@ -132,7 +132,7 @@ function hasCell(row: Row, columns: readonly string[], filter: Filter): boolean 
 }
 
 /** The key of what makes a row's change. */
-export function causeKey(row: Row): string {
+function causeKey(row: Row): string {
   return row.change === null ? "" : `${row.kind} ${row.change.to} ${row.cause}`;
 }
 
@@ -151,7 +151,7 @@ export function filtered(rows: Rows, filter: Filter): { readonly ofAnyKind: Row[
   return { ofAnyKind, shown };
 }
 
-export interface KindCount {
+interface KindCount {
   readonly kind: string;
   readonly number: number;
 }
@@ -165,7 +165,7 @@ export function countsByKind(rows: readonly Row[]): readonly KindCount[] {
     .sort((one, other) => rankOf(one.kind) - rankOf(other.kind));
 }
 
-export interface CauseCount {
+interface CauseCount {
   readonly key: string;
   readonly row: Row;
   readonly number: number;

@@ -9,7 +9,7 @@ type Packed = {
  * The last value of the table. A value is a scalar, or a list of numbers: the first is 0 for a list, else the place of
  * an object's names in `shapes`, from 1; the others are the places of its values, which stand before it.
  */
-export function unpacked(packed: Packed): unknown {
+function unpacked(packed: Packed): unknown {
   const { shapes, values } = packed;
   const found: unknown[] = new Array<unknown>(values.length);
   for (let at = 0; at < values.length; at += 1) {

@@ -22,7 +22,7 @@ export interface DecidedAnswer {
   readonly known_problems: readonly { readonly rule: string; readonly symptom: string; readonly certainty: string }[];
   readonly set_env: Readonly<Record<string, string>>;
 }
-export interface UndecidedAnswer {
+interface UndecidedAnswer {
   readonly problem: ItemProblem;
 }
 export type ReleaseAnswer = DecidedAnswer | UndecidedAnswer;
@@ -89,7 +89,7 @@ export interface FleetResult {
   readonly revision: string;
   readonly day: string;
 }
-export type Reading = { readonly result: FleetResult } | { readonly faults: readonly Fault[] };
+type Reading = { readonly result: FleetResult } | { readonly faults: readonly Fault[] };
 
 type Members = Readonly<Record<string, unknown>>;
 const MAX_FAULTS = 20;
