@@ -111,7 +111,7 @@ def test_a_change_that_cannot_be_made_is_a_text_with_the_reason(browser: Browser
     script = f"#!/bin/sh\nFLAGS=--enable-dbo\nvllm serve {MODEL} $FLAGS\n"
     with open_page(browser, address(server, text=script)) as page:
         dropped = remedy(page, "drop --enable-dbo")
-        expect(dropped).to_contain_text("It cannot be tried here: --enable-dbo is not written there")
+        expect(dropped).to_contain_text("It cannot be tried here: --enable-dbo is not a word of a command there")
         expect(dropped.get_by_role("button")).to_have_count(0)
 
 
@@ -132,7 +132,7 @@ def test_a_link_tries_only_what_can_be_made(browser: Browser, server: Server) ->
     with open_page(browser, address(server, **state)) as page:
         chips = page.locator(".chips li")
         expect(chips).to_have_text(
-            ["drop --enable-dbo ×", "drop --no-such-flag × not tried: --no-such-flag is not written there"]
+            ["drop --enable-dbo ×", "drop --no-such-flag × not tried: --no-such-flag is not a word of a command there"]
         )
         page.get_by_role("button", name="Remove: drop --no-such-flag").click()
         expect(chips).to_have_count(1)

@@ -154,5 +154,6 @@ function withVariable(engine: Record<string, unknown>, steps: Steps, change: Cha
 }
 
 function notWritten(change: Change): { readonly why: string } {
-  return { why: `${change.argument ?? change.variable ?? changeText(change)} is not written there` };
+  if (change.argument !== undefined) return { why: `${change.argument} is not a word of its own there` };
+  return { why: `${change.variable ?? changeText(change)} is not set there` };
 }

@@ -24,7 +24,7 @@ export function scriptWithArgument(text: string, change: Change): Changed<string
   const starts = commands.filter(isStart);
   const candidates = having.length > 0 || change.to === null ? having : starts.length > 0 ? starts : commands;
   const [command] = candidates;
-  if (command === undefined) return { why: `${change.argument ?? "it"} is not written there` };
+  if (command === undefined) return { why: `${change.argument ?? "it"} is not a word of a command there` };
   if (candidates.length > 1) return { why: SEVERAL };
   const edits = wordEdits(textsOf(command), change, null) ?? [];
   let found = text;
@@ -47,7 +47,7 @@ export function scriptWithVariable(text: string, name: string, value: unknown): 
   if (place !== undefined) return { value: withAssignment(text, words, place, name, value) };
   const starts = commandsOf(words).filter(isStart);
   const first = starts[0]?.[0];
-  if (value === null || first === undefined) return { why: `${name} is not written there` };
+  if (value === null || first === undefined) return { why: `${name} is not set there` };
   if (starts.length > 1) return { why: SEVERAL };
   return { value: `${text.slice(0, first.start)}${name}=${quoted(shown(value))} ${text.slice(first.start)}` };
 }

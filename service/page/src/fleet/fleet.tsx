@@ -21,6 +21,8 @@ import { NO_VIEW, shortened, type View, viewOf } from "./view_state";
 
 /** The longest texts that are kept in the address, before compression. */
 const MAX_LINKED = 1 << 20;
+/** The most sources that a link has. */
+const MAX_SOURCES = 2000;
 const MAX_CONFIGS_ASKED = 20;
 
 interface Question {
@@ -42,7 +44,7 @@ interface Found {
 function questionOf(value: unknown): Question {
   if (!isObject(value)) return NOTHING;
   const text = (found: unknown): string => (typeof found === "string" ? found : "");
-  const sources = Array.isArray(value.sources) ? value.sources.filter(isObject) : [];
+  const sources = Array.isArray(value.sources) ? value.sources.slice(0, MAX_SOURCES).filter(isObject) : [];
   const comparison = isObject(value.comparison) ? value.comparison : {};
   return {
     sources: sources.map((each) => ({ name: text(each.name), text: text(each.text) })),

@@ -11,13 +11,16 @@ export interface View extends Filter {
 }
 export const NO_VIEW: View = { ...NO_FILTER, open: -1, column: "" };
 
+/** The longest text of a filter in a link; a cause has the message of an error. */
+const MAX_TEXT = 4000;
+
 /** A view as a link has it; anything else is left out. */
 export function viewOf(value: unknown): View {
   if (typeof value !== "object" || value === null) return NO_VIEW;
   const found = value as Readonly<Record<string, unknown>>;
   const text = (name: string, otherwise: string): string => {
     const given = member(found, name);
-    return typeof given === "string" ? given : otherwise;
+    return typeof given === "string" && given.length <= MAX_TEXT ? given : otherwise;
   };
   return {
     find: text("find", ""),
