@@ -33,6 +33,9 @@ TICK: Final = 0.1
 SWEEP_INTERVAL: Final = 1.0
 """Seconds between two runs of everything else."""
 
+SPARE_AFTER: Final = 1.0
+"""Seconds after the start until a worker process is started that no request needs yet."""
+
 
 class Housekeeping:
     """The periodic work of one process; ``file`` is the token file, if callers need tokens."""
@@ -47,6 +50,7 @@ class Housekeeping:
         self._idle_reaper = IdleReaper(service.settings.body_timeout)
         self._parent = multiprocessing.parent_process()
         self._last_sweep = 0.0
+        self._began = monotonic()
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -69,6 +73,8 @@ class Housekeeping:
             self._report_run_folder()
             self._read_tokens()
             self._service.access.drop_expired()
+            if monotonic() - self._began >= SPARE_AFTER:
+                self._service.pool.keep_spare()
             if Certificate.serving is not None:
                 Certificate.serving.reload()
         found = newest(self._shared.rules) if self._shared is not None else None

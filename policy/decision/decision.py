@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from policy.decision.known_problems import KnownProblem, OtherRunner
 from policy.decision.remedies import Remedy, V2Path  # noqa: TC001  # msgspec reads the annotations
-from policy.facts.facts import to_json
+from policy.facts.facts import shown
 from policy.facts.vocabulary import INDEX, ancestors
 from policy.rules.conditions import leaves
 from policy.rules.effects import TextField
@@ -244,7 +244,7 @@ class RuleView:
             text if self.feature else None,
             self.message + text if self.message else text,
             self.remedy,
-            {name: to_json(row[index]) for name, index in self.evidence},
+            {name: shown(row[index]) for name, index in self.evidence},
             self.references,
             self.owner,
             self.review_by,

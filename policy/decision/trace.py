@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.decision.decision import Alternative, Assumption, FailedCondition, RuleTrace
-from policy.facts.facts import to_json
+from policy.facts.facts import shown
 from policy.facts.vocabulary import FACTS, INDEX, VOCABULARY, FactKind, ancestors
 from policy.rules.conditions import And, Condition, Leaf, Or, holds, leaves, shares
 from policy.rules.effects import Layer
@@ -89,7 +89,7 @@ def failures(condition: Condition, row: Sequence[Any]) -> list[FailedCondition]:
 def _actual(leaf: Leaf, value: Any) -> Any:
     if FACTS[leaf.fact].kind is FactKind.PRESENCE:
         return PRESENT if value else "absent"
-    return to_json(value)
+    return shown(value)
 
 
 def assumptions(
@@ -119,7 +119,7 @@ def assumptions(
             other = evaluate_with(index, value)
             if other != answer:
                 change[label] = Alternative(*other)
-        found.append(Assumption(fact.name, to_json(row[index]), "not stated", change))
+        found.append(Assumption(fact.name, shown(row[index]), "not stated", change))
     return found
 
 

@@ -28,6 +28,7 @@ from policy.facts.vocabulary import (
     ancestors,
     parse_variable,
 )
+from policy.masking import masked_message
 from policy.messages import as_written, closest, listed, nearest, quoted
 from policy.pointer import at
 
@@ -106,6 +107,14 @@ def to_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(map(to_json, value))
     return value.value if isinstance(value, Opaque) else value
+
+
+def shown(value: Any) -> Any:
+    """A row's value as an answer shows it: as it was sent, with the secrets in its texts hidden."""
+    value = to_json(value)
+    if isinstance(value, str):
+        return masked_message(value)
+    return [masked_message(item) if isinstance(item, str) else item for item in value] if type(value) is list else value
 
 
 def nested(facts: Mapping[str, Any]) -> dict[str, Any]:

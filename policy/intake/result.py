@@ -8,14 +8,13 @@ from msgspec import Struct
 
 from policy.decision.decision import DerivedFact
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
-from policy.facts.facts import Facts, to_json
+from policy.facts.facts import Facts, shown, to_json
 from policy.facts.vocabulary import FACTS, INDEX, ancestors
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import Installation, ParsedOptions  # msgspec reads the annotations
 from policy.intake.deployment import Environment
 from policy.intake.derive.request_limits import EngineLimits
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
-from policy.masking import masked_message
 from policy.messages import quoted
 from policy.pointer import at
 
@@ -114,7 +113,7 @@ def facts_with_origin(result: IntakeResult, series: Series) -> dict[str, Derived
     """
     row, facts, later = result.facts.row, result.derived.facts, result.derived.later
     return {
-        name: DerivedFact(*later[name]) if name in later else _derived_fact(to_json(row[index]), facts[name][1])
+        name: DerivedFact(*later[name]) if name in later else _derived_fact(row[index], facts[name][1])
         for name, index, above, is_in in FACT_ANCESTORS
         if all(facts[each][0] for each in above)
         and is_in(series)
@@ -123,10 +122,5 @@ def facts_with_origin(result: IntakeResult, series: Series) -> dict[str, Derived
 
 
 def _derived_fact(value: Any, origin: str) -> DerivedFact:
-    """A fact with its origin, with the secrets in its texts hidden."""
-    if origin is not DEFAULT:
-        if isinstance(value, str):
-            value = masked_message(value)
-        elif isinstance(value, list | tuple):
-            value = [masked_message(item) if isinstance(item, str) else item for item in value]
-    return DerivedFact(value, origin)
+    """A fact with its origin; a default has no secrets."""
+    return DerivedFact(to_json(value) if origin is DEFAULT else shown(value), origin)

@@ -13,12 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.decision.remedies import Change
-from policy.facts.facts import Facts, to_json
+from policy.facts.facts import Facts, shown, to_json
 from policy.facts.vocabulary import INDEX, VARIABLE, VOCABULARY, FactKind, ancestors
 from policy.intake.command.flags import flags
 from policy.intake.deployment import Edits
 from policy.intake.derive.derivation import FACT_OF_OPTION, VARIABLES
-from policy.masking import masked
+from policy.masking import masked, masked_message
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
@@ -126,10 +126,10 @@ def _of_deployment(release: str, intake: IntakeResult) -> Iterator[Candidate]:
             yield Candidate(change, option, SET, option=option, value=value)
     for name in VARIABLES:
         if name in variables:
-            change = Change(variable=name, from_=variables[name])
+            change = Change(variable=name, from_=_masked(variables[name]))
             yield Candidate(change, name, UNSET_VARIABLE, variable=name)
     for text in ("0", "1"):
-        change = Change(variable=VARIABLE_NAME, from_=variables.get(VARIABLE_NAME), to=text)
+        change = Change(variable=VARIABLE_NAME, from_=_masked(variables.get(VARIABLE_NAME)), to=text)
         yield Candidate(change, VARIABLE_NAME, SET_VARIABLE, variable=VARIABLE_NAME, value=text)
 
 
@@ -145,6 +145,11 @@ def _shown(option: str, value: Any) -> Any:
     if isinstance(value, dict | list):
         return masked(json.dumps(value, ensure_ascii=False, default=str))
     return masked(value) if isinstance(value, str) else value
+
+
+def _masked(value: str | None) -> str | None:
+    """A variable's value without secrets."""
+    return None if value is None else masked_message(value)
 
 
 def flag_name(option: str) -> str:
@@ -165,13 +170,13 @@ def _of_facts(facts: Facts, defaults: Sequence[Any]) -> Iterator[Candidate]:
         if fact.kind is FactKind.PRESENCE:
             values += [(n, defaults[n]) for n, each in enumerate(VOCABULARY) if fact.name in ancestors(each.name)]
         absent = fact.kind is FactKind.PRESENCE  # `false` is no value of an object
-        change = Change(fact=fact.name, from_=to_json(value), to=None if absent else to_json(defaults[index]))
+        change = Change(fact=fact.name, from_=shown(value), to=None if absent else to_json(defaults[index]))
         yield Candidate(change, fact.name, DROP, facts=tuple(values))
     place = INDEX[VARIABLE]
     for value in (None, False, True):
         if value != row[place]:
             cost = UNSET_VARIABLE if value is None else SET_VARIABLE
-            change = Change(fact=VARIABLE, from_=to_json(row[place]), to=value)
+            change = Change(fact=VARIABLE, from_=shown(row[place]), to=value)
             yield Candidate(change, VARIABLE, cost, facts=((place, value),))
 
 

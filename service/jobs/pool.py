@@ -1,7 +1,7 @@
 """The worker processes of a serving process: each runs one request that may take long, and can be killed.
 
 Owns the assignment of workers, their timeout, and the models from the hub that a job includes. ``worker`` is the code
-that runs in them. Processes are started when they are first needed, and kept.
+that runs in them. Processes are kept, and one more than are busy is started.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, TypeVarTuple
 
 from msgspec.structs import replace
 
+from policy.errors import PolicyError
 from service import run_folder
 from service.documents.body import Disconnected
-from service.jobs.worker import bound_process, run
+from service.jobs.worker import bound_process, load_rules, run
 from service.limits.slots import Slots
 from service.problems import Refused
 
@@ -55,16 +56,41 @@ CLOCK_STEP: Final = 0.005
 START_TIMEOUT: Final = 60.0
 """Seconds a worker process may take to start."""
 
+START_SECONDS: Final = 1.0
+"""Seconds of work that the start of a process counts as, for a caller who disconnects and so ends one."""
+
+LoadedRules: TypeAlias = tuple[str, dict[str, str], str | None]
+"""A revision of the rules, the texts of its files, and the default release."""
+
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 
 class Worker:
-    """One worker process, started when it is first needed."""
+    """One worker process, started before or when it is first needed."""
 
     def __init__(self) -> None:
         self._executor: ProcessPoolExecutor | None = None
         self._starting: asyncio.Task[int] | None = None
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the process is started, or being started."""
+        return self._starting is not None
+
+    def begin(self, rules: LoadedRules | None = None) -> None:
+        """Start the process, and load rules in it, without waiting for it."""
+        if self._starting is None:
+            self._starting = asyncio.ensure_future(self._begin(rules))
+            self._starting.add_done_callback(_end_quietly)
+
+    async def _begin(self, rules: LoadedRules | None) -> int:
+        """The process's id, once it is started."""
+        pid = await self.call(os.getpid)
+        if rules is not None:
+            with suppress(PolicyError):  # the job that needs them says so
+                await self.call(load_rules, *rules)
+        return pid
 
     async def ready(self) -> None:
         """Wait until the process is started. If the caller is cancelled, it keeps starting for the next one.
@@ -72,8 +98,8 @@ class Worker:
         Raises:
             BrokenProcessPool: it could not be started.
         """
-        if self._starting is None:
-            self._starting = asyncio.ensure_future(self.call(os.getpid))
+        self.begin()
+        assert self._starting is not None  # INVARIANT: `begin` has set it
         await asyncio.shield(self._starting)
 
     async def call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
@@ -125,9 +151,26 @@ class Pool:
         self._models = models
         self._folder = folder
         self._numbers = itertools.count()
+        self._is_closed = False
+        self.rules: LoadedRules | None = None
+        """What a process loads that is started before it is needed."""
+
+    def keep_spare(self) -> None:
+        """Start a process for the next job, if none of the free ones is started."""
+        if self._free and not self._is_closed and not any(worker.is_begun for worker in self._free):
+            self._free[-1].begin(self.rules)
+
+    def _take(self) -> Worker:
+        """A free worker, a started one if there is one; the next one is started meanwhile."""
+        worker = next((each for each in reversed(self._free) if each.is_begun), self._free[-1])
+        self._free.remove(worker)
+        self._busy.add(worker)
+        self.keep_spare()
+        return worker
 
     def close(self) -> None:
         """End all processes: kill the busy ones, and let the idle ones shut down."""
+        self._is_closed = True
         for worker in self._busy:
             worker.end()
         for worker in self._free:
@@ -167,8 +210,7 @@ class Pool:
     async def _run(self, job: Job, rules: dict[str, str], today: date) -> JobResult:
         size = len(job.body)
         async with self._slots.slot(job.caller, is_short=size <= MAX_SHORT_BODY, size=size):
-            worker = self._free.pop()  # INVARIANT: there is one for each slot
-            self._busy.add(worker)
+            worker = self._take()  # INVARIANT: there is one for each slot
             try:
                 return await self._run_in(worker, job, rules, today)
             except BaseException:
@@ -177,6 +219,7 @@ class Pool:
             finally:
                 self._busy.discard(worker)
                 self._free.append(worker)
+                self.keep_spare()
 
     async def _run_in(self, worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
         for is_last in (False, True):
@@ -186,8 +229,11 @@ class Pool:
                 try:
                     async with asyncio.timeout(self._seconds):
                         found = await _run_job(worker, job, rules, today)
-                except (TimeoutError, asyncio.CancelledError, BrokenProcessPool):
+                except (TimeoutError, BrokenProcessPool):
                     self._charge_work(job, monotonic() - began, 0)
+                    raise
+                except asyncio.CancelledError:
+                    self._charge_work(job, monotonic() - began + START_SECONDS, 0)
                     raise
                 self._charge_work(job, found.seconds, found.decisions)
                 return found  # noqa: TRY300  # the other statements are what may fail
@@ -213,6 +259,12 @@ class Pool:
 def decisions_of(seconds: float) -> int:
     """The number of decisions that the full seconds of work count as in the rate limit."""
     return int(seconds + CLOCK_STEP) * DECISIONS_PER_SECOND
+
+
+def _end_quietly(started: asyncio.Task[int]) -> None:
+    """Take the error of a start that nobody waits for; whoever needs the process gets it."""
+    if not started.cancelled():
+        started.exception()
 
 
 async def _start(worker: Worker) -> None:

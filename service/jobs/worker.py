@@ -463,15 +463,23 @@ def run(job: Job, rules: dict[str, str] | None, today: date) -> JobResult | None
     Raises:
         PolicyError: the rules cannot be loaded.
     """
-    work = _workers.get(job.revision)
-    if work is None:
+    if job.revision not in _workers:
         if rules is None:
             return None
-        before = next(reversed(_workers.values())).policy if _workers else None
-        work = _workers[job.revision] = JobWorker(rules, job.settings.default_release, before)
-        while len(_workers) > MAX_POLICIES:
-            del _workers[next(iter(_workers))]
-    return work.result(job, today)
+        load_rules(job.revision, rules, job.settings.default_release)
+    return _workers[job.revision].result(job, today)
+
+
+def load_rules(revision: str, rules: dict[str, str], default_release: str | None) -> None:
+    """Load a revision of the rules for the jobs to come, and forget the oldest.
+
+    Raises:
+        PolicyError: the rules cannot be loaded.
+    """
+    before = next(reversed(_workers.values())).policy if _workers else None
+    _workers[revision] = JobWorker(rules, default_release, before)
+    while len(_workers) > MAX_POLICIES:
+        del _workers[next(iter(_workers))]
 
 
 def bound_process() -> None:

@@ -101,6 +101,7 @@ class ServiceState:
         self.run_folder = RunFolderState()
         self.published = published
         self.answers = self.build_answers(published, None)
+        self._load_in_workers()
         self.metrics.sources.append(self._samples)
 
     def job_settings(self) -> JobSettings:
@@ -136,10 +137,15 @@ class ServiceState:
         """Use these answers from the next request on."""
         before = self.answers.policy.revision
         self.answers, self.published = answers, published
+        self._load_in_workers()
         self.metrics.clear_rules()
         log.info(
             "rules loaded", extra={"revision": answers.policy.revision, "before": before, "source": published.source}
         )
+
+    def _load_in_workers(self) -> None:
+        """Have worker processes that start from now on load the rules of the answers."""
+        self.pool.rules = self.answers.policy.revision, self.answers.texts, self.settings.default_release
 
     def answers_for(self, headers: Mapping[bytes, bytes]) -> Answers:
         """The answers for a request with these headers.

@@ -379,6 +379,7 @@ QUOTING_FLAGS: Final = (
 @pytest.mark.parametrize("value", QUOTED_VALUES)
 def test_no_message_of_vllm_repeats_a_secret(policy: Policy, value: str) -> None:
     documents = [deployment(["serve", NAME, flag, value]) for flag in QUOTING_FLAGS]
+    documents.append(deployment(["serve", NAME], env={"VLLM_USE_V2_MODEL_RUNNER": value}))
     for config in ({"model_type": value}, {"architectures": [value]}, {"quantization_config": {"quant_method": value}}):
         documents.append(deployment(["serve", NAME]))
         documents[-1]["deployment"]["model_configs"] = {NAME: {**QWEN, **config}}
@@ -389,7 +390,8 @@ def test_no_message_of_vllm_repeats_a_secret(policy: Policy, value: str) -> None
     shown = [
         (document, text)
         for document in documents
-        for text in answers(policy, document, explain=False)
+        for explain in (False, True)
+        for text in answers(policy, document, explain=explain)
         if has_secret(text)
     ]
     assert shown == []

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import httpx
 import pytest
 from api.conftest import PATIENCE
 from api.test_dry_run import HOSTILE
@@ -42,8 +43,6 @@ from .conftest import QWEN, lives, state_of_process, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import httpx
 
     from .conftest import Service, Tokens
 
@@ -311,18 +310,20 @@ def test_work_ends_when_its_client_disconnects(serve: Callable[..., Any], path: 
         documents = [deployment(number) for number in range(5_000)]
         body = json.dumps({"deployments": documents, "releases": ["0.26.0", "0.33.0"]}).encode()
     with serve() as service, service.client() as client:
-        assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]  # the process has started
-        (process,) = worker_processes(service)
+        assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]  # a process has started
+        before = until(lambda: len(found := worker_processes(service)) == 2 and found)  # and one for the next request
         connection = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
         connection.sendall(
             b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body))
             + body
             + further
         )
-        until(lambda: state_of_process(process) == "R")
+        until(lambda: [each for each in before if state_of_process(each) == "R"])
         connection.close()
-        until(lambda: not lives(process))
+        (left,) = until(lambda: len(found := before & worker_processes(service)) == 1 and found)
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
+        assert left in worker_processes(service)
+        until(lambda: len(worker_processes(service)) == 2)
 
 
 UNREAD_LINES = b'{"facts":{}}\n' * 4600
@@ -373,11 +374,12 @@ def test_a_stream_ends_when_its_client_disconnects(serve: Callable[..., Any], se
 def test_a_worker_process_that_was_killed_is_replaced_and_its_request_is_answered(serve: Callable[..., Any]) -> None:
     with serve() as service, service.client() as client, ThreadPoolExecutor() as pool:
         in_progress = pool.submit(client.post, BATCH, content=heavy(10_000))
-        (process,) = until(lambda: worker_processes(service))
-        os.kill(process, signal.SIGKILL)
+        killed = until(lambda: worker_processes(service))
+        for process in killed:
+            os.kill(process, signal.SIGKILL)
         answered = in_progress.result()
         assert (answered.status_code, len(answered.json()["items"])) == (200, 10_000)
-        assert process not in worker_processes(service)
+        assert not killed & worker_processes(service)
 
 
 @pytest.mark.slow
@@ -643,7 +645,7 @@ def test_a_short_request_is_answered_while_two_callers_hold_the_other_processes(
         in_progress = [
             pool.submit(client.post, BATCH, content=body) for client in (first_client, second_client, first_client)
         ]
-        until(lambda: len(worker_processes(service)) == 2)
+        until(lambda: len(worker_processes(service)) == 3)
         assert kinds(other.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
         assert not all(future.done() for future in in_progress[:2])
         assert [future.result().status_code for future in in_progress] == [200] * 3
@@ -799,6 +801,24 @@ def test_work_that_takes_too_long_is_charged_by_its_time(serve: Callable[..., An
         refused = client.post("/v1/decisions", json=QWEN)
         assert (refused.status_code, kind(refused.json())) == (429, "too-many-requests")
         assert 190_000 < int(refused.headers["retry-after"]) <= 201_000  # 2 s count as 200 decisions
+
+
+@pytest.mark.slow
+def test_a_caller_who_disconnects_is_charged_for_the_process_that_ends(
+    serve: Callable[..., Any], tokens: Tokens
+) -> None:
+    token = tokens.add("many", "decide")
+    with (
+        serve("--tokens", str(tokens.path), RATE_LIMIT="0.001") as service,
+        service.client(token) as client,
+    ):
+        before = until(lambda: worker_processes(service))
+        with pytest.raises(httpx.ReadTimeout):
+            client.post(BATCH, content=heavy(10_000), timeout=httpx.Timeout(PATIENCE, read=0.3))
+        until(lambda: before - worker_processes(service))
+        refused = client.post("/v1/decisions", json=QWEN)
+        assert (refused.status_code, kind(refused.json())) == (429, "too-many-requests")
+        assert int(refused.headers["retry-after"]) > 90_000  # at least 1 s counts as 100 decisions
 
 
 @pytest.mark.slow
