@@ -240,6 +240,7 @@ def _derive(
         environment.vllm_platform,
         known,
         lambda: decide(derived)[0],
+        has_hidden_variables=deployment.has_hidden_variables,
     )
     found = Findings([], [], []) if is_omni else refusals(values)
     refused = [*([] if derived.refusal is None else [derived.refusal]), *found.refused]

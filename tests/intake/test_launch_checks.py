@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from deployments import DENSE, HEADS, MODELS, Asking, Config
+from deployments import DENSE, HEADS, MODELS, TODAY, Asking, Config
 
 from policy.errors import RequestInvalid
 from policy.intake.command.flags import flags
@@ -14,9 +14,13 @@ from policy.intake.launch.models import ModelValues
 from policy.intake.launch.values import READERS
 from policy.intake.model.formula import formula_keys
 from policy.intake.model.tables import releases, tables
+from policy.request.manifest import requests_of
+from policy.request.request import Manifest, read_request_or_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from policy.policy import Policy
 
 NEW: Final = "0.33.0"
 BEFORE: Final = "vLLM refuses this configuration: "
@@ -1809,6 +1813,32 @@ def test_an_uncertain_refusal_is_a_warning(ask: Asking) -> None:
     decision = ask("vllm serve x --max-model-len 0 $MORE", NEW, upstream=False, **X)
     assert (decision.launch_errors, decision.starts) == ([], True)
     assert any(warning.startswith(BEFORE) for warning in decision.warnings)
+
+
+@pytest.mark.parametrize(
+    ("env", "is_certain"),
+    [
+        ([{"name": "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "value": "0"}], True),
+        ([{"name": "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}], False),
+        (None, False),
+    ],
+    ids=["set", "of a secret", "all of a secret"],
+)
+def test_a_refusal_that_a_variable_of_unknown_value_may_lift_is_a_warning(
+    policy: Policy, env: list[Any] | None, *, is_certain: bool
+) -> None:
+    variables = {"envFrom": [{"secretRef": {"name": "a"}}]} if env is None else {"env": env}
+    words = ["--model", "x", "--max-model-len", "99999"]
+    container = {"name": "vllm", "image": f"vllm/vllm-openai:v{NEW}", "args": words, **variables}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]}}
+    manifest = read_request_or_manifest({"manifest": pod, "model_configs": {"x": SIZED}}, policy.releases)
+    assert isinstance(manifest, Manifest)
+    [(_, request)] = requests_of(manifest, policy.releases)
+    assert not isinstance(request, RequestInvalid)
+    decision = policy.decide(request, TODAY)
+    assert decision.starts is not is_certain
+    warned = [each for each in decision.warnings if each.startswith("vLLM may refuse this configuration: ")]
+    assert (len(decision.launch_errors), len(warned)) == ((1, 0) if is_certain else (0, 1))
 
 
 def test_what_another_file_of_the_model_may_change_is_a_warning(ask: Asking) -> None:

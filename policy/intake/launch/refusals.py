@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.intake.launch.checks import Check, Message, checks_of, message_of
+from policy.intake.launch.checks import Check, CompiledCheck, Message, checks_of, message_of
+from policy.intake.launch.values import UnknownVariable
 from policy.intake.model.formula import EMPTY, UNSUPPORTED, CompiledFormula, Incomputable, Scope, compute
 from policy.messages import QUOTED
 
@@ -33,31 +34,45 @@ class Findings(Struct, frozen=True):
 def refusals(values: LaunchValues) -> Findings:
     """What the release refuses about a deployment or warns of, with vLLM's words and what to do instead.
 
-    A check that needs a value which is not known here says nothing.
+    A check that needs a value which is not known here says nothing; if that is a variable, and the check fails without
+    it, the release may refuse the deployment.
     """
     checks = checks_of(values.release)
     scope = Scope(EMPTY, values.key, EMPTY)
     of_options = [checks.by_option[option] for option in values.given if option in checks.by_option]
-    found = [
-        check
-        for check, condition in chain(checks.always, *of_options)
-        if check.counts_on(values.platform) and _holds(condition, scope)
-    ]
+    found: list[Check] = []
+    open_: list[CompiledCheck] = []
+    for each in chain(checks.always, *of_options):
+        check, condition = each
+        if check.counts_on(values.platform):
+            try:
+                if _holds(condition, scope):
+                    found.append(check)
+            except UnknownVariable:
+                open_.append(each)
+    values.assumes_unset = True
+    unsure = [check for check, condition in open_ if not check.is_warning and _holds(condition, scope)]
     failed = [check for check in found if not check.is_warning][:MAX_REFUSALS]
     warned = [check for check in found if check.is_warning][:MAX_REFUSALS]
     refused = [_text(check, values) for check in failed if check.is_certain]
     return Findings(
         (refused + values.out_of_bounds())[:MAX_REFUSALS],
-        [_text(check, values) for check in failed if not check.is_certain],
+        [_text(check, values) for check in (*(each for each in failed if not each.is_certain), *unsure)][:MAX_REFUSALS],
         [_text(check, values) for check in warned],
     )
 
 
 def _holds(condition: CompiledFormula, scope: Scope) -> bool:
-    """Whether a condition holds; it does not if a value that it needs is not known."""
+    """Whether a condition holds; it does not if a value that it needs is not known.
+
+    Raises:
+        UnknownVariable: that value is a variable's.
+    """
     scope.iterations = 0
     try:
         return bool(condition(scope, None))
+    except UnknownVariable:
+        raise
     except (Incomputable, *UNSUPPORTED):
         return False
 

@@ -85,8 +85,15 @@ def _reader(name: str) -> tuple[Callable[[LaunchValues, str], Any], str]:
     return (LaunchValues.fact, name) if reader is None else (reader, rest)
 
 
+class UnknownVariable(Incomputable):
+    """A variable is set to a value that is not known here, or may be set."""
+
+
 class LaunchValues:
-    """The values of one deployment in one release."""
+    """The values of one deployment in one release.
+
+    ``assumes_unset``: whether a variable that is not known counts as not set.
+    """
 
     def __init__(
         self,
@@ -100,12 +107,16 @@ class LaunchValues:
         platform: str,
         tables: Tables,
         runner: Callable[[], str | None],
+        *,
+        has_hidden_variables: bool = False,
     ) -> None:
         """The values of parsed options, models, variables and derived facts.
 
         ``drafted`` returns the method, and the draft with a configuration of its own. In ``variables`` a value of
-        ``None`` is unknown.
+        ``None`` is unknown; with ``has_hidden_variables`` there may be others.
         """
+        self.assumes_unset = False
+        self._has_hidden_variables = has_hidden_variables
         self.release = tables.release
         self.platform = platform
         self._options = options
@@ -225,10 +236,15 @@ class LaunchValues:
         return _sorted_names(self._tables, name)
 
     def variable(self, name: str) -> str | None:
-        """A variable's text; None if it is not set."""
-        if name in self._variables and self._variables[name] is None:
-            raise Incomputable(name)
-        return self._variables.get(name)
+        """A variable's text; None if it is not set.
+
+        Raises:
+            UnknownVariable: it is not known, and does not count as not set.
+        """
+        value = self._variables.get(name)
+        if value is None and not self.assumes_unset and (name in self._variables or self._has_hidden_variables):
+            raise UnknownVariable(name)
+        return value
 
     def fact(self, name: str) -> Any:
         """The value of a derived fact."""
