@@ -59,9 +59,11 @@ def open_page(browser: Browser, url: str, width: int = 1280, scheme: str = "ligh
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.on("console", lambda said: failures.append(said.text) if _is_failure(said.type, said.text) else None)
     page.on("request", lambda sent: failures.append(sent.url) if not sent.url.startswith((origin, "data:")) else None)
-    page.goto(url)
-    yield page
-    context.close()
+    try:
+        page.goto(url)
+        yield page
+    finally:
+        context.close()
     assert not failures, failures
 
 
