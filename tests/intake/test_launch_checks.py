@@ -34,6 +34,14 @@ EAGLE: Final = {
     **HEADS,
 }
 CODE: Final = {"architectures": ["LlamaForCausalLM"], "model_type": "private", **HEADS}
+FLAT: Final = {
+    **HEADS,
+    "architectures": ["Qwen2VLForConditionalGeneration"],
+    "model_type": "qwen2_vl",
+    "max_position_embeddings": 32768,
+    "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+}
+"""A model with images whose `config.json` has the fields of its language model beside the others."""
 BERT: Final = {**MODELS["pooling"], "max_position_embeddings": 512}
 AWQ_RELEASES: Final = ("0.23.0", "0.24.0")
 """The last release whose class for AWQ takes float16 alone, and the next."""
@@ -95,6 +103,20 @@ REFUSED: list[Row] = [
                 '"User-specified max_model_len (16384) is greater than the derived max_model_len '
                 "(max_position_embeddings=8192.0 or model_max_length=None in model's config.json).\" "
                 "(args[2]); set `--max-model-len` to at most 8192, or the variable "
+                "VLLM_ALLOW_LONG_MAX_MODEL_LEN to 1 if the model works beyond it"
+            )
+        ],
+    ),
+    (
+        "max-model-len",
+        "0.23.0",
+        ["--model", "x", "--max-model-len", "40000"],
+        {"models": {"x": FLAT}},
+        [
+            (
+                '"User-specified max_model_len (40000) is greater than the derived max_model_len '
+                "(max_position_embeddings=32768.0 or model_max_length=None in model's config.json).\" "
+                "(args[2]); set `--max-model-len` to at most 32768, or the variable "
                 "VLLM_ALLOW_LONG_MAX_MODEL_LEN to 1 if the model works beyond it"
             )
         ],
@@ -1605,6 +1627,7 @@ ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
     ),
     ("0.22.0", ["--model", "x"], {"models": {"x": {**CODE, "model_type": "muse_spark"}}}),
     (NEW, ["--model", "x", "--max-model-len", "4096"], X),
+    ("0.23.0", ["--model", "x", "--max-model-len", "32768", "-tp", "8"], {"models": {"x": FLAT}}),
     (NEW, ["--model", "x", "--max-model-len", "8192"], {**X, "env": ALLOWED}),
     ("0.23.0", ["--model", "x", "--max-model-len", "8192"], {"models": {"x": yarn(4.0)}}),
     (NEW, ["--model", "dense", "--max-model-len", "1m"], {}),

@@ -42,6 +42,12 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
         ["its 8 attention heads cannot be divided by a tensor parallel size of 16"],
     ),
     ("0.23.0", ["--model", "encoder-decoder", "-tp", "8"], {}, []),
+    (
+        "0.23.0",
+        ["--model", "x", "-tp", "3"],
+        {"x": {**CONFIG, "architectures": ["Qwen2VLForConditionalGeneration"], "model_type": "qwen2_vl"}},
+        ["its 32 attention heads cannot be divided by a tensor parallel size of 3"],
+    ),
     ("0.33.0", [*DENSE, "--enable-expert-parallel"], {}, ["expert parallelism is enabled, and it has no experts"]),
     ("0.33.0", ["--model", "moe", "--enable-expert-parallel"], {}, []),
     ("0.33.0", [*DENSE, "-pp", "2"], {}, []),

@@ -57,7 +57,7 @@ def model_length(configuration: Configuration, window: int | None) -> ModelLengt
     Raises:
         UnknownLength: the length depends on something that is not understood here.
     """
-    text, tables = configuration.text(), configuration.tables
+    text, tables = configuration.sized(), configuration.tables
     convertor = tables.convertors.get(configuration.model_type or "", {})
     if "derive_max_model_len_and_key" in convertor.get("changes", ()):
         raise UnknownLength

@@ -45,7 +45,7 @@ class ModelValues:
     ) -> None:
         """The values of a model with its known ``files``."""
         self._configuration = configuration
-        self._text = configuration.text()
+        self._text = configuration.sized()
         self._options = options
         self._model = model
         self._files = files

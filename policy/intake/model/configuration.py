@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 BASE_CLASS: Final = ConfigClass("PreTrainedConfig", special=frozenset({"layer_types"}))
 TEXT_FIELDS: Final = ("text_encoder", "decoder", "generator", "text_config")
+FLAT: Final = frozenset({"qwen2_vl", "qwen2_5_vl"})
+"""Model types whose class makes its text configuration of the document's own fields if none is nested in it."""
 REWRITTEN: Final = frozenset({"model_type", "architectures", "layer_types", "part", "return"})
 UNSTATED: Final = object()
 CACHEABLE: Final = frozenset({bool, int, float, type(None), type(UNSTATED)})
@@ -86,6 +88,11 @@ class Configuration:
             self._text = found if found is not self else None
             self._whole = found is self
         return self if self._text is None else self._text
+
+    def sized(self) -> Configuration:
+        """The configuration that states the language model's sizes, which is the whole for flat documents."""
+        is_flat = self.model_type in FLAT and not isinstance(self.stated.get("text_config"), Mapping)
+        return self if is_flat else self.text()
 
     def part(self, name: str) -> Configuration | None:
         """The configuration nested in a field; None if there is none."""
