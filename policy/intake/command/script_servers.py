@@ -52,10 +52,10 @@ def server_in_script(
                 unread = UnreadableCommand(command.unreached, place, names_vllm=True, remedy=STARTS_NOTHING)
             continue
         program = command.words[0].rpartition("/")[2]
-        if _is_other(found) and command.writes and STARTS_VLLM.search(" ".join(command.words)) is not None:
+        if command.writes and _is_other(found) and STARTS_VLLM.search(" ".join(command.words)) is not None:
             why = f"{quoted(program)} writes vLLM's server into a file, which may be run"
             found = UnreadableCommand(why, place, names_vllm=True)
-        elif _is_other(found) and copied is not None and "serve" in command.words:
+        elif copied is not None and _is_other(found) and "serve" in command.words:
             found = UnreadableCommand(f"{quoted(copied)} may give `vllm` another name", place, names_vllm=True)
         elif program in COPY_PROGRAMS and any(VLLM.search(word) for word in command.words):
             copied = program

@@ -131,11 +131,14 @@ def script_file(words: list[str], places: list[str], at: int) -> UnreadableComma
 
 def other_program(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
     """Another program, which may start vLLM if it is a script, or its arguments name vLLM's server or image."""
-    program = words[at].rpartition("/")[2]
+    word = words[at]
+    program = word.rpartition("/")[2] if "/" in word else word
     if program in TEXT_PROGRAMS:
         return None
-    found = other_arguments(words, places, at)
-    return script_file(words, places, at) if found is None and is_script_file(words[at]) else found
+    if words[at + 1 :] and (found := other_arguments(words, places, at)) is not None:
+        return found
+    # a script may consist of commands of one letter, for which each call counts; none of them names a script
+    return script_file(words, places, at) if word[1:] and is_script_file(word) else None
 
 
 def other_arguments(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
