@@ -1,7 +1,8 @@
 """Calculate `$((…))` in a script: whole numbers with `+ - * / %`, brackets, and variables that have them as values.
 
 https://www.gnu.org/software/bash/manual/html_node/Shell-Arithmetic.html. Nothing is evaluated as code: any other
-operator, an assignment, a value that is not a plain decimal number, and a result beyond 64 bits give no value.
+operator, an assignment, a value that is not a decimal, octal (`010`) or hexadecimal (`0x8`) number, and a result beyond
+64 bits give no value.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_EXPRESSION: Final = 256
+DIGITS: Final = r"0[xX][0-9A-Fa-f]{1,16}|0[0-7]{0,22}|[1-9][0-9]{0,18}"
 TOKEN: Final = re.compile(
-    r"[ \t\n]*+(?:(?P<number>0|[1-9][0-9]{0,18})(?![0-9A-Za-z_#])|(?P<operator>[-+*/%()])(?![-+*/%=])"
+    rf"[ \t\n]*+(?:(?P<number>{DIGITS})(?![0-9A-Za-z_#])|(?P<operator>[-+*/%()])(?![-+*/%=])"
     r"|\$?(?P<name>[A-Za-z_][A-Za-z0-9_]*+)(?![ \t\n]*+(?:=(?!=)|\[|\+\+|--))"
-    r"|\$\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*+)(?::?-(?P<default>0|[1-9][0-9]{0,18}))?+\})"
+    rf"|\$\{{(?P<braced>[A-Za-z_][A-Za-z0-9_]*+)(?::?-(?P<default>{DIGITS}))?+\}})"
 )
 """Matches a number, an operator, or a variable, also with a number as its default: `${A:-0}`."""
-NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+NUMBER: Final = re.compile(rf"-?(?:{DIGITS})")
 LIMIT: Final = 2**63
 MAX_DEPTH: Final = 16
 
@@ -55,8 +57,18 @@ def _tokens(expression: str, value: Callable[[str, str | None], str | None]) -> 
         text = found["number"] if name is None else value(name, found["default"])
         if text is None or NUMBER.fullmatch(text) is None:
             return None
-        tokens.append(int(text))
+        number = _within(_number(text))
+        if number is None:
+            return None
+        tokens.append(number)
     return tokens
+
+
+def _number(text: str) -> int:
+    """A number as C reads it: octal after a zero, hexadecimal after `0x`."""
+    digits = text.removeprefix("-")
+    base = 16 if digits[1:2] in {"x", "X"} else 8 if digits.startswith("0") else 10
+    return int(text, base)
 
 
 def _sum(tokens: list[int | str], at: int, depth: int) -> tuple[int | None, int]:
