@@ -201,7 +201,9 @@ def _compared(releases: str | None, targets: tuple[Target, ...]) -> str:
     """What is compared, in a title: the target, or the releases as they were named."""
     if releases is None:
         return targets[-1].name
-    return f"{targets[0].name}{RANGE}{targets[-1].name}" if releases.strip() == ALL else releases
+    if releases.strip() == ALL:
+        return f"{targets[0].name}{RANGE}{targets[-1].name}"
+    return ", ".join(each.strip() for each in releases.split(","))
 
 
 def _end(tally: Tally, interrupt: Interrupt, ignored: list[str], threshold: ChangeKind | None) -> None:

@@ -121,7 +121,7 @@ def test_the_report_of_a_file_shows_the_worst_first_and_counts_that_add_up(
     browser: Browser, report: Callable[..., str]
 ) -> None:
     with open_page(browser, report(FLEET, *RELEASES)) as page:
-        expect(page.get_by_role("heading", level=1)).to_have_text("vLLM 0.22.0,0.24.0,0.25.0,0.33.0: what changes")
+        expect(page.get_by_role("heading", level=1)).to_have_text("vLLM 0.22.0, 0.24.0, 0.25.0, 0.33.0: what changes")
         expect(page.get_by_text("3 of 4 deployments change; 1 is not decided")).to_be_visible()
         expect(page.locator(".map .name")).to_have_text([BROKEN, "prod/connector", "test/opt", "prod/plain"])
         assert counts(page) == [

@@ -570,7 +570,7 @@ def test_a_token_of_a_known_shape_is_masked_wherever_it_stands(token: str) -> No
             "hf_config",
             "AKIA",
         ),
-        *("hf_overrides", "rp_rank", "pypi-mirror", "api_organisation", "xai-org/grok-1", "nvapi", "/work/sk-data/x"),
+        *("hf_overrides", "rp_rank", "pypi-mirror", "api_organisation", "xai-org/grok-1", "nvapi", "/data/sk-data/x"),
     ],
 )
 def test_a_text_that_only_begins_like_a_token_is_kept(text: str) -> None:

@@ -69,7 +69,7 @@ class Elements(HTMLParser):
     ("options", "title"),
     [
         (("--to", "0.33.0"), "vLLM 0.33.0: what changes"),
-        (("--releases", "0.32.0,0.33.0"), "vLLM 0.32.0,0.33.0: what changes"),
+        (("--releases", "0.32.0,0.33.0"), "vLLM 0.32.0, 0.33.0: what changes"),
         (("--releases", "all"), "vLLM 0.3.0..0.33.0: what changes"),
     ],
 )
