@@ -269,12 +269,12 @@ class JobWorker:
         return with_models(document, self.policy.intake(request).found)
 
     def _review(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
-        """The answer to an admission review; decisions of a dry-run review are not recorded.
+        """The answer to an admission review; decisions of a dry-run review are recorded only if those of dry runs are.
 
         If objects that cannot be decided are denied, an unknown argument or variable makes its engine undecided.
         """
         review = read_review(decode(job.body, job.content_type))
-        job_records = None if review.dry_run else records
+        job_records = None if review.dry_run and not job.settings.logs_dry_runs else records
 
         is_mutating = job.kind is JobKind.MUTATE
         is_strict = job.settings.admission.fail == "closed" and not is_mutating

@@ -547,6 +547,16 @@ def test_reviews_are_logged_and_counted_and_dry_runs_only_counted(
         assert counted_since(client, count)['call="validate",result="ignored"'] == 1
 
 
+def test_dry_runs_of_reviews_are_logged_if_dry_runs_are(serve: Callable[..., AbstractContextManager[Service]]) -> None:
+    with (
+        serve(RUNNER_POLICY_LOG_REQUIRED="true", RUNNER_POLICY_LOG_DRY_RUNS="true") as server,
+        server.client() as client,
+    ):
+        before = records(client)
+        answered(client, review("pod-of-replicaset", dryRun=True))
+        assert logged(client, before) == [("v1/admission", "v1")]
+
+
 def counted_since(client: httpx.Client, before: dict[str, float]) -> dict[str, float]:
     """The reviews counted after ``before``."""
     return {
