@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import httpx
 import pytest
 from api.conftest import PATIENCE
 from api.test_dry_run import HOSTILE
@@ -43,6 +42,8 @@ from .conftest import QWEN, lives, state_of_process, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import httpx
 
     from .conftest import Service, Tokens
 
@@ -807,18 +808,29 @@ def test_work_that_takes_too_long_is_charged_by_its_time(serve: Callable[..., An
 def test_a_caller_who_disconnects_is_charged_for_the_process_that_ends(
     serve: Callable[..., Any], tokens: Tokens
 ) -> None:
-    token = tokens.add("many", "decide")
+    token, other = tokens.add("many", "decide"), tokens.add("other", "decide")
+    body = heavy(10_000)
+    head = f"POST {BATCH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: {len(body)}"
     with (
         serve("--tokens", str(tokens.path), RATE_LIMIT="0.001") as service,
         service.client(token) as client,
+        service.client(other) as warming,
     ):
-        before = until(lambda: worker_processes(service))
-        with pytest.raises(httpx.ReadTimeout):
-            client.post(BATCH, content=heavy(10_000), timeout=httpx.Timeout(PATIENCE, read=0.3))
+        assert kinds(warming.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
+        until(lambda: len(found := worker_processes(service)) == 2 and all(map(is_idle, found)))
+        before = worker_processes(service)
+        connection = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
+        connection.sendall(head.encode() + b"\r\n\r\n" + body)
+        until(lambda: not all(map(is_idle, before)))
+        connection.close()
         until(lambda: before - worker_processes(service))
         refused = client.post("/v1/decisions", json=QWEN)
         assert (refused.status_code, kind(refused.json())) == (429, "too-many-requests")
         assert int(refused.headers["retry-after"]) > 90_000  # at least 1 s counts as 100 decisions
+
+
+def is_idle(process: int) -> bool:
+    return state_of_process(process) == "S"
 
 
 @pytest.mark.slow
