@@ -510,6 +510,12 @@ def test_an_invalid_command_is_a_fault_with_its_position(text: str, message: str
         ("$TP", "$TP", str),
         ("$(HIDDEN)", "$(HIDDEN)", Unknown),
         (Unknown("$(TP)"), "4", Unknown),
+        ("$((3$(TP)))", "$((3$(TP)))", str),
+        ("#$(\n-tp 3$(TP) $(TP)", "#$(\n-tp 3$(TP) 4", str),
+        ("'$(' $(TP) $(HIDDEN", "'$(' $(TP) $(HIDDEN", str),
+        ("$()$(TP)$", "$()4$", str),
+        ("$(TP)$$$$(", "4$$(", str),
+        ("$a$$b$", "$a$b$", str),
     ],
 )
 def test_kubernetes_substitutes_known_variables_and_leaves_the_rest(word: str, filled: str, kind: type) -> None:

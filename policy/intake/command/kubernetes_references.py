@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from policy.intake.command.expansion import ExpansionBudget
 
-REFERENCE: Final = re.compile(r"\$\$|\$\(([^()$]+)\)")
-"""Matches ``$(NAME)``, or ``$$``, which escapes it."""
 NAME: Final = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
 """Matches the usual names of variables, but not a shell's command substitution such as ``$(cat file)``."""
 
@@ -28,7 +26,31 @@ SET_BY_KUBERNETES: Final = re.compile(
 
 def references(text: str) -> list[str]:
     """The names that a text references as `$(NAME)`."""
-    return [name for name in REFERENCE.findall(text) if name] if "$(" in text else []
+    return [name for _, name in _parts(text) if name] if "$(" in text else []
+
+
+def _parts(text: str) -> Iterator[tuple[str, str | None]]:
+    """The parts of a text: what stands before a reference, with `$` for `$$`, and its name, which the last one lacks.
+
+    A name ends at the first bracket, whatever is in it:
+    https://github.com/kubernetes/kubernetes/blob/v1.34.0/third_party/forked/golang/expansion/expand.go
+    """
+    kept: list[str] = []
+    at = 0
+    while (found := text.find("$", at)) >= 0:
+        after = text[found + 1 : found + 2]
+        if after == "(":
+            end = text.find(")", found + 2)
+            if end < 0:  # nor does any other reference end
+                kept.append(text[at:].replace("$$", "$"))
+                at = len(text)
+                break
+            yield "".join((*kept, text[at:found])), text[found + 2 : end]
+            kept, at = [], end + 1
+        else:
+            kept.append(text[at : found + 1])
+            at = found + 1 + (after == "$")
+    yield "".join((*kept, text[at:])), None
 
 
 def _may_be_set(name: str, *, has_hidden_variables: bool) -> bool:
@@ -56,19 +78,18 @@ def expand_references(
     if "$" not in text:
         return text
     unknown = False
-
-    def value(match: re.Match[str]) -> str:
-        nonlocal unknown
-        if match.group() == "$$":
-            return "$"
-        name = match.group(1)
+    parts: list[str] = []
+    for before, name in _parts(text):
+        parts.append(before)
+        if name is None:
+            break
         if name not in env and not _may_be_set(name, has_hidden_variables=has_hidden_variables):
-            return match.group()
-        filled = env.get(name)
-        unknown = unknown or filled is None
+            parts.append(f"$({name})")
+            continue
+        value = env.get(name)
+        unknown = unknown or value is None
         if budget is not None:
-            budget.fill(len(filled or ""))
-        return match.group() if filled is None else filled
-
-    filled = REFERENCE.sub(value, text)
+            budget.fill(len(value or ""))
+        parts.append(f"$({name})" if value is None else value)
+    filled = "".join(parts)
     return Unknown(filled) if unknown or type(text) is Unknown else filled
