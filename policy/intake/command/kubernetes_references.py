@@ -75,8 +75,9 @@ def expand_references(
     Raises:
         ShellSyntaxError: the values have too many characters.
     """
-    if "$" not in text:
-        return text
+    if "$(" not in text:
+        filled = text.replace("$$", "$")
+        return Unknown(filled) if type(text) is Unknown else filled
     unknown = False
     parts: list[str] = []
     for before, name in _parts(text):
