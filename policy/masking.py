@@ -11,7 +11,7 @@ from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Final
 
 from policy.secret_names import HINTS as NAME_HINTS
-from policy.secret_names import MAX_NAME, TO_ASCII, is_secret
+from policy.secret_names import MAX_NAME, as_ascii, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -99,7 +99,7 @@ def may_have_secret(text: str) -> bool:
 
 
 def _has_hint(text: str) -> bool:
-    lower = (text if text.isascii() else text.translate(TO_ASCII)).lower()
+    lower = as_ascii(text).lower()
     for hint in HINTS:  # noqa: SIM110  # a generator takes 0.5 µs more
         if hint in lower:
             return True
@@ -173,7 +173,7 @@ def masked(text: str) -> str:
     if not may_have_secret(text):
         return text
     text = _without_tokens(text)
-    plain = text if text.isascii() else text.translate(TO_ASCII)  # of the same length
+    plain = as_ascii(text)  # of the same length
     for found in NAME.finditer(plain):
         name = found.group()
         if is_secret(name):
@@ -196,7 +196,7 @@ def masked_message(text: str) -> str:
     if not may_have_secret(text):
         return text
     text = _without_tokens(text)
-    plain = text if text.isascii() else text.translate(TO_ASCII)  # of the same length
+    plain = as_ascii(text)  # of the same length
     kept: list[str] = []
     last = 0
     for found in NAME.finditer(plain):

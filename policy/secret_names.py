@@ -6,7 +6,7 @@ Not here: which texts are secrets by their shape, and how texts are masked (`mas
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Final
 from unicodedata import normalize
@@ -82,14 +82,23 @@ DASHES: Final = str.maketrans(
 """Dashes that editors substitute for ``-`` and ``--``."""
 FORM_RANGES: Final = (range(0x80, 0x2500), range(0xFE50, 0x10000), range(0x1D400, 0x1D800))
 """The Unicode ranges with other forms of ASCII characters, such as full-width ones."""
-TO_ASCII: Final = DASHES | {
-    code: form
-    for code in chain(*FORM_RANGES)
-    if code not in DASHES and len(form := normalize("NFKC", chr(code))) == 1 and form.isascii()
-}
-"""Characters treated as ASCII ones: dashes, and those whose compatibility form (NFKC) is one ASCII character."""
 MAX_NAME: Final = 256
 WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def as_ascii(text: str) -> str:
+    """A text of the same length, with dashes and other forms of ASCII characters (NFKC) replaced by those."""
+    return text if text.isascii() else text.translate(_ascii_forms())
+
+
+@cache
+def _ascii_forms() -> dict[int, str]:
+    """Made when it is needed: most texts are ASCII, and it takes 5 ms."""
+    return DASHES | {
+        code: form
+        for code in chain(*FORM_RANGES)
+        if code not in DASHES and len(form := normalize("NFKC", chr(code))) == 1 and form.isascii()
+    }
 
 
 def is_secret(name: str) -> bool:
@@ -102,7 +111,7 @@ def is_secret(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_secret(name: str) -> bool:
-    name = name.translate(TO_ASCII)
+    name = as_ascii(name)
     return any(map(_names_secret, name.split("."))) or _is_flag(name)
 
 
