@@ -45,6 +45,8 @@ def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
         (["org/m", "-tp", "2"], ["org/m", "-tp", "2"], 0),
         (["/models/m"], ["/models/m"], 0),
         (["Qwen3-8B", "--port", "1"], ["Qwen3-8B", "--port", "1"], 0),
+        (["acme/llama-vllm", "--port", "1"], ["acme/llama-vllm", "--port", "1"], 0),
+        (["/models/vllm", "--port", "1"], ["/models/vllm", "--port", "1"], 0),
         ([], [], 0),
         (["serve", "m"], ["m"], 1),
         (["vllm", "serve", "m"], ["m"], 2),

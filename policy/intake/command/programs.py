@@ -63,8 +63,9 @@ OPENS: Final = re.compile(r"\bopen|getline|[`|]", re.IGNORECASE)
 OFFLINE_MODULES: Final = frozenset({"vllm.entrypoints.openai.run_batch"})
 """Modules that start an engine without a server."""
 
-SCRIPT_NAME: Final = re.compile(r".*\.(?:ba|z|k|da|a)?sh|.*(?<![a-z0-9])vllm(?![a-z0-9]).*", re.IGNORECASE | re.DOTALL)
-"""Matches the name of a file that is a script of a shell, or that is named after vLLM, whatever its folder."""
+SHELL_SCRIPT: Final = re.compile(r".*\.(?:ba|z|k|da|a)?sh", re.IGNORECASE | re.DOTALL)
+VLLM_NAME: Final = re.compile(r"(?<![a-z0-9])vllm(?![a-z0-9])", re.IGNORECASE)
+"""Matches the name of a program that is named after vLLM."""
 PROGRAM_FOLDERS: Final = frozenset({"bin", "sbin"})
 """The folders of programs; a file that is started from another one was made for its image."""
 SETTINGS_NAME: Final = re.compile(
@@ -104,7 +105,7 @@ def is_script_file(word: str) -> bool:
     """Whether a program is a file that may start anything: a script by its name, or not from a folder of programs."""
     folder, _, name = word.rpartition("/")
     is_elsewhere = "/" in word and folder.rpartition("/")[2] not in PROGRAM_FOLDERS
-    return is_elsewhere or SCRIPT_NAME.fullmatch(name) is not None
+    return is_elsewhere or SHELL_SCRIPT.fullmatch(name) is not None or VLLM_NAME.search(name) is not None
 
 
 def interpreted_code(program: str, arguments: Sequence[str]) -> str | None:

@@ -18,9 +18,9 @@ from policy.intake.command.programs import (
     OTHER_SCRIPTS,
     PROGRAMS,
     PYTHON,
-    SCRIPT_NAME,
     SERVE,
     SETTINGS_NAME,
+    SHELL_SCRIPT,
     STARTS_VLLM,
     SUBCOMMANDS,
     TEXT_PROGRAMS,
@@ -210,7 +210,7 @@ def begins_with_model(words: list[str]) -> bool:
     if (
         not words
         or words[0].endswith(".py")
-        or SCRIPT_NAME.fullmatch(words[0].rpartition("/")[2]) is not None
+        or SHELL_SCRIPT.fullmatch(words[0]) is not None
         or PYTHON.fullmatch(words[0])
         or "/bin/" in words[0]
         or " " in words[0]
