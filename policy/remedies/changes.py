@@ -18,7 +18,7 @@ from policy.facts.vocabulary import INDEX, VARIABLE, VOCABULARY, FactKind, ances
 from policy.intake.command.flags import flags
 from policy.intake.deployment import Edits
 from policy.intake.derive.derivation import FACT_OF_OPTION, VARIABLES
-from policy.masking import masked, masked_message
+from policy.masking import masked
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
@@ -126,10 +126,10 @@ def _of_deployment(release: str, intake: IntakeResult) -> Iterator[Candidate]:
             yield Candidate(change, option, SET, option=option, value=value)
     for name in VARIABLES:
         if name in variables:
-            change = Change(variable=name, from_=_masked(variables[name]))
+            change = Change(variable=name, from_=shown(variables[name]))
             yield Candidate(change, name, UNSET_VARIABLE, variable=name)
     for text in ("0", "1"):
-        change = Change(variable=VARIABLE_NAME, from_=_masked(variables.get(VARIABLE_NAME)), to=text)
+        change = Change(variable=VARIABLE_NAME, from_=shown(variables.get(VARIABLE_NAME)), to=text)
         yield Candidate(change, VARIABLE_NAME, SET_VARIABLE, variable=VARIABLE_NAME, value=text)
 
 
@@ -145,11 +145,6 @@ def _shown(option: str, value: Any) -> Any:
     if isinstance(value, dict | list):
         return masked(json.dumps(value, ensure_ascii=False, default=str))
     return masked(value) if isinstance(value, str) else value
-
-
-def _masked(value: str | None) -> str | None:
-    """A variable's value without secrets."""
-    return None if value is None else masked_message(value)
 
 
 def flag_name(option: str) -> str:
