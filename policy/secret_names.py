@@ -13,12 +13,12 @@ from unicodedata import normalize
 
 SECRET_WORDS: Final = frozenset(
     {
-        *("apikeys", "auth", "authorization", "bearer", "cookie", "cookies", "cred", "creds", "dsn", "jwt"),
-        *("keys", "otp", "passcode", "passwords", "pat", "pswd", "pw", "sig"),
+        *("authorization", "bearer", "cookie", "cookies", "cred", "creds", "dsn", "jwt"),
+        *("keys", "otp", "passcode", "pat", "pswd", "pw", "sig"),
     }
 )
 """The words that show a secret."""
-SECRET_ENDINGS: Final = ("auth", "key", "pass", "passwd", "password", "pwd", "secret", "secrets", "token")
+SECRET_ENDINGS: Final = ("auth", "key", "pass", "pwd", "token")
 """How other such words end: ``dbpass``, ``sshkey``."""
 CONTAINED: Final = (
     "accesskey",
