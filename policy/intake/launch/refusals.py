@@ -41,7 +41,7 @@ def refusals(values: LaunchValues) -> Findings:
     scope = Scope(EMPTY, values.key, EMPTY)
     of_options = [checks.by_option[option] for option in values.given if option in checks.by_option]
     found: list[Check] = []
-    open_: list[CompiledCheck] = []
+    undecided: list[CompiledCheck] = []
     for each in chain(checks.always, *of_options):
         check, condition = each
         if check.counts_on(values.platform):
@@ -49,9 +49,9 @@ def refusals(values: LaunchValues) -> Findings:
                 if _holds(condition, scope):
                     found.append(check)
             except UnknownVariable:
-                open_.append(each)
-    values.assumes_unset = True
-    unsure = [check for check, condition in open_ if not check.is_warning and _holds(condition, scope)]
+                undecided.append(each)
+    if_unset = Scope(EMPTY, values.key_if_unset, EMPTY)
+    unsure = [check for check, condition in undecided if not check.is_warning and _holds(condition, if_unset)]
     failed = [check for check in found if not check.is_warning][:MAX_REFUSALS]
     warned = [check for check in found if check.is_warning][:MAX_REFUSALS]
     refused = [_text(check, values) for check in failed if check.is_certain]

@@ -90,10 +90,7 @@ class UnknownVariable(Incomputable):
 
 
 class LaunchValues:
-    """The values of one deployment in one release.
-
-    ``assumes_unset``: whether a variable that is not known counts as not set.
-    """
+    """The values of one deployment in one release."""
 
     def __init__(
         self,
@@ -115,7 +112,6 @@ class LaunchValues:
         ``drafted`` returns the method, and the draft with a configuration of its own. In ``variables`` a value of
         ``None`` is unknown; with ``has_hidden_variables`` there may be others.
         """
-        self.assumes_unset = False
         self._has_hidden_variables = has_hidden_variables
         self.release = tables.release
         self.platform = platform
@@ -140,6 +136,13 @@ class LaunchValues:
             read, rest = _reader(name)
             self._known[name] = read(self, rest)
         return self._known[name]
+
+    def key_if_unset(self, name: str) -> Any:
+        """The value of a name, if the variables that are not known are not set. Raises Incomputable as ``key`` does."""
+        try:
+            return self.key(name)
+        except UnknownVariable:
+            return None
 
     def place(self, option: str) -> str:
         """The place of an option in the command; empty if it is not given."""
@@ -236,13 +239,9 @@ class LaunchValues:
         return _sorted_names(self._tables, name)
 
     def variable(self, name: str) -> str | None:
-        """A variable's text; None if it is not set.
-
-        Raises:
-            UnknownVariable: it is not known, and does not count as not set.
-        """
+        """A variable's text; None if it is not set. Raises UnknownVariable if that is not known."""
         value = self._variables.get(name)
-        if value is None and not self.assumes_unset and (name in self._variables or self._has_hidden_variables):
+        if value is None and (name in self._variables or self._has_hidden_variables):
             raise UnknownVariable(name)
         return value
 
