@@ -82,7 +82,7 @@ class Worker:
         """Start the process, and load rules in it, without waiting for it."""
         if self._starting is None:
             self._starting = asyncio.ensure_future(self._begin(rules))
-            self._starting.add_done_callback(_end_quietly)
+            self._starting.add_done_callback(self._end_start)
 
     async def _begin(self, rules: LoadedRules | None) -> int:
         """The process's id, once it is started."""
@@ -92,11 +92,17 @@ class Worker:
                 await self.call(load_rules, *rules)
         return pid
 
+    def _end_start(self, start: asyncio.Task[int]) -> None:
+        """Forget a start that failed, so that the next job tries again; asyncio would log an error never retrieved."""
+        if not start.cancelled() and start.exception() is not None and start is self._starting:
+            self.close()
+
     async def ready(self) -> None:
         """Wait until the process is started. If the caller is cancelled, it keeps starting for the next one.
 
         Raises:
-            BrokenProcessPool: it could not be started.
+            BrokenProcessPool: it ended while it started.
+            OSError: it could not be started.
         """
         self.begin()
         assert self._starting is not None  # INVARIANT: `begin` has set it
@@ -261,17 +267,11 @@ def decisions_of(seconds: float) -> int:
     return int(seconds + CLOCK_STEP) * DECISIONS_PER_SECOND
 
 
-def _end_quietly(started: asyncio.Task[int]) -> None:
-    """Take the error of a start that nobody waits for; whoever needs the process gets it."""
-    if not started.cancelled():
-        started.exception()
-
-
 async def _start(worker: Worker) -> None:
     try:
         async with asyncio.timeout(START_TIMEOUT):
             await worker.ready()
-    except TimeoutError as error:
+    except OSError as error:  # too late, or no process or descriptor left
         worker.end()
         raise Refused("busy", "no process could be started to work on it; send the request again") from error
 

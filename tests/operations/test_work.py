@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ from bench.reliability.attacks import ATTACKS
 from policy.rules.loader import default_folder
 from service.auth import access
 from service.auth.access import Access
+from service.jobs import pool as pool_module
 from service.jobs.messages import Job, JobKind
 from service.jobs.pool import Pool
 from service.jobs.worker import run
@@ -856,6 +858,28 @@ def test_only_the_seconds_beyond_the_decisions_are_charged() -> None:
     for seconds, decisions in ((0.99, 0), (1.5, 100), (1.5, 99), (30.0, 10_000), (30.0, 1)):
         pool._charge_work(job, seconds, decisions)
     assert charged == [("a", 1), ("a", 2999)]
+
+
+def test_a_process_that_cannot_be_started_is_started_for_a_later_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    async def use() -> None:
+        state = local_state()
+        body = json.dumps({"items": [QWEN]}).encode()
+        settings = state.job_settings()
+        job = Job(JobKind.BATCH, state.answers.policy.revision, body, b"", False, BATCH, "a", 0, settings)
+        with monkeypatch.context() as patched:
+            patched.setattr(pool_module, "ProcessPoolExecutor", fail)
+            state.pool.keep_spare()
+            for _ in range(2):
+                with pytest.raises(Refused, match="no process could be started"):
+                    await state.pool.result(job, state.answers.texts, today())
+        found = await state.pool.result(job, state.answers.texts, today())
+        assert kinds(json.loads(found.body)["items"]) == ["v2"]
+        state.pool.close()
+
+    asyncio.run(use())
 
 
 # counts and log records of worker processes
