@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import type { Engine, Engines } from "../api";
+import { ShowMore } from "../show_more";
 import { runnerName, tone } from "./answer";
 
 const SHOWN_AT_ONCE = 100;
@@ -70,16 +71,12 @@ export function EngineList(properties: {
           </li>
         ))}
       </ul>
-      {found.length > limit && (
-        <button
-          type="button"
-          onClick={() => {
-            setLimit(limit + SHOWN_AT_ONCE);
-          }}
-        >
-          Show more of {found.length - limit}
-        </button>
-      )}
+      <ShowMore
+        left={found.length - limit}
+        onMore={() => {
+          setLimit(limit + SHOWN_AT_ONCE);
+        }}
+      />
     </section>
   );
 }

@@ -5,6 +5,7 @@ import { stringify } from "yaml";
 import type { AffectedClass } from "../api";
 import { runnerName, tone } from "../ask/answer";
 import { AskLink } from "../ask/ask_link";
+import { ShowMore } from "../show_more";
 
 const SHOWN_AT_ONCE = 20;
 const KINDS = ["no longer starts", "another runner", "starts now", "other reasons"] as const;
@@ -110,16 +111,12 @@ export function Classes({
           )
         );
       })}
-      {changes.length > limit && (
-        <button
-          type="button"
-          onClick={() => {
-            setLimit(limit + SHOWN_AT_ONCE);
-          }}
-        >
-          Show more of {changes.length - limit}
-        </button>
-      )}
+      <ShowMore
+        left={changes.length - limit}
+        onMore={() => {
+          setLimit(limit + SHOWN_AT_ONCE);
+        }}
+      />
     </>
   );
 }

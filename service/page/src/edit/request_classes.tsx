@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { stringify } from "yaml";
 import type { AffectedRequests } from "../api";
+import { ShowMore } from "../show_more";
 import { spans } from "./classes";
 
 const SHOWN_AT_ONCE = 20;
@@ -66,16 +67,12 @@ export function RequestClasses(properties: {
           </li>
         ))}
       </ul>
-      {changes.length > limit && (
-        <button
-          type="button"
-          onClick={() => {
-            setLimit(limit + SHOWN_AT_ONCE);
-          }}
-        >
-          Show more of {changes.length - limit}
-        </button>
-      )}
+      <ShowMore
+        left={changes.length - limit}
+        onMore={() => {
+          setLimit(limit + SHOWN_AT_ONCE);
+        }}
+      />
     </>
   );
 }
