@@ -309,7 +309,7 @@ class DeploymentGenerator:
         return self.random.random() < share
 
     def served(self, name: str, config: Json, platform: str) -> Json:
-        """A published model with arguments as people write them, and at most two features."""
+        """A published model with arguments as people write them, and at most three features more."""
         self.drafts = {}
         kinds = self._kinds((0, 0, 0, 1, 1, 1, 2, 3))
         groups = [*serving.arguments(self.random, config), *(self._words(kind, index) for kind, index in kinds)]
