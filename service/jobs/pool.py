@@ -1,7 +1,7 @@
 """The worker processes of a serving process: each runs one request that may take long, and can be killed.
 
-Owns the assignment of workers, their timeout, and the models from the hub that a job includes. ``worker`` is the code
-that runs in them. Processes are kept, and one more than are busy is started.
+Owns the assignment of workers, their timeout, and the models from the hub that a job includes. Processes are kept, and
+one more than are busy is started. Not here: the code that runs in them (``process``, ``worker``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from policy.errors import PolicyError
 from service import run_folder
 from service.documents.body import Disconnected
-from service.jobs.worker import bound_process, load_rules, run
+from service.jobs.process import bound_process, load_rules, run
 from service.limits.slots import Slots
 from service.problems import Refused
 

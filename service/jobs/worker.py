@@ -1,16 +1,13 @@
-"""The code of a worker process: one request that may take long, from the bytes of its body to those of the answer.
+"""What a worker process does: one request that may take long, from the bytes of its body to those of the answer.
 
 Owns the work on manifests, batches, reviews, dry runs, YAML, text answers and large bodies. A worker decides by the
-same policy as the serving process, and has no connection to clients; ``pool`` starts it and may kill it at any time.
-Its decisions come back with the answer, and the serving process counts and logs them.
+same policy as the serving process, and has no connection to clients. Its decisions come back with the answer, and the
+serving process counts and logs them. Not here: the process itself (`process`), and who starts and kills it (`pool`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import resource
-import signal
 from collections import Counter
 from pathlib import Path
 from time import process_time
@@ -35,7 +32,6 @@ from policy.intake.unused_models import ModelUse
 from policy.messages import quoted
 from policy.pointer import at
 from policy.policy import Policy
-from policy.processes import end_with_parent
 from policy.request.items import ManifestDecisions, answer_of, ignored_objects, item_of
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
@@ -54,7 +50,6 @@ from service.limits.budget import WorkBudget
 from service.log.record import line
 from service.problems import TEXT, Refused, problem_of, response_of
 from service.request_context import MAX_LOGGED_IDS, RequestContext
-from service.telemetry.logging import configure_worker
 from service.telemetry.metrics import DecisionCount
 
 if TYPE_CHECKING:
@@ -66,10 +61,6 @@ if TYPE_CHECKING:
 FORM: Final = b"multipart/form-data"
 MEMORY_LIMIT: Final = 512 << 20
 """Bytes of memory a worker process may use for data."""
-NICE: Final = 5
-"""The niceness of a worker process, so that the serving process comes first."""
-MAX_POLICIES: Final = 2
-"""How many revisions of the rules are kept compiled: a request in progress may still use the previous one."""
 MAX_FETCHES: Final = 64
 """Models fetched from the hub for one request."""
 NO_MEMORY: Final = f"the request needs more than {MEMORY_LIMIT >> 20} MiB of memory; send it in parts"
@@ -451,42 +442,3 @@ def _spool(found: JobResult, lines: list[bytes], path: Path) -> None:
         return
     found.spooled, found.body = len(found.body), b""
     found.spooled_lines, found.lines = list(map(len, lines)), []
-
-
-_workers: Final[dict[str, JobWorker]] = {}
-"""The revisions of the rules that this process has loaded, the newest last."""
-
-
-def run(job: Job, rules: dict[str, str] | None, today: date) -> JobResult | None:
-    """The result of a job; ``None`` if its revision is not loaded, and there are no ``rules`` to load.
-
-    Raises:
-        PolicyError: the rules cannot be loaded.
-    """
-    if job.revision not in _workers:
-        if rules is None:
-            return None
-        load_rules(job.revision, rules, job.settings.default_release)
-    return _workers[job.revision].result(job, today)
-
-
-def load_rules(revision: str, rules: dict[str, str], default_release: str | None) -> None:
-    """Load a revision of the rules for the jobs to come, and forget the oldest.
-
-    Raises:
-        PolicyError: the rules cannot be loaded.
-    """
-    before = next(reversed(_workers.values())).policy if _workers else None
-    _workers[revision] = JobWorker(rules, default_release, before)
-    while len(_workers) > MAX_POLICIES:
-        del _workers[next(iter(_workers))]
-
-
-def bound_process() -> None:
-    """Limit this process's memory, lower its priority, configure its logging, and end it with its parent."""
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.nice(NICE)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    configure_worker()
-    end_with_parent()

@@ -416,7 +416,7 @@ def test_forms_with_an_invalid_boundary_are_logged_as_json_only(serve: Callable[
 @pytest.mark.parametrize("prepare", ["dictConfig(configuration('json'))", "bound_process()"])
 def test_messages_of_libraries_are_lines_of_json(prepare: str) -> None:
     imports = "import logging; from logging.config import dictConfig; "
-    imports += "from service.telemetry.logging import configuration; from service.jobs.worker import bound_process"
+    imports += "from service.telemetry.logging import configuration; from service.jobs.process import bound_process"
     code = (
         f"{imports}; {prepare}; log = logging.getLogger('library'); log.info('beside the point'); log.warning('a "
         "warning')"

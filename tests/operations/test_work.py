@@ -27,7 +27,7 @@ from service.auth.access import Access
 from service.jobs import pool as pool_module
 from service.jobs.messages import Job, JobKind
 from service.jobs.pool import Pool
-from service.jobs.worker import run
+from service.jobs.process import run
 from service.limits import slots
 from service.limits.slots import Slots, StreamLimit
 from service.models import HubModels
