@@ -146,8 +146,8 @@ class Decision(Struct, frozen=True, gc=False):
     variable decided, ``facts`` and ``ignored_args`` for a deployment, ``trace``, ``assumptions`` and ``alternative`` if
     the request has ``explain``; ``alternative`` is then ``None`` if there is no other runner. ``known_problems`` are
     those of the decided runner, the worst first. With ``explain``, ``remedies`` are the smallest changes that give V2,
-    let it start or avoid a known problem, ``v2_from`` is the first later release in which a deployment without V2 gets
-    it as it is, and ``v2_path`` how one on V1 gets it at the newest release.
+    let it start or avoid a known problem, ``v2_from`` is the first later release that gives V2
+    without a change, and ``v2_path`` how one on V1 gets it at the newest release.
     """
 
     decision_id: str

@@ -106,7 +106,7 @@ class Job(Struct, frozen=True):
 
     @property
     def answers(self) -> int:
-        """How many answers a deployment has: one for each release, and remedies that take about as much as one."""
+        """How many answers a deployment has: one for each release; the remedies for a release count as one more."""
         return max(1, len(self.targets) + self.from_own + self._remedied)
 
     @property

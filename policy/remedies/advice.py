@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Advice(Struct, frozen=True):
-    """What would help: ``v2_from`` is the first later release in which the deployment gets V2 as it is.
+    """What would help: ``v2_from`` is the first later release that gives V2 without a change.
 
     ``v2_path`` is set for a deployment on V1.
     """

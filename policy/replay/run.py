@@ -47,12 +47,12 @@ class Job(Struct, frozen=True):
 
     @property
     def decisions(self) -> int:
-        """A record is decided once."""
+        """How many decisions a record takes: one."""
         return 1
 
     @property
     def answers(self) -> int:
-        """A record has one answer."""
+        """How many answers a record has: one."""
         return 1
 
     def start(self) -> Worker:

@@ -138,7 +138,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "assumptions": "with `explain`: each fact that the release reads and the request does not state",
         "alternative": "with `explain`: the other runner, if the variable selected it; `null` if there is none",
         "remedies": "with `explain`: the smallest changes that let vLLM start, give V2 or avoid a known problem",
-        "v2_from": "with `explain`: the first later release in which a deployment without V2 gets it as it is",
+        "v2_from": "with `explain`: the first later release that gives V2 without a change; otherwise `null`",
         "v2_path": "with `explain`: how a deployment on V1 gets V2 at the newest release; otherwise `null`",
     },
     "Reason": {
