@@ -136,6 +136,20 @@ class UnknownFlag(Struct, frozen=True):
     ignored: str
 
 
+class UnknownOption(Struct, frozen=True):
+    """An option that no fact depends on, whose value is not known: its flag, the value as written, and its place.
+
+    ``is_limited``: whether the parser accepts only some words or fields as its value. ``is_reported``: whether a
+    warning says that the value is not known.
+    """
+
+    flag: str
+    text: str
+    place: str
+    is_limited: bool
+    is_reported: bool
+
+
 class ParsedOptions(Struct, frozen=True):
     """The options that a command line sets, by their names in vLLM's ``EngineArgs``, with their places.
 
@@ -148,7 +162,8 @@ class ParsedOptions(Struct, frozen=True):
     which are not set, each with its flag, its text and its place. ``unknown_model`` is the model's name as written if
     its value is not known, otherwise empty. ``others`` has the values of the options that no fact depends on, with
     their places; those that are not known or may be secrets have none. ``unknown_flags`` are the flags that the release
-    does not have, unless messages about them are left out.
+    does not have, unless messages about them are left out. ``unknown_options`` are those of ``others`` whose values are
+    not known, by their names.
     """
 
     values: dict[str, Any] = {}
@@ -161,6 +176,7 @@ class ParsedOptions(Struct, frozen=True):
     unknown_model: str = ""
     others: dict[str, tuple[Any, str]] = {}
     unknown_flags: list[UnknownFlag] = []
+    unknown_options: dict[str, UnknownOption] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an option, or ``default`` if it is not given."""

@@ -41,10 +41,10 @@ def options_of(
     """The options of a deployment's command, whose faults are appended to ``faults``; ``pointer`` is the deployment's.
 
     The faults of options that the deployment's edits drop are left out. vLLM-Omni has flags of its own, so that none of
-    them is an error if it is started.
+    them is an error if it is started, and no unknown value is one that it may refuse.
     """
     place, is_assumed = f"{pointer}/args", deployment.release_is_assumed
     options = read_options(release, command, deployment.files, faults, place, is_assumed=is_assumed)
     if dropped := {option for option, value in deployment.edits.options.items() if value is None}:
         faults[:] = [fault for fault in faults if fault.refused is None or fault.refused.option not in dropped]
-    return structs.replace(options, launch_errors=[], unknown_flags=[]) if is_omni else options
+    return structs.replace(options, launch_errors=[], unknown_flags=[], unknown_options={}) if is_omni else options

@@ -54,6 +54,8 @@ from policy.intake.served_models import (
     read_models,
     stated_speculation,
 )
+from policy.intake.unknown_options import options_not_checked
+from policy.intake.unknown_options import warnings_of as option_warnings
 from policy.intake.unknown_sizes import check_sizes
 from policy.intake.variables import refused_variables, variable_warnings
 from policy.masking import secret_values
@@ -118,6 +120,9 @@ def derive_facts(
     result.doubts[:] = [*map(secrets.hidden, result.doubts)]
     result.program_doubts[:] = [*map(secrets.hidden, result.program_doubts)]
     result.unknown_models[:] = [*map(secrets.hidden, result.unknown_models)]
+    result.unknown_options[:] = [
+        structs.replace(option, text=secrets.hidden(option.text)) for option in result.unknown_options
+    ]
     result.options.unknown_flags[:] = without_secrets(result.options.unknown_flags, secrets)
     return result
 
@@ -242,11 +247,12 @@ def _derive(
         lambda: decide(derived)[0],
         has_hidden_variables=deployment.has_hidden_variables,
     )
-    found = Findings([], [], []) if is_omni else refusals(values)
+    found = Findings() if is_omni else refusals(values)
     refused = [*([] if derived.refusal is None else [derived.refusal]), *found.refused]
     warnings += [
         *(f"vLLM may refuse this configuration: {why}" for why in found.uncertain),
         *(f"vLLM {release} warns: {why}" for why in found.warned),
+        *option_warnings(unknown_options := options_not_checked(options.unknown_options, found.unread)),
     ]
     if refused:
         # an unknown argument may set other sizes
@@ -271,6 +277,7 @@ def _derive(
         options=options,
         variables=env,
         program_doubts=[*([deployment.platform_doubt] if deployment.platform_doubt else []), *of_omni],
+        unknown_options=unknown_options,
     )
 
 
@@ -338,6 +345,8 @@ def _derive_without_models(
     warnings += [f"the value of `{name}` is not known here; it is assumed to be unset" for name in unknown]
     if options.unknown_sizes:
         warnings += check_sizes(options, derive_with, decide, f"{pointer}/args")
+    unknown_options = options_not_checked(options.unknown_options, ())
+    warnings += option_warnings(unknown_options)
     return IntakeResult(
         facts,
         derived,
@@ -355,6 +364,7 @@ def _derive_without_models(
         options=options,
         variables=env,
         program_doubts=[*([deployment.platform_doubt] if deployment.platform_doubt else []), *of_omni],
+        unknown_options=unknown_options,
     )
 
 

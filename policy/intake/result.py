@@ -10,11 +10,13 @@ from policy.decision.decision import DerivedFact
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, shown, to_json
 from policy.facts.vocabulary import FACTS, INDEX, ancestors
+from policy.intake.command.flag_arguments import UNKNOWN_VALUE
 from policy.intake.command.word_places import word_pointer
-from policy.intake.command_line import Installation, ParsedOptions  # msgspec reads the annotations
+from policy.intake.command_line import Installation, ParsedOptions, UnknownOption  # msgspec reads the annotations
 from policy.intake.deployment import Environment
 from policy.intake.derive.request_limits import EngineLimits
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
+from policy.intake.unknown_options import not_checked
 from policy.messages import quoted
 from policy.pointer import at
 
@@ -43,7 +45,8 @@ class IntakeResult(Struct, frozen=True):
     model whose ``modules.json`` is assumed to be absent, empty if it is known. ``models`` has the models that were
     looked up, by their names in the arguments. ``has_models`` is false for a release without tables of models, whose
     facts about them are unknown. ``limits`` is what the engine compares requests with. ``options`` and
-    ``variables`` are those that facts are derived from.
+    ``variables`` are those that facts are derived from. ``unknown_options`` have values that are not known and that
+    vLLM may refuse, though no fact depends on them.
     """
 
     facts: Facts
@@ -65,17 +68,18 @@ class IntakeResult(Struct, frozen=True):
     options: ParsedOptions = ParsedOptions()
     variables: dict[str, str] = {}
     program_doubts: list[str] = []
+    unknown_options: list[UnknownOption] = []
 
 
 def require_known_values(result: IntakeResult, pointer: str) -> None:
-    """Check that all arguments, variables and files that facts depend on are known.
+    """Check that all arguments, variables and files are known that facts depend on, or that vLLM may refuse.
 
     ``pointer`` is the deployment's.
 
     Raises:
-        RequestInvalid: an argument may be any flag, a variable's value is unknown, vLLM may get other arguments or
-            variables for another reason, run the model as a pooling model or on another platform, or another program
-            may run.
+        RequestInvalid: an argument may be any flag, vLLM may refuse a value, a variable's value is unknown, vLLM may
+            get other arguments or variables for another reason, run the model as a pooling model or on another
+            platform, or another program may run.
     """
     faults = [
         RequestFault(
@@ -84,6 +88,14 @@ def require_known_values(result: IntakeResult, pointer: str) -> None:
             "argument itself, or set the variable",
         )
         for word, place in result.unknown_words[:MAX_FAULTS]
+    ]
+    faults += [
+        RequestFault(word_pointer(f"{pointer}/args", option.place), f"{not_checked(option)}; write the value itself")
+        for option in result.unknown_options
+    ]
+    faults += [
+        RequestFault(word_pointer(f"{pointer}/args", place), UNKNOWN_VALUE.format(flag, quoted(text)))
+        for flag, text, place in result.options.unknown_sizes.values()
     ]
     faults += [
         RequestFault(

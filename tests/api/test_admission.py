@@ -310,6 +310,14 @@ def test_an_ambiguous_script_is_denied_if_undecided_objects_are(
             assert (command, answered(client, document)["allowed"]) == (command, False)
 
 
+UNKNOWN_VALUES = [
+    *((flag, "$(DBO)") for flag in ("--max-model-len", "--gpu-memory-utilization", "--dtype", "--mamba-cache-dtype")),
+    ("--tensor-parallel-size", "$(DBO)"),
+    ("--port", "${DBO}"),
+    ("--max-model-len", "${DBO}"),
+]
+
+
 def test_an_argument_with_an_unknown_value_is_denied_if_undecided_objects_are(
     client: httpx.Client, closed_server: Server
 ) -> None:
@@ -331,7 +339,15 @@ def test_an_argument_with_an_unknown_value_is_denied_if_undecided_objects_are(
                 True,
             )
             assert word in denied["status"]["message"]
-        assert reviewed(closed, ["vllm", "serve"], ["Qwen/Qwen3-8B", "--port", "$(DBO)"])["allowed"]
+        for flag, value in UNKNOWN_VALUES:
+            denied = reviewed(closed, ["vllm", "serve"], ["Qwen/Qwen3-8B", f"{flag}={value}"])
+            message = f"not decided: `{flag}` is set to `{value}`"
+            assert (flag, denied["allowed"]) == (flag, False)
+            assert message in denied["status"]["message"]
+            warned = reviewed(client, ["vllm", "serve"], ["Qwen/Qwen3-8B", f"{flag}={value}"])
+            assert (warned["allowed"], sum(f"`{flag}`" in text for text in warned["warnings"])) == (True, 1)
+        for flag in ("--port", "--api-key", "--served-model-name", "--node-rank"):
+            assert "warnings" not in reviewed(closed, ["vllm", "serve"], ["Qwen/Qwen3-8B", flag, "$(DBO)"])
     for command, args, word in UNKNOWN_WORDS:
         warned = reviewed(client, command, args)
         assert (warned["allowed"], word in " ".join(warned["warnings"])) == (True, True)

@@ -9,6 +9,7 @@ from deployments import DENSE, HEADS, MODELS, TODAY, Asking, Config
 
 from policy.errors import RequestInvalid
 from policy.intake.command.flags import flags
+from policy.intake.command.relevant_options import RELEVANT
 from policy.intake.launch.checks import all_checks, message_of
 from policy.intake.launch.models import ModelValues
 from policy.intake.launch.values import READERS
@@ -1830,6 +1831,59 @@ def test_a_value_that_is_not_known_is_never_refused_as_written(ask: Asking, rele
             if any("$" in message for message in found):
                 refused[flag.name] = found
     assert refused == {}
+
+
+NOT_CHECKED: Final = "`{}` is set to `{}` (args), whose value is not known; whether vLLM accepts it was not checked"
+UNKNOWN_VALUES: list[tuple[str, str, str, str | None]] = [
+    (NEW, "--max-model-len=$X", "--max-model-len", "$X"),
+    (NEW, '--max-model-len "$(cat /x)"', "--max-model-len", "$(cat /x)"),
+    (NEW, "--max-num-seqs 4 --max-num-seqs=$X", "--max-num-seqs", "$X"),
+    (NEW, "--gpu-memory-util $X", "--gpu-memory-utilization", "$X"),
+    (NEW, "--dtype=$X", "--dtype", "$X"),
+    (NEW, "--load-format=$X --mamba-cache-dtype=$X", "--mamba-cache-dtype", "$X"),
+    (NEW, "--structured-outputs-config=$X", "--structured-outputs-config", "$X"),
+    (NEW, "--cudagraph-capture-sizes $X 8", "--cudagraph-capture-sizes", "$X 8"),
+    (NEW, "--enable-lora --max-loras=$X", "--max-loras", "$X"),
+    (NEW, "--enable-auto-tool-choice --tool-call-parser=$X", "--tool-call-parser", "$X"),
+    ("0.11.0", "--dtype=$X", "--dtype", "$X"),
+    (NEW, "--tool-call-parser=$X", "--tool-call-parser", None),
+    (NEW, "--max-loras=$X", "--max-loras", None),
+    (NEW, "--max-model-len=$X --max-model-len=64", "--max-model-len", None),
+    *(
+        (NEW, f"--{name}=$X", f"--{name}", None)
+        for name in ("port", "host", "api-key", "served-model-name", "chat-template", "node-rank", "seed")
+    ),
+]
+
+
+@pytest.mark.parametrize(("release", "words", "flag", "value"), UNKNOWN_VALUES, ids=[row[1] for row in UNKNOWN_VALUES])
+def test_a_value_that_is_not_known_and_that_vllm_may_refuse_is_a_warning(
+    ask: Asking, release: str, words: str, flag: str, value: str | None
+) -> None:
+    warnings = ask(f"vllm serve dense {words}", release, upstream=False).warnings
+    found = [warning for warning in warnings if f"`{flag}`" in warning and "whether vLLM accepts it" in warning]
+    assert found == ([] if value is None else [NOT_CHECKED.format(flag, value)])
+
+
+@pytest.mark.parametrize(("release", "args", "expected"), BOUNDS, ids=[f"{r[0]} {' '.join(r[1])}" for r in BOUNDS])
+def test_a_number_with_bounds_that_is_not_known_is_a_warning(
+    ask: Asking, release: str, args: list[str], expected: list[str]
+) -> None:
+    if not expected or args[-2] == "--speculative-config":
+        return
+    with_unknown = " ".join([*args[:-1], '"$X"'])
+    try:
+        found = ask(f"vllm serve {with_unknown}", release, upstream=False).warnings
+    except RequestInvalid as error:  # facts depend on it
+        found = [fault.message for fault in error.faults]
+    assert [message for message in found if message.startswith(f"`{args[-2]}`") and "is not known" in message]
+
+
+def test_warnings_of_values_that_are_not_known_are_few(ask: Asking) -> None:
+    limited = [flag for flag in flags(NEW).by_name.values() if flag.choices and flag.constant is None]
+    written = " ".join(f'{flag.name}="$X"' for flag in limited if flag.dest not in RELEVANT)
+    found = [warning for warning in ask(f"vllm serve dense {written}", NEW).warnings if "not known" in warning]
+    assert (len(found), "more options have values that are not known" in found[-1]) == (17, True)
 
 
 def test_an_uncertain_refusal_is_a_warning(ask: Asking) -> None:

@@ -38,6 +38,7 @@ def read_value(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
     except InvalidValue as error:
         if PLACEHOLDER.search(text) is not None:
             result.warn(PLACEHOLDER_VALUE.format(flag.name, quoted(text)))
+            result.reported.add(flag.dest)
             return _read_unknown(flag, text, place, result)
         if (value := read_in_other_release(flag, text, place, result)) is not INVALID:
             return value

@@ -12,7 +12,7 @@ from policy.intake.command.expansion import count_messages, message_limit
 from policy.intake.command.relevant_options import KEPT, RELEVANT
 from policy.intake.command.word_places import FILE_PREFIX, word_pointer
 from policy.intake.command.words import PLACEHOLDER, Unknown
-from policy.intake.command_line import CommandLine, ParsedOptions, UnknownFlag
+from policy.intake.command_line import CommandLine, ParsedOptions, UnknownFlag, UnknownOption
 from policy.masking import HIDDEN, masked
 from policy.messages import quoted
 from policy.secret_names import is_secret
@@ -38,8 +38,9 @@ class ParseResult:
     ``found_at`` has the place of each other option, ``members`` those of an option's dotted keys. ``omitted`` counts
     the messages beyond the limit. ``after_secret``: whether the last flag's value may be a secret, so that an
     unexpected word after it is masked. ``late_faults`` has the faults of options that a later value replaces.
-    ``assumed`` is the release if nothing states which one runs. ``unknown_model`` is the model's name as written if its
-    value is not known.
+    ``assumed`` is the release if nothing states which one runs. ``reported`` has the options of which a warning says
+    that their value is not known, ``unknown_options`` those that no fact depends on. ``unknown_model`` is the
+    model's name as written if its value is not known.
     """
 
     __slots__ = (
@@ -56,9 +57,11 @@ class ParseResult:
         "omitted",
         "others",
         "pointer",
+        "reported",
         "serve",
         "unknown_flags",
         "unknown_model",
+        "unknown_options",
         "unknown_sizes",
         "unknown_words",
         "values",
@@ -88,6 +91,8 @@ class ParseResult:
         self.unknown_sizes: dict[str, tuple[str, str, str]] = {}
         self.unknown_model = ""
         self.unknown_flags: list[UnknownFlag] = []
+        self.unknown_options: dict[str, UnknownOption] = {}
+        self.reported: set[str] = set()
 
     def options(self) -> ParsedOptions:
         """The result as a value, with a last message if others were omitted; counts them all for the request."""
@@ -110,6 +115,7 @@ class ParseResult:
             self.unknown_model if self.values.get("model") == self.unknown_model else "",
             self.others,
             [] if self.omitted else self.unknown_flags,
+            self.unknown_options,
         )
 
     def places(self) -> dict[str, str]:
@@ -155,8 +161,11 @@ class ParseResult:
     def ignore(self, flag: Flag, written: Sequence[str], value: Any, place: str) -> None:
         """Record a flag that no fact depends on, with its value masked if it may be a secret."""
         self.set_other(flag, value, place)
-        if flag.dest in KEPT and value is not INVALID:
-            self.values[flag.dest] = value
+        self._note_unknown_option(flag, written, place)
+        if flag.dest in KEPT:
+            self.values.pop(flag.dest, None)
+            if value is not INVALID:
+                self.values[flag.dest] = value
         if flag.dest == "config" and written[0] != "--config":
             self.warn(f"vLLM does not read the file of {quoted(written[0])}: write `--config FILE`, with a blank")
         self.after_secret = flag.secret
@@ -166,6 +175,15 @@ class ParseResult:
         """Set an option that no fact depends on; the last value wins, and one that may be a secret is not known."""
         is_known = all(map(_is_known, value)) if type(value) is list else _is_known(value)
         self.others[flag.dest] = (value if is_known and not flag.secret else UNKNOWN), place
+
+    def _note_unknown_option(self, flag: Flag, written: Sequence[str], place: str) -> None:
+        """Record an option's value that is not known, instead of an earlier one."""
+        if self.others[flag.dest][0] is not UNKNOWN or flag.secret:
+            self.unknown_options.pop(flag.dest, None)
+            return
+        text = masked(written[0].partition("=")[2] or " ".join(written[1:]))
+        is_limited = flag.choices is not None or flag.members is not None
+        self.unknown_options[flag.dest] = UnknownOption(flag.name, text, place, is_limited, flag.dest in self.reported)
 
     def ignore_unknown(self, word: str, place: str) -> None:
         """Skip an argument whose whole text is unknown: it may be empty, a value, or any flag."""

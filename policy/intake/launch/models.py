@@ -33,6 +33,10 @@ SHORT_TYPES: Final = {"float": "float32", "half": "float16"}
 BACKEND: Final = "transformers"
 
 
+class UnknownArgument(Incomputable):
+    """An option is set to a value that is not known here; the exception's argument is the option's name."""
+
+
 class ModelValues:
     """The values of the served model, or of a draft: each public method except `get` is one."""
 
@@ -213,5 +217,5 @@ class ModelValues:
     def _option(self, name: str) -> Any:
         found = self._options.others[name][0] if name in self._options.others else self._options.get(name)
         if found is UNKNOWN:
-            raise Incomputable(name)
+            raise UnknownArgument(name)
         return found

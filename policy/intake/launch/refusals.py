@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.launch.checks import Check, CompiledCheck, Message, checks_of, message_of
+from policy.intake.launch.models import UnknownArgument
 from policy.intake.launch.values import UnknownVariable
 from policy.intake.model.formula import EMPTY, UNSUPPORTED, CompiledFormula, Incomputable, Scope, compute
 from policy.messages import QUOTED
@@ -24,46 +25,52 @@ MAX_REFUSALS: Final = 8
 
 
 class Findings(Struct, frozen=True):
-    """What a release refuses about a deployment, what it may refuse, and what it only warns of."""
+    """What a release refuses about a deployment, what it may refuse, and what it only warns of.
 
-    refused: list[str]
-    uncertain: list[str]
-    warned: list[str]
+    ``unread`` has the options that a check reads and whose values are not known.
+    """
+
+    refused: list[str] = []
+    uncertain: list[str] = []
+    warned: list[str] = []
+    unread: frozenset[str] = frozenset()
 
 
 def refusals(values: LaunchValues) -> Findings:
     """What the release refuses about a deployment or warns of, with vLLM's words and what to do instead.
 
-    A check that needs a value which is not known here says nothing; if that is a variable, and the check fails without
-    it, the release may refuse the deployment.
+    A check that needs a value which is not known here says nothing. If that is an option, it is listed as not read; if
+    it is a variable, and the check fails without it, the release may refuse the deployment.
     """
     checks = checks_of(values.release)
     scope = Scope(EMPTY, values.key, EMPTY)
     of_options = [checks.by_option[option] for option in values.given if option in checks.by_option]
     found: list[Check] = []
     undecided: list[CompiledCheck] = []
+    unread: set[str] = set()
     for each in chain(checks.always, *of_options):
         check, condition = each
         if check.counts_on(values.platform):
             try:
-                if _holds(condition, scope):
+                if _holds(condition, scope, set() if check.is_warning else unread):
                     found.append(check)
             except UnknownVariable:
                 undecided.append(each)
     if_unset = Scope(EMPTY, values.key_if_unset, EMPTY)
-    unsure = [check for check, condition in undecided if not check.is_warning and _holds(condition, if_unset)]
+    unsure = [check for check, condition in undecided if not check.is_warning and _holds(condition, if_unset, unread)]
     failed = [check for check in found if not check.is_warning][:MAX_REFUSALS]
     warned = [check for check in found if check.is_warning][:MAX_REFUSALS]
     refused = [_text(check, values) for check in failed if check.is_certain]
     return Findings(
-        (refused + values.out_of_bounds())[:MAX_REFUSALS],
+        (refused + values.out_of_bounds(unread))[:MAX_REFUSALS],
         [_text(check, values) for check in (*(each for each in failed if not each.is_certain), *unsure)][:MAX_REFUSALS],
         [_text(check, values) for check in warned],
+        frozenset(unread),
     )
 
 
-def _holds(condition: CompiledFormula, scope: Scope) -> bool:
-    """Whether a condition holds; it does not if a value that it needs is not known.
+def _holds(condition: CompiledFormula, scope: Scope, unread: set[str]) -> bool:
+    """Whether a condition holds; it does not if a value that it needs is not known. An option is added to ``unread``.
 
     Raises:
         UnknownVariable: that value is a variable's.
@@ -73,6 +80,9 @@ def _holds(condition: CompiledFormula, scope: Scope) -> bool:
         return bool(condition(scope, None))
     except UnknownVariable:
         raise
+    except UnknownArgument as error:
+        unread.update(error.args)
+        return False
     except (Incomputable, *UNSUPPORTED):
         return False
 

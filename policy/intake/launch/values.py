@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.command.parse_result import UNKNOWN
-from policy.intake.launch.models import ModelValues
+from policy.intake.launch.models import ModelValues, UnknownArgument
 from policy.intake.model.formula import Incomputable
 from policy.intake.provenance import DEFAULT
 from policy.messages import quoted
@@ -150,19 +150,22 @@ class LaunchValues:
         found = other[1] if other is not None else self._options.place(option)
         return "" if found == DEFAULT else found
 
-    def out_of_bounds(self) -> list[str]:
-        """The options whose numbers are outside the bounds of their configuration class."""
+    def out_of_bounds(self, unread: set[str]) -> list[str]:
+        """The options whose numbers are outside the bounds of their class; ``unread`` gets those that are not known."""
         found = []
         by_option = bounds_by_option(self._tables)
         for option in self.given:
             for bounds in by_option.get(option, ()):
                 try:
+                    if bounds.class_name in {LORA, MULTIMODAL} and not self._is_made(bounds.class_name):
+                        continue
                     number = self.option(bounds.name)
+                except UnknownArgument:
+                    unread.add(option)
+                    continue
                 except Incomputable:
                     continue
                 if type(number) not in {int, float}:
-                    continue
-                if bounds.class_name in {LORA, MULTIMODAL} and not self._is_made(bounds.class_name):
                     continue
                 found += [
                     self._out_of_bounds(option, bounds, word, bound, number)
@@ -191,7 +194,7 @@ class LaunchValues:
         if found is None and option in self._options.others:
             found = self._options.others[option][0]
         if found is UNKNOWN:
-            raise Incomputable(option)
+            raise UnknownArgument(option)
         for field in fields:
             found = found.get(field) if isinstance(found, dict) else None
         return found
