@@ -416,6 +416,44 @@ def test_an_unknown_runtime_of_kserve_is_denied_if_what_cannot_be_decided_is(
     assert (warned["allowed"], message in " ".join(warned["warnings"])) == (True, True)
 
 
+TEMPLATES: list[tuple[str, str | None]] = [
+    ("--served-model-name={{.Name}}", None),
+    ("--max-model-len={{ .Labels.size }}", None),
+    ("--port={{.Labels.port}}", None),
+    ("--max-model-len={{.Labels.other}}", "`--max-model-len` is set to `{{.Labels.other}}`"),
+    ("--max-model-len={{.Annotations.size}}", "`--max-model-len` is set to `{{.Annotations.size}}`"),
+    ("--tensor-parallel-size={{.Labels.other}}", "`--tensor-parallel-size` is set to `{{.Labels.other}}`"),
+    ("--kv-transfer-config={{.Labels.other}}", "`--kv-transfer-config` is set to `{{.Labels.other}}`"),
+    ("--{{.Labels.other}}", "the value of the argument `--{{.Labels.other}}`"),
+    ("{{.Labels.other}}", "the value of the argument `{{.Labels.other}}`"),
+]
+
+
+@pytest.mark.parametrize("is_predictor", [True, False])
+def test_a_template_is_denied_if_undecided_objects_are_unless_kserve_fills_it(
+    client: httpx.Client, closed_server: Server, *, is_predictor: bool
+) -> None:
+    """KServe renders the container that it merges with a runtime's, and no other."""
+
+    def reviewed(client: httpx.Client, arg: str) -> Document:
+        model = {"modelFormat": {"name": "vLLM"}, "storageUri": "hf://Qwen/Qwen3-8B", "args": [arg]}
+        other = {"image": "vllm/vllm-openai:v0.33.0", "name": "vllm", "args": ["--model=Qwen/Qwen3-8B", arg]}
+        spec = {"predictor": {"model": model} if is_predictor else {"containers": [other]}}
+        document = other_review("serving.kserve.io", "v1beta1", "InferenceService", spec)
+        document["request"]["object"]["metadata"]["labels"] = {"size": "64", "port": "80"}
+        return answered(client, document)
+
+    for arg, why in TEMPLATES:
+        is_known = why is None and (is_predictor or "--max-model-len" not in arg)
+        with closed_server.client() as closed:
+            denied = reviewed(closed, arg)
+        assert (arg, denied["allowed"]) == (arg, is_known)
+        if why is not None:
+            assert why in denied["status"]["message"]
+        warned = reviewed(client, arg)
+        assert warned["allowed"]
+
+
 def test_vllm_in_a_kind_that_is_not_read_is_allowed_with_a_warning(client: httpx.Client, closed_server: Server) -> None:
     template = {"container": {"image": "vllm/vllm-openai:v0.23.0", "args": ["--model=Qwen/Qwen3-8B"]}}
     document = other_review("argoproj.io", "v1alpha1", "Workflow", {"templates": [template]})

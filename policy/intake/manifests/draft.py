@@ -307,9 +307,9 @@ class EngineDraft:
                 self.note(f"env.{name[:QUOTED]}: the value is a template; only the rendered output shows it")
         container = Container(
             path=self.node.path,
-            words=self.words,
+            words=[Unknown(word) if TEMPLATE in word else word for word in self.words],
             places=self.places,
-            env=self.env,
+            env={name: None if value and TEMPLATE in value else value for name, value in self.env.items()},
             image_env=self.image_env,
             image=self.image,
             platform=self.platform,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANSFORMERS, VLLM, server_words
 from policy.intake.manifests import images
-from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.hardware import pod_signs
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod
 from policy.intake.manifests.signs import shows_vllm
@@ -36,6 +36,8 @@ SERVER_ENV: Final = {
     "VLLM_CONFIG_ROOT": "/tmp",  # noqa: S108  # what KServe sets
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
+FIELD: Final = re.compile(r"\{\{ ?\.(Name|Namespace|Labels\.[A-Za-z_][A-Za-z0-9_]{0,62}) ?\}\}")
+"""Matches what KServe replaces by a field of the service's metadata, whose values need no quotes in JSON."""
 TAG: Final = re.compile(r":[\w.-]*\Z", re.ASCII)
 """Matches the tag of an image, which KServe replaces with ``runtimeVersion``."""
 SERVER_MODULE: Final = re.compile(r"-m[ \t]{1,8}huggingfaceserver(?![\w.-])")
@@ -201,7 +203,23 @@ def _read_model(
         _add_workers(own, document, uri, added, has_runtime=base is not None)
     if uri is not None:
         mount(own, uri, MODEL_PATH)
+    own.words = [_filled(word, document) for word in own.words]
+    own.env = {name: None if value is None else _filled(value, document) for name, value in own.env.items()}
     _finish(own, name, wanted, is_unknown=is_unknown)
+
+
+def _filled(text: str, document: ManifestNode) -> str:
+    """A text with the fields of the service's metadata in place of ``{{.Name}}`` and the like.
+
+    KServe renders the container of a runtime, merged with the predictor's model, with that metadata; others it takes as
+    they are. A field that the manifest does not state stays as it is written.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        field = document.get("metadata", *(step[:1].lower() + step[1:] for step in found[1].split(".", 1)))
+        return field.value if isinstance(field.value, str) else found[0]
+
+    return FIELD.sub(value, text) if type(text) is str and TEMPLATE in text else text
 
 
 def _is_shipped(name: str | None, wanted: str) -> bool:

@@ -106,7 +106,7 @@ def test_a_template_is_rendered_with_the_service_as_far_as_it_is_known(text: str
     pod = main(image=IMAGE, command=["vllm", "serve", "m", "--served-model-name", text])
     (found,) = engines(service(parallelism={"tensor": 2}, template=pod))
     assert found.words[4] == (text if rendered is None else rendered)
-    assert (type(found.words[4]) is Unknown) is ("!}" in found.words[4])
+    assert (type(found.words[4]) is Unknown) is ("!}" in found.words[4] or "{{" in found.words[4])
     assert any("a template is not read" in note for note in found.notes) is (rendered is None)
 
 
