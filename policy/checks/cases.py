@@ -212,16 +212,16 @@ def cases_document(path: str, text: str, catalogue: Catalogue) -> dict[str, Any]
 
 
 def read_accepted_mutants(texts: Mapping[str, str]) -> list[AcceptedMutant]:
-    """The ``accepted_mutants`` of files that ``read_cases`` has read without a fault."""
+    """The ``accepted_mutants`` of files of rules' cases that were read without a fault."""
     return [
         mutant
         for path, text in sorted(texts.items())
-        if not _is_elsewhere(path)
-        for mutant in _accepted_mutants(read_yaml(text, path), FieldReader(path))
+        if not is_of_images(path)
+        for mutant in accepted_mutants(read_yaml(text, path), FieldReader(path))
     ]
 
 
-def _accepted_mutants(node: YamlNode, reader: FieldReader) -> Iterator[AcceptedMutant]:
+def accepted_mutants(node: YamlNode, reader: FieldReader) -> Iterator[AcceptedMutant]:
     """The ``accepted_mutants`` of a file that have no fault."""
     fields = reader.fields(node, "file of cases", ("rule", "cases"), ("accepted_mutants",))
     for item in reader.items(fields.get("accepted_mutants"), "accepted_mutants"):
@@ -234,7 +234,7 @@ def _accepted_mutants(node: YamlNode, reader: FieldReader) -> Iterator[AcceptedM
 
 def _read_file(node: YamlNode, reader: FieldReader, catalogue: Catalogue) -> Iterator[Case]:
     fields = reader.fields(node, "file of cases", ("rule", "cases"), ("accepted_mutants",))
-    list(_accepted_mutants(node, reader))
+    list(accepted_mutants(node, reader))
     name = reader.text(fields.get("rule"))
     rule = catalogue.rule(name) if name else None
     is_file = reader.path.endswith(TEST_SUFFIX)

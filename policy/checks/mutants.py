@@ -7,27 +7,27 @@ change has no effect.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from policy.checks.cases import run_cases
-from policy.parser.fields import ReleaseRange
+from policy.checks.cases import by_rule, run_cases
+from policy.checks.request_cases import failure
+from policy.checks.variants import condition_variants, range_variants, request_range_variants
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue, ReleaseRule, is_decided, precedence, problem_range
-from policy.rules.conditions import And, Condition, Leaf, Or, Ref, resolve
-from policy.rules.releases import Releases
+from policy.rules.conditions import resolve
+from policy.rules.releases import Releases, series
+from policy.rules.request_rule import ReleaseRequestRule, RequestRule
 from policy.rules.rule import NamedCondition, Rule
+from policy.sampling.check import RequestRuleset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from policy.checks.cases import AcceptedMutant, Case
-    from policy.rules.effects import Effect
-    from policy.rules.rule import Range
-
-CONDITIONS: Final = ("when", "cleared_at_startup")
-SCOPES: Final = ("requires_any", "unless", "decided_by")
+    from policy.checks.request_cases import RequestCase
+    from policy.rules.conditions import Condition
 
 
 class NotLoadable(Exception):
@@ -38,7 +38,7 @@ class NotLoadable(Exception):
 class Mutant:
     """A rule or named condition with one change in ``range``; ``change`` describes it."""
 
-    item: Rule | NamedCondition
+    item: Rule | RequestRule | NamedCondition
     range: str
     change: str
 
@@ -60,6 +60,7 @@ class Trial:
 def mutate(
     catalogue: Catalogue,
     cases: Sequence[Case],
+    request_cases: Sequence[RequestCase] = (),
     accepted: Sequence[AcceptedMutant] = (),
     on_rule: Callable[[str], None] = lambda _: None,
 ) -> Trial:
@@ -67,17 +68,24 @@ def mutate(
 
     ``on_rule`` is called with the id of each rule and named condition before its mutants run.
     """
-    by_rule: dict[str, list[Case]] = {}
-    for case in cases:
-        by_rule.setdefault(case.rule, []).append(case)
+    cases_of, request_cases_of = by_rule(cases), by_rule(request_cases)
     total = 0
     survivors = []
-    items: list[Rule | NamedCondition] = [*catalogue.in_order(), *catalogue.conditions.values()]
+    items: list[Rule | RequestRule | NamedCondition] = [
+        *catalogue.in_order(),
+        *catalogue.conditions.values(),
+        *catalogue.request_rules_in_order(),
+    ]
     for item in items:
         on_rule(item.id)
         for mutant in mutants(item, catalogue.releases):
             total += 1
-            if not _is_killed(mutant, catalogue, by_rule):
+            is_killed = (
+                _is_killed_by_requests(item, mutant.item, request_cases_of.get(item.id, ()))
+                if isinstance(item, RequestRule) and isinstance(mutant.item, RequestRule)
+                else _is_killed(mutant, catalogue, cases_of)
+            )
+            if not is_killed:
                 survivors.append(mutant)
     by_key = {(mutant.item, mutant.vllm, mutant.change): mutant for mutant in accepted}
     accepted_survivors = {
@@ -91,94 +99,39 @@ def mutate(
     )
 
 
-def mutants(item: Rule | NamedCondition, releases: Releases) -> Iterator[Mutant]:
+def mutants(item: Rule | RequestRule | NamedCondition, releases: Releases) -> Iterator[Mutant]:
     """Every mutant of a rule or a named condition."""
     if isinstance(item, NamedCondition):
         for place, (span, condition) in enumerate(item.ranges):
-            for changed, change in _condition_variants(condition):
+            for changed, change in condition_variants(condition):
                 ranges = [*item.ranges[:place], *([(span, changed)] if changed else []), *item.ranges[place + 1 :]]
                 yield Mutant(replace(item, ranges=tuple(ranges)), span.text, change)
         return
+    spans = [part.span for part in item.ranges]
+    if isinstance(item, RequestRule):
+        for place, about in enumerate(item.ranges):
+            for changed_range, change in request_range_variants(about, releases, spans):
+                others = (*item.ranges[:place], changed_range, *item.ranges[place + 1 :])
+                yield Mutant(replace(item, ranges=others), about.span.text, change)
+        return
     for place, part in enumerate(item.ranges):
-        for other, change in _range_variants(part, item.effect, releases, [each.span for each in item.ranges]):
+        for other, change in range_variants(part, item.effect, releases, spans):
             yield Mutant(
                 replace(item, ranges=(*item.ranges[:place], other, *item.ranges[place + 1 :])), part.span.text, change
             )
 
 
-def _range_variants(
-    part: Range, effect: Effect, releases: Releases, spans: Sequence[ReleaseRange]
-) -> Iterator[tuple[Range, str]]:
-    """The variants of a rule's range with one change each."""
-    for name in CONDITIONS:
-        condition = getattr(part, name)
-        for changed, change in _condition_variants(condition) if condition is not None else ():
-            yield _with(part, name, changed), f"{name}: {change}"
-    for name in SCOPES:
-        names = getattr(part, name)
-        for removed in names:
-            yield _with(part, name, tuple(other for other in names if other != removed)), f"{name}: without `{removed}`"
-    if part.known_problem is not None:
-        yield replace(part, known_problem=None), f"known_problem: without `{part.known_problem}`"
-    if part.runner is not None and not effect.refuses:
-        yield replace(part, runner=None), f"runner: without `{part.runner}`"
-    yield from _bound_variants(part, releases, spans)
-
-
-def _with(part: Range, name: str, value: Any) -> Range:
-    return replace(part, **{name: value})
-
-
-def _bound_variants(part: Range, releases: Releases, spans: Sequence[ReleaseRange]) -> Iterator[tuple[Range, str]]:
-    """The variants of a range that begin or end one known release earlier or later, without overlaps."""
-    known = [Version(release) for release in releases.known]
-    held = [version for version in known if part.span.holds(version)]
-    before, after = (known.index(held[0]) - 1, known.index(held[-1]) + 1)
-    for place in (before, after):
-        if 0 <= place < len(known) and not any(span.holds(known[place]) for span in spans):
-            yield _from_first_to_last(part, [*held, known[place]]), f"vllm: {known[place]} as well"
-    if len(held) > 1:
-        yield _from_first_to_last(part, held[1:]), f"vllm: without {held[0]}"
-        yield _from_first_to_last(part, held[:-1]), f"vllm: without {held[-1]}"
-
-
-def _from_first_to_last(part: Range, held: Sequence[Version]) -> Range:
-    """The range from the first to the last of these releases; its exclusive end is right after the last."""
-    first, last = min(held), max(held)
-    end = f"{last}.post0" if last.post is None else f"{last.base_version}.post{last.post + 1}.dev0"
-    return replace(part, span=ReleaseRange(part.span.text, first, Version(end)))
-
-
-def _condition_variants(condition: Condition) -> Iterator[tuple[Condition | None, str]]:
-    """The variants of a condition with one change each; ``None`` if nothing is left of it."""
-    match condition:
-        case And(parts) | Or(parts):
-            for place, part in enumerate(parts):
-                for changed, change in _condition_variants(part):
-                    rest = (*parts[:place], *([] if changed is None else [changed]), *parts[place + 1 :])
-                    yield (rest[0] if len(rest) == 1 else type(condition)(rest)), change
-        case Ref(name):
-            yield None, f"without `uses: {name}`"
-        case Leaf():
-            yield None, f"without `{condition.fact}: {_expected(condition)}`"
-            yield from _operand_variants(condition)
-
-
-def _operand_variants(leaf: Leaf) -> Iterator[tuple[Leaf, str]]:
-    match leaf.operand:
-        case tuple(texts) if len(texts) > 1:
-            for text in texts:
-                yield (
-                    replace(leaf, operand=tuple(other for other in texts if other != text)),
-                    f"`{leaf.fact}` without `{text}`",
-                )
-        case int(number) if not isinstance(number, bool):
-            for other in (number - 1, number + 1):
-                yield replace(leaf, operand=other), f"`{leaf.fact}: {_expected(leaf)}` with {other}"
-
-
-def _expected(leaf: Leaf) -> str:
-    return str(leaf.expected)
+def _is_killed_by_requests(rule: RequestRule, mutant: RequestRule, cases: Sequence[RequestCase]) -> bool:
+    """Whether a case of a rule about requests fails for its mutant, which is tried alone."""
+    for release in dict.fromkeys(release for case in cases for release in case.releases):
+        part = mutant.range_of(release)
+        if part == rule.range_of(release):
+            continue
+        rules = [] if part is None else [ReleaseRequestRule(mutant, part, part.when)]
+        ruleset = RequestRuleset(rules, series(release))
+        if any(failure(case, release, ruleset) is not None for case in cases if release in case.releases):
+            return True
+    return False
 
 
 def _is_killed(mutant: Mutant, catalogue: Catalogue, cases: Mapping[str, Sequence[Case]]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import Version
 
-from policy.checks.cases import CaseResult, by_rule, read_boolean, read_files, read_known
+from policy.checks.cases import CaseResult, accepted_mutants, by_rule, read_boolean, read_files, read_known
 from policy.errors import Fault, RulesInvalid
 from policy.facts.facts import read_row
 from policy.messages import listed, quoted
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
     from policy.rules.releases import Releases
     from policy.rules.request_rule import RequestRule
-    from policy.sampling.check import RequestChecker
+    from policy.sampling.check import RequestChecker, RequestRuleset
 
 REQUIRED: Final = ("name", "vllm", "given", "fires")
 EXAMPLES: Final = {
@@ -121,7 +121,8 @@ def _read_files(texts: Mapping[str, str], catalogue: Catalogue, faults: list[Fau
 def _read_file(
     node: YamlNode, reader: FieldReader, rules: Mapping[str, RequestRule], releases: Releases
 ) -> Iterator[RequestCase]:
-    fields = reader.fields(node, "file of cases", ("rule", "cases"))
+    fields = reader.fields(node, "file of cases", ("rule", "cases"), ("accepted_mutants",))
+    list(accepted_mutants(node, reader))
     name = reader.text(fields.get("rule"))
     is_file = reader.path.endswith(TEST_SUFFIX)
     stem = reader.path.rpartition("/")[2].removesuffix(TEST_SUFFIX) if is_file else name
@@ -191,15 +192,14 @@ def run_request_cases(cases: Iterable[RequestCase], checker: RequestChecker) -> 
     """Run each case in each of its releases through the engine."""
     for case in cases:
         for release in case.releases:
-            yield CaseResult(case, release, _failure(case, release, checker))
+            yield CaseResult(case, release, failure(case, release, checker.ruleset(release)))
 
 
-def _failure(case: RequestCase, release: str, checker: RequestChecker) -> str | None:
+def failure(case: RequestCase, release: str, ruleset: RequestRuleset) -> str | None:
+    """What the rules of a release do instead of what a case claims; ``None`` if the claim is true."""
     row = read_row(case.given, series(release), [])
     fired = [
-        item
-        for item in checker.ruleset(release).fired(row)
-        if item.rule.id == case.rule and item.range.runner in {None, case.runner}
+        item for item in ruleset.fired(row) if item.rule.id == case.rule and item.range.runner in {None, case.runner}
     ]
     if bool(fired) is not case.fires:
         return "it fires" if fired else "it does not fire"

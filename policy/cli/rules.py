@@ -175,6 +175,7 @@ def run_tests(
         trial = mutate(
             policy.catalogue,
             cases,
+            request_cases,
             read_accepted_mutants(sources.cases),
             lambda name: status.update(f"mutating {name}"),
         )

@@ -299,6 +299,22 @@ def condition_file_schema() -> dict[str, Any]:
     }
 
 
+def accepted_mutants_schema() -> dict[str, Any]:
+    """The schema of the mutants that a file with cases accepts."""
+    mutant = {
+        "type": "object",
+        "required": ["vllm", "change", "why"],
+        "additionalProperties": False,
+        "properties": {
+            "item": {**NAME, "description": "the named condition that is changed; defaults to the rule"},
+            "vllm": {**TEXT, "description": "the range that is changed, as in the rule"},
+            "change": {**TEXT, "description": "the change, as `rules test --mutate` reports it"},
+            "why": {**TEXT, "description": "why no case can detect it"},
+        },
+    }
+    return {"type": "array", "minItems": 1, "items": mutant}
+
+
 def cases_schema() -> dict[str, Any]:
     """The schema of a file with cases."""
     case = {
@@ -320,17 +336,6 @@ def cases_schema() -> dict[str, Any]:
             "starts": {"type": "boolean", "description": "whether vLLM starts"},
         },
     }
-    accepted_mutant = {
-        "type": "object",
-        "required": ["vllm", "change", "why"],
-        "additionalProperties": False,
-        "properties": {
-            "item": {**NAME, "description": "the named condition that is changed; defaults to the rule"},
-            "vllm": {**TEXT, "description": "the range that is changed, as in the rule"},
-            "change": {**TEXT, "description": "the change, as `rules test --mutate` reports it"},
-            "why": {**TEXT, "description": "why no case can detect it"},
-        },
-    }
     return {
         "$schema": DIALECT,
         "title": "The cases of a rule",
@@ -340,7 +345,7 @@ def cases_schema() -> dict[str, Any]:
         "properties": {
             "rule": NAME,
             "cases": {"type": "array", "minItems": 1, "items": case},
-            "accepted_mutants": {"type": "array", "minItems": 1, "items": accepted_mutant},
+            "accepted_mutants": accepted_mutants_schema(),
         },
     }
 

@@ -11,7 +11,18 @@ from typing import Any, Final
 from policy.facts.facts import REQUEST_TREE
 from policy.facts.vocabulary import ALL_FACTS
 from policy.rules.effects import Runner
-from policy.rules.json_schema import DIALECT, LINK, NAME, RANGE, RELEASE, TEXT, definitions, facts_schema, member_schema
+from policy.rules.json_schema import (
+    DIALECT,
+    LINK,
+    NAME,
+    RANGE,
+    RELEASE,
+    TEXT,
+    accepted_mutants_schema,
+    definitions,
+    facts_schema,
+    member_schema,
+)
 from policy.rules.request_rule import MEANINGS, REQUIRED
 
 RUNNER: Final = {"enum": [str(runner) for runner in Runner]}
@@ -98,5 +109,9 @@ def request_cases_schema() -> dict[str, Any]:
         "type": "object",
         "required": ["rule", "cases"],
         "additionalProperties": False,
-        "properties": {"rule": NAME, "cases": {"type": "array", "minItems": 1, "items": case}},
+        "properties": {
+            "rule": NAME,
+            "cases": {"type": "array", "minItems": 1, "items": case},
+            "accepted_mutants": accepted_mutants_schema(),
+        },
     }

@@ -10,11 +10,13 @@ from ruletexts import rule_text
 
 from policy.checks.cases import read_accepted_mutants, read_cases
 from policy.checks.mutants import mutants, mutate
+from policy.checks.request_cases import read_request_cases
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 
 if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
+    from policy.rules.request_rule import RequestRule
     from policy.rules.rule import NamedCondition, Rule
 
 RELEASES = "known: ['0.22.0', '0.23.0', '0.24.0']\ndefault: '0.24.0'\n"
@@ -41,7 +43,11 @@ def catalogue_of(*, conditions: dict[str, Any] | None = None, **members: Any) ->
 
 
 def changes(catalogue: Catalogue, name: str = "example") -> list[tuple[str, str]]:
-    items: dict[str, Rule | NamedCondition] = {**{rule.id: rule for rule in catalogue.rules}, **catalogue.conditions}
+    items: dict[str, Rule | RequestRule | NamedCondition] = {
+        **{rule.id: rule for rule in catalogue.rules},
+        **{rule.id: rule for rule in catalogue.request_rules},
+        **catalogue.conditions,
+    }
     return [(mutant.range, mutant.change) for mutant in mutants(items[name], catalogue.releases)]
 
 
@@ -166,7 +172,7 @@ def test_a_mutant_that_no_case_kills_survives_unless_it_is_accepted(
         ),
     }
     own = [case for case in read_cases(texts, catalogue) if case.rule == "example"]
-    trial = mutate(catalogue, own, read_accepted_mutants(texts))
+    trial = mutate(catalogue, own, accepted=read_accepted_mutants(texts))
     found = [mutant.change for mutant in trial.survivors if mutant.item.id == "example"]
     assert (found, len(trial.accepted), len(trial.outdated)) == expected
 
@@ -187,3 +193,88 @@ def test_a_condition_is_tested_by_the_cases_of_the_rules_that_use_it() -> None:
     assert [mutant.change for mutant in mutate(catalogue, own).survivors if mutant.item.id == "sparse"] == [
         "without `model_config.is_hybrid: True`"
     ]
+
+
+BIASES = {
+    "id": "biases",
+    "title": "Biases",
+    "effect": "request-refused",
+    "parameter": "logit_bias",
+    "runner": "v2",
+    "why": "Because.",
+    "references": ["https://github.com/vllm-project/vllm/pull/1"],
+    "releases": [
+        {
+            "vllm": ">=0.23",
+            "text": "words",
+            "when": {"request.logit_bias": {"more_than": 2}, "request.api": {"in": ["chat", "completion"]}},
+        }
+    ],
+}
+
+
+def with_requests(rule: dict[str, Any]) -> Catalogue:
+    texts = {
+        "releases.yaml": RELEASES,
+        "upstream/v2.yaml": rule_text("v2", "default-v2"),
+        "upstream/requests/biases.yaml": yaml.safe_dump(rule),
+    }
+    return load(Sources(texts))
+
+
+def test_rules_about_requests_are_mutated_too() -> None:
+    assert sorted(changes(with_requests(BIASES), "biases")) == [
+        (">=0.23", "runner: without `v2`"),
+        (">=0.23", "vllm: 0.22.0 as well"),
+        (">=0.23", "vllm: without 0.23.0"),
+        (">=0.23", "vllm: without 0.24.0"),
+        (">=0.23", "when: `request.api` without `chat`"),
+        (">=0.23", "when: `request.api` without `completion`"),
+        (">=0.23", "when: `request.logit_bias: {'more_than': 2}` with 1"),
+        (">=0.23", "when: `request.logit_bias: {'more_than': 2}` with 3"),
+        (">=0.23", "when: without `request.api: {'in': ['chat', 'completion']}`"),
+        (">=0.23", "when: without `request.logit_bias: {'more_than': 2}`"),
+    ]
+
+
+def request_case(biases: int, *, fires: bool, api: str = "chat", vllm: str = "0.23.0", **more: str) -> dict[str, Any]:
+    given = {"request": {"logit_bias": biases, "api": api}}
+    return {"name": f"{biases} {api} {vllm}", "vllm": [vllm], "given": given, "fires": fires, **more}
+
+
+NEEDED = [
+    request_case(3, fires=True, vllm="0.24.0"),
+    request_case(3, fires=True),
+    request_case(2, fires=False),
+    request_case(3, fires=False, vllm="0.22.0"),
+]
+REST = [
+    request_case(3, fires=True, api="completion"),
+    request_case(3, fires=False, api="sampling_params"),
+    request_case(3, fires=False, runner="v1"),
+]
+WITHOUT_REST = [
+    "when: without `request.api: {'in': ['chat', 'completion']}`",
+    "when: `request.api` without `completion`",
+    "runner: without `v2`",
+]
+COMPLETION = {"vllm": ">=0.23", "change": WITHOUT_REST[1], "why": "For the test."}
+REQUEST_TRIALS: list[tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[list[str], int, int]]] = [
+    ([*NEEDED, *REST], [], ([], 0, 0)),
+    (NEEDED, [], (WITHOUT_REST, 0, 0)),
+    ([*NEEDED, *REST[1:]], [COMPLETION], ([], 1, 0)),
+    ([*NEEDED, *REST], [COMPLETION], ([], 0, 1)),
+]
+
+
+@pytest.mark.parametrize(("cases", "accepted", "expected"), REQUEST_TRIALS)
+def test_a_mutant_of_a_rule_about_requests_is_killed_by_its_cases_or_accepted(
+    cases: list[dict[str, Any]], accepted: list[dict[str, Any]], expected: tuple[list[str], int, int]
+) -> None:
+    catalogue = with_requests(BIASES)
+    document = {"rule": "biases", "cases": cases, **({"accepted_mutants": accepted} if accepted else {})}
+    texts = {"upstream/requests/biases_test.yaml": yaml.safe_dump(document)}
+    own = read_request_cases(texts, catalogue)
+    trial = mutate(catalogue, [], own, accepted=read_accepted_mutants(texts))
+    found = [mutant.change for mutant in trial.survivors if mutant.item.id == "biases"]
+    assert (found, len(trial.accepted), len(trial.outdated)) == expected
