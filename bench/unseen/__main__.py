@@ -20,6 +20,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +44,10 @@ NOT_SHOWN: Final = (
     "does not appear to have a file named",
     "No module named",
     "Could not import module",
+    "We couldn't connect to 'https://huggingface.co'",
+    "Invalid repository ID or local directory specified",
+    "'function' object has no attribute 'num_stages'",
+    "'_OpNamespace' '_C' object has no attribute",
     "is not installed",
     "Please install",
     "Couldn't instantiate the backend tokenizer",
@@ -53,8 +58,11 @@ NOT_SHOWN: Final = (
 )
 """Texts in vLLM's messages about the devices, the packages, or a file that the deployment does not contain.
 
-`no answer` is a process that ended before it had a result.
+Those without attributes need compiled kernels; a repository that cannot be read is another one than the model's, such
+as that of its text part. `no answer` is a process that ended before it had a result.
 """
+BY_ENGINE: Final = ("refuse-mamba-align",)
+"""The rules about what an engine checks once it has a KV cache, as workers' refusals are."""
 MAY_REFUSE: Final = "vLLM may refuse this configuration: "
 
 Json = dict[str, Any]
@@ -81,7 +89,7 @@ class Count:
 
 
 def run_release(
-    release: str, python: Path, work: Path, options: argparse.Namespace
+    release: str, python: Path, work: Path, options: argparse.Namespace, policy: Policy
 ) -> tuple[list[Json], dict[str, Json]]:
     """The drawn lines, and the release's own results by their ``id``."""
     work.mkdir(parents=True, exist_ok=True)
@@ -90,10 +98,13 @@ def run_release(
         subprocess.run([*inside, "models", str(work)], check=True, stdout=sys.stderr, stderr=subprocess.DEVNULL)
     (work / "facts.json").write_text(json.dumps({name: fact.kind.name for name, fact in FACTS.items()}))
     if options.models == "published":
-        lines = list(draw_published(release, options.seed, options.count, options.platform))
+        drawn = draw_published(release, options.seed, options.platform)
     else:
         classes = json.loads((work / "models.json").read_text())
-        lines = list(draw(release, options.seed, options.count, classes, options.platform))
+        drawn = draw(release, options.seed, classes, options.platform)
+    if options.accepted:
+        drawn = (line for line in drawn if not _launch_errors(line, policy)[0])
+    lines = list(islice(drawn, options.count))
     source = work / "lines.jsonl"
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
     targets = [work / f"results-{part}.jsonl" for part in range(options.workers)]
@@ -112,9 +123,14 @@ def run_release(
 
 
 def compare(release: str, lines: list[Json], results: dict[str, Json], policy: Policy, read: set[str]) -> Count:
-    """Compare this project's decision on each line with the release's, which has no worker that could refuse it."""
+    """Compare this project's decision on each line with the release's, which has no engine that could refuse it."""
     count = Count(len(lines))
-    late = {part.template.text for rule in policy.catalogue.rules if rule.stage is Stage.WORKER for part in rule.ranges}
+    late = {
+        part.template.text
+        for rule in policy.catalogue.rules
+        if rule.stage is Stage.WORKER or rule.id in BY_ENGINE
+        for part in rule.ranges
+    }
     for line in lines:
         vllm = results[line["id"]]
         is_runner_refusal = vllm.get("stage") == "runner" and any(text in vllm["error"] for text in RUNNER_REFUSALS)
@@ -210,6 +226,9 @@ def main() -> None:
         default="published",
         help="published models with arguments as people write them, or bare configuration classes",
     )
+    parser.add_argument(
+        "--accepted", action="store_true", help="only deployments for which this project has no launch error"
+    )
     parser.add_argument("--platform", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--workers", type=int, default=2, help="processes that run vLLM at the same time")
     parser.add_argument("--record", type=Path, help="a folder for recordings of the deployments that vLLM starts")
@@ -234,7 +253,7 @@ def main() -> None:
     total, differences, unnamed, invented = Counter[str](), list[str](), list[str](), list[str]()
     for path in environments:
         lines, results = run_release(
-            path.name, path / "bin/python", options.environments / ".unseen" / path.name, options
+            path.name, path / "bin/python", options.environments / ".unseen" / path.name, options, policy
         )
         decided_as = policy.releases.resolve(path.name).decided_as
         read = {name for name, releases in readers.items() if decided_as in releases}

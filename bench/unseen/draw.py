@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import shlex
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -264,12 +265,12 @@ def published() -> dict[str, list[tuple[str, Json]]]:
     return found
 
 
-def draw_published(release: str, seed: int, count: int, platform: str) -> Iterator[Json]:
-    """``count`` lines ``{"id", "request"}`` of a release, with published models."""
+def draw_published(release: str, seed: int, platform: str) -> Iterator[Json]:
+    """Lines ``{"id", "request"}`` of a release without end, with published models."""
     generator = DeploymentGenerator(Random(f"{release}/{seed}/{platform}/published"), int(release.split(".")[1]))
     models = published()
     architectures, popular = list(models), [name for name in POPULAR if name in models]
-    for number in range(count):
+    for number in count():
         architecture = generator.random.choice(popular if generator.chance(0.35) else architectures)
         name, config = generator.random.choice(models[architecture])
         yield {
@@ -278,8 +279,8 @@ def draw_published(release: str, seed: int, count: int, platform: str) -> Iterat
         }
 
 
-def draw(release: str, seed: int, count: int, pool: Mapping[str, Json], platform: str) -> Iterator[Json]:
-    """``count`` lines ``{"id", "request"}`` of a release, with bare configuration classes.
+def draw(release: str, seed: int, pool: Mapping[str, Json], platform: str) -> Iterator[Json]:
+    """Lines ``{"id", "request"}`` of a release without end, with bare configuration classes.
 
     ``pool`` has its configurations by ``model_type.architecture.method``.
     """
@@ -289,7 +290,7 @@ def draw(release: str, seed: int, count: int, pool: Mapping[str, Json], platform
         named.setdefault(name.split(".")[1], []).append(name)
     popular = [name for name in POPULAR if name in named]
     architectures = list(named)
-    for number in range(count):
+    for number in count():
         architecture = generator.random.choice(popular if generator.chance(0.35) else architectures)
         name = generator.random.choice(named[architecture])
         yield {

@@ -62,6 +62,8 @@ ARGUMENT_CHECKS = {
 """The functions that check parsed arguments, and the modules that have them, by release."""
 PLATFORM_SPECIFIC = "vllm.models."
 """Modules whose classes depend on the platform, so that the CPU's differ from an H100's."""
+OLD_NAMES = {"rope_parameters": "rope_scaling"}
+"""The names of old that options of a configuration are still written with."""
 TIME_LIMIT = 60
 """The seconds of processor time for a deployment."""
 IMPORTS = (
@@ -362,7 +364,7 @@ def _install_plugins(plugins):
 def _value(name, kind, config):
     value = config
     for step in name.split("."):
-        value = getattr(value, step, None)
+        value = _item(value, step) if isinstance(value, dict) else getattr(value, step, None)
     if callable(value):
         value = value()
     if kind == "PRESENCE":
@@ -370,6 +372,11 @@ def _value(name, kind, config):
     if isinstance(value, enum.Enum):
         value = value.name if name.startswith("compilation_config") else value.value
     return json.loads(json.dumps(list(value) if isinstance(value, set | tuple) else value, default=repr))
+
+
+def _item(options, name):
+    """An option of a dictionary, which people may have written with its name of old."""
+    return options.get(name, options.get(OLD_NAMES.get(name)))
 
 
 def ask(platform, folder, source, target, part, parts):
