@@ -42,8 +42,8 @@ TEXT_PROGRAMS: Final = frozenset(
 RENAMING_COMMANDS: Final = frozenset({"alias", "hash"})
 """Shell commands that give a program another name."""
 
-COPY_PROGRAMS: Final = frozenset({"ln", "cp", "mv", "install"})
-"""Programs that may give an executable another name."""
+COPY_PROGRAMS: Final = frozenset({"cat", "cp", "dd", "install", "link", "ln", "mv", "rsync", "scp", "tar", "tee"})
+"""Programs that may give an executable another name, or write it into a file of another name."""
 
 INTERPRETERS: Final = {
     **dict.fromkeys(("perl", "ruby"), ("-e", "-E")),
