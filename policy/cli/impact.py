@@ -24,7 +24,7 @@ from policy.cli.fleet_sources import STANDARD_INPUT
 from policy.cli.fleet_splits import is_uri
 from policy.cli.impact_formats import FORMATS, Report
 from policy.cli.impact_run import ALL, RANGE, Interrupt, read_targets, shows_progress, with_progress
-from policy.cli.outputs import check_names, format_name, write_report
+from policy.cli.outputs import check_names, format_name, output_file, write_report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
     FleetArgument,
@@ -140,7 +140,8 @@ def impact(
     if ray is not None and (log is not None or STANDARD_INPUT in (fleet or []) or jobs is not None):
         fail(USAGE, "--ray: name files, without `--log`, `-` and `--jobs`; `log export` writes a log as a file")
     check_names([each for each in fleet or [] if ray is None or not is_uri(each)])
-    name = format_name(form, output, FORMATS, as_json=as_json)
+    file = output_file(output)
+    name = format_name(form, file, FORMATS, as_json=as_json)
     threshold = read_threshold(fail_on, KINDS)
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     sources, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
@@ -184,7 +185,7 @@ def impact(
         report = Report(
             results, tally.counts, targets, policy, title, limit, job.today, lambda: interrupt.signal is None
         )
-        write_report(report, FORMATS[name], output)
+        write_report(report, FORMATS[name], file)
     _end(tally, interrupt, ignored, threshold)
 
 

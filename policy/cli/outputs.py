@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ReportT = TypeVar("ReportT")
 RISKY: Final = ("=", "+", "-", "@", "\t", "\r", "\uff0b", "\uff0d", "\uff1d", "\uff20")
 """What a cell begins with that a spreadsheet reads as a formula, also in full width."""
+SEPARATORS: Final = " ;,|\"'"
+"""What a spreadsheet that separates cells otherwise, or trims them, may drop before a formula."""
 
 
 class Format(Struct, Generic[ReportT], frozen=True):
@@ -44,6 +46,14 @@ def check_names(names: list[str]) -> None:
     missing = [name for name in names if name != STANDARD_INPUT and not Path(name).exists()]
     if missing:
         fail(USAGE, *(f"{escape_line(name)}: there is no such file or folder" for name in missing))
+
+
+def output_file(output: list[Path] | None) -> Path | None:
+    """The file that the option names; the command fails if it names several, of which only one would be written."""
+    if output and len(output) > 1:
+        named = listed([escape_line(str(path)) for path in output])
+        fail(USAGE, f"--output: a report is written to one file, got {named}; run the command once for each")
+    return output[0] if output else None
 
 
 def format_name(form: str | None, output: Path | None, formats: Mapping[str, Format[Any]], *, as_json: bool) -> str:
@@ -100,4 +110,4 @@ def _csv_cell(value: Any) -> Any:
     if type(value) is not str:
         return value
     text = escape_line(value)
-    return f"'{text}" if text.startswith(RISKY) else text
+    return f"'{text}" if text.lstrip(SEPARATORS).startswith(RISKY) else text

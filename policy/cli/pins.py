@@ -14,7 +14,7 @@ from policy.cli.fleet_log import logged, read_part
 from policy.cli.fleet_size import FleetSize
 from policy.cli.impact import IMPACT_REMEDIES
 from policy.cli.impact_run import Interrupt, read_later_targets, shows_progress, with_progress
-from policy.cli.outputs import check_names, format_name, write_report
+from policy.cli.outputs import check_names, format_name, output_file, write_report
 from policy.cli.pin_formats import FORMATS
 from policy.cli.pin_places import PinPlaces
 from policy.cli.pin_rows import Line, Report
@@ -110,7 +110,8 @@ def pins(
         fail(USAGE, "name the fleet: files, folders, `-` for standard input, or a decision log with `--log`")
     part = read_part(log, since, until)
     check_names(fleet or [])
-    name = format_name(form, output, FORMATS, as_json=as_json)
+    file = output_file(output)
+    name = format_name(form, file, FORMATS, as_json=as_json)
     threshold = read_threshold(fail_on, VERDICTS)
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)
     sources, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
@@ -146,7 +147,7 @@ def pins(
             limit,
             lambda: interrupt.signal is None,
         )
-        write_report(report, FORMATS[name], output)
+        write_report(report, FORMATS[name], file)
     _end(counts, interrupt, ignored, threshold)
 
 

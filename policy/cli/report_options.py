@@ -58,8 +58,9 @@ PlatformOption = Annotated[
     Platform | None, typer.Option("--platform", help="Where engines run that do not state it; defaults to `cuda`.")
 ]
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of printing.")
+    list[Path] | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of printing.")
 ]
+"""The files of the option ``--output``; ``output_file`` refuses several."""
 JobsOption = Annotated[
     int | None,
     typer.Option("--jobs", min=1, max=MAX_JOBS, help="How many processes decide.  [default: all cores]"),

@@ -14,7 +14,7 @@ from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail
 from policy.cli.fleet_parquet import is_parquet, parquet_rows
 from policy.cli.fleet_size import FleetSize
 from policy.cli.impact_run import Interrupt, shows_progress, with_progress
-from policy.cli.outputs import check_names, format_name, write_report
+from policy.cli.outputs import check_names, format_name, output_file, write_report
 from policy.cli.replay_report import FORMATS, Report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
@@ -104,7 +104,8 @@ def replay(
     """
     names = list(files or [])
     _check(names, url, filters)
-    name = format_name(form, output, FORMATS, as_json=as_json)
+    file = output_file(output)
+    name = format_name(form, file, FORMATS, as_json=as_json)
     threshold = read_threshold(fail_on, KINDS)
     folder = rules or default_folder()
     sources, policy = load_policy(folder, None, compile_all=False)
@@ -127,7 +128,7 @@ def replay(
             limit,
             lambda: interrupt.signal is None,
         )
-        write_report(report, FORMATS[name], output)
+        write_report(report, FORMATS[name], file)
     _end(found, interrupt, threshold)
 
 

@@ -448,11 +448,20 @@ def test_hostile_names_obey_nothing(call: Callable[..., Done]) -> None:
     assert "``=1+1\\|`\\\\x1b[31m\\\\n<script>``" in markdown
 
 
-@pytest.mark.parametrize("first", ["\uff1d", "\uff0b", "\uff0d", "\uff20", "@", "-"])
+@pytest.mark.parametrize(
+    "first", ["\uff1d", "\uff0b", "\uff0d", "\uff20", "@", "-", ";=", "; =", ",-", "|@", '"=', "';+"]
+)
 def test_no_cell_is_a_formula(call: Callable[..., Done], first: str) -> None:
     fleet = lines(facts(f"{first}1+1", version="0.21.0"))
     done = call("impact", "-", "--to", "0.33.0", "--format", "csv", stdin=fleet)
     assert {row["deployment"] for row in csv.DictReader(io.StringIO(done.out))} == {f"'{first}1+1"}
+
+
+def test_several_files_for_one_report_are_refused(call: Callable[..., Done], tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.csv", "b.html")]
+    done = call("impact", "-", "--to", "0.33.0", "-o", str(files[0]), "-o", str(files[1]), stdin=lines(facts("a")))
+    assert (done.code, [path.exists() for path in files]) == (2, [False, False])
+    assert "--output: a report is written to one file" in done.err
 
 
 def test_no_message_of_sarif_has_a_link(call: Callable[..., Done]) -> None:
