@@ -277,7 +277,7 @@ def log_of(folder: Path, name: str) -> str:
     return (folder / f"{name}.log").read_text()[-4000:]
 
 
-def custom(api_version: str, kind: str, plural: str) -> Document:
+def custom(api_version: str, kind: str, plural: str, scope: str = "Namespaced") -> Document:
     """A minimal definition of a kind, which keeps every field."""
     group, version = api_version.split("/")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -287,7 +287,7 @@ def custom(api_version: str, kind: str, plural: str) -> Document:
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {
             "group": group,
-            "scope": "Namespaced",
+            "scope": scope,
             "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
             "versions": [
                 {

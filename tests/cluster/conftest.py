@@ -149,6 +149,7 @@ class Installation:
         )
         settings = {
             **settings_of(self.cluster),
+            "ADMISSION_ALLOW_ANONYMOUS": "true",  # as deploy/README.md sets it for an API server without a token
             "LOG": f"sqlite:///{folder}/decisions.db",
             "LOG_REQUIRED": "true",
             **settings,

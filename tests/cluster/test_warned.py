@@ -6,7 +6,7 @@ The service only warns, and sets the variable where an annotation requests it.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 import yaml
@@ -261,15 +261,15 @@ def test_the_audit_log_has_the_decision(admission: Admission, namespace: str) ->
     )
 
 
-def examples() -> dict[tuple[str, str], Document]:
-    """An object of every supported controller kind, by group and kind.
+CLUSTER_SCOPED: Final = frozenset({"BackendRuntime", "ClusterServingRuntime"})
 
-    A ClusterServingRuntime starts nothing and is in no namespace.
-    """
+
+def examples() -> dict[tuple[str, str], Document]:
+    """An object of every supported controller kind, by group and kind."""
     found = {
         (group, kind): {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "vllm"}, "spec": {}}
         for group, kind in ADAPTERS
-        if "." in group and kind != "ClusterServingRuntime"
+        if "." in group
     }
     for path in sorted(EXAMPLES.glob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
@@ -282,15 +282,20 @@ def examples() -> dict[tuple[str, str], Document]:
 def test_every_supported_controller_kind_is_sent(admission: Admission, cluster: Cluster, namespace: str) -> None:
     found = {kind: document for (_, kind), document in examples().items()}
     plurals = {kind: f"{kind.lower()}s" for kind in found}
-    define(cluster, *(custom(document["apiVersion"], kind, plurals[kind]) for kind, document in found.items()))
+    define(
+        cluster,
+        *(
+            custom(document["apiVersion"], kind, plurals[kind], "Cluster" if kind in CLUSTER_SCOPED else "Namespaced")
+            for kind, document in found.items()
+        ),
+    )
     sent = {}
     admission.settle()
     with cluster.client() as client:
         for kind, document in found.items():
             before = admission.answered("validate")
-            document["metadata"]["namespace"] = namespace
-            answer = client.post(
-                f"/apis/{document['apiVersion']}/namespaces/{namespace}/{plurals[kind]}?dryRun=All", json=document
-            )
+            folder = "" if kind in CLUSTER_SCOPED else f"namespaces/{namespace}/"
+            document["metadata"] = {"name": document["metadata"]["name"]}
+            answer = client.post(f"/apis/{document['apiVersion']}/{folder}{plurals[kind]}?dryRun=All", json=document)
             sent[kind] = answer.status_code, admission.answered("validate") - before
     assert sent == dict.fromkeys(found, (201, 1))
