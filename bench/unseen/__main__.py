@@ -51,6 +51,8 @@ NOT_SHOWN: Final = (
     "is not installed",
     "Please install",
     "Couldn't instantiate the backend tokenizer",
+    "The tokenizer must be an instance of",
+    "Can't load image processor",
     "in the tokenizer!",
     "failed to tokenize",
     "KeyError: '<|",

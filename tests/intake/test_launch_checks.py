@@ -67,6 +67,124 @@ Row = tuple[str, str, list[str], dict[str, Any], list[str]]
 X: Final[dict[str, Any]] = {"models": {"x": SIZED}}
 REFUSED: list[Row] = [
     (
+        "nodes-divide-ranks",
+        "0.23.0",
+        ["--model", "x", "--nnodes", "4", "-tp", "2"],
+        X,
+        [
+            (
+                '"world_size=2 must be divisible by nnodes=4." (args[2]); set parallel sizes whose product is a '
+                "multiple of the nodes"
+            )
+        ],
+    ),
+    (
+        "quantization-mismatch",
+        "0.25.1",
+        ["--model", "x", "--quantization", "awq_marlin"],
+        {"models": {"x": quantized("gptq")}},
+        [
+            (
+                '"Quantization method specified in the model config (gptq) does not match the quantization method '
+                'specified in the `quantization` argument (awq_marlin)." (args[2]); remove `--quantization`: the '
+                "checkpoint decides"
+            )
+        ],
+    ),
+    (
+        "quantization-modelopt",
+        "0.25.1",
+        ["--model", "x", "--quantization", "modelopt"],
+        {"models": {"x": quantized("gptq")}},
+        [
+            (
+                '"Quantization method specified in the model config (gptq) does not match the quantization method '
+                'specified in the `quantization` argument (modelopt)." (args[2]); remove `--quantization`: the '
+                "checkpoint decides"
+            )
+        ],
+    ),
+    (
+        "mamba-caching-without-chunks",
+        "0.31.0",
+        ["--model", "qwen3-next", "--no-enable-chunked-prefill", "--enable-prefix-caching"],
+        {},
+        [
+            (
+                "\"Chunked prefill is required for mamba cache mode 'align'.\" (args[2]); remove "
+                "`--no-enable-chunked-prefill`, or add `--no-enable-prefix-caching`"
+            )
+        ],
+    ),
+    (
+        "mamba-caching-without-chunks",
+        NEW,
+        ["--model", "hybrid", "--no-enable-chunked-prefill", "--enable-prefix-caching"],
+        {},
+        [
+            (
+                '"Chunked prefill is required for Mamba prefix caching." (args[2]); remove '
+                "`--no-enable-chunked-prefill`, or add `--no-enable-prefix-caching`"
+            )
+        ],
+    ),
+    (
+        "capture-maximum-of-sizes",
+        NEW,
+        ["--model", "x", "--max-cudagraph-capture-size", "256", "-cc", '{"cudagraph_capture_sizes": [1, 8]}'],
+        X,
+        [
+            (
+                '"customized max_cudagraph_capture_size(=256) should be consistent with the max value of '
+                'cudagraph_capture_sizes" (args[2]); remove `--max-cudagraph-capture-size`'
+            )
+        ],
+    ),
+    (
+        "text-configuration-override",
+        NEW,
+        ["--model", "x", "--hf-overrides", '{"text_config": {"max_position_embeddings": 65536}}'],
+        X,
+        [
+            (
+                '"The text_config extracted from the model config does not have `num_attention_heads` attribute. This '
+                "indicates a mismatch between the model config and vLLM's expectations.\" (args[2]); write the fields "
+                "of `text_config` beside it: the model's `config.json` has none"
+            )
+        ],
+    ),
+    (
+        "adaptive-graph-mode",
+        NEW,
+        [
+            "--model",
+            "dense",
+            "-cc",
+            '{"cudagraph_mode": "PIECEWISE"}',
+            *spec(model="eagle3-draft", num_speculative_tokens=1, enable_adaptive_verification=True),
+        ],
+        {},
+        [
+            (
+                '"Adaptive verification requires full CUDA graphs. Use cudagraph mode FULL, FULL_DECODE_ONLY, or '
+                'FULL_AND_PIECEWISE, or disable adaptive verification." (args[2]); set a `cudagraph_mode` with full '
+                "graphs, or remove `enable_adaptive_verification`"
+            )
+        ],
+    ),
+    (
+        "executor-pipeline",
+        "0.25.1",
+        ["--model", "x", "--distributed-executor-backend", "uni", "-pp", "2"],
+        X,
+        [
+            (
+                '"Pipeline Parallelism without Ray distributed executor or multiprocessing executor or external '
+                'launcher is not supported." (args[2]); set `--distributed-executor-backend` to `mp` or `ray`'
+            )
+        ],
+    ),
+    (
         "max-model-len",
         "0.23.0",
         ["--model", "x", "--max-model-len", "8192"],
@@ -1621,6 +1739,26 @@ REFUSED: list[Row] = [
     ),
 ]
 ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
+    ("0.23.0", ["--model", "x", "--nnodes", "2", "-tp", "4"], X),
+    ("0.23.0", ["--model", "x", "--quantization", "awq_marlin"], {"models": {"x": quantized("awq")}}),
+    (NEW, ["--model", "x", "--quantization", "modelopt"], {"models": {"x": quantized("modelopt")}}),
+    ("0.31.0", ["--model", "hybrid", "--no-enable-chunked-prefill", "--no-enable-prefix-caching"], {}),
+    ("0.31.0", ["--model", "dense", "--no-enable-chunked-prefill", "--enable-prefix-caching"], {}),
+    (NEW, ["--model", "x", "--max-cudagraph-capture-size", "8", "-cc", '{"cudagraph_capture_sizes": [1, 8]}'], X),
+    (NEW, ["--model", "x", "--hf-overrides", '{"text_config": {"num_attention_heads": 32}}'], X),
+    (
+        NEW,
+        ["--model", "x", "--hf-overrides", '{"text_config": {"max_position_embeddings": 65536}}'],
+        {
+            "models": {
+                "x": {
+                    "architectures": ["Qwen3VLForConditionalGeneration"],
+                    "model_type": "qwen3_vl",
+                    "text_config": {**SIZED, "model_type": "qwen3_vl_text"},
+                }
+            }
+        },
+    ),
     (
         "0.22.0",
         ["--model", "x"],
@@ -1927,6 +2065,18 @@ def test_what_another_file_of_the_model_may_change_is_a_warning(ask: Asking) -> 
     ) in decision.warnings
 
 
+def test_a_model_type_that_only_a_newer_transformers_has_is_a_warning(ask: Asking) -> None:
+    model = {"models": {"x": {**CODE, "model_type": "muse_spark"}}}
+    decision = ask(["--model", "x"], "0.22.0", upstream=False, **model)
+    assert (decision.launch_errors, decision.starts) == ([], True)
+    message = (
+        'vLLM may refuse this configuration: "The checkpoint you are trying to load has model type `muse_spark` but '
+        'Transformers does not recognize this architecture."; serve it with a release of vLLM that knows the model '
+        "type, or an image with a newer Transformers, if that has it"
+    )
+    assert [warning for warning in decision.warnings if warning.startswith("vLLM may refuse")] == [message]
+
+
 def test_a_length_that_another_file_of_an_encoder_may_shorten_is_a_warning(ask: Asking) -> None:
     decision = ask(["--model", "x", "--max-num-batched-tokens", "256"], NEW, upstream=False, models={"x": BERT})
     assert (decision.launch_errors, decision.starts) == ([], True)
@@ -2076,7 +2226,13 @@ def test_checks_read_values_that_exist() -> None:
     assert all(callable(getattr(ModelValues, name, None)) for name in of_models)
     sets = {*tables(NEW).names, *tables(NEW).constants}
     assert {rest for kind, rest in named if kind == "names"} <= sets
-    assert {kind for kind, _ in named} <= {*READERS, "model_config", "parallel_config", "compilation_config"}
+    assert {kind for kind, _ in named} <= {
+        *READERS,
+        "model_config",
+        "cache_config",
+        "parallel_config",
+        "compilation_config",
+    }
 
 
 def test_no_release_has_two_ranges_of_a_check() -> None:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 HEADS: Final = "get_total_num_attention_heads"
 VOCABULARY: Final = "get_vocab_size"
-OTHER_NAMES: Final = {"num_attention_heads": HEAD_NAMES[1:]}
+HEADS_FIELD: Final = "num_attention_heads"
+TEXT_PART: Final = "text_config"
+OTHER_NAMES: Final = {HEADS_FIELD: HEAD_NAMES[1:]}
 """What some classes call an attribute in `config.json`."""
 DRAFT: Final = ModelQuery(runner="draft")
 QUANTIZATION: Final = "quantization_config"
@@ -81,9 +83,22 @@ class ModelValues:
         found = self._configuration.stated.get("auto_map")
         return isinstance(found, dict) and "AutoConfig" in found
 
+    def has_text_heads(self) -> bool:
+        """Whether the language model's configuration has attention heads, if only `--hf-overrides` states it."""
+        overrides = self._option("hf_overrides")
+        part = overrides.get(TEXT_PART) if isinstance(overrides, dict) else None
+        stated = self._configuration.stated.get(TEXT_PART)
+        if not isinstance(part, dict) or not isinstance(stated, dict) or stated.keys() - part.keys():
+            raise Incomputable(TEXT_PART)
+        return (
+            self._configuration.kind.text is not None
+            or TEXT_PART in self._configuration.kind.parts
+            or HEADS_FIELD in part
+        )
+
     def heads(self) -> int:
         """The number of attention heads."""
-        return self._count("num_attention_heads", HEADS)
+        return self._count(HEADS_FIELD, HEADS)
 
     def is_generative(self) -> bool:
         """Whether the class generates text."""
@@ -99,6 +114,14 @@ class ModelValues:
         if model_type in all_model_types():
             raise Incomputable("model_type")
         return False
+
+    def is_newer_type(self) -> bool:
+        """Whether only a newer vLLM or Transformers than the release's has a class for the model type."""
+        tables, model_type = self._configuration.tables, self._configuration.stated.get("model_type")
+        if not isinstance(model_type, str):
+            raise Incomputable("model_type")
+        is_known = model_type in tables.configs or model_type in tables.auto_models
+        return not is_known and model_type in all_model_types()
 
     def is_pooling(self) -> bool:
         """Whether the class pools."""
