@@ -16,7 +16,7 @@ from policy.errors import Fault
 from policy.proof.difference import differences, differing_condition, meaning
 from policy.proof.replay import Replay
 from policy.proof.requests import RequestClaims, request_meaning
-from policy.proof.space import Space
+from policy.proof.space import Space, solver_of
 from policy.proof.symbolic import SymbolicRules
 from policy.rules.releases import series, spans
 from policy.rules.rule import LONG_AGO
@@ -95,8 +95,7 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
     """The faults of a release's rules: unreachable or redundant rules."""
     space = Space([condition for item in rules for condition in (item.when, item.cleared) if condition is not None])
     whole = SymbolicRules(rules, space, series(release))
-    solver = z3.SolverFor("QF_FD")
-    solver.add(space.laws)
+    solver = solver_of(space.laws)
     included = [z3.Bool(f"{item.rule.id} is included") for item in rules]
     differing = differing_condition(whole, SymbolicRules(rules, space, series(release), included))
     for n, item in enumerate(rules):

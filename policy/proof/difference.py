@@ -15,7 +15,7 @@ import z3
 
 from policy.errors import PolicyError
 from policy.facts.vocabulary import VOCABULARY
-from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, unequal
+from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, solver_of, unequal
 from policy.proof.symbolic import SymbolicRules
 
 if TYPE_CHECKING:
@@ -243,8 +243,7 @@ class _RuleSetComparison:
 
     def changes(self, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Iterator[Difference]:
         """One difference for each class: first those of single rules, then those of several rules together."""
-        solver = z3.SolverFor("QF_FD")
-        solver.add(self.space.laws + self.rules.laws + self.facts.laws)
+        solver = solver_of(self.space.laws + self.rules.laws + self.facts.laws)
         solver.add(self.differs)
         solver.push()
         self.least = self.facts.add_fewest(solver, 0) or 0

@@ -16,7 +16,7 @@ from policy.errors import Fault
 from policy.facts.facts import read_row
 from policy.facts.vocabulary import FACTS_WITH_REQUEST
 from policy.proof.difference import Count, check_replay, simplest_model
-from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, unequal
+from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, solver_of, unequal
 from policy.rules.conditions import leaves
 from policy.rules.effects import Runner
 from policy.rules.releases import series
@@ -142,8 +142,7 @@ class RequestClaims:
     def faults(self, rules: Sequence[ReleaseRequestRule], release: str) -> Iterator[Fault]:
         """The faults of the rules of one release: unreachable or shadowed rules."""
         symbolic = SymbolicRequests(rules, self._space, series(release))
-        solver = z3.SolverFor("QF_FD")
-        solver.add(self._space.laws)
+        solver = solver_of(self._space.laws)
         for item, holds, decides in zip(rules, symbolic.holds, _decides(symbolic), strict=True):
             if self._is_possible(solver, item.rule.id, holds if item.rule.is_advice else decides):
                 continue
@@ -251,8 +250,7 @@ class _RequestComparison:
 
     def changes(self, replay: RequestReplay) -> Iterator[RequestDifference]:
         """One difference for each class: first those of single rules, then those of several rules together."""
-        solver = z3.SolverFor("QF_FD")
-        solver.add(self.space.laws + self.facts.laws)
+        solver = solver_of(self.space.laws + self.facts.laws)
         for rule, when in self.differs.items():
             solver.push()
             solver.add(when, none_of(other for name, other in self.differs.items() if name != rule))

@@ -28,6 +28,20 @@ CONTEXT: Final = z3.main_ctx()
 TRUE: Final = z3.BoolVal(val=True)
 FALSE: Final = z3.BoolVal(val=False)
 MALFORMED: Final = parse_variable("true")
+SIMPLIFY_AFTER: Final = 100_000
+"""Conflicts after which the solver simplifies its formulas, before and after each of many short searches by default."""
+
+
+def solver_of(formulas: Iterable[Any]) -> Any:
+    """A solver for formulas, which does not simplify them at each search.
+
+    With simplification the steps of ``rules prove`` take 7.4 instead of 6.5 s of processor time (those to 0.23, 0.24,
+    0.26 and 0.30).
+    """
+    solver = z3.SolverFor("QF_FD")
+    solver.set("simplify.delay", SIMPLIFY_AFTER)
+    solver.add(*formulas)
+    return solver
 
 
 def all_of(parts: Iterable[Any]) -> Any:
