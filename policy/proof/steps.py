@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Self
 
+from policy.garbage import collect_rarely
 from policy.policy import Policy
 from policy.processes import pool
 from policy.proof.difference import Difference, differences
@@ -78,6 +79,7 @@ _checkers: list[RequestChecker] = []
 
 
 def _start(sources: Sources) -> None:
+    collect_rarely()
     _checkers.append(RequestChecker(Policy(load(sources))))
 
 

@@ -2,12 +2,15 @@
 
 import sys
 
-from service.cli.app import main as run
+from policy.garbage import collect_rarely
 
 
 def main() -> None:
     """Run the command line; exit with 3 and a line if the rule engine is not usable."""
+    collect_rarely()
     try:
+        from service.cli.app import main as run  # noqa: PLC0415  # imports make most of the objects
+
         run()
     except ImportError as error:
         if error.name != "durable_rules_engine":

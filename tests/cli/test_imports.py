@@ -27,6 +27,7 @@ LOG: Final = ("sqlalchemy", "alembic", "psycopg", "arro3")
 NETWORK: Final = ("httpx", "httpx2", "urllib3", "huggingface_hub", "dulwich", "ssl")
 PROOFS: Final = ("z3", "policy.proof", "policy.checks", "policy.vllm")
 LIBRARIES: Final = ("durable_rules_engine", "msgspec", "yaml", "pydantic", "packaging")
+MANIFESTS: Final = ("policy.intake.manifests.registry", "policy.intake.manifests.kserve", "policy.intake.command.shell")
 DECIDING: Final = ("policy.policy", "policy.intake", "policy.rules", "policy.facts")
 REQUEST: Final = '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
 
@@ -35,7 +36,7 @@ REQUEST: Final = '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalL
     ("arguments", "unused"),
     [
         (("--help",), (*SERVER, *LOG, *NETWORK, *PROOFS, *LIBRARIES, *DECIDING)),
-        (("decide", "-"), (*SERVER, *LOG, *NETWORK, *PROOFS, "pydantic", "rich", "email")),
+        (("decide", "-"), (*SERVER, *LOG, *NETWORK, *PROOFS, *MANIFESTS, "pydantic", "rich", "email")),
         (("rules", "check"), (*SERVER, *LOG, *NETWORK, "z3", "policy.proof.space", "policy.vllm")),
         (("rules", "--help"), (*SERVER, *LOG, *NETWORK, "z3", "policy.vllm")),
         (("token", "new", "argo", "--scope", "decide"), ("fastapi", *LOG, "z3", "policy.checks", "policy.vllm")),

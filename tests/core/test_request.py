@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from policy.errors import MAX_FAULTS, RequestInvalid
+from policy.intake.manifests import is_manifest
 from policy.request.request import read_request
 from policy.rules.releases import Resolution
 from service.problems import problem_of
@@ -209,3 +211,10 @@ def test_a_problem_says_how_many_more_faults_were_found(policy: Policy, number: 
     problem = problem_of(raised.value)
     assert len(problem.errors) == min(number, MAX_FAULTS)
     assert problem.detail.endswith(more or "`beyond_verified`")
+
+
+@pytest.mark.parametrize("value", ["x", 1, {}, {"x": "y"}, [{"x": "y"}], ["x"], None], ids=repr)
+def test_no_manifest_has_only_fields_of_a_request(value: Any) -> None:
+    names = [name.strip("`") for name in FIELDS.split(", ")]
+    documents = [dict.fromkeys(some, value) for count in range(len(names) + 1) for some in combinations(names, count)]
+    assert [document for document in documents if is_manifest(document)] == []

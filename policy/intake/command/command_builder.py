@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.builtin_tables import DECLARATIONS
 from policy.intake.command.programs import QUOTES, STARTS_VLLM, mentions_vllm
-from policy.intake.command.words import Array, Pattern, Unknown, has_braces, has_bracket_expression
+from policy.intake.command.words import ASSIGNMENT, Array, Pattern, Unknown, has_braces, has_bracket_expression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from policy.intake.command.script_variables import ScriptVariables
     from policy.intake.command.substitutions import Substitutions
 
-ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 APPENDING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+=")
 ELEMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\[[^]]*\]\+?=")
 """Matches the assignment of one element of an array."""

@@ -20,7 +20,6 @@ from policy.intake.command.program_walk import server_of
 from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unknown, mentions_vllm
 from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.script_servers import server_in_script
-from policy.intake.command.shell import split
 from policy.intake.command.shown_command import shown_command
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model
 from policy.intake.command.word_places import word_pointer
@@ -79,6 +78,8 @@ def read_text(
     text: str, env: Mapping[str, str | None], faults: list[RequestFault], pointer: str, place: str = "args"
 ) -> CommandLine:
     """Parse a command given as one text, as typed in a shell; all its words have the same place."""
+    from policy.intake.command.shell import split  # noqa: PLC0415  # most commands are lists, without a script
+
     budget = ExpansionBudget()
     try:
         commands = split(text, env, budget=budget)
@@ -156,6 +157,8 @@ def installations_in(script: str, env: Variables) -> list[Installation]:
 
     An installation that may not happen has no version.
     """
+    from policy.intake.command.shell import split  # noqa: PLC0415  # as above
+
     try:
         commands = split(script, env, is_bash=True)
     except ShellSyntaxError as error:

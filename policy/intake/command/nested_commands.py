@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.programs import PROGRAMS, STARTS_VLLM, is_unknown, next_start
 from policy.intake.command.script_servers import server_in_script
-from policy.intake.command.shell import split
 from policy.intake.command.shell_options import shell_options, startup_doubt, startup_text
 from policy.intake.command.shown_command import shown_command
 from policy.intake.command.vllm_command import (
@@ -67,6 +66,8 @@ def server_of_shell(
             return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
         if context.depth:
             context.budget.reread(len(words[at]))
+        from policy.intake.command.shell import split  # noqa: PLC0415  # most commands have no script
+
         is_bash, hidden = program == "bash", context.has_hidden_variables
         arguments = words[at + 1 :]
         commands = split(
@@ -137,6 +138,8 @@ def server_of_eval(
     if context.depth == DEPTH or not (is_known or (names_vllm and _has_visible_gaps(words[at + 1 :]))):
         return unread
     context.budget.reread(len(text))
+    from policy.intake.command.shell import split  # noqa: PLC0415  # as above
+
     script = text if is_known else Unknown(text, names=replaced_names(words))
     try:
         commands = split(script, env, EVAL_ARGUMENTS, context.budget, has_hidden_variables=True)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.intake.command.command_builder import ASSIGNMENT
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.installation import vllm_of_runner
 from policy.intake.command.launcher_grammar import Meaning, launcher_words
@@ -44,7 +43,7 @@ from policy.intake.command.vllm_command import (
     subcommand,
     unread_script,
 )
-from policy.intake.command.words import Pattern, Unknown
+from policy.intake.command.words import ASSIGNMENT, Pattern, Unknown
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
 from policy.messages import quoted
 

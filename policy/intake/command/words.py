@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+"""Matches the beginning of a word that assigns to a variable."""
 PLACEHOLDER: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*+\}")
 """Matches what `envsubst` and the like replace in a text, and Kubernetes does not: `${NAME}`."""
 
