@@ -51,9 +51,11 @@ class ShippedRules:
 
         return create_policy
 
-    def load(self, sources: Sources, pause: Callable[[], object] = no_pause) -> Catalogue:
+    def load(
+        self, sources: Sources, pause: Callable[[], object] = no_pause, before: Catalogue | None = None
+    ) -> Catalogue:
         """In place of ``catalogue.load``."""
-        return self._catalogue if sources.rules == self._rules else load(sources, pause)
+        return self._catalogue if sources.rules == self._rules else load(sources, pause, before)
 
     def read_cases(self, texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
         """In place of ``cases.read_cases``."""

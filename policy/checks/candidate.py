@@ -34,6 +34,7 @@ from policy.checks.sandbox import INLINE, limit_process
 from policy.decision.decision import Decision
 from policy.decision.decision import encode as encode_decision
 from policy.errors import Fault, PolicyError, RequestFault, RequestInvalid, RulesInvalid
+from policy.garbage import collect_rarely
 from policy.messages import nearest, quoted
 from policy.parser.fields import NAME
 from policy.parser.yamltree import read_yaml
@@ -180,10 +181,12 @@ def run_job(job: CandidateJob) -> SandboxResult:
     """The decision by the candidate rules, or why there is none."""
     try:
         texts, ids = overlay(job.base, job.rules, job.remove)
-        policy = Policy(load(Sources(texts)), job.default_release)
+        loaded = Policy(load(Sources(job.base)), compile_all=False) if job.for_all else None
+        before = None if loaded is None else loaded.catalogue
+        policy = Policy(load(Sources(texts), before=before), job.default_release, compile_all=loaded is None)
         decision = policy.decide(read_request(job.request, policy.releases), job.today)
         cases = _run_cases(job.cases, policy) if job.cases else None
-        affected, requests = _affected(job, policy) if job.for_all else (None, [])
+        affected, requests = (None, []) if loaded is None else _affected(job, loaded, policy)
         result = SandboxResult(decision, affected=affected, requests=requests, cases=cases, rules=ids)
         return (
             result
@@ -256,12 +259,21 @@ def _both(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
     return found[0], found[1]
 
 
-def _affected(job: CandidateJob, candidate: Policy) -> tuple[list[AffectedClass], list[AffectedRequests]]:
+def _affected(
+    job: CandidateJob, loaded: Policy, candidate: Policy
+) -> tuple[list[AffectedClass], list[AffectedRequests]]:
+    """The changes for all possible deployments and requests.
+
+    The engine is asked only whether it takes the rules of releases that differ: it took the loaded ones before.
+    """
     # the solver is slow to import
     from policy.proof.documents import effect_document, request_effect_document  # noqa: PLC0415  # see above
     from policy.proof.edit import edit_of  # noqa: PLC0415  # see above
 
-    loaded = Policy(load(Sources(job.base)), compile_all=False)
+    before = loaded.catalogue.of_release
+    for release, rules in candidate.catalogue.of_release.items():
+        if rules != before.get(release):
+            candidate.ruleset(release)
     found = edit_of(loaded, candidate, today=job.today)
     return (
         msgspec.convert([*map(effect_document, found.effects)], list[AffectedClass]),
@@ -321,6 +333,7 @@ def exit_reason(code: int, seconds: float) -> str:
 
 def main() -> None:
     """Run the job on standard input within the limits; the process ends if it exceeds them."""
+    collect_rarely()
     job = read_job(sys.stdin.buffer.read())
     limit_process(MEMORY_LIMIT, job.seconds)
     result = run_job(job)

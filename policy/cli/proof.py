@@ -161,7 +161,8 @@ def diff(
 
     rules_folder = rules or default_folder()
     find = models_of(model_configs or [], context, hub=hub, folder=model_folder).find
-    before, after = _policy(base, rules_folder, find), _policy(head, rules_folder, find)
+    before = _policy(base, rules_folder, find)
+    after = _policy(head, rules_folder, find, before)
     with _proving("comparing") as progress:
         day = today()
         edit = edit_of(before, after, progress, day)
@@ -207,15 +208,18 @@ def _proving(task: str) -> Iterator[Callable[[str], None]]:
         fail(FOUND, str(error))
 
 
-def _policy(name: str | None, rules_folder: Path, find: Find) -> Policy:
-    """The rules that a name refers to; the command fails if they cannot be read or are invalid."""
+def _policy(name: str | None, rules_folder: Path, find: Find, before: Policy | None = None) -> Policy:
+    """The rules that a name refers to; the command fails if they cannot be read or are invalid.
+
+    What is the same in a policy ``before`` is taken from it.
+    """
     from policy.rules.git import AmbiguousRevision, RevisionNotFound, read_revision  # noqa: PLC0415  # only this command needs git
 
     try:
         with err.working(f"loading the rules of {name or rules_folder}"):
-            return Policy(
-                load(read_folder(rules_folder) if name is None else read_revision(name, rules_folder)), find=find
-            )
+            sources = read_folder(rules_folder) if name is None else read_revision(name, rules_folder)
+            catalogue = load(sources, before=None if before is None else before.catalogue)
+            return Policy(catalogue, find=find, before=before)
     except (AmbiguousRevision, RevisionNotFound) as error:
         fail(USAGE, str(error))
     except RulesInvalid as error:

@@ -490,3 +490,38 @@ def test_a_fact_with_a_slash_in_a_case_has_its_position() -> None:
     text = (BROKEN / "base" / path).read_text().replace("{lora_config: {}}", "{a/b~c: 1}", 1)
     [fault] = faults_of(overlaid({path: text}))
     assert fault.startswith(f"{path}:3:50: unknown field `a/b~c`; legal: ")
+
+
+# Catalogues of edited folders, whose unchanged files were read before.
+
+RULE_PATH = "house/kv-connector-fallback.yaml"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {RULE_PATH: None},
+        {RULE_PATH: "id: [\n"},
+        {"releases.yaml": "known: ['0.22.0', '0.23.0']\ndefault: '0.23.0'\n"},
+        {"house/other/kv-connector-fallback.yaml": RULE_PATH},
+        {"upstream/a.yaml": rule_text("a", "no-such-effect", {VARIABLE: True})},
+        {"images/zz.yaml": "images/vllm.yaml"},
+    ],
+    ids=str,
+)
+def test_a_catalogue_is_the_same_whether_or_not_unchanged_files_were_read_before(
+    sources: Sources, changed: dict[str, str | None]
+) -> None:
+    before = load(sources)
+    copied = {path: sources.rules.get(text or "", text) for path, text in changed.items()}
+    edited = Sources({path: text for path, text in {**sources.rules, **copied}.items() if text is not None})
+
+    def loaded(before: Catalogue | None) -> Any:
+        try:
+            found = load(edited, before=before)
+        except RulesInvalid as error:
+            return error.faults
+        return found.revision, found.of_release, found.conditions, found.request_rules, found.releases.images.rows
+
+    assert loaded(before) == loaded(None)
