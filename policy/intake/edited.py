@@ -17,7 +17,8 @@ def with_options(options: ParsedOptions, edits: Mapping[str, Any]) -> ParsedOpti
     """The options with edits: those of ``None`` are dropped, also members of an option's JSON."""
     if not edits:
         return options
-    values, unknown = dict(options.values), {flag.option for flag in options.unknown_flags}
+    values, others = dict(options.values), dict(options.others)
+    unknown = {flag.option for flag in options.unknown_flags}
     for name, value in edits.items():
         option, _, member = name.partition(".")
         if name in unknown and value is None:
@@ -26,9 +27,10 @@ def with_options(options: ParsedOptions, edits: Mapping[str, Any]) -> ParsedOpti
             values[option] = {key: content for key, content in values.get(option, {}).items() if key != member}
         elif value is None:
             values.pop(option, None)
+            others.pop(option, None)
         else:
             values[option] = value
-    return structs.replace(options, values=values)
+    return structs.replace(options, values=values, others=others)
 
 
 def _without_unknown(options: ParsedOptions, name: str) -> ParsedOptions:

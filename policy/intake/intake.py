@@ -278,6 +278,7 @@ def _derive(
         variables=env,
         program_doubts=[*([deployment.platform_doubt] if deployment.platform_doubt else []), *of_omni],
         unknown_options=unknown_options,
+        refused_options=found.options,
     )
 
 

@@ -46,7 +46,7 @@ class IntakeResult(Struct, frozen=True):
     looked up, by their names in the arguments. ``has_models`` is false for a release without tables of models, whose
     facts about them are unknown. ``limits`` is what the engine compares requests with. ``options`` and
     ``variables`` are those that facts are derived from. ``unknown_options`` have values that are not known and that
-    vLLM may refuse, though no fact depends on them.
+    vLLM may refuse, though no fact depends on them. ``refused_options`` are those that its checks refuse.
     """
 
     facts: Facts
@@ -69,6 +69,7 @@ class IntakeResult(Struct, frozen=True):
     variables: dict[str, str] = {}
     program_doubts: list[str] = []
     unknown_options: list[UnknownOption] = []
+    refused_options: frozenset[str] = frozenset()
 
 
 def require_known_values(result: IntakeResult, pointer: str) -> None:

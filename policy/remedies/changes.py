@@ -111,10 +111,13 @@ def is_selection_of_v2(candidate: Candidate) -> bool:
 
 def _of_deployment(release: str, intake: IntakeResult) -> Iterator[Candidate]:
     options, variables = intake.options, intake.variables
+    for option in sorted(intake.refused_options & options.others.keys() - options.values.keys() - NOT_DROPPED):
+        value, place = options.others[option]
+        yield _dropped(option, value, place)
     for option, value in options.values.items():
         if option in NOT_DROPPED:
             continue
-        place = options.place(option)
+        place = options.kept_place(option) if option in options.others else options.place(option)
         yield _dropped(option, value, place)
         if isinstance(value, dict) and len(value) > 1:
             for member, content in value.items():

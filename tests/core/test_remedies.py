@@ -204,6 +204,40 @@ def test_flags_that_the_release_does_not_have_are_dropped(
     assert [change for purpose, change, *_ in remedies(answer) if purpose == "start"] == expected
 
 
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        pytest.param(
+            ("--kv-cache-dtype", "foo", "--enable-lora"),
+            [[{"argument": "--kv-cache-dtype", "at": "args[2]", "from": "foo", "to": None}]],
+            id="a check",
+        ),
+        pytest.param(
+            ("--max-logprobs=-7",),
+            [[{"argument": "--max-logprobs", "at": "args[2]", "from": -7, "to": None}]],
+            id="the bounds of a class",
+        ),
+        pytest.param(
+            ("--kv-cache-dtype", "foo", "--max-logprobs=-7", "--swap-space", "4"),
+            [
+                [
+                    {**SWAP, "at": "args[5]"},
+                    {"argument": "--kv-cache-dtype", "at": "args[2]", "from": "foo", "to": None},
+                    {"argument": "--max-logprobs", "at": "args[4]", "from": -7, "to": None},
+                ]
+            ],
+            id="several, and a flag that there is not",
+        ),
+    ],
+)
+def test_options_on_which_no_fact_depends_are_dropped_if_they_are_refused(
+    policy: Policy, args: tuple[str, ...], expected: list[Any]
+) -> None:
+    answer = of_args(policy, "0.33.0", *args)
+    assert not answer["starts"]
+    assert [change for purpose, change, *_ in remedies(answer) if purpose == "start"] == expected
+
+
 def test_a_key_that_is_the_value_of_a_secret_variable_is_in_no_remedy(policy: Policy) -> None:
     deployment = {
         "args": ["serve", "Qwen/Qwen3-8B", "--no-such-flag.hunter22", "1", "--no-such-flag.b", "2"],

@@ -27,13 +27,15 @@ MAX_REFUSALS: Final = 8
 class Findings(Struct, frozen=True):
     """What a release refuses about a deployment, what it may refuse, and what it only warns of.
 
-    ``unread`` has the options that a check reads and whose values are not known.
+    ``unread`` has the options that a check reads and whose values are not known, ``options`` those that refusals are
+    about.
     """
 
     refused: list[str] = []
     uncertain: list[str] = []
     warned: list[str] = []
     unread: frozenset[str] = frozenset()
+    options: frozenset[str] = frozenset()
 
 
 def refusals(values: LaunchValues) -> Findings:
@@ -61,11 +63,13 @@ def refusals(values: LaunchValues) -> Findings:
     failed = [check for check in found if not check.is_warning][:MAX_REFUSALS]
     warned = [check for check in found if check.is_warning][:MAX_REFUSALS]
     refused = [_text(check, values) for check in failed if check.is_certain]
+    out_of_bounds = values.out_of_bounds(unread)
     return Findings(
-        (refused + values.out_of_bounds(unread))[:MAX_REFUSALS],
+        [*refused, *(message for _, message in out_of_bounds)][:MAX_REFUSALS],
         [_text(check, values) for check in (*(each for each in failed if not each.is_certain), *unsure)][:MAX_REFUSALS],
         [_text(check, values) for check in warned],
         frozenset(unread),
+        frozenset(check.at.partition(".")[0] for check in failed) | {option for option, _ in out_of_bounds},
     )
 
 

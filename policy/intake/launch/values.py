@@ -150,8 +150,11 @@ class LaunchValues:
         found = other[1] if other is not None else self._options.place(option)
         return "" if found == DEFAULT else found
 
-    def out_of_bounds(self, unread: set[str]) -> list[str]:
-        """The options whose numbers are outside the bounds of their class; ``unread`` gets those that are not known."""
+    def out_of_bounds(self, unread: set[str]) -> list[tuple[str, str]]:
+        """The options whose numbers are outside the bounds of their class, each with the message.
+
+        ``unread`` gets those that are not known.
+        """
         found = []
         by_option = bounds_by_option(self._tables)
         for option in self.given:
@@ -168,7 +171,7 @@ class LaunchValues:
                 if type(number) not in {int, float}:
                     continue
                 found += [
-                    self._out_of_bounds(option, bounds, word, bound, number)
+                    (option, self._out_of_bounds(option, bounds, word, bound, number))
                     for word, bound in bounds.limits
                     if not COMPARISONS[word](number, bound)
                 ]
