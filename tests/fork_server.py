@@ -16,6 +16,7 @@ import ctypes
 import gc
 import json
 import marshal
+import multiprocessing
 import os
 import signal
 import socket
@@ -54,6 +55,8 @@ IMPORTED: Final = (
 """The modules that the commands import when they run, and those that a service imports at its start."""
 MESSAGE: Final = 1 << 20
 """The maximum size of a request in bytes."""
+MAX_NUMBER: Final = 8
+"""The maximum size of the number of a signal in bytes."""
 MAX_FILES: Final = 16
 """The maximum number of files that a program passes on."""
 PR_SET_PDEATHSIG: Final = 1
@@ -96,7 +99,7 @@ def answer_requests(requests: socket.socket, programs: socket.socket) -> bool:
 def run_program(connection: socket.socket) -> bool:
     """Fork a process for the program at the other end, and send it the exit code; return true in that process.
 
-    If that program ends first, so does the process.
+    The process gets the signals that the program sends. If that program ends first, so does the process.
     """
     message, received, _, _ = socket.recv_fds(connection, MESSAGE, MAX_FILES)
     request = marshal.loads(message)
@@ -108,8 +111,9 @@ def run_program(connection: socket.socket) -> bool:
         return True
     for file in received:
         os.close(file)
-    if connection.fileno() in select([os.pidfd_open(child), connection.fileno()], [], [])[0]:
-        os.kill(child, signal.SIGKILL)
+    ended = os.pidfd_open(child)
+    while ended not in select([ended, connection.fileno()], [], [])[0]:
+        os.kill(child, int(connection.recv(MAX_NUMBER) or signal.SIGKILL))
     with suppress(BrokenPipeError):
         connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
     os._exit(0)
@@ -168,8 +172,8 @@ def opened(file: int, mode: str = "r", buffering: int = -1, errors: str | None =
 def use_shipped_rules() -> None:
     """Let forked processes that read the texts of the shipped rules get the results of this process.
 
-    It takes two thirds of a service's start. The processes that serve requests for a service, and the tests themselves,
-    read the rules as ever. To be called before other modules import the functions by name.
+    It takes two thirds of a service's start. The tests themselves, and the few services that they start in a new
+    interpreter, read the rules as ever. To be called before other modules import the functions by name.
     """
     folder = str(Path(__file__).parent)
     sys.path.insert(0, folder)  # no process that is forked here has the folder of the tests in its path
@@ -186,11 +190,17 @@ def use_shipped_rules() -> None:
 
 
 def use_programs(folder: Path) -> None:
-    """Let the processes that check and try rules be forked too, by the program in the folder that stands for Python."""
+    """Let all processes that commands and services start be forked too, by the program that stands for Python.
+
+    They are those that check and try rules, the one that writes the log, and those of `multiprocessing`.
+    """
     from policy.checks import candidate, check  # noqa: PLC0415  # as in `use_shipped_rules`
+    from service.log import client  # noqa: PLC0415  # as above
 
     python = str(folder / "python")
-    candidate.COMMAND = (python, *candidate.COMMAND[1:])  # type: ignore[misc]  # final, for all but tests
+    multiprocessing.set_executable(python)
+    client.COMMAND = (python, *client.COMMAND[1:])  # type: ignore[misc]  # final, for all but tests
+    candidate.COMMAND = (python, *candidate.COMMAND[1:])  # type: ignore[misc]  # as above
     check.COMMAND = (python, *check.COMMAND[1:])  # type: ignore[misc]  # as above
 
 
@@ -210,6 +220,10 @@ def run_command() -> None:
             case [_, script, *arguments] if script.endswith(".py"):
                 sys.argv = [script, *arguments]
                 run_path(script, run_name="__main__")
+            case [program, *words] if Path(program).name.startswith("python") and "-c" in words:
+                place = words.index("-c")
+                sys.argv = ["-c", *words[place + 2 :]]
+                exec(words[place + 1], {"__name__": "__main__"})
             case _:
                 import_module("service.cli").main()
     except SystemExit as ended:
@@ -219,7 +233,7 @@ def run_command() -> None:
     threading._shutdown()  # type: ignore[attr-defined]  # waits for other threads, as Python does at its end
     atexit._run_exitfuncs()
     for stream in sys.stdout, sys.stderr:
-        if stream is not None:
+        if stream is not None and not stream.closed:
             stream.flush()
     os._exit(code)
 

@@ -161,7 +161,7 @@ def forked(
 
 
 PROGRAM = """#!{python} -IS
-import _socket, marshal, os, sys  # the modules that take no time
+import _signal, _socket, marshal, os, sys  # the modules that take no time
 open_files = []
 for stream in range(3):
     try:
@@ -181,6 +181,9 @@ command, environment = [{program!r}, *sys.argv[1:]], dict(os.environ)
 request = dict(files=open_files, command=command, folder=os.getcwd(), environment=environment, session=False)
 numbers = b"".join(number.to_bytes(4, sys.byteorder) for number in open_files)
 connection.sendmsg([marshal.dumps(request)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
+for number in _signal.SIGINT, _signal.SIGTERM:
+    if _signal.getsignal(number) != _signal.SIG_IGN:
+        _signal.signal(number, lambda number, _: connection.send(b"%d" % number))
 code = int(connection.recv(100))
 if code < 0:
     import resource
@@ -188,7 +191,10 @@ if code < 0:
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
-"""A program that asks the fork server to run a command, and ends as that does; the command ends with it."""
+"""A program that asks the fork server to run a command, passes signals on to it, and ends as it does.
+
+The command ends with it.
+"""
 
 
 def write_program(path: Path, address: str, program: str) -> None:

@@ -46,6 +46,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(sys.executable).parent
 READ_AT_IMPORT = {"OTEL_PROPAGATORS", "PYTHONPATH", "PYTHONPROFILEIMPORTTIME"}
 """Variables that Python and libraries read before a command runs, so that a forked process would ignore them."""
+NEW_INTERPRETER = {"PYTHONPROFILEIMPORTTIME": ""}
+"""Variables that change nothing, but with which a service starts in a new interpreter, and so do its processes.
+
+Use it if a test looks at the state or the limits of a process that the service has started.
+"""
 TOKEN = "rp_of-a-tester"
 TOKENS = f"""
 tokens:
@@ -290,7 +295,7 @@ def run() -> Callable[..., Done]:
         env = environment(**variables)
         is_script = program == "python" and arguments[0].endswith(".py")
         if (program == "runner-policy" or is_script) and can_fork(env):
-            return _forked([path, *arguments], data, cwd, env)
+            return run_forked([path, *arguments], data, cwd, env)
         done = subprocess.run(
             [path, *arguments],
             input=data,
@@ -363,15 +368,14 @@ def on_interactive_terminal() -> Callable[..., tuple[int, str]]:
 
     def command(*arguments: str, **variables: str) -> tuple[int, str]:
         def start(terminal: int, env: dict[str, str]) -> Process:
-            program = [sys.executable, "-c", PROGRESS_AT_ONCE, *arguments]
-            return subprocess.Popen(program, cwd=ROOT, env=env, stdin=terminal, stdout=terminal, stderr=terminal)
+            return forked([sys.executable, "-c", PROGRESS_AT_ONCE, *arguments], env, [terminal] * 3)
 
         return _on_terminal(start, **variables)
 
     return command
 
 
-def _forked(command: list[str], stdin: bytes, folder: Path, env: dict[str, str]) -> Done:
+def run_forked(command: list[str], stdin: bytes, folder: Path, env: dict[str, str]) -> Done:
     """Run ``runner-policy`` in a forked process, with its input in a pipe."""
     with TemporaryFile() as out, TemporaryFile() as err:
         reader, writer = os.pipe()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from api.conftest import run_forked
 from cli.test_cli_impact import MODEL, models
 
 from service.cli.kubectl import as_input, listed_kinds, own, split
@@ -74,16 +74,9 @@ def plugin(tmp_path: Path, models: str) -> Callable[..., tuple[int, str, str, li
             **variables,
         }
         given = ("--models", models) if words[0] in {"impact", "pins"} else ()
-        done = subprocess.run(
-            [sys.executable, "-c", "from service.cli.kubectl import main; main()", *words, *given],
-            cwd=ROOT,
-            env=env,
-            input=text,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, done.stdout, done.stderr, [json.loads(line) for line in asked.read_text().splitlines()]
+        command = [sys.executable, "-c", "from service.cli.kubectl import main; main()", *words, *given]
+        done = run_forked(command, text.encode(), ROOT, env)
+        return done.code, done.out, done.err, [json.loads(line) for line in asked.read_text().splitlines()]
 
     return run
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from api.conftest import PATIENCE
+from api.conftest import NEW_INTERPRETER, PATIENCE
 from log.conftest import FACTS, LogTarget, id_of, log_metrics, log_state, running_log, until, wait_for
 from log.test_keeping import down, flushed, note, state_of
 from log.test_required import log_processes
@@ -410,7 +410,7 @@ def test_every_acknowledged_decision_is_in_the_log_or_counted(
 def test_the_service_is_not_ready_while_its_required_log_accepts_nothing(
     serve: Callable[..., AbstractContextManager[Server]], sqlite: LogTarget
 ) -> None:
-    with serve(**required(sqlite)) as server, server.client() as client:
+    with serve(**required(sqlite), **NEW_INTERPRETER) as server, server.client() as client:
         (log_process,) = log_processes(server.process.pid)
         assert log_state(client)["can_record"]
         resource.prlimit(log_process, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from api.conftest import PATIENCE
+from api.conftest import NEW_INTERPRETER, PATIENCE
 from api.test_dry_run import HOSTILE
 from pydantic import SecretStr
 
@@ -70,6 +70,10 @@ def deployment(number: int, **members: Any) -> dict[str, Any]:
         "deployment": {"args": ["--model", "m"], "env": {"N": str(number)}, "model_configs": {"m": CONFIG}},
         **members,
     }
+
+
+IN_NEW_INTERPRETERS: Final[dict[str, Any]] = {f"env_{name}": value for name, value in NEW_INTERPRETER.items()}
+"""Keywords of ``serve`` for a service whose worker processes are its own child processes."""
 
 
 def heavy(number: int = 6000) -> bytes:
@@ -312,7 +316,7 @@ def test_work_ends_when_its_client_disconnects(serve: Callable[..., Any], path: 
     if path == IMPACT:
         documents = [deployment(number) for number in range(5_000)]
         body = json.dumps({"deployments": documents, "releases": ["0.26.0", "0.33.0"]}).encode()
-    with serve() as service, service.client() as client:
+    with serve(**IN_NEW_INTERPRETERS) as service, service.client() as client:
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]  # a process has started
         before = until(lambda: len(found := worker_processes(service)) == 2 and found)  # and one for the next request
         connection = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
@@ -814,7 +818,7 @@ def test_a_caller_who_disconnects_is_charged_for_the_process_that_ends(
     body = heavy(10_000)
     head = f"POST {BATCH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: {len(body)}"
     with (
-        serve("--tokens", str(tokens.path), RATE_LIMIT="0.001") as service,
+        serve("--tokens", str(tokens.path), RATE_LIMIT="0.001", **IN_NEW_INTERPRETERS) as service,
         service.client(token) as client,
         service.client(other) as warming,
     ):
