@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from .conftest import Server
 
+pytestmark = pytest.mark.slow  # generating the clients takes seconds
 PACKAGE = "runner_policy_client"
 NAME = "Qwen/Qwen3-8B"
 CONFIGS = {NAME: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}

@@ -22,6 +22,7 @@ def _compiled() -> Iterator[tuple[str, ast.stmt | None]]:
                     yield f"{name}:{node.lineno}", statement
 
 
+@pytest.mark.slow
 def test_every_pattern_is_a_constant_of_its_module_and_is_tested() -> None:
     tested = {pattern.pattern for _, pattern, _ in uses()}
     assert tested

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from api.conftest import BIN
 from files import replace_file
+from representatives import slow_except
 from shared_services import SCOPES
 
 from service.auth import access
@@ -346,7 +347,7 @@ def outcomes(response: bytes) -> list[str]:
     ],
     ids=["removed", "expired", "without the scope"],
 )
-@pytest.mark.parametrize("size", [1, 100])
+@pytest.mark.parametrize("size", slow_except([1], [1, 100]))
 def test_the_streams_of_a_revoked_token_end_at_the_next_line(
     serve: Callable[..., Any], tokens: Tokens, entry: dict[str, Any] | None, expected: str, size: int
 ) -> None:

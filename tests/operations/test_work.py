@@ -250,7 +250,14 @@ def test_the_size_of_the_answer_to_an_impact_is_limited(serve: Callable[..., Any
         assert len(answer.content) < 1 << 17
 
 
-@pytest.mark.parametrize(("path", "field"), [(IMPACT, "deployments"), (BATCH, "items"), (CHECK_BATCH, "items")])
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        (BATCH, "items"),
+        pytest.param(IMPACT, "deployments", marks=pytest.mark.slow),
+        pytest.param(CHECK_BATCH, "items", marks=pytest.mark.slow),
+    ],
+)
 def test_the_problems_of_invalid_items_count_as_answers(serve: Callable[..., Any], path: str, field: str) -> None:
     item = {"facts": {str(number): 1 for number in range(100)}}
     with serve(MAX_ANSWER=str(1 << 16)) as service, service.client() as client:
@@ -306,7 +313,7 @@ def test_a_request_that_takes_too_much_memory_is_refused_and_the_next_is_answere
     ("path", "further"),
     [
         (BATCH, b""),
-        (IMPACT, b""),
+        pytest.param(IMPACT, b"", marks=pytest.mark.slow),
         pytest.param(BATCH, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", marks=pytest.mark.slow),
     ],
     ids=["alone", "an impact", "pipelined"],
