@@ -73,9 +73,15 @@ FLAGS: Final = (
 FLAG_NAMES: Final = frozenset(name for name, _ in FLAGS)
 HINTS: Final = (
     *("auth", "bearer", "cookie", "cred", "dsn", "jwt", "key", "otp", "pass", "pat", "pswd", "pw", "secret", "sig"),
-    *("token", "-ad", "-api", "-hf", "-model", "-ot", "additional", "loader", "otlp"),
+    *("token", "-ad", "-api", "-hf", "-ot", "additional", "loader", "otlp"),
 )
-"""Of these every name of a secret contains at least one, in lower case."""
+"""Of these every name of a secret contains at least one, in lower case, except an abbreviation in ``LOADER``."""
+LOADER: Final = re.compile(r"(?<![\w.-])-++model[-_]l")
+"""Matches the beginning of `--model-loader-extra-config`, and not `--max-model-len`.
+
+That flag is in most commands, and each has another value: without searching it for secrets, deriving the facts of a new
+deployment takes 5 % fewer instructions.
+"""
 DASHES: Final = str.maketrans(
     dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\ufe58\ufe63\uff0d", "-")
 )

@@ -528,6 +528,15 @@ def test_every_name_of_a_secret_is_one_in_every_text(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "flag", ["--model-l", "-model-l", "--model_l", "--model_loa", "\u2014model-lo", "--otlp-t", "--hf-t"]
+)
+def test_an_abbreviation_of_the_flag_of_a_secret_is_one_in_every_text(flag: str) -> None:
+    for text in (f"{flag} {SECRET}", f"{flag}={SECRET}", f"serve a {flag}={SECRET}", f'["{flag}={SECRET}"]'):
+        assert not has_secret(masked(text)), text
+        assert "=" not in text or not has_secret(masked_message(f"of {text} it")), text
+
+
+@pytest.mark.parametrize(
     "token",
     [
         *(
