@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod_container
+from policy.intake.manifests.rayserve_environment import NO_ENVIRONMENT, read_job_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,11 +55,13 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, cl
     draft = EngineDraft(entrypoint) if head is None else read_container(head, pod)
     draft.node, draft.words, draft.places, draft.has_command = entrypoint, [], [], True
     draft.add(ENTRYPOINT, "sh", "-c", text)
-    if spec.get("runtimeEnvYAML").value is not None:
-        draft.has_hidden_variables = True
-        draft.note("`runtimeEnvYAML` may set variables, and is not read")
+    content = spec.get("runtimeEnvYAML").yaml()
+    environment = NO_ENVIRONMENT if content is None else read_job_environment(content)
+    if environment.image is not None:  # Ray starts it without the variables of the container
+        draft.image, draft.env = environment.image, dict.fromkeys(draft.env)
+    draft.env = draft.env | environment.variables
     if draft.starts_vllm(by_image=False):
-        draft.finish()
+        draft.finish(environment.installed)
 
 
 def ignore_without_engine(document: ManifestNode, cluster: ManifestNode, count: int) -> None:

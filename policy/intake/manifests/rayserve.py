@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 from functools import reduce
 from operator import or_
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from policy.errors import RulesInvalid
 from policy.intake.command_line import (
     Container,
     HardwareSign,  # msgspec reads the annotations
@@ -27,9 +26,10 @@ from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_container
 from policy.intake.manifests.raycluster import ignore_without_engine, ray_pods, read_ray_containers
 from policy.intake.manifests.rayserve_environment import BUILDERS, read_runtime_environment
-from policy.intake.manifests.reading import ManifestNode
 from policy.messages import quoted
-from policy.parser.yamltree import read_yaml
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import ManifestNode
 
 ADDED: Final = "added by Ray Serve"
 VARIABLE: Final = "VLLM_USE_V2_MODEL_RUNNER"
@@ -114,18 +114,9 @@ def read_service(document: ManifestNode) -> None:
 
 
 def _read_serve_config(document: ManifestNode) -> None:
-    text = document.get("spec", "serveConfigV2")
-    written = text.text()
-    if written is None:
-        return
-    try:
-        content = read_yaml(written, text.path).plain()
-    except RulesInvalid as error:
-        for fault in error.faults:
-            text.fault(f"line {fault.line}, column {fault.column}: {fault.message}")
-        return
-    containers = _ray_containers(document.get("spec", "rayClusterConfig"))
-    read_config(ManifestNode(text.reader, content, text.path, text.pointer, within=True), containers)
+    config = document.get("spec", "serveConfigV2").yaml()
+    if config is not None:
+        read_config(config, _ray_containers(document.get("spec", "rayClusterConfig")))
 
 
 def _ray_containers(cluster: ManifestNode) -> RayContainers:

@@ -1,9 +1,10 @@
 """Ray's runtime environment of an engine: its variables, its image, and the vLLM installed in it.
 
-Read at Ray's main branch, 2026. Ray merges three environments field by field; a later one replaces the whole field:
-that of the application, of ``deployment_config.ray_actor_options``, and of the LLM config. An entry of the
-application's ``deployments`` for the engine replaces the last two. The application's variables are merged with those of
-the others, which take precedence. A field may make another vLLM run unless it is known not to affect packages.
+Read at Ray's main branch, 2026. The command of a job has one. For Ray Serve, Ray merges three environments field by
+field; a later one replaces the whole field: that of the application, of ``deployment_config.ray_actor_options``, and of
+the LLM config. An entry of the application's ``deployments`` for the engine replaces the last two. The application's
+variables are merged with those of the others, which take precedence. A field may make another vLLM run unless it is
+known not to affect packages.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from policy.intake.manifests import images
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from policy.intake.manifests.reading import ManifestNode
     from policy.rules.images import ImageTable
@@ -45,6 +46,9 @@ class RuntimeEnvironment(Struct, frozen=True):
     installed: list[Installation]
 
 
+NO_ENVIRONMENT: Final = RuntimeEnvironment({}, None, [])
+
+
 def read_runtime_environment(application: ManifestNode, config: ManifestNode) -> RuntimeEnvironment:
     """The environment of the engine of an LLM config in a Serve application."""
     outer = _fields(application.get("runtime_env"))
@@ -53,6 +57,21 @@ def read_runtime_environment(application: ManifestNode, config: ManifestNode) ->
     for deployment in application.get("deployments").items():
         if _is_of(deployment, config) and deployment.get("ray_actor_options").is_object():
             inner = _fields(deployment.get("ray_actor_options", "runtime_env"))
+    import_path = application.get("import_path").text()
+    return _merged(outer, inner, _uncertain_application(import_path), config.reader.images)
+
+
+def read_job_environment(environment: ManifestNode) -> RuntimeEnvironment:
+    """The environment of the command of a job."""
+    return _merged({}, _fields(environment), (), environment.reader.images)
+
+
+def _merged(
+    outer: dict[str, ManifestNode],
+    inner: dict[str, ManifestNode],
+    uncertain: Iterable[Installation],
+    table: ImageTable,
+) -> RuntimeEnvironment:
     variables = {
         name: _value(value)
         for fields in (outer, inner)
@@ -61,8 +80,7 @@ def read_runtime_environment(application: ManifestNode, config: ManifestNode) ->
     }
     merged = {name: field for name, field in {**outer, **inner}.items() if field.value is not None}
     image = _image(merged)
-    import_path = application.get("import_path").text()
-    installed = [*_installed(merged), *_uncertain(merged, import_path, image, config.reader.images)]
+    installed = [*_installed(merged), *uncertain, *_uncertain(merged, image, table)]
     return RuntimeEnvironment(variables, image, sorted(installed, key=lambda each: each.version is None))
 
 
@@ -109,12 +127,13 @@ def _installed(fields: dict[str, ManifestNode]) -> Iterator[Installation]:
             yield found
 
 
-def _uncertain(
-    fields: dict[str, ManifestNode], import_path: str | None, image: str | None, table: ImageTable
-) -> Iterator[Installation]:
+def _uncertain_application(import_path: str | None) -> Iterator[Installation]:
     if import_path is not None and BUILDERS.fullmatch(import_path) is None:
         cause = f"the application {quoted(import_path)} is not one of Ray Serve LLM and may run another vLLM"
         yield Installation(None, cause)
+
+
+def _uncertain(fields: dict[str, ManifestNode], image: str | None, table: ImageTable) -> Iterator[Installation]:
     for name in fields:
         if name not in HARMLESS:
             yield Installation(None, f"{quoted(f'runtime_env.{name}')} may make another vLLM run")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, RulesInvalid
 from policy.messages import quoted
+from policy.parser.yamltree import read_yaml
 from policy.pointer import at
 from policy.rules.images import NO_IMAGES
 from policy.secret_names import is_secret
@@ -370,6 +371,19 @@ class ManifestNode:
             return self.value
         self.fault(f"expected a string in quotes, got {self.shown()}")
         return None
+
+    def yaml(self) -> ManifestNode | None:
+        """The content of a string of YAML, at the place of the string; None if the string is empty or has faults."""
+        text = self.text()
+        if not text:
+            return None
+        try:
+            content = read_yaml(text, self.path).plain()
+        except RulesInvalid as error:
+            for fault in error.faults:
+                self.fault(f"line {fault.line}, column {fault.column}: {fault.message}")
+            return None
+        return ManifestNode(self.reader, content, self.path, self.pointer, within=True)
 
     def scalar(self) -> str | None:
         """A string, number or boolean as a Helm chart renders it; None if it is null.

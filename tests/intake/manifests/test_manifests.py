@@ -376,6 +376,15 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
             ),
         ),
         (
+            {
+                "apiVersion": "ray.io/v1",
+                "kind": "RayJob",
+                "spec": {"entrypoint": "vllm serve a/b", "runtimeEnvYAML": "env_vars: [A]"},
+            },
+            "/spec/runtimeEnvYAML",
+            'expected an object, got `["A"]`',
+        ),
+        (
             {"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": "<<: {llm_configs: []}"}},
             "/spec/serveConfigV2",
             "line 1, column 1: merge keys (`<<`) are not supported; repeat the fields",

@@ -79,12 +79,43 @@ def test_the_command_of_a_job_runs_in_the_container_of_the_head(
     assert ignored == ([] if words else ["[0]"])
 
 
-def test_the_variables_of_a_job_are_not_known() -> None:
-    spec = {"entrypoint": "vllm serve org/m", "runtimeEnvYAML": "env_vars: {A: b}", "rayClusterSpec": SILENT}
+@pytest.mark.parametrize(
+    ("text", "env", "image"),
+    [
+        ("env_vars: {A: b}", {"A": "b"}, IMAGE),
+        ("env_vars: {A: $B}\npip: [requests]", {"A": None}, IMAGE),
+        ("env_vars: {B: c}", {"A": "1", "B": "c"}, IMAGE),
+        ("image_uri: rayproject/ray:2.50.0", {"A": None}, "rayproject/ray:2.50.0"),
+        ("", {"A": "1"}, IMAGE),
+        (None, {"A": "1"}, IMAGE),
+    ],
+)
+def test_the_variables_of_a_job_are_those_of_the_head_and_of_its_environment(
+    text: str | None, env: dict[str, str | None], image: str
+) -> None:
+    head = group(env=[{"name": "A", "value": "1"}])
+    spec = {"entrypoint": "vllm serve org/m", "runtimeEnvYAML": text, "rayClusterSpec": cluster(head, group())}
     ((found,), _) = engines(document("RayJob", spec))
-    assert (found.has_hidden_variables, found.notes) == (True, ["`runtimeEnvYAML` may set variables, and is not read"])
+    assert (found.image, found.env, found.has_hidden_variables, found.notes) == (image, env, False, [])
+
+
+def test_a_job_without_a_cluster_has_the_variables_of_its_environment() -> None:
     ((found,), _) = engines(document("RayJob", {"entrypoint": "vllm serve org/m"}))
     assert (found.image, found.env) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "cause"),
+    [
+        ("pip: [vllm==0.29.0]", "0.29.0", "`pip install` installs vLLM 0.29.0 before the start"),
+        ("working_dir: https://example.com/a.zip", None, "`runtime_env.working_dir` may make another vLLM run"),
+    ],
+)
+def test_the_environment_of_a_job_may_make_another_vllm_run(text: str, version: str | None, cause: str) -> None:
+    spec = {"entrypoint": "vllm serve org/m", "runtimeEnvYAML": text, "rayClusterSpec": SILENT}
+    ((found,), _) = engines(document("RayJob", spec))
+    assert found.installation is not None
+    assert (found.installation.version, found.installation.cause) == (version, cause)
 
 
 @pytest.mark.parametrize(
