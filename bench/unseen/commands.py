@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="write what the parsers say")
     options = parser.parse_args()
     known = rows()
-    folders = [] if options.environments is None else [*options.environments.iterdir()]
+    folders = [] if options.environments is None else [*options.environments.glob("[0-9]*")]
     for environment in sorted(folders, key=lambda path: Version(path.name)):
         said = recorded_by(environment, [row["command"] for row in known])
         for row, each in zip(known, said, strict=True):

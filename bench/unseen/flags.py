@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("environments", type=Path, metavar="ENVIRONMENTS")
     options = parser.parse_args()
     differ = False
-    for environment in sorted(options.environments.iterdir(), key=lambda path: Version(path.name)):
+    for environment in sorted(options.environments.glob("[0-9]*"), key=lambda path: Version(path.name)):
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "flags.json"
             command = [str(environment / "bin" / "python"), str(INSIDE), "flags", str(target)]
