@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from hostile.reader import Reader
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PARTS: Final = (4, 1)
-"""A text is counted at its reader's largest size divided by each of these: the growth needs no size between."""
+PARTS: Final = (4, 2, 1)
+"""A text is counted at its reader's largest size divided by each of these."""
 FIRST_PART: Final = 64
 """It is read at the largest size divided by this before any is counted, as a first read imports and compiles."""
 MAX_GROWTH: Final = 5.5
@@ -119,7 +119,7 @@ def growth(counts: list[int]) -> str | None:
         return f"did not finish; {counts} instructions for the sizes before"
     if counts[-1] <= MAX_GROWTH * counts[0]:
         return None
-    return f"{counts} instructions for 1 and 4 times the text"
+    return f"{counts} instructions for 1, 2 and 4 times the text"
 
 
 def main(library: str, module: str, seconds: int, names: Sequence[str]) -> None:
