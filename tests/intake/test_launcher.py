@@ -1149,7 +1149,15 @@ INSTALLED: list[tuple[str, str | None]] = [
                 "bash -c 'pip install vllm==0.33.0';",
                 "PATH=/opt/v/bin:$PATH",
             ),
-            *("export PATH=/opt/v/bin:$PATH;", "PYTHONPATH=/x", "conda run -n vllm033", "conda activate x;", "uv run"),
+            *("PATH=/opt/v/bin:$PATH;", "PATH=$PATH:/x;", "PATH+=:/x;", "[ -d /x ] && PATH=/x:$PATH;"),
+            *(
+                "for PATH in /x; do :; done;",
+                "export PATH=/opt/v/bin:$PATH;",
+                "PYTHONPATH=/x",
+                "conda run -n vllm033",
+                "conda activate x;",
+                "uv run",
+            ),
             *(". /x/bin/activate;", "pip install -t /x vllm==0.33.0;", "uvx --from vllm", "uvx --from 'vllm>0.3'"),
             *(
                 "uv --project x add vllm;",

@@ -46,6 +46,10 @@ class SimpleCommand(Struct):
     assignments: dict[str, str | None] = {}
 
 
+ALWAYS_EXPORTED: Final = frozenset({"HOME", "PATH"})
+"""The variables that every container and service has, so that a new value reaches commands without `export`."""
+
+
 class Chain(Struct, gc=False):
     """Commands joined by `&&` and `||`, the later of which may not run.
 
@@ -102,7 +106,7 @@ class ScriptVariables(Struct):
     """Those of ``values`` that the commands get."""
     is_environment_shared: bool = False
     """Whether an earlier command refers to `environment`, so that it is copied before the next change."""
-    exported: set[str] = set()
+    exported: set[str] = field(default_factory=lambda: set(ALWAYS_EXPORTED))
     perhaps_exported: set[str] = set()
     """Names exported by a block that may not run: their values for commands are unknown."""
     not_exported: set[str] = set()
