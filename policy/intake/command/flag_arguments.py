@@ -12,6 +12,7 @@ from policy.intake.command.other_values import read_in_other_release
 from policy.intake.command.parse_result import INVALID
 from policy.intake.command.relevant_options import RELEVANT, SIZES
 from policy.intake.command.words import PLACEHOLDER, Unknown
+from policy.masking import HIDDEN
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def read_values(
         at += may_be_secret(words, at, table)
     for index in range(start + (flag.nargs != "?"), at):
         if type(words[index]) is Unknown:
-            result.ignore_unknown(words[index], places[index])
+            result.ignore_unknown(HIDDEN if flag.secret else words[index], places[index])
     if flag.nargs == "?":
         return at, read_value(flag, words[start], places[start], result) if at > start else True
     found = [read_value(flag, words[index], places[index], result) for index in range(start, at)]

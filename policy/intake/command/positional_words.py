@@ -22,18 +22,22 @@ LISTS: Final = frozenset("@*")
 class PositionalWords:
     """The positional words of one command line.
 
-    ``known`` has each word with its place and as a message shows it, ``unknown`` those whose value is not known.
+    Each has its place and what a message shows of it. ``unknown`` has those whose value is not known.
     """
 
     __slots__ = ("known", "unknown")
 
     def __init__(self) -> None:
         self.known: list[tuple[str, str, str]] = []
-        self.unknown: list[tuple[str, str]] = []
+        self.unknown: list[tuple[str, str, str]] = []
 
     def add(self, words: Sequence[str], places: Sequence[str], at: int, result: ParseResult) -> None:
         """Add the word at a position."""
         self.known.append((words[at], places[at], self._shown(words, at, result)))
+
+    def add_unknown(self, word: str, place: str, result: ParseResult) -> None:
+        """Add a word whose value is not known."""
+        self.unknown.append((word, place, result.shown(word)))
 
     def _shown(self, words: Sequence[str], at: int, result: ParseResult) -> str:
         """An unexpected word as a message shows it, masked if it may be part of a secret that a shell split."""
@@ -72,17 +76,17 @@ class PositionalWords:
 
     def read_unknown(self, result: ParseResult) -> None:
         """Take the first unknown word for the model if no model is given, and ignore the others."""
-        (word, place), *others = self.unknown
+        (word, place, shown), *others = self.unknown
         if not result.serve or "model" in result.values:
             others = self.unknown
         elif LISTS.isdisjoint(word):
             result.values["model"] = result.note_unknown_model(word)
             result.found_at["model"] = place
-            result.unknown_words.append((word, place))
+            result.unknown_words.append((shown, place))
         else:
             others = self.unknown
-            self._report_no_model(word, place, result)
-        for other, where in others:
+            self._report_no_model(shown, place, result)
+        for _, where, other in others:
             result.ignore_unknown(other, where)
 
     def _report_no_model(self, word: str, place: str, result: ParseResult) -> None:
