@@ -158,7 +158,7 @@ class _CommandLineParser:
         word, place = words[at], places[at]
         if word[:1] != "-" or table.is_argument(word):
             if type(word) is Unknown or PLACEHOLDER.fullmatch(word) is not None:
-                self.positional.add_unknown(word, place, result)
+                self.positional.unknown.append((word, place, HIDDEN if result.after_secret else word))
             elif word in BOOLEANS and at and (flag := table.exact.get(words[at - 1])) is not None and flag.constant:
                 value = read_in_other_release(flag, word, place, result)
                 if value is INVALID:
@@ -173,7 +173,7 @@ class _CommandLineParser:
                 self.positional.add(words, places, index, result)
             return len(words)
         if type(word) is Unknown and names_unknown_flag(word):
-            result.ignore_unknown(result.shown(word), place)
+            result.ignore_unknown(HIDDEN if result.after_secret else word, place)
             return at + 1
         if table.takes_dots and "." in word and "." in word.partition("=")[0] and not word.startswith("-O"):
             return read_dotted(words, places, at, self.dotted, result)

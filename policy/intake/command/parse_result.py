@@ -185,10 +185,6 @@ class ParseResult:
         is_limited = flag.choices is not None or flag.members is not None
         self.unknown_options[flag.dest] = UnknownOption(flag.name, text, place, is_limited, flag.dest in self.reported)
 
-    def shown(self, word: str) -> str:
-        """A word as a message shows it, masked if it may be part of a secret."""
-        return HIDDEN if self.after_secret else word
-
     def ignore_unknown(self, word: str, place: str) -> None:
         """Skip an argument whose whole text is unknown: it may be empty, a value, or any flag."""
         self.warn(f"the value of {quoted(word)} ({place}) is not known, so it is ignored; set the variable")

@@ -35,10 +35,6 @@ class PositionalWords:
         """Add the word at a position."""
         self.known.append((words[at], places[at], self._shown(words, at, result)))
 
-    def add_unknown(self, word: str, place: str, result: ParseResult) -> None:
-        """Add a word whose value is not known."""
-        self.unknown.append((word, place, result.shown(word)))
-
     def _shown(self, words: Sequence[str], at: int, result: ParseResult) -> str:
         """An unexpected word as a message shows it, masked if it may be part of a secret that a shell split."""
         if len(self.known) > result.max_faults:
