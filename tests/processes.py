@@ -181,10 +181,20 @@ command, environment = [{program!r}, *sys.argv[1:]], dict(os.environ)
 request = dict(files=open_files, command=command, folder=os.getcwd(), environment=environment, session=False)
 numbers = b"".join(number.to_bytes(4, sys.byteorder) for number in open_files)
 connection.sendmsg([marshal.dumps(request)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
-for number in _signal.SIGINT, _signal.SIGTERM:
-    if _signal.getsignal(number) != _signal.SIG_IGN:
-        _signal.signal(number, lambda number, _: connection.send(b"%d" % number))
+for number in open_files:
+    if number > 2:
+        os.close(number)  # such as a listening socket, which is closed when the command closes it
+def pass_on(number, frame):
+    try:
+        connection.send(b"%d" % number)
+    except OSError:
+        pass  # it has ended
+passed = [each for each in (_signal.SIGINT, _signal.SIGTERM) if _signal.getsignal(each) != _signal.SIG_IGN]
+for number in passed:
+    _signal.signal(number, pass_on)
 code = int(connection.recv(100))
+if -code in passed:
+    _signal.signal(-code, _signal.SIG_DFL)
 if code < 0:
     import resource
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from api.conftest import BIN, NEW_INTERPRETER, PATIENCE, ROOT, environment, service_process
+from api.conftest import BIN, PATIENCE, ROOT, environment, service_process
 from files import replace_file
 from processes import bound
 
@@ -203,8 +203,6 @@ def started(
     others = {name.removeprefix("env_"): value for name, value in variables.items() if not name.isupper()}
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
-    if "--workers" in arguments:  # their parent sends them signals, and a forked process only passes signals on
-        others |= NEW_INTERPRETER
     env = environment(XDG_STATE_HOME=str(folder), TMPDIR=str(temporary), **settings, **others)
     process = service_process(arguments, env, log) if limit is None else limited_process(arguments, env, log, limit)
     service = None
