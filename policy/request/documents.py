@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.intake.manifests import is_manifest
 from policy.parser.jsontext import NotJson, TooManyValues, with_replaced_halves
 from policy.request.request import FIELDS, INPUTS
 
@@ -39,6 +38,8 @@ def read_json_manifest(text: bytes, read: Callable[[bytes], Any]) -> Any:
             document = read(replaced)
         except NotJson:
             document = None
+        from policy.intake.manifests.registry import is_manifest  # noqa: PLC0415  # see `intake.manifests`
+
         if is_manifest(document.get("manifest", document) if isinstance(document, dict) else document):
             return document
         raise

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from policy.errors import INVALID_REQUEST, Remedy, RequestFault, RequestInvalid
 from policy.intake.command_line import Installation, Omni
 from policy.intake.deployment import Deployment
-from policy.intake.manifests import images, read_manifest
+from policy.intake.manifests import images
 from policy.messages import quoted
 from policy.pointer import at, walk_path
 from policy.problems import REMEDIES
@@ -62,6 +62,8 @@ def containers_of(
     Raises:
         RequestInvalid: it cannot be read.
     """
+    from policy.intake.manifests.registry import read_manifest  # noqa: PLC0415  # see `intake.manifests`
+
     faults: list[RequestFault] = []
     containers = read_manifest(
         manifest.document,

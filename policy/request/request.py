@@ -22,7 +22,6 @@ from policy.intake.deployment import (
     read_model_configs,
 )
 from policy.intake.deployment import FIELDS as DEPLOYMENT_FIELDS
-from policy.intake.manifests import is_manifest, shows_engines
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
 from policy.rules.effects import Layer
@@ -125,6 +124,8 @@ def is_bare_manifest(document: object, images: ImageTable) -> bool:
     """
     if type(document) is dict and document.keys() <= _FIELDS:
         return False  # no kind, and no shape or values of a chart have only fields of a request
+    from policy.intake.manifests.registry import is_manifest, shows_engines  # noqa: PLC0415  # see `intake.manifests`
+
     if is_manifest(document):
         return True
     first = document[0] if type(document) is list and document else document

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policy.errors import MAX_FAULTS, RequestInvalid
-from policy.intake.manifests import is_manifest
+from policy.intake.manifests.registry import is_manifest
 from policy.request.request import read_request
 from policy.rules.releases import Resolution
 from service.problems import problem_of

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from shipped_images import read_manifest
 
-from policy.intake.manifests import is_manifest
 from policy.intake.manifests.reading import MAX_COPIED
+from policy.intake.manifests.registry import is_manifest
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault

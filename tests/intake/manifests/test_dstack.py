@@ -8,7 +8,7 @@ import pytest
 from shipped_images import read_manifest
 
 from policy.errors import RequestFault
-from policy.intake.manifests import is_manifest
+from policy.intake.manifests.registry import is_manifest
 
 if TYPE_CHECKING:
     from policy.intake.command_line import Container

@@ -16,8 +16,9 @@ from shipped_images import read_manifest, shipped_images
 
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.command_line import Container
-from policy.intake.manifests import images, is_manifest
+from policy.intake.manifests import images
 from policy.intake.manifests.reading import MAX_CONTAINERS, MAX_COPIED, MAX_DOCUMENTS
+from policy.intake.manifests.registry import is_manifest
 from policy.parser.yamltree import read_yaml
 
 HERE = Path(__file__).parent
