@@ -194,28 +194,15 @@ NO_SUCH = {"argument": "--no-such-flag", "at": "args[4]", "from": True, "to": No
             id="no key that is a secret",
         ),
         pytest.param(tuple(f"--x{n}" for n in range(17)), [], id="too many to be dropped"),
-    ],
-)
-def test_flags_that_the_release_does_not_have_are_dropped(
-    policy: Policy, args: tuple[str, ...], expected: list[Any]
-) -> None:
-    answer = of_args(policy, "0.33.0", *args)
-    assert not answer["starts"]
-    assert [change for purpose, change, *_ in remedies(answer) if purpose == "start"] == expected
-
-
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
         pytest.param(
             ("--kv-cache-dtype", "foo", "--enable-lora"),
             [[{"argument": "--kv-cache-dtype", "at": "args[2]", "from": "foo", "to": None}]],
-            id="a check",
+            id="an option that a check refuses, though no fact depends on it",
         ),
         pytest.param(
             ("--max-logprobs=-7",),
             [[{"argument": "--max-logprobs", "at": "args[2]", "from": -7, "to": None}]],
-            id="the bounds of a class",
+            id="an option outside the bounds of its class",
         ),
         pytest.param(
             ("--kv-cache-dtype", "foo", "--max-logprobs=-7", "--swap-space", "4"),
@@ -226,13 +213,11 @@ def test_flags_that_the_release_does_not_have_are_dropped(
                     {"argument": "--max-logprobs", "at": "args[4]", "from": -7, "to": None},
                 ]
             ],
-            id="several, and a flag that there is not",
+            id="several such options, and a flag that there is not",
         ),
     ],
 )
-def test_options_on_which_no_fact_depends_are_dropped_if_they_are_refused(
-    policy: Policy, args: tuple[str, ...], expected: list[Any]
-) -> None:
+def test_what_the_release_refuses_is_dropped(policy: Policy, args: tuple[str, ...], expected: list[Any]) -> None:
     answer = of_args(policy, "0.33.0", *args)
     assert not answer["starts"]
     assert [change for purpose, change, *_ in remedies(answer) if purpose == "start"] == expected
