@@ -114,8 +114,10 @@ def run_program(connection: socket.socket) -> bool:
     ended = os.pidfd_open(child)
     while ended not in select([ended, connection.fileno()], [], [])[0]:
         os.kill(child, int(connection.recv(MAX_NUMBER) or signal.SIGKILL))
-    with suppress(BrokenPipeError):
+    with suppress(ConnectionError):  # it has ended too
         connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+        while connection.recv(MAX_NUMBER):
+            pass  # a signal that came too late: unread, it would reset the connection before the exit code is read
     os._exit(0)
 
 
