@@ -1390,6 +1390,19 @@ REFUSED: list[Row] = [
         ],
     ),
     (
+        "decode-context-divides-tensor",
+        NEW,
+        ["--model", "x", "-tp", "1", "-dcp", "2"],
+        X,
+        [
+            "decode context parallelism needs a tensor parallel size above its 8 KV heads, got 1",
+            (
+                '"tp_size=1 must be divisible by dcp_size=2." (args[4]); set '
+                "`--decode-context-parallel-size` to a divisor of the tensor parallel size"
+            ),
+        ],
+    ),
+    (
         "nodes-divide-world",
         NEW,
         ["--model", "x", "-tp", "1", "--nnodes", "2"],
