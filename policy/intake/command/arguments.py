@@ -41,6 +41,9 @@ LEVELS: Final = frozenset("0123")
 DOTTED_LEVEL: Final = "-O."
 """The beginning of a field of the compilation configuration, up to 0.12."""
 LAST_DOTTED_LEVEL: Final = (0, 12)
+EMPTY_MODEL: Final = (
+    "the model is empty, and vLLM refuses that: its default model counts only if none is given; write the model"
+)
 _COMPILE_ADVICE: Final = "other compile options as `-cc.mode=0`"
 
 
@@ -90,6 +93,8 @@ def read_options(
         parser.positional.set_model(result)
     if parser.positional.unknown:
         parser.positional.read_unknown(result)
+    if result.values.get("model") == "":
+        result.refuse(result.found_at["model"], EMPTY_MODEL, "model")
     if command.is_serve:
         check_serve(table.release, command, parser.positional, result)
     if "speculative_config" in result.values or not SPECULATIVE_FLAGS.keys().isdisjoint(result.values):
