@@ -1,9 +1,8 @@
 """How many instructions a reader takes for its hostile texts, counted by valgrind.
 
-Times on a shared machine vary too much, and most containers cannot use the processor's counters. Callgrind counts each
-instruction of the interpreter and of C code. It writes its count at each call of ``getppid``, which no reader makes, so
-the process calls it before its first read and after each. Imports, and a first read of each text, come before it is
-told to count, as counting makes them ten times slower.
+Times on a shared machine vary too much, and most containers cannot use the processor's counters. A tool of this project
+for valgrind (``instructions.c``) counts each instruction of the interpreter and of C code, and the process asks it for
+the count before each read and after it. A first read of each text, which imports and compiles, is not counted.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import ctypes
 import gc
 import importlib
 import os
-import re
+import platform
 import shutil
 import signal
 import subprocess
@@ -36,21 +35,24 @@ FIRST_PART: Final = 64
 """It is read at the largest size divided by this before any is counted, as a first read imports and compiles."""
 MAX_GROWTH: Final = 5.5
 """The factor by which the instructions may grow if the text grows by 4; 4 is linear, 16 quadratic."""
-MAX_SECONDS: Final = 60
-"""The processor time that one read may take under valgrind, which is about fifty times slower.
+MAX_SECONDS: Final = 8
+"""The processor time that one read may take under valgrind, which is about five times slower.
 
-The longest takes a few seconds.
+The longest takes about one and a half.
 """
-START: Final = """
-#include <valgrind/callgrind.h>
-void start(void) { CALLGRIND_START_INSTRUMENTATION; }
-"""
-"""A program in C that tells callgrind to count. The header comes with valgrind."""
-TOTALS: Final = re.compile(rb"^totals: (\d+)", re.MULTILINE)
+FOLDER: Final = Path(__file__).resolve().parent
+INSTALL: Final = "install it: apt-get install valgrind"
+MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+"""The names that valgrind has for the processors of ``platform.machine()``."""
+TOOL: Final = (
+    "-O2 -fno-builtin -fno-strict-aliasing -fno-stack-protector -fno-pie -no-pie -static -nodefaultlibs -nostartfiles "
+    "-u _start -Wl,--build-id=none -Wl,-Ttext-segment=0x58000000 -I/usr/include/valgrind"
+)
+"""The options of the C compiler with which valgrind's own tools are built."""
 
 
 class ValgrindMissing(Exception):
-    """valgrind is not installed."""
+    """valgrind, or what is needed to build a tool for it, is not installed."""
 
 
 def reads_of(readers: Mapping[str, Reader]) -> Iterator[tuple[str, str, int]]:
@@ -66,6 +68,32 @@ def readers_of(module: str, names: Sequence[str]) -> dict[str, Reader]:
     return {name: readers[name] for name in names or readers}
 
 
+def build_tool(folder: Path) -> None:
+    """Build the tool ``instructions`` and the library that asks it, where valgrind finds them as its own.
+
+    Raises:
+        ValgrindMissing: valgrind's libraries are not installed.
+    """
+    name = MACHINES[platform.machine()]
+    define = (f"-DVGA_{name}=1", "-DVGO_linux=1", f"-DVGP_{name}_linux=1", f"-DVGPV_{name}_linux_vanilla=1")
+    libraries = [_library(f"lib{library}-{name}-linux.a") for library in ("coregrind", "vex")]
+    tool, source = folder / f"instructions-{name}-linux", FOLDER / "instructions.c"
+    subprocess.run(["cc", *TOOL.split(), *define, "-o", tool, source, *libraries, "-lgcc"], check=True)
+    # valgrind loads a library of this name into each program
+    preloaded = folder / f"vgpreload_core-{name}-linux.so"
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", preloaded, FOLDER / "executed.c"], check=True)
+    (folder / "default.supp").touch()
+
+
+def _library(name: str) -> str:
+    """The path of a library that comes with valgrind."""
+    command = ("cc", f"-print-file-name=valgrind/{name}")
+    path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(path).is_absolute():
+        raise ValgrindMissing(f"valgrind's library {name}, of which its tools are built, is not installed; {INSTALL}")
+    return path
+
+
 def count(module: str, seconds: int = MAX_SECONDS, names: Sequence[str] = ()) -> dict[tuple[str, str], list[int]]:
     """The instructions for the texts of each reader and family of a module, by ascending size; ``names`` selects some.
 
@@ -77,40 +105,27 @@ def count(module: str, seconds: int = MAX_SECONDS, names: Sequence[str] = ()) ->
     """
     valgrind = shutil.which("valgrind")
     if valgrind is None:
-        raise ValgrindMissing(
-            "valgrind, which counts the instructions, is not installed; install it: apt-get install valgrind"
-        )
+        raise ValgrindMissing(f"valgrind, which counts the instructions, is not installed; {INSTALL}")
     with tempfile.TemporaryDirectory() as folder:
-        out, source, library = (Path(folder) / name for name in ("count", "start.c", "start.so"))
-        source.write_text(START)
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-        callgrind = (
-            valgrind,
-            "--tool=callgrind",
-            "--quiet",
-            "--instr-atstart=no",
-            "--dump-before=getppid",
-            f"--callgrind-out-file={out}",
-        )
+        build_tool(Path(folder))
         environment = {
             name: text for name, text in os.environ.items() if not name.startswith("COV")
         }  # coverage's tracing would be counted
         environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "PYTHONHASHSEED": "0"}
         environment["MALLOC_MMAP_THRESHOLD_"] = "65536"  # otherwise chance decides whether a growing block is copied
-        command = (*callgrind, sys.executable, __file__, str(library), module, str(seconds), *names)
+        environment["VALGRIND_LIB"] = folder
+        command = (valgrind, "--tool=instructions", "--quiet", sys.executable, __file__, module, str(seconds), *names)
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if run.returncode not in {0, -signal.SIGVTALRM}:
-            raise RuntimeError(f"the reads of {module} ended with {run.returncode}: {run.stderr}")
-        found: dict[tuple[str, str], list[int]] = {}
-        for number, (reader, family, _) in enumerate(reads_of(readers_of(module, names))):
-            counts = found.setdefault((reader, family), [])
-            part = out.with_name(f"count.{number + 2}")  # the first part counts what precedes the reads
-            if not part.exists():
-                break
-            total = TOTALS.search(part.read_bytes())
-            assert total is not None
-            counts.append(int(total[1]))
-        return found
+    if run.returncode not in {0, -signal.SIGVTALRM}:
+        raise RuntimeError(f"the reads of {module} ended with {run.returncode}: {run.stderr}")
+    counts = map(int, run.stdout.split())
+    found: dict[tuple[str, str], list[int]] = {}
+    for reader, family, _ in reads_of(readers_of(module, names)):
+        kept = found.setdefault((reader, family), [])
+        if (number := next(counts, None)) is None:
+            break
+        kept.append(number)
+    return found
 
 
 def growth(counts: list[int]) -> str | None:
@@ -122,9 +137,11 @@ def growth(counts: list[int]) -> str | None:
     return f"{counts} instructions for 1, 2 and 4 times the text"
 
 
-def main(library: str, module: str, seconds: int, names: Sequence[str]) -> None:
-    """Read every text of a module's readers, and call ``getppid`` before the first that is counted and after each."""
+def main(module: str, seconds: int, names: Sequence[str]) -> None:
+    """Read every text of a module's readers, and print the number of instructions of each read."""
     gc.disable()
+    executed = ctypes.CDLL(None).executed
+    executed.restype = ctypes.c_ulong
     readers = readers_of(module, names)
     reads = [(readers[name].read, readers[name].families[family](size)) for name, family, size in reads_of(readers)]
     first = [
@@ -133,20 +150,20 @@ def main(library: str, module: str, seconds: int, names: Sequence[str]) -> None:
         for family in reader.families.values()
     ]
 
-    def read_all(reads: Sequence[tuple[Callable[[bytes], object], bytes]], afterwards: Callable[[], object]) -> None:
-        for read, text in reads:
-            signal.setitimer(
-                signal.ITIMER_VIRTUAL, seconds
-            )  # its default action ends the process, even during a search of `re`
-            with suppress(PolicyError):
-                read(text)
-            afterwards()
+    def count_instructions(read: Callable[[bytes], object], text: bytes) -> int:
+        # its default action ends the process, even during a search of `re`
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        before: int = executed()
+        with suppress(PolicyError):
+            read(text)
+        return executed() - before  # type: ignore[no-any-return]
 
-    read_all(first, lambda: None)
-    ctypes.CDLL(library).start()
-    os.getppid()
-    read_all(reads, os.getppid)
+    for read, text in first:
+        count_instructions(read, text)
+    for read, text in reads:
+        sys.stdout.write(f"{count_instructions(read, text)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:])
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])

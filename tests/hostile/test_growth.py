@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hostile.counting import ValgrindMissing, count, growth, readers_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 VALUES = ("json-or-text", "object", "devices", "human-or-auto")
 INTAKE = (
@@ -13,7 +18,7 @@ INTAKE = (
     ("manifests",),
     tuple(f"values of {kind}" for kind in VALUES),
 )
-"""The readers of ``hostile.intake``, counted in several processes, as all together take ten minutes."""
+"""The readers of ``hostile.intake``, counted in several processes at once, as all together take two minutes."""
 
 
 @pytest.mark.slow
@@ -36,7 +41,7 @@ def test_each_reader_is_counted() -> None:
 
 @pytest.mark.slow
 def test_faster_growth_is_found() -> None:
-    found = {reader: growth(counts) is None for (reader, _), counts in count("hostile.quadratic", seconds=5).items()}
+    found = {reader: growth(counts) is None for (reader, _), counts in count("hostile.quadratic", seconds=1).items()}
     assert found == {
         "linear": True,
         "scanned again from each quote": False,
@@ -48,4 +53,15 @@ def test_faster_growth_is_found() -> None:
 def test_counting_without_valgrind_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ValgrindMissing, match="apt-get install valgrind"):
+        count("hostile.quadratic")
+
+
+def test_counting_without_the_libraries_of_valgrind_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, line in (("valgrind", "exit 1"), ("cc", 'echo "${1#*=}"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    with pytest.raises(ValgrindMissing, match=r"libcoregrind-.* is not installed; install it"):
         count("hostile.quadratic")

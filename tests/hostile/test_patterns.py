@@ -46,7 +46,7 @@ def test_no_pattern_rescans_a_text(half: int) -> None:
 
 @pytest.mark.slow
 def test_patterns_that_rescan_a_text_are_found() -> None:
-    found = {name: growth(counts) is None for (name, _), counts in count("hostile.rescanning", seconds=10).items()}
+    found = {name: growth(counts) is None for (name, _), counts in count("hostile.rescanning", seconds=2).items()}
     assert found == {
         "numbers of JSON": False,
         "numbers with a suffix": False,
