@@ -199,7 +199,7 @@ def _append(file: Path, text: str) -> None:
 @contextmanager
 def _proving(task: str) -> Iterator[Callable[[str], None]]:
     """Show progress on a terminal; the command fails if the solver and the engine disagree."""
-    from policy.proof.difference import ProofFailed  # noqa: PLC0415  # as above
+    from policy.proof.search import ProofFailed  # noqa: PLC0415  # as above
 
     try:
         with err.status(task) as status:

@@ -16,7 +16,8 @@ from policy.errors import Fault
 from policy.proof.difference import differences, differing_condition, meaning
 from policy.proof.replay import Replay
 from policy.proof.requests import RequestClaims, request_meaning
-from policy.proof.space import Space, solver_of
+from policy.proof.search import solver_of
+from policy.proof.space import Space
 from policy.proof.symbolic import SymbolicRules
 from policy.rules.releases import series, spans
 from policy.rules.rule import LONG_AGO

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import z3
 
-from policy.errors import PolicyError
 from policy.facts.vocabulary import VOCABULARY
-from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, solver_of, unequal
+from policy.proof.search import Count, ProofFailed, Search
+from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, unequal
 from policy.proof.symbolic import SymbolicRules
 
 if TYPE_CHECKING:
@@ -51,14 +51,6 @@ class Difference:
     facts: Facts
     before: ProofOutcome
     after: ProofOutcome
-
-
-USUAL: Final = 8
-"""How many bounds of a count are defined in advance."""
-
-
-class ProofFailed(PolicyError):
-    """The policy and the solver decide a deployment differently: one of the two implementations is wrong."""
 
 
 def differences(
@@ -128,34 +120,6 @@ def _differences(
         yield None, _all_apply(pair, reasons[0])
 
 
-class Count:
-    """Bounds on how many of some propositions hold; ``laws`` define the usual bounds once for a solver."""
-
-    def __init__(self, name: str, propositions: Sequence[Any]) -> None:
-        self._terms = [(proposition, 1) for proposition in propositions]
-        self._at_most: dict[int, Any] = {n: z3.Bool(f"at most {n} {name}") for n in range(USUAL)}
-        self.laws = [z3.Implies(bound, z3.PbLe(self._terms, n)) for n, bound in self._at_most.items()]
-
-    def at_most(self, number: int) -> Any:
-        """The formula that at most ``number`` of them hold."""
-        if number not in self._at_most:
-            self._at_most[number] = z3.PbLe(self._terms, number)
-        return self._at_most[number]
-
-    def add_fewest(self, solver: Any, least: int) -> int | None:
-        """Constrain the solver to the least number of them that can hold, and find a model.
-
-        Returns the number, which is at least ``least``, or ``None`` if there is no model.
-        """
-        for number in range(least, len(self._terms) + 1):
-            if solver.check(self.at_most(number)) == z3.sat:
-                solver.add(self.at_most(number))
-                return number
-            if number == least and solver.check() != z3.sat:
-                return None
-        return None
-
-
 class _RuleSetComparison:
     """Compares two sets of rules over the space of the facts that they read."""
 
@@ -171,20 +135,19 @@ class _RuleSetComparison:
         self.space = Space(conditions)
         self.sides = SymbolicRules(before, self.space, series[0]), SymbolicRules(after, self.space, series[1])
         self.swapped = _swapped(before, after)
-        self.responsible = self._responsible()
-        self.differs = differing_condition(*self.sides)(None)
+        self.search = Search(self.space)
+        self.search.add(differing_condition(*self.sides)(None))
         if earlier is not None:
-            changed_since = [
-                differing_condition(SymbolicRules(rules, self.space, side.series), side)(None)
-                for rules, side in zip(earlier, self.sides, strict=True)
-            ]
-            self.differs = all_of([self.differs, any_of(changed_since)])
-        self.preferences = self.space.preferences()
-        self.rules = Count("rules", list(self.responsible.values()))
-        self.facts = Count("facts", [fact.stated for fact in self.space.facts.values()])
-        self.found: list[tuple[str, Any]] = []
-        self.least = 0
-        """The number of facts of the smallest deployment that differs."""
+            self.search.add(
+                any_of(
+                    differing_condition(SymbolicRules(rules, self.space, side.series), side)(None)
+                    for rules, side in zip(earlier, self.sides, strict=True)
+                )
+            )
+        self.responsible = {rule: self.search.named(when) for rule, when in self._responsible().items()}
+        self.rules = Count(self.search, list(self.responsible.values()))
+        self.step = [self.search.named(term) for side in self.sides for term in (*side.runner.values(), side.starts)]
+        """The runner of a deployment and whether it starts, before and after."""
 
     def _responsible(self) -> dict[str, Any]:
         """For each edited rule, the condition under which it is responsible for a difference.
@@ -243,65 +206,30 @@ class _RuleSetComparison:
 
     def changes(self, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Iterator[Difference]:
         """One difference for each class: first those of single rules, then those of several rules together."""
-        solver = solver_of(self.space.laws + self.rules.laws + self.facts.laws)
-        solver.add(self.differs)
-        solver.push()
-        self.least = self.facts.add_fewest(solver, 0) or 0
-        solver.pop()
+        least = self.search.facts.fewest([], 0)
+        if least is None:
+            return
         for rule, when in self.responsible.items():
-            others = none_of(other for name, other in self.responsible.items() if name != rule)
-            solver.push()
-            yield from self._classes(solver, all_of([when, others]), replay)
-            solver.pop()
-            solver.add(none_of([all_of([when, any_of(step for name, step in self.found if name == rule)])]))
-        yield from self._classes(solver, any_of(self.responsible.values()), replay, of_several=True)
-        solver.add([z3.Not(when) for when in self.responsible.values()])
-        if solver.check() != z3.unsat:
+            others = [z3.Not(other) for name, other in self.responsible.items() if name != rule]
+            yield from self._classes([when, *others], least, replay)
+        some = self.search.named(any_of(self.responsible.values()))
+        number = 2
+        while (fewest := self.rules.fewest([some], number)) is not None:
+            number = fewest
+            yield from self._classes([some, self.rules.at_most(number)], least, replay)
+        if self.search.is_possible(z3.Not(when) for when in self.responsible.values()):
             raise ProofFailed("the solver finds different answers for equal rules; report it with both sets of rules")
 
     def _classes(
-        self,
-        solver: Any,
-        when: Any,
-        replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]],
-        *,
-        of_several: bool = False,
+        self, assumed: Sequence[Any], least: int, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]
     ) -> Iterator[Difference]:
-        """One difference for each step that the solver finds; each step is then excluded.
-
-        Exactly one rule is responsible, or with ``of_several``, after the classes of single rules, several rules are.
-        """
-        solver.add(when)
-        least = (2 if of_several else 1, self.least)
-        while (smallest := self._smallest(solver, least, of_several=of_several)) is not None:
+        """One difference of at least ``least`` facts for each step that is possible; each step is then excluded."""
+        while (smallest := self.search.smallest(assumed, least)) is not None:
             model, least = smallest
-            step = self._step(model)
             change = self._change(model, replay)
             yield change
-            self.found.append((change.rule, step))
-            solver.add(none_of([all_of([self.responsible[change.rule], step])]))
-
-    def _step(self, model: Any) -> Any:
-        """The runner of a model's deployment and whether it starts, before and after, as a term."""
-        terms = [term for side in self.sides for term in (*side.runner.values(), side.starts)]
-        return z3.And([term if holds_in(model, term) else z3.Not(term) for term in terms])
-
-    def _smallest(self, solver: Any, least: tuple[int, int], *, of_several: bool) -> tuple[Any, tuple[int, int]] | None:
-        """The model with the fewest responsible rules, then the fewest facts, then by preference, and these numbers.
-
-        Returns ``None`` if there is no model. ``least`` are the numbers of the previous model, for which less was
-        excluded, so they are lower bounds.
-        """
-        rules: int | None = least[0]
-        facts: int | None = least[1]
-        solver.push()
-        if of_several:
-            rules = self.rules.add_fewest(solver, least[0])
-            facts = facts if rules == least[0] else self.least
-        facts = None if rules is None or facts is None else self.facts.add_fewest(solver, facts)
-        model = None if facts is None else simplest_model(solver, self.preferences)
-        solver.pop()
-        return None if rules is None or facts is None else (model, (rules, facts))
+            another = [z3.Not(term) if holds_in(model, term) else term for term in self.step]
+            self.search.add(z3.Or(z3.Not(self.responsible[change.rule]), *another))
 
     def _change(self, model: Any, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Difference:
         facts = self.space.stated(model)
@@ -323,25 +251,6 @@ def check_replay(facts: Facts, expected: object, found: object) -> None:
             "the solver and the engine disagree; report it with these facts: "
             f"{json.dumps(facts)}: expected {expected}, got {found}"
         )
-
-
-def simplest_model(solver: Any, preferences: Sequence[tuple[Any, Sequence[Any]]]) -> Any:
-    """The model that satisfies as many preferences as possible, in their order, and adds them to the solver.
-
-    The last check of the solver must have found a model.
-    """
-    model = solver.model()
-    for conjunction, single in preferences:
-        if holds_in(model, conjunction):
-            solver.add(conjunction)
-            continue
-        for preference in single:
-            if holds_in(model, preference):
-                solver.add(preference)
-            elif solver.check(preference) == z3.sat:
-                model = solver.model()
-                solver.add(preference)
-    return model
 
 
 def _all_apply(pair: tuple[str, str], reasons: dict[tuple[Any, ...], Any]) -> Any:

@@ -15,8 +15,9 @@ import z3
 from policy.errors import Fault
 from policy.facts.facts import read_row
 from policy.facts.vocabulary import FACTS_WITH_REQUEST
-from policy.proof.difference import Count, check_replay, simplest_model
-from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, solver_of, unequal
+from policy.proof.difference import check_replay
+from policy.proof.search import Search, solver_of
+from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, unequal
 from policy.rules.conditions import leaves
 from policy.rules.effects import Runner
 from policy.rules.releases import series
@@ -225,11 +226,16 @@ class _RequestComparison:
             SymbolicRequests(rules, self.space, series(release))
             for rules, release in zip((before, after), releases, strict=True)
         ]
-        self.differs = {rule: when for rule, when in self._differing().items() if not z3.is_false(z3.simplify(when))}
-        self.preferences = self.space.preferences()
-        self.facts = Count("facts", [fact.stated for fact in self.space.facts.values()])
+        self.search = Search(self.space)
+        self.differs = {
+            rule: self.search.named(when)
+            for rule, when in self._differing().items()
+            if not z3.is_false(z3.simplify(when))
+        }
         self.transitions: dict[Transition, Any] = {
-            (runner, old, new): all_of([self.sides[0].verdict[runner][old], self.sides[1].verdict[runner][new]])
+            (runner, old, new): self.search.named(
+                all_of([self.sides[0].verdict[runner][old], self.sides[1].verdict[runner][new]])
+            )
             for runner in RUNNERS
             for old in VERDICTS
             for new in VERDICTS
@@ -250,26 +256,18 @@ class _RequestComparison:
 
     def changes(self, replay: RequestReplay) -> Iterator[RequestDifference]:
         """One difference for each class: first those of single rules, then those of several rules together."""
-        solver = solver_of(self.space.laws + self.facts.laws)
         for rule, when in self.differs.items():
-            solver.push()
-            solver.add(when, none_of(other for name, other in self.differs.items() if name != rule))
-            yield from self._classes(solver, replay)
-            if not self.found[rule] and (model := self._smallest(solver)) is not None:
-                yield self._change(model, replay)
-            solver.pop()
-        solver.add(any_of(self.differs.values()))
-        yield from self._classes(solver, replay)
+            alone = [when, *(z3.Not(other) for name, other in self.differs.items() if name != rule)]
+            yield from self._classes(alone, replay)
+            if not self.found[rule] and (smallest := self.search.smallest(alone, 1)) is not None:
+                yield self._change(smallest[0], replay)
+        yield from self._classes([self.search.named(any_of(self.differs.values()))], replay)
 
-    def _classes(self, solver: Any, replay: RequestReplay) -> Iterator[RequestDifference]:
+    def _classes(self, assumed: Sequence[Any], replay: RequestReplay) -> Iterator[RequestDifference]:
         """One difference for each change of a verdict that is not yet found for a responsible rule."""
-        while True:
-            solver.push()
-            solver.add(self._new_transition())
-            model = self._smallest(solver)
-            solver.pop()
-            if model is None:
-                return
+        least = 1
+        while smallest := self.search.smallest([*assumed, self.search.named(self._new_transition())], least):
+            model, least = smallest
             change = self._change(model, replay)
             for rule in change.rules:
                 self.found[rule] |= {each for each, when in self.transitions.items() if holds_in(model, when)}
@@ -281,13 +279,6 @@ class _RequestComparison:
             all_of([when, none_of(self.differs[rule] for rule, found in self.found.items() if each in found)])
             for each, when in self.transitions.items()
         )
-
-    def _smallest(self, solver: Any) -> Any:
-        """The model with the fewest facts, then by preference; ``None`` if there is none."""
-        solver.push()
-        model = None if self.facts.add_fewest(solver, 1) is None else simplest_model(solver, self.preferences)
-        solver.pop()
-        return model
 
     def _change(self, model: Any, replay: RequestReplay) -> RequestDifference:
         facts = self.space.stated(model)

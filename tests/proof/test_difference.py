@@ -14,9 +14,10 @@ from ruletexts import read_document, rule_text, write_document
 
 from policy.facts.facts import nested
 from policy.policy import Policy
-from policy.proof.difference import ProofFailed, ProofOutcome, differences
+from policy.proof.difference import ProofOutcome, differences
 from policy.proof.edit import Edit, edit_of
 from policy.proof.replay import Replay
+from policy.proof.search import ProofFailed
 from policy.proof.space import Choice, Space
 from policy.proof.symbolic import SymbolicRules
 from policy.rules.catalogue import load
@@ -227,6 +228,17 @@ def test_a_replay_that_contradicts_the_solver_fails_the_proof(policy: Policy, so
     rules = policy.catalogue.rules_of("0.22.0"), other.catalogue.rules_of("0.22.0")
     with pytest.raises(ProofFailed, match="kv_transfer_config"):
         differences(*rules, ((0, 22), (0, 22)), Replay((policy, "0.22.0"), (policy, "0.22.0")))
+
+
+def test_a_search_without_an_answer_fails_the_proof(policy: Policy, sources: Sources) -> None:
+    other = edited(sources, KV, when=NARROWED)
+    rules = policy.catalogue.rules_of("0.22.0"), other.catalogue.rules_of("0.22.0")
+    z3.set_param(rlimit=1)
+    try:
+        with pytest.raises(ProofFailed, match="the solver found no answer"):
+            differences(*rules, ((0, 22), (0, 22)), Replay((policy, "0.22.0"), (other, "0.22.0")))
+    finally:
+        z3.set_param(rlimit=0)
 
 
 @pytest.mark.parametrize("fact", ["model_config.architectures", "kv_transfer_config.kv_connector"])

@@ -10,9 +10,9 @@ from ruletexts import rule_text
 
 from policy.policy import Policy
 from policy.proof import claims
-from policy.proof.difference import ProofFailed
 from policy.proof.edit import edit_of
 from policy.proof.requests import RequestDifference, RequestOutcome, RequestReplay, request_differences
+from policy.proof.search import ProofFailed
 from policy.proof.steps import Steps
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
