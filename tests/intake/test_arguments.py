@@ -412,8 +412,8 @@ EMPTY_MODEL = (
 def test_an_empty_model_is_refused_and_not_the_default_one(
     words: list[str],
     place: str,
-    serve: bool,
-    release: str,  # noqa: FBT001 pytest gives it by name
+    serve: bool,  # noqa: FBT001 pytest gives it by name
+    release: str,
 ) -> None:
     faults = read(words, release, serve=serve)[1]
     assert [(fault.pointer, fault.message) for fault in faults] == [(f"/deployment/{place}", EMPTY_MODEL)]
