@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from policy.edits.shell_words import ShellWord
 
-SERVERS: Final = ("vllm.entrypoints", "dynamo.vllm")
+SERVERS: Final = ("vllm.entrypoints", "vllm.scripts", "dynamo.vllm")
 """The beginnings of the Python modules that start vLLM's server."""
 PRINTERS: Final = frozenset({":", "[", "[[", "cat", "echo", "false", "logger", "printf", "test", "true"})
 """Programs that start no other one, whatever their arguments are."""

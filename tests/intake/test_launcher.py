@@ -51,7 +51,6 @@ def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
         (["serve", "m"], ["m"], 1),
         (["vllm", "serve", "m"], ["m"], 2),
         (["/usr/local/bin/vllm", "serve", "m"], ["m"], 2),
-        (["python3", "-m", "vllm.entrypoints.cli.main", "serve", "m"], ["m"], 4),
         (["python3.12", "-u", "-X", "dev", "/opt/bin/vllm", "serve", "m"], ["m"], 6),
         (["/usr/bin/env", "-u", "X", "vllm", "serve", "m"], ["m"], 5),
         (["exec", "vllm", "serve", "m"], ["m"], 3),
@@ -66,6 +65,39 @@ def test_the_words_after_vllm_serve_are_its_arguments(words: list[str], found: l
     assert read(words) == (line, [])
 
 
+@pytest.mark.parametrize("module", ["vllm", "vllm.entrypoints.cli", "vllm.entrypoints.cli.main", "vllm.scripts"])
+@pytest.mark.parametrize("start", [["python3", "-m"], ["python", "-u", "-m"], ["torchrun", "-m"]])
+def test_the_words_after_serve_of_a_module_are_its_arguments(start: list[str], module: str) -> None:
+    words = [*start, module, "serve", "m"]
+    assert read(words) == (CommandLine(["m"], [PLACES[len(words) - 1]], is_serve=True, module=module), [])
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "vllm.entrypoints.api_server",
+        "vllm.entrypoints.grpc_server",
+        "vllm.entrypoints.launchers.api_server.entry",
+        "vllm.entrypoints.launchers.grpc_server",
+        "vllm.entrypoints.openai.api_server",
+    ],
+)
+def test_the_words_after_a_server_s_module_are_its_arguments(module: str) -> None:
+    expected = CommandLine(["--model", "m"], ["args[3]", "args[4]"], serve=False, module=module)
+    assert read(["python3", "-m", module, "--model", "m"]) == (expected, [])
+
+
+@pytest.mark.parametrize("module", ["vllm.entrypoints.new.server", "vllm_omni.entrypoints.x"])
+def test_a_module_that_may_start_a_server_is_not_another_program(module: str) -> None:
+    found = starts_vllm(["python3", "-m", module, "--model", "m"], {})
+    assert isinstance(found, UnreadableCommand)
+    assert found.names_vllm
+
+
+def test_a_renderer_starts_no_engine() -> None:
+    assert starts_vllm(["python3", "-m", "vllm.entrypoints.launchers.render.entry", "--model", "m"], {}) is False
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -76,7 +108,8 @@ def test_the_words_after_vllm_serve_are_its_arguments(words: list[str], found: l
 )
 def test_a_server_s_module_reads_all_words_after_it(words: list[str]) -> None:
     at = words.index("--model")
-    assert read(words) == (CommandLine(words[at:], PLACES[at : at + 2], serve=False), [])
+    module = SERVER if words[1].startswith("-m") else ""
+    assert read(words) == (CommandLine(words[at:], PLACES[at : at + 2], serve=False, module=module), [])
 
 
 LMCACHE = '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}'
@@ -152,19 +185,19 @@ def test_the_command_of_a_script_that_starts_vllm_is_read(
     script: str, words: list[str], env: dict[str, str | None], *, serve: bool
 ) -> None:
     faults: list[RequestFault] = []
-    set_at = dict.fromkeys(env, "args")
-    expected = CommandLine(words, ["args"] * len(words), env, serve, set_at=set_at, is_serve=serve)
+    set_at, module = dict.fromkeys(env, "args"), "" if serve else SERVER
+    expected = CommandLine(words, ["args"] * len(words), env, serve, set_at=set_at, is_serve=serve, module=module)
     assert read_text(script, ENV, faults, "/a") == expected
     for shell in (["sh", "-c"], ["/bin/bash", "-ec"], ["bash", "-e", "-o", "pipefail", "-c"], ["bash", "-c", "-x"]):
         place = PLACES[len(shell)]
         at_place = dict.fromkeys(env, place)
-        expected = CommandLine(words, [place] * len(words), env, serve, set_at=at_place, is_serve=serve)
+        expected = CommandLine(words, [place] * len(words), env, serve, set_at=at_place, is_serve=serve, module=module)
         assert read([*shell, script]) == (expected, [])
     of_login = {**dict.fromkeys(ENV), **env}
     warnings = [f"{LOGIN}; variables are not certain"]
     set_at = {**dict.fromkeys(ENV, PLACES[0]), **dict.fromkeys(env, PLACES[2])}
     places = [PLACES[2]] * len(words)
-    line = CommandLine(words, places, of_login, serve, warnings, [LOGIN], set_at=set_at, is_serve=serve)
+    line = CommandLine(words, places, of_login, serve, warnings, [LOGIN], set_at=set_at, is_serve=serve, module=module)
     assert read(["/bin/bash", "-lc", script]) == (line, [])
     assert faults == []
 
@@ -492,7 +525,7 @@ def test_texts_that_env_splits_may_be_nested_four_times() -> None:
 def test_short_options_of_python_may_be_combined(options: str) -> None:
     words = ["python3", *options.split(), SERVER, "--model", "m"]
     at = words.index("--model")
-    assert read(words) == (CommandLine(words[at:], PLACES[at : at + 2], serve=False), [])
+    assert read(words) == (CommandLine(words[at:], PLACES[at : at + 2], serve=False, module=SERVER), [])
     attached = ["python3", "-u" + options.rsplit(maxsplit=1)[-1][1:] + SERVER, "--model", "m"]
     assert read(attached)[0].words == ["--model", "m"]
 
@@ -1053,6 +1086,7 @@ WORD = st.sampled_from(
         (["vllm", "bench", "latency"], "vllm bench latency"),
         (["python3", "-m", "vllm.entrypoints.cli.main", "bench", "latency"], "vllm bench latency"),
         (["python3", "-m", "vllm.entrypoints.openai.run_batch", "-i", "a"], "vllm.entrypoints.openai.run_batch"),
+        (["python3", "-m", "vllm.entrypoints.launchers.run_batch"], "vllm.entrypoints.launchers.run_batch"),
     ],
 )
 def test_an_engine_without_a_server_is_a_fault(words: list[str], command: str) -> None:

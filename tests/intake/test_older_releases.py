@@ -302,6 +302,33 @@ def test_vllm_serve_takes_the_model_where_the_release_does(
 
 
 @pytest.mark.parametrize(
+    ("module", "starts", "not_in"),
+    [
+        ("vllm serve", [], ["0.6.0", "0.20.0", "0.33.0"]),
+        ("vllm.entrypoints.cli serve", [], ["0.8.5", "0.33.0"]),
+        ("vllm.scripts serve", ["0.5.2", "0.7.2"], ["0.7.3", "0.8.0", "0.20.2", "0.31.0", "0.33.0"]),
+        ("vllm.entrypoints.cli.main serve", ["0.7.3", "0.20.0"], ["0.7.2"]),
+        ("vllm.entrypoints.api_server --model", ["0.3.0", "0.20.2"], ["0.25.0", "0.33.0"]),
+        ("vllm.entrypoints.grpc_server --model", ["0.14.0", "0.20.2"], ["0.13.0"]),
+        ("vllm.entrypoints.launchers.api_server.entry --model", [], ["0.20.2", "0.28.0"]),
+        ("vllm.entrypoints.launchers.grpc_server --model", [], ["0.20.2", "0.29.0"]),
+        ("vllm.entrypoints.openai.api_server --model", ["0.3.0", "0.20.2"], []),
+    ],
+)
+def test_a_module_starts_the_server_in_the_releases_that_have_it(
+    policy: Policy, module: str, starts: list[str], not_in: list[str]
+) -> None:
+    config = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+    args = ["python3", "-m", *module.split(), "org/model"]
+    for release in [*starts, *not_in]:
+        deployment = {"args": args, "model_configs": {"org/model": config}}
+        request = read_request({"vllm_version": release, "deployment": deployment}, policy.releases)
+        found = policy.decide(request, date(2026, 1, 1)).launch_errors
+        named = f"`python -m {args[2]}` starts no server in vLLM {release}; "
+        assert [error[: len(named)] for error in found] == [named] * (release in not_in), release
+
+
+@pytest.mark.parametrize(
     ("release", "args", "message"),
     [
         ("0.6.4", ["--limit-mm-per-prompt", '{"image": 2}'], "`--limit-mm-per-prompt`: expected a list such as"),

@@ -21,6 +21,7 @@ from policy.intake.command.parse_result import INVALID, ParseResult
 from policy.intake.command.positional_words import PositionalWords
 from policy.intake.command.relevant_options import RELEVANT
 from policy.intake.command.serve_command import check_serve
+from policy.intake.command.server_modules import module_fault
 from policy.intake.command.speculative_flags import SPECULATIVE_FLAGS, set_speculative
 from policy.intake.command.unknown_flags import skip_unknown
 from policy.intake.command.unknown_words import names_unknown_flag, warn_of_expansions
@@ -95,7 +96,9 @@ def read_options(
         parser.positional.read_unknown(result)
     if result.values.get("model") == "":
         result.refuse(result.found_at["model"], EMPTY_MODEL, "model")
-    if command.is_serve:
+    if command.module and (why := module_fault(table.release, command.module)):
+        result.add_launch_error(why)
+    elif command.is_serve:
         check_serve(table.release, command, parser.positional, result)
     if "speculative_config" in result.values or not SPECULATIVE_FLAGS.keys().isdisjoint(result.values):
         set_speculative(table, result)

@@ -134,6 +134,7 @@ def _command_line(
             installation,
             found.set_at,
             is_serve=found.serve,
+            module=found.module,
         )
     if found is None:
         message = (

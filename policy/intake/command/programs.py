@@ -17,6 +17,7 @@ SERVERS: Final = frozenset(
         "vllm.entrypoints.api_server",
         "vllm.entrypoints.launchers.api_server.entry",
         "vllm.entrypoints.grpc_server",
+        "vllm.entrypoints.launchers.grpc_server",
         "dynamo.vllm",
         "dynamo.vllm.main",
     }
@@ -26,8 +27,21 @@ SERVERS: Final = frozenset(
 PROGRAMS: Final = frozenset({"vllm", "vllm-omni"})
 """The names of the program `vllm`; vLLM-Omni replaces it, and installs it under its own name too."""
 
-CLIS: Final = frozenset({"vllm", "vllm.entrypoints.cli", "vllm.entrypoints.cli.main", "vllm_omni.entrypoints.cli.main"})
-"""Modules that implement the program `vllm`."""
+CLIS: Final = frozenset(
+    {
+        "vllm",
+        "vllm.entrypoints.cli",
+        "vllm.entrypoints.cli.main",
+        "vllm.scripts",
+        "vllm_omni.entrypoints.cli.main",
+    }
+)
+"""Modules that implement the program `vllm` in some release, or are taken for one that does."""
+
+ENTRY_POINTS: Final = ("vllm.entrypoints.", "vllm_omni.entrypoints.")
+"""What the names of modules begin with that may start a server."""
+RENDERERS: Final = frozenset({"vllm.entrypoints.launchers.render.entry"})
+"""Modules that start a server without an engine."""
 
 SUBCOMMANDS: Final = frozenset({"serve", "chat", "complete", "launch", "bench", "collect-env", "run-batch"})
 """The subcommands of the program `vllm`."""
@@ -60,7 +74,7 @@ STARTS_PROGRAMS: Final = re.compile(
 OPENS: Final = re.compile(r"\bopen|getline|[`|]", re.IGNORECASE)
 """Matches code that may start other programs in some of these interpreters, and has other uses."""
 
-OFFLINE_MODULES: Final = frozenset({"vllm.entrypoints.openai.run_batch"})
+OFFLINE_MODULES: Final = frozenset({"vllm.entrypoints.openai.run_batch", "vllm.entrypoints.launchers.run_batch"})
 """Modules that start an engine without a server."""
 
 SHELL_SCRIPT: Final = re.compile(r".*\.(?:ba|z|k|da|a)?sh", re.IGNORECASE | re.DOTALL)
@@ -77,7 +91,7 @@ OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
 
 STARTS_VLLM: Final = re.compile(
     r"""(?<![\w.-])vllm(?:-omni)?["']?[^\S\n]{1,64}(?:\\\n[^\S\n]{0,64})?["']?(?:serve(?![\w.-])|\$)"""
-    r"""|vllm\.entrypoints\.|dynamo\.vllm(?!\w)"""
+    r"""|vllm\.entrypoints\.|vllm\.scripts(?!\w)|dynamo\.vllm(?!\w)"""
 )
 """Matches a text that may start vLLM's server, whichever program interprets it."""
 QUOTES: Final = re.compile(r"""['"]|\\(?!\n)""")

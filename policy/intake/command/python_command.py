@@ -8,7 +8,17 @@ from msgspec.structs import replace
 
 from policy.intake.command.dynamo_arguments import MODULES as DYNAMO_MODULES
 from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANSFORMERS, VLLM, server_words
-from policy.intake.command.programs import CLIS, PROGRAMS, SERVERS, STARTS_PROGRAMS, STARTS_VLLM, is_unknown
+from policy.intake.command.programs import (
+    CLIS,
+    ENTRY_POINTS,
+    OFFLINE_MODULES,
+    PROGRAMS,
+    RENDERERS,
+    SERVERS,
+    STARTS_PROGRAMS,
+    STARTS_VLLM,
+    is_unknown,
+)
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
@@ -87,13 +97,17 @@ def python_module(
     """The server that a module starts; the word at ``named`` names it, and the program at ``start`` runs it."""
     if module in SERVERS:
         found = server_command(words, places, own, named + 1, serve=False)
-        return replace(found, is_dynamo=True) if module in DYNAMO_MODULES else found
+        return replace(found, is_dynamo=True) if module in DYNAMO_MODULES else replace(found, module=module)
     if module in CLIS:
-        return subcommand(words, places, own, named + 1)
+        started = subcommand(words, places, own, named + 1)
+        return replace(started, module=module) if isinstance(started, ServerCommand) else started
     if module == KSERVE_SERVER:
         return _kserve_server(words, places, own, named)
     if is_unknown(words[named]):
         return UnreadableCommand(f"the module that {quoted(words[start])} runs is not known", places[named])
+    if module.startswith(ENTRY_POINTS) and module not in RENDERERS and module not in OFFLINE_MODULES:
+        why = f"the module {quoted(module)} is not known, and those beside it start vLLM"
+        return UnreadableCommand(why, places[named], names_vllm=True)
     return other_arguments(words, places, named)
 
 

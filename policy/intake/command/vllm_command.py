@@ -46,7 +46,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     ``installation`` is the vLLM that runs instead of the image's, if any. ``programs`` has the programs of the command
     as written, outermost first, and ``folders`` the working folders that it changes to. ``is_dynamo``: whether Dynamo's
     worker gets the arguments, and passes them on to vLLM. ``set_at`` has the place of the word that sets or clears each
-    variable.
+    variable. ``module`` is the module of vLLM that `python -m` starts, if it is started so.
     """
 
     words: list[str]
@@ -60,6 +60,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     folders: tuple[str, ...] = ()
     is_dynamo: bool = False
     set_at: dict[str, str] = {}
+    module: str = ""
 
 
 class UnreadableCommand(Struct, frozen=True, gc=False):
