@@ -46,6 +46,8 @@ def environment_of(
         return environment, ""
     if image is None or (image == Platform.OUT_OF_TREE and any(sign.platform in PLUGINS for sign in signs)):
         found, doubt = _by_hardware(signs, environment)
+        if not signs and image is None:
+            doubt = _only_a_folder(container.image, found.platform)
     else:
         found, doubt = with_platform(environment, image, IMAGE), _disagreement(signs, image, BUILD)
     if doubt:
@@ -71,6 +73,17 @@ def _by_hardware(signs: Sequence[HardwareSign], environment: Environment) -> tup
             f"decided for `{platforms[0]}`; request the hardware's resource, or state the platform"
         )
     return with_platform(environment, platforms[0], signs[0].place), doubt
+
+
+def _only_a_folder(image: str | None, platform: str) -> str:
+    """The warning that only a folder in an image's name shows another platform; empty if none does."""
+    found = images.platform_of_folder(image)
+    if found is None or _agree(found[1], platform):
+        return ""
+    return (
+        f"only a folder in the name of the image {quoted(image)} shows a platform: {quoted(found[0])} ({found[1]}); "
+        f"decided for {quoted(platform)}, which is assumed; state the platform"
+    )
 
 
 def _disagreement(signs: Sequence[HardwareSign], platform: str, why: str) -> str:

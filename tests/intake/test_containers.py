@@ -144,6 +144,17 @@ PLATFORMS: list[tuple[str | None, str | None]] = [
     ("quay.io/ascend/vllm-ascend:v0.23.0", "ascend"),
     ("vault.habana.ai/vllm/vllm-gaudi:1", "gaudi"),
     ("example.com/serving-cpu:1", None),
+    ("rocm-team/vllm-openai:v0.33.0", None),
+    ("tpu.example.com/vllm-openai:v0.33.0", None),
+    ("tpu.example.com:5000/vllm:v0.33.0", None),
+    ("cpu-images/vllm:v0.33.0", None),
+    ("example.com/xpu/our-vllm:v0.33.0", None),
+    ("example.com/mirror/rocm/vllm:latest", "rocm"),
+    ("public.ecr.aws/team/vllm-cpu:v0.33.0", "cpu"),
+    ("intel/vllm:0.17.0-xpu", "xpu"),
+    ("opea/vllm-gaudi:1.4", "gaudi"),
+    ("rocm-team/vllm-openai-cpu:v0.33.0", "cpu"),
+    ("cpu-images/vllm-openai:v0.33.0-rocm710", "rocm"),
 ]
 
 
@@ -159,6 +170,31 @@ def test_a_container_is_decided_for_the_platform_of_its_image(
         "assumed",
     )
     assert not any("for the platform" in note for note in found[1])
+
+
+@pytest.mark.parametrize(
+    ("image", "folder", "platform"),
+    [
+        ("rocm-team/vllm-openai:v0.33.0", "rocm-team", "rocm"),
+        ("example.com/cpu-only/a/b/vllm-openai:v0.33.0", "cpu-only", "cpu"),
+        ("example.com:5000/team/xpu/our-vllm:v0.33.0", "xpu", "xpu"),
+        ("localhost/tpu/vllm", "tpu", "tpu"),
+        ("tpu.example.com/vllm-openai:v0.33.0", "", ""),
+        ("cuda/vllm-openai:v0.33.0", "", ""),
+        ("rocm/vllm:latest", "", ""),
+        ("rocm/vllm-openai:v0.33.0-cpu", "", ""),
+    ],
+)
+def test_a_folder_in_the_name_of_an_image_shows_no_platform_but_gets_a_warning(
+    ask: Asking, image: str, folder: str, platform: str
+) -> None:
+    warning = (
+        f"only a folder in the name of the image `{image}` shows a platform: `{folder}` ({platform}); decided for "
+        "`cuda`, which is assumed; state the platform"
+    )
+    assert [note for note in environment_of(ask, image)[1] if "a folder in" in note] == [warning] * bool(folder)
+    stated = environment_of(ask, image, environment={"platform": "cuda"})[1]
+    assert not any("a folder in" in note for note in stated)
 
 
 @pytest.mark.parametrize(("image", "platform"), PLATFORMS)

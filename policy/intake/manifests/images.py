@@ -26,7 +26,7 @@ PLACEHOLDER: Final = re.compile(r"\{\{[^{}]*\}\}|\$\{[^{}]*\}")
 PLATFORM: Final = re.compile(
     r"(?<![a-z0-9])(cpu|cuda|cu(?=\d)|rocm|xpu|tpu|hpu|gaudi|neuron|openvino|rbln|spyre|ascend)(?:\d[\d.]*)?(?![a-z0-9])"
 )
-"""Matches the hardware in an image's name or tag: `vllm-openai-rocm`, `rocm/vllm`, `v0.23.0-cpu`, `v0.33.0-cu129`."""
+"""Matches the hardware in an image's name or tag: `vllm-openai-rocm`, `v0.23.0-cpu`, `v0.33.0-cu129`."""
 OTHER_NAMES: Final = {"hpu": "gaudi", "cu": "cuda"}
 """The words for hardware that are not the name of its platform."""
 STARTS: Final = frozenset({EntryPoint.VLLM_SERVE, EntryPoint.VLLM, EntryPoint.VLLM_OMNI})
@@ -110,8 +110,8 @@ def is_unknown(image: str | None) -> bool:
 def platform(image: str | None, table: ImageTable) -> str | None:
     """The platform of an image with vLLM in its name or tag; None if neither its row nor its name shows it.
 
-    What the table says of the tag counts first, then a word in the tag, then the row, then a word in the name. Only the
-    last two components of the repository count, because a registry may have any name.
+    What the table says of the tag counts first, then a word in the tag, then the row, then a word in the last component
+    of the repository. Those before it are the registry's and its owners', who may have any name.
     """
     if image is None or len(image) > MAX_NAME:
         return None
@@ -122,7 +122,20 @@ def platform(image: str | None, table: ImageTable) -> str | None:
     if release is not None and release.platform != of_row:
         return release.platform
     repository, tag, _ = split_name(image.lower())
-    return _word(tag or "") or of_row or _word("/".join(repository.split("/")[-2:]))
+    return _word(tag or "") or of_row or _word(repository.rpartition("/")[2])
+
+
+def platform_of_folder(image: str | None) -> tuple[str, str] | None:
+    """A folder in the name of an image with vLLM in it that has a platform in its name, and the platform.
+
+    The registry is none: the first component, if it is a host.
+    """
+    if image is None or len(image) > MAX_NAME or not names_vllm(image):
+        return None
+    first, *others = _repository(image).split("/")[:-1] or [""]
+    is_host = "." in first or ":" in first or first == "localhost"
+    found = [(folder, _word(folder)) for folder in (others if is_host else [first, *others])]
+    return next(((folder, platform) for folder, platform in found if platform is not None), None)
 
 
 def _word(text: str) -> str | None:
