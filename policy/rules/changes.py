@@ -109,17 +109,27 @@ def catalogue_changes(before: Catalogue, after: Catalogue, compared: Mapping[str
     """
     rules = {rule.id: rule for rule in (*before.in_order(), *after.in_order())}
     ids = sorted(rules, key=lambda name: (rules[name].effect.rank, rules[name].place_among_its_effect, name))
-    changes = [_rule_change(before.rule(name), after.rule(name), compared) for name in ids]
+    others = {release: former for release, former in compared.items() if former != release}
+
+    def to_compare(before: object, after: object) -> Mapping[str, str]:
+        """The releases in which two items can differ; what an unchanged file contains is the same object.
+
+        Without this the changes of an edit of one rule take 73 instead of 5 ms of processor time.
+        """
+        return others if before is after else compared
+
+    changes = [
+        _rule_change(*sides, to_compare(*sides)) for sides in ((before.rule(name), after.rule(name)) for name in ids)
+    ]
     for name in sorted({*before.conditions, *after.conditions}):
         sides = before.conditions.get(name), after.conditions.get(name)
-        fields = [*_condition_fields(*sides, compared), *_field_changes(*sides, ("why",))]
+        fields = [*_condition_fields(*sides, to_compare(*sides)), *_field_changes(*sides, ("why",))]
         users = sorted({*_users(before, name), *_users(after, name)})
         changes.append(ItemChange(*sides, tuple(fields), tuple(users)))
     about_requests = [{rule.id: rule for rule in side.request_rules_in_order()} for side in (before, after)]
-    changes += [
-        _request_rule_change(about_requests[0].get(name), about_requests[1].get(name), compared)
-        for name in dict.fromkeys([*about_requests[0], *about_requests[1]])
-    ]
+    for name in dict.fromkeys([*about_requests[0], *about_requests[1]]):
+        pair = about_requests[0].get(name), about_requests[1].get(name)
+        changes.append(_request_rule_change(*pair, to_compare(*pair)))
     return tuple(change for change in changes if change.fields)
 
 
