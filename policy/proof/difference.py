@@ -217,7 +217,7 @@ class _RuleSetComparison:
         while (fewest := self.rules.fewest([some], number)) is not None:
             number = fewest
             yield from self._classes([some, self.rules.at_most(number)], least, replay)
-        if self.search.is_possible(z3.Not(when) for when in self.responsible.values()):
+        if self.search.is_possible([z3.Not(when) for when in self.responsible.values()]):
             raise ProofFailed("the solver finds different answers for equal rules; report it with both sets of rules")
 
     def _classes(
