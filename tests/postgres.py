@@ -99,7 +99,7 @@ class Postgres:
 
     def connection(self, url: str | None = None) -> psycopg.Connection[Any]:
         """A connection to a database."""
-        return psycopg.connect(url or self.url(), connect_timeout=10)
+        return psycopg.connect(url or self.url(), connect_timeout=int(TIMEOUT))
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""

@@ -129,7 +129,7 @@ def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[Server]
     """Run a server on a free port for the block.
 
     It has no decision log, which would double the time to start, unless one is set or required, and it does not watch
-    its rules, for which it would start a process.
+    its rules, for which it would start a process. Its log waits for a store that is slow because other programs run.
     """
     with ready(
         service_process(arguments, server_environment(folder, **variables), folder / "serve.log"), folder
@@ -156,6 +156,7 @@ def server_environment(folder: Path, **variables: str) -> dict[str, str]:
         "RUNNER_POLICY_LOG": "" if "RUNNER_POLICY_LOG_REQUIRED" in variables else "off",
         "RUNNER_POLICY_RELOAD": "false",
         "XDG_STATE_HOME": str(folder),
+        "RUNNER_POLICY_LOG_TIMEOUT": f"{PATIENCE:g}",
     }
     return environment(**{**defaults, **variables})
 

@@ -496,7 +496,7 @@ try:
 except (EngineFailed, RulesInvalid):
     print([[0]])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.stderr) == ("[[0]]\n", "")
 
 

@@ -228,7 +228,7 @@ def test_promtool_accepts_the_alerts(arguments: tuple[str, ...]) -> None:
 def test_the_prometheusrule_has_the_alerts() -> None:
     """Update it: deploy/monitoring/prometheusrule > deploy/kustomize/components/monitoring/prometheusrule.yaml."""
     made = subprocess.run(
-        [str(MONITORING / "prometheusrule")], capture_output=True, text=True, timeout=10, check=True
+        [str(MONITORING / "prometheusrule")], capture_output=True, text=True, timeout=60, check=True
     ).stdout
     assert made == (ROOT / "deploy/kustomize/components/monitoring/prometheusrule.yaml").read_text()
     assert yaml.safe_load(made)["spec"] == yaml.safe_load((MONITORING / "alerts.yaml").read_text())

@@ -116,7 +116,7 @@ class LogTarget:
     def hold(self) -> Any:
         """Lock the store against other writers until the returned connection is closed."""
         if self.server is None:
-            held: Any = sqlite3.connect(self.file or "", isolation_level=None)
+            held: Any = sqlite3.connect(self.file or "", api.PATIENCE, isolation_level=None)
             held.execute("BEGIN EXCLUSIVE")
             return held
         held = self.server.connection(self.url)
@@ -183,7 +183,7 @@ async def running_log(target: LogTarget, bound: int = 10_000, **config: Any) -> 
     """Run the log of a serving process, with its log process."""
     defaults = {
         "spill_size": 1 << 30,
-        "timeout": 5.0,
+        "timeout": api.PATIENCE,
         "durable": False,
         "keep_seconds": None,
         "keep_size": None,

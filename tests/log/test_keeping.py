@@ -52,6 +52,14 @@ def state_of(log: LogClient, *names: str) -> list[Any]:
     return [state[name] for name in names]
 
 
+async def stored(log: LogClient, new_entry: Callable[..., LogEntry], number: int) -> list[str]:
+    """Note new entries, and wait until the store has them; those that it did not take in time are replayed."""
+    ids = note(log, new_entry, number)
+    await flushed(log)
+    await until(lambda: log.counts.written + log.counts.replayed == number, log)
+    return ids
+
+
 def kill(process: Any) -> None:
     os.kill(process.pid, signal.SIGKILL)
 
@@ -161,21 +169,21 @@ async def test_a_store_that_hangs_is_disconnected(on_server: LogTarget, new_entr
     server = on_server.server
     assert server is not None
     async with running_log(on_server, timeout=2) as log:
-        ids = note(log, new_entry, 5)
-        await flushed(log)
+        ids = await stored(log, new_entry, 5)
+        written, spilled = state_of(log, "written", "spilled")
         with server.frozen():
             ids += note(log, new_entry, 5)
             await flushed(log)
             assert state_of(log, "written", "spilled", "store_up", "last_error") == [
-                5,
-                5,
+                written,
+                spilled + 5,
                 False,
                 "the store does not answer in 2 s",
             ]
             ids += note(log, new_entry, 5)
             await flushed(log)
-            assert log.counts.spilled == 10
-        await until(lambda: log.counts.replayed == 10, log)
+            assert log.counts.spilled == spilled + 10
+        await until(lambda: log.counts.replayed == spilled + 10, log)
         assert on_server.ids() == sorted(ids)
 
 
@@ -199,13 +207,13 @@ async def test_a_locked_table_is_waited_for_for_a_limited_time(
     target: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
     async with running_log(target, timeout=2) as log:
-        ids = note(log, new_entry, 5)
-        await flushed(log)
+        ids = await stored(log, new_entry, 5)
+        written, spilled = state_of(log, "written", "spilled")
         with closing(target.hold()):
             ids += note(log, new_entry, 5)
             await flushed(log)
-            assert state_of(log, "written", "spilled") == [5, 5]
-        await until(lambda: log.counts.replayed == 5, log)
+            assert state_of(log, "written", "spilled") == [written, spilled + 5]
+        await until(lambda: log.counts.replayed == spilled + 5, log)
     assert target.ids() == sorted(ids)
 
 
@@ -418,8 +426,7 @@ async def test_only_the_owner_may_read_the_files(new: LogTarget, new_entry: Call
 async def test_spill_files_left_behind_are_replayed_once(target: LogTarget, new_entry: Callable[..., LogEntry]) -> None:
     """Two log processes look for them at the same time."""
     async with running_log(target, timeout=2) as log:
-        note(log, new_entry, 1)
-        await flushed(log)
+        await stored(log, new_entry, 1)
         with closing(target.hold()):
             for _ in range(5):
                 note(log, new_entry, 500)
@@ -442,8 +449,7 @@ def test_an_incomplete_line_is_ignored_and_an_unreadable_one_is_counted(
 ) -> None:
     async def spill() -> None:
         async with running_log(sqlite, timeout=2) as log:
-            note(log, new_entry, 1)
-            await flushed(log)
+            await stored(log, new_entry, 1)
             with closing(sqlite.hold()):
                 note(log, new_entry, 4)
                 await flushed(log)

@@ -198,7 +198,7 @@ def started(
     """
     log = folder / "serve.log"
     watches = any(each.startswith(("--rules", "RULES")) for each in (*arguments, *variables))
-    defaults = {"PORT": "0", "LOG": "off", "RELOAD": str(watches).lower()}
+    defaults = {"PORT": "0", "LOG": "off", "RELOAD": str(watches).lower(), "LOG_TIMEOUT": f"{PATIENCE:g}"}
     settings = {f"RUNNER_POLICY_{name}": value for name, value in {**defaults, **variables}.items() if name.isupper()}
     others = {name.removeprefix("env_"): value for name, value in variables.items() if not name.isupper()}
     temporary = folder / "tmp"

@@ -260,7 +260,7 @@ def test_the_size_of_the_answer_to_an_impact_is_limited(serve: Callable[..., Any
 )
 def test_the_problems_of_invalid_items_count_as_answers(serve: Callable[..., Any], path: str, field: str) -> None:
     item = {"facts": {str(number): 1 for number in range(100)}}
-    with serve(MAX_ANSWER=str(1 << 16)) as service, service.client() as client:
+    with serve(MAX_ANSWER=str(1 << 16), JOB_TIMEOUT="180") as service, service.client() as client:
         answer = client.post(path, json={field: [item] * 300, **({"releases": ["0.33.0"]} if path == IMPACT else {})})
         found = [each.get("problem", each) for each in answer.json()["items"]]
         assert len(found) == 300
