@@ -624,7 +624,7 @@ def test_the_size_of_an_answer_to_candidates_is_limited(serve: Callable[..., Abs
 def test_others_are_answered_while_hostile_candidates_run_and_too_many_are_refused(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:
-    variables = {"RUNNER_POLICY_CANDIDATE_TIMEOUT": "0.0125", "RUNNER_POLICY_CANDIDATE_CONCURRENCY": "1"}
+    variables = {"RUNNER_POLICY_CANDIDATE_TIMEOUT": "0.05", "RUNNER_POLICY_CANDIDATE_CONCURRENCY": "1"}
     with serve(**variables) as server, server.client() as client, ThreadPoolExecutor(40) as pool:
         # read quickly, so that all of them wait for the one candidate process
         names = ", ".join(f"Connector{number}" for number in range(4_000))
