@@ -55,8 +55,6 @@ IMPORTED: Final = (
 """The modules that the commands import when they run, and those that a service imports at its start."""
 MESSAGE: Final = 1 << 20
 """The maximum size of a request in bytes."""
-MAX_NUMBER: Final = 8
-"""The maximum size of the number of a signal in bytes."""
 MAX_FILES: Final = 16
 """The maximum number of files that a program passes on."""
 PR_SET_PDEATHSIG: Final = 1
@@ -68,14 +66,16 @@ def answer_requests(requests: socket.socket, programs: socket.socket) -> bool:
 
     ``programs`` listens for the programs that stand for ``runner-policy`` and for Python (``processes.PROGRAM``).
     """
+    running: list[int] = []  # the processes that each wait for the command of a program
     while True:
         if programs in select([requests, programs], [], [])[0]:
             connection = programs.accept()[0]
-            if not forked():
+            if not (child := forked()):
                 requests.close()
                 programs.close()
                 return run_program(connection)
             connection.close()
+            running = [child, *(each for each in running if os.waitpid(each, os.WNOHANG)[0] == 0)]
             continue
         message, streams, _, _ = socket.recv_fds(requests, MESSAGE, MAX_FILES)
         if not message:
@@ -99,9 +99,12 @@ def answer_requests(requests: socket.socket, programs: socket.socket) -> bool:
 def run_program(connection: socket.socket) -> bool:
     """Fork a process for the program at the other end, and send it the exit code; return true in that process.
 
-    The process gets the signals that the program sends. If that program ends first, so does the process.
+    The process gets the signals whose numbers the program sends, a byte each. If that program ends first, so does the
+    process.
     """
     message, received, _, _ = socket.recv_fds(connection, MESSAGE, MAX_FILES)
+    if not message:
+        os._exit(0)  # the program has already ended
     request = marshal.loads(message)
     files = dict.fromkeys(range(3)) | dict(zip(request.pop("files"), received, strict=True))
     child = forked()
@@ -113,10 +116,10 @@ def run_program(connection: socket.socket) -> bool:
         os.close(file)
     ended = os.pidfd_open(child)
     while ended not in select([ended, connection.fileno()], [], [])[0]:
-        os.kill(child, int(connection.recv(MAX_NUMBER) or signal.SIGKILL))
+        os.kill(child, *(connection.recv(1) or [signal.SIGKILL]))
     with suppress(ConnectionError):  # it has ended too
         connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
-        while connection.recv(MAX_NUMBER):
+        while connection.recv(1):
             pass  # a signal that came too late: unread, it would reset the connection before the exit code is read
     os._exit(0)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from select import select
 from subprocess import Popen, TimeoutExpired
 from tempfile import TemporaryDirectory
-from threading import Lock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -96,17 +96,20 @@ def end_fork_server() -> None:
 
 
 class ForkedProcess:
-    """A process that the fork server forked."""
+    """A process that the fork server forked; several threads may use it."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
+        self._lock = RLock()
+        """Held from a poll to what needs the process: another thread's poll would free the id of one that ended."""
 
     def poll(self) -> int | None:
         """The exit code, the negated number of the signal that ended it, or ``None`` while it runs."""
-        if self.returncode is None:
-            self.returncode = fork_server().ask(poll=self.pid)
-        return self.returncode
+        with self._lock:
+            if self.returncode is None:
+                self.returncode = fork_server().ask(poll=self.pid)
+            return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until it has ended.
@@ -114,20 +117,21 @@ class ForkedProcess:
         Raises:
             TimeoutExpired: it is still running after ``timeout`` seconds.
         """
-        if (code := self.poll()) is None:
-            ended = os.pidfd_open(self.pid)
+        with self._lock:
+            ended = os.pidfd_open(self.pid) if self.poll() is None else None
+        if ended is not None:
             try:
                 select([ended], [], [], timeout)
             finally:
                 os.close(ended)
-            code = self.poll()
-        if code is None:
+        if (code := self.poll()) is None:
             raise TimeoutExpired("a forked process", timeout or 0.0)
         return code
 
     def send_signal(self, sig: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, sig)
+        with self._lock:
+            if self.poll() is None:
+                os.kill(self.pid, sig)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -177,22 +181,22 @@ for name in os.listdir("/proc/self/fd"):
         pass  # that of the listing
 connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
 connection.connect({address!r})
+passed = [each for each in (_signal.SIGINT, _signal.SIGTERM) if _signal.getsignal(each) != _signal.SIG_IGN]
+unblocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, passed)  # until the request is sent
 command, environment = [{program!r}, *sys.argv[1:]], dict(os.environ)
 request = dict(files=open_files, command=command, folder=os.getcwd(), environment=environment, session=False)
 numbers = b"".join(number.to_bytes(4, sys.byteorder) for number in open_files)
 connection.sendmsg([marshal.dumps(request)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
+connection.settimeout(1e9)  # makes it non-blocking, as a file of `set_wakeup_fd` must be
+# a signal's number is sent when the signal comes: a handler in Python waits for `recv` if it comes just before that
+_signal.set_wakeup_fd(connection.fileno(), warn_on_full_buffer=False)
+for number in passed:
+    _signal.signal(number, lambda number, frame: None)
+_signal.pthread_sigmask(_signal.SIG_SETMASK, unblocked)
 for number in open_files:
     if number > 2:
         os.close(number)  # such as a listening socket, which is closed when the command closes it
-def pass_on(number, frame):
-    try:
-        connection.send(b"%d" % number)
-    except OSError:
-        pass  # it has ended
-passed = [each for each in (_signal.SIGINT, _signal.SIGTERM) if _signal.getsignal(each) != _signal.SIG_IGN]
-for number in passed:
-    _signal.signal(number, pass_on)
-code = int(connection.recv(100))
+code = int(connection.recv(100) or -_signal.SIGKILL)  # nothing: the fork server has ended, and the command with it
 if -code in passed:
     _signal.signal(-code, _signal.SIG_DFL)
 if code < 0:
