@@ -59,6 +59,10 @@ NAME: Final = re.compile(r"[\w.-]++")
 ASSIGNMENT: Final = re.compile(r"""["'\\]*\s*[:=]""")
 SEPARATOR: Final = re.compile(r"""["'\\]*[\s:=,\u200b\u2060\ufeff]""")
 """What may follow a secret's name; the last three characters have no width and are not matched by ``\\s``."""
+PERCENT: Final = re.compile(r"%(?:25){0,8}+(?![46][1-9A-Fa-f]|[57][0-9Aa]|3[0-9]|2[dDeE5])([2-7][0-9A-Fa-f])")
+"""Matches an encoded character of a URL that is none of a name, even if it is encoded several times: `%3F`, `%253D`."""
+EXPANSION: Final = re.compile(r"\$\{[#!]?(\w++)(?:\[[^\]]{0,64}\])?+[^\w}\[]")
+"""Matches the beginning of a shell's expansion with an operator: `${NAME:-`, `${NAME/`; its word may be the value."""
 SHELL_ASSIGNMENT: Final = re.compile(r"""\b(\w++)\+?=(?:'([^']{6,40})|"([^"$]{6,40})|([^\s;&|'"$]{6,40}))""")
 """A shell assignment: a name and the beginning of its value, unless the value begins with a ``$`` (a variable)."""
 UNBROKEN: Final = re.compile(r"""[^\s"'`]++""")
@@ -143,11 +147,13 @@ class SecretValues:
         return next((length for length in self._lengths if text[at : at + length] in self._beginnings), 0)
 
 
-def secret_values(variables: Mapping[str, str | None], texts: Iterable[str] = ()) -> SecretValues:
-    """The values of secret variables, including those assigned in ``texts`` as in a shell."""
+def secret_values(
+    variables: Mapping[str, str | None], texts: Iterable[str] = (), found: Iterable[str] = ()
+) -> SecretValues:
+    """The values of secret variables, those assigned in ``texts`` as in a shell, and those that are ``found``."""
     stated = (value for name, value in variables.items() if value is not None and is_secret(name))
     assigned = (_assigned_values(text) for text in texts if "=" in text)
-    return SecretValues(_beginnings(chain(stated, *assigned)))
+    return SecretValues(_beginnings(chain(stated, found, *assigned)))
 
 
 def _assigned_values(text: str) -> Iterator[str]:
@@ -173,7 +179,11 @@ def masked(text: str) -> str:
     if not may_have_secret(text):
         return text
     text = _without_tokens(text)
-    plain = as_ascii(text)  # of the same length
+    for found in EXPANSION.finditer(text):
+        if is_secret(found[1]):
+            text = text[: found.end()] + HIDDEN
+            break
+    plain = _plain(text)
     for found in NAME.finditer(plain):
         name = found.group()
         if is_secret(name):
@@ -195,8 +205,8 @@ def masked_message(text: str) -> str:
     text = str(text)
     if not may_have_secret(text):
         return text
-    text = _without_tokens(text)
-    plain = as_ascii(text)  # of the same length
+    text = _without_words(_without_tokens(text))
+    plain = _plain(text)
     kept: list[str] = []
     last = 0
     for found in NAME.finditer(plain):
@@ -214,6 +224,31 @@ def _is_value(name: str, separator: str, value: str) -> bool:
     if any(character.isdigit() for character in value):
         return bool(separator.strip()) or _takes_next(name)
     return separator.endswith(("=", '"', "'")) or (":" in separator and _takes_next(name))
+
+
+def _plain(text: str) -> str:
+    """A text of the same length, in ASCII and without encoded separators, in which names and values are found."""
+    plain = as_ascii(text)
+    return PERCENT.sub(_decoded, plain) if "%" in plain else plain
+
+
+def _decoded(found: re.Match[str]) -> str:
+    """The character that is encoded, with blanks after it up to the length of its code."""
+    return chr(int(found[1], 16)).ljust(len(found[0]))
+
+
+def _without_words(text: str) -> str:
+    """A message without the words of expansions of secret variables, each up to the closing backtick."""
+    if "${" not in text:
+        return text
+    kept: list[str] = []
+    last = 0
+    for found in EXPANSION.finditer(text):
+        if found.start() >= last and is_secret(found[1]):
+            kept += (text[last : found.end()], HIDDEN)
+            end = text.find("`", found.end())
+            last = len(text) if end < 0 else end
+    return "".join([*kept, text[last:]])
 
 
 def _without_tokens(text: str) -> str:

@@ -109,7 +109,8 @@ class CommandLine(Struct, frozen=True):
     a script the script's. ``serve``: whether the words follow ``vllm serve``, so that the first positional word may be
     the model. ``doubts`` says why vLLM may get other words or variables, or may be started again with others.
     ``installation`` is the vLLM that runs instead of the image's, if any. ``is_serve``: whether ``vllm serve`` is
-    written, so that the release must have it. ``module`` is the module of vLLM that `python -m` starts, if it is
+    written, so that the release must have it. ``secrets`` has the values that scripts give to variables whose names are
+    those of secrets. ``module`` is the module of vLLM that `python -m` starts, if it is
     started so.
     """
 
@@ -123,6 +124,7 @@ class CommandLine(Struct, frozen=True):
     set_at: dict[str, str] = {}
     is_serve: bool = False
     module: str = ""
+    secrets: frozenset[str] = frozenset()
 
 
 class UnknownFlag(Struct, frozen=True):

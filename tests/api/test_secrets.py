@@ -446,6 +446,8 @@ def test_no_message_of_vllm_repeats_a_secret(policy: Policy, value: str) -> None
         ),
         *("install https://github.com/a/b@v1.2", "kv@10.0.0.1:8000@a/b", "kv@$(POD_IP):8000@a/b", "a@b.c"),
         "a key: `tokens`; the config.json of `Qwen/Qwen3-8B` is needed",
+        "the value of `${API_KEY}` is not known, nor that of `${KEYS[@]}`; set the variable",
+        "`${PORT:-8000}` and `https://h/a%3Fb%3D1` are read as written",
     ],
 )
 def test_a_message_without_a_secret_is_kept(text: str) -> None:
@@ -629,6 +631,67 @@ def test_no_argument_of_an_unknown_command_is_shown(policy: Policy, command: str
         manifest(pod(command=["bash", "-c", f"{command} vllm serve {NAME}"])),
     ):
         assert not has_secret("".join(answers(policy, document, explain=False))), document
+
+
+WAYS: Final = (
+    *(f"API_KEY=${{OTHER{sign}{SECRET}}}" for sign in (":-", "-", ":=", "=")),
+    *(f": ${{API_KEY{sign}{SECRET}}}" for sign in (":=", "=")),
+    *(f"set -- {SECRET}; API_KEY=$1", f"set -- --api-key {SECRET}; API_KEY=${{2}}", f"API_KEY=({SECRET})"),
+    *(f"API_KEY[0]={SECRET}", f"API_KEY=$'{SECRET}'", f'API_KEY={SECRET[:3]}"{SECRET[3:]}"', f"API_KEY=''{SECRET}"),
+    *(f"API_KEY=\\{SECRET}", f"API_KEY={SECRET[:2]}\\\n{SECRET[2:]}", f"B={SECRET[:5]}; API_KEY=$B{SECRET[5:]}"),
+    *(f"A={SECRET}; API_KEY=$A", f"A={SECRET}; export API_KEY=$A", f"A={SECRET}; API_KEY=${{A:0:100}}"),
+    *(f"A={SECRET}; B=$A; API_KEY=${{B%x}}", f"A={SECRET}; readonly API_KEY=$A", f"A={SECRET}; declare API_KEY=$A"),
+    *(f'A="API_KEY={SECRET}"; export $A', f"if true; then API_KEY=''{SECRET}; fi", f"cd /x || API_KEY=''{SECRET}"),
+    *(f"eval \"API_KEY='{SECRET}'\"", f"f() {{ API_KEY=$1; }}; f {SECRET}", f"A={SECRET} API_KEY=$A true"),
+)
+"""The ways in which a value gets to a variable whose name is that of a secret, without standing behind it."""
+EXPANSIONS: Final = (
+    *(f"${{API_KEY{sign}{SECRET}}}" for sign in (":-", "-", ":=", "=", ":+", "+", ":?", "?", "/x/", "%", "#")),
+    *(f"${{HF_TOKEN-{SECRET}}}", f"x${{HF_TOKEN-{SECRET}}}y", f"${{A:-${{HF_TOKEN-{SECRET}}}}}"),
+    *(f"${{API_KEY[0]-{SECRET}}}", f"${{API_KEY:-'{SECRET}'}}", f"$(get --token {SECRET})"),
+    *(f"https://h/x{sign}sig{equals}{SECRET}" for sign in ("?", "%3F", "%3f", "%253F") for equals in ("=", "%3D")),
+    *(f"https://h/x?a=1{sign}sig={SECRET}" for sign in ("&", "%26", "%2526", "%3B")),
+)
+"""Words that have a secret in them."""
+SHOWN: Final = (
+    f'vllm serve {NAME} --port "VALUE"',
+    f'vllm serve {NAME} --runner="VALUE"',
+    f'vllm serve {NAME} --"VALUE"',
+    f'vllm serve {NAME} "VALUE"',
+    'vllm serve "VALUE"',
+    'python3 "VALUE"',
+)
+"""Scripts that use a value so that messages repeat it."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_value_that_gets_to_the_name_of_a_secret_is_not_shown(policy: Policy, way: str) -> None:
+    used = ("$API_KEY", *(["$A"] if way.startswith(f"A={SECRET};") else []), *(["$1"] if "set -- m4" in way else []))
+    scripts = [f"{way}; {shown.replace('VALUE', name)}" for shown in SHOWN for name in used]
+    documents = [document for text in scripts for document in (deployment(text), deployment(["bash", "-c", text]))]
+    documents += [manifest(pod(command=["bash", "-c", text])) for text in scripts]
+    assert [each for each in documents if has_secret("".join(answers(policy, each, explain=False)))] == []
+
+
+@pytest.mark.parametrize("word", EXPANSIONS)
+def test_a_word_with_a_secret_is_not_shown(policy: Policy, word: str) -> None:
+    scripts = [shown.replace("VALUE", word) for shown in SHOWN]
+    scripts += [f'A="{word}"; {shown.replace("VALUE", "$A")}' for shown in SHOWN]
+    documents = [document for text in scripts for document in (deployment(text), deployment(["bash", "-c", text]))]
+    documents += [deployment([*shlex.split(shown)[:-1], word]) for shown in SHOWN]
+    assert [each for each in documents if has_secret("".join(answers(policy, each, explain=True)))] == []
+    assert not has_secret(masked(word))
+    assert not has_secret(masked_message(f"the value of `{word}` is not known"))
+
+
+@pytest.mark.parametrize("flag", ["--api-key", "--my-token", "--token", "--hf-token", "token", "API_KEY"])
+@pytest.mark.parametrize("equals", [" = ", "= ", " : ", " == ", " := "])
+def test_a_word_after_the_flag_of_a_secret_and_an_equals_sign_is_not_shown(
+    policy: Policy, flag: str, equals: str
+) -> None:
+    for text in (f"vllm serve {NAME} {flag}{equals}{SECRET}", f"vllm serve {flag}{equals}{SECRET}"):
+        for document in (deployment(text), deployment(text.split()), manifest(pod(command=text.split()))):
+            assert not has_secret("".join(answers(policy, document, explain=True))), document
 
 
 @pytest.mark.slow

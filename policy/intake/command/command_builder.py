@@ -234,8 +234,12 @@ class CommandBuilder:
         assignments = self.command.assignments
         if (element := ELEMENT.match(word)) is not None:
             assignments[element.group(1)] = None
+            self.budget.note_value(element.group(1), word[element.end() :])
         elif (assignment := ASSIGNMENT.match(word)) is not None:
             assignments[assignment.group(1)] = None if self.is_unknown else word[assignment.end() :]
+            self.budget.note_value(assignment.group(1), word[assignment.end() :])
+            if self.is_unknown:
+                self.variables.note_sources(assignment.group(1), word)
         elif (appending := APPENDING.match(word)) is not None:
             self.script.require_bash("`+=`")
             name = appending.group(1)
@@ -243,6 +247,7 @@ class CommandBuilder:
             self.budget.fill(len(before or ""))
             is_unknown = self.is_unknown or before is None or isinstance(before, Array)
             assignments[name] = None if is_unknown else f"{before}{word[appending.end() :]}"
+            self.budget.note_value(name, word[appending.end() :])
         else:
             return False
         return True

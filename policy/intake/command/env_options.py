@@ -70,6 +70,7 @@ class EnvWords:
             assignment = ASSIGNMENT.match(word)
             if assignment is not None:
                 own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
+                budget.note_value(assignment.group(1), word[assignment.end() :])
                 set_at[assignment.group(1)] = self.places[self.at]
                 self.at += 1
                 continue

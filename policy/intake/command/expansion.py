@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from policy.errors import PolicyError
+from policy.intake.command.words import Array
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,13 +113,20 @@ class ExpansionBudget(Struct, gc=False):
     """What remains of the limits of one command with all nested scripts.
 
     A variable can be used repeatedly and scripts can run scripts, so limits on each text would multiply. Expansions
-    also count towards the limit of the whole request, if there is one.
+    also count towards the limit of the whole request, if there is one. ``secrets`` has the values that the scripts give
+    to variables whose names are those of secrets, in whatever way.
     """
 
     words: int = MAX_WORDS
     filled: int = MAX_FILLED
     copied: int = MAX_COPIED
     request: RequestExpansion | None = field(default_factory=current_expansion)
+    secrets: set[str] = field(default_factory=set)
+
+    def note_value(self, name: str, value: str | None) -> None:
+        """Record the value that a variable gets or may get, if it is a secret's."""
+        if value and is_secret(name):
+            self.secrets.update(value.elements if isinstance(value, Array) else (value,))
 
     def add_word(self) -> None:
         """Count one word. Raises ShellSyntaxError beyond the limit."""

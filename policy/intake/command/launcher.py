@@ -24,6 +24,7 @@ from policy.intake.command.shown_command import shown_command
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import CommandLine, Installation
+from policy.masking import secret_values
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ def read_command(
         found = server_of(read, list(places), env, {}, context)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
-        return CommandLine()
+        return CommandLine(secrets=frozenset(context.budget.secrets))
     if _is_model(found, read):
         return CommandLine(read, list(places), installation=vllm_of_variables(env))
-    return _command_line(found, read[:8], env, faults, pointer)
+    return _command_line(found, read[:8], env, faults, pointer, context.budget)
 
 
 def read_text(
@@ -85,21 +86,28 @@ def read_text(
         commands = split(text, env, budget=budget)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"invalid shell command: {error}"))
-        return CommandLine()
+        return CommandLine(secrets=frozenset(budget.secrets))
     if len(commands) == 1 and (commands[0].words[0].startswith("-") or begins_with_model(commands[0].words)):
         command = commands[0]
         installation = vllm_of_variables(env, command.env)
         set_at = dict.fromkeys(command.env, place)
         words = command.words
-        return CommandLine(words, [place] * len(words), command.env, installation=installation, set_at=set_at)
+        return CommandLine(
+            words,
+            [place] * len(words),
+            command.env,
+            installation=installation,
+            set_at=set_at,
+            secrets=frozenset(budget.secrets),
+        )
     try:
         found = server_in_script(commands, place, env, ScriptContext(budget), server_of)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
-        return CommandLine()
+        return CommandLine(secrets=frozenset(budget.secrets))
     if found is None and not commands and COMMENTS.fullmatch(text) is not None:
         return CommandLine()
-    return _command_line(found, [text], env, faults, pointer, is_text=True)
+    return _command_line(found, [text], env, faults, pointer, budget, is_text=True)
 
 
 def _is_model(found: ServerCommand | UnreadableCommand | None, read: list[str]) -> bool:
@@ -116,6 +124,7 @@ def _command_line(
     env: Variables,
     faults: list[RequestFault],
     pointer: str,
+    budget: ExpansionBudget,
     *,
     is_text: bool = False,
 ) -> CommandLine:
@@ -135,6 +144,7 @@ def _command_line(
             found.set_at,
             is_serve=found.serve,
             module=found.module,
+            secrets=frozenset(budget.secrets),
         )
     if found is None:
         message = (
@@ -145,7 +155,7 @@ def _command_line(
         faults.append(
             RequestFault(pointer if is_text else word_pointer(pointer, found.place), f"{found.why}, {found.remedy}")
         )
-    return CommandLine()
+    return CommandLine(secrets=frozenset(budget.secrets))
 
 
 def installation_of(server: ServerCommand, env: Variables) -> Installation | None:
@@ -180,8 +190,8 @@ def find_server(
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         return None
+    context = ScriptContext(ExpansionBudget(), has_hidden_variables)
     try:
-        context = ScriptContext(ExpansionBudget(), has_hidden_variables)
         read = [
             expand_references(word, env, context.budget, has_hidden_variables=has_hidden_variables) for word in words
         ]
@@ -189,9 +199,11 @@ def find_server(
     except ShellSyntaxError as error:
         # The request's budget may be exhausted because of another command, so this one may start vLLM all the same.
         names_vllm = isinstance(error, ExpansionExhausted) or STARTS_VLLM.search(" ".join(words)) is not None
-        return UnreadableCommand(str(error), "", names_vllm)
+        why = secret_values({}, (), context.budget.secrets).hidden(str(error))
+        return UnreadableCommand(why, "", names_vllm)
     if not is_command and read and _is_model(found, read) and not is_unknown(read[0]):
         return None
     if isinstance(found, UnreadableCommand):
-        return replace(found, names_vllm=found.names_vllm or mentions_vllm(" ".join(read)))
+        why = secret_values({}, (), context.budget.secrets).hidden(found.why)
+        return replace(found, why=why, names_vllm=found.names_vllm or mentions_vllm(" ".join(read)))
     return found

@@ -223,6 +223,7 @@ class ParameterExpansion:
             return (value if found.end() == len(inner) else None), False
         is_stated = self.variables.is_stated(name)
         other, is_quoted = _default(inner[expansion.end() :], in_quotes=in_quotes)
+        self.budget.note_value(name, other)
         operator = expansion["operator"]
         is_given = is_stated and (value != "" or not expansion["colon"])
         if operator == "=" and not is_given:

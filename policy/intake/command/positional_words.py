@@ -15,8 +15,19 @@ if TYPE_CHECKING:
     from policy.intake.command.parse_result import ParseResult
 
 
+SEPARATORS: Final = ("=", ":")
+"""What people write between a flag and its value."""
 LISTS: Final = frozenset("@*")
 """The characters of which one is in a reference to a list of words: `"$@"`, `${ARGS[*]}`."""
+
+
+def _flag_of_secret(words: Sequence[str], at: int) -> str:
+    """The flag of a secret before a word, if `=` or `:` is between them; empty if there is none."""
+    before = words[at - 1] if at else ""
+    if not before.endswith(SEPARATORS):
+        return ""
+    flag = before.rstrip("".join(SEPARATORS)) or (words[at - 2] if at > 1 else "")
+    return str(flag) if is_secret(flag) else ""
 
 
 class PositionalWords:
@@ -32,7 +43,15 @@ class PositionalWords:
         self.unknown: list[tuple[str, str, str]] = []
 
     def add(self, words: Sequence[str], places: Sequence[str], at: int, result: ParseResult) -> None:
-        """Add the word at a position."""
+        """Add the word at a position, unless it may be the secret of a flag that blanks part from its `=`."""
+        flag = _flag_of_secret(words, at)
+        if flag:
+            result.fault(
+                places[at],
+                f"the word after {quoted(flag)} and `=` may be a secret, but vLLM does not read it as the value; write "
+                f"{quoted(f'{flag}=VALUE')} without blanks",
+            )
+            return
         self.known.append((words[at], places[at], self._shown(words, at, result)))
 
     def _shown(self, words: Sequence[str], at: int, result: ParseResult) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from policy.intake.command.words import Array, Unknown, is_uncertain
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Matches the name of a variable."""
+REFERENCE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*+)")
+"""Matches the use of a variable."""
 ARITHMETIC_ASSIGNMENT: Final = re.compile(
     r"(?<![A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]*+)(?:\[[^]]{0,256}\])?+\s*+(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
     r"|(?:\+\+|--)\s*+([A-Za-z_][A-Za-z0-9_]*+)"
@@ -192,6 +195,7 @@ class ScriptVariables(Struct):
 
     def assign(self, name: str, value: str | None) -> None:
         """Set a variable, and export the value if the variable is exported."""
+        self.budget.note_value(name, value)
         if isinstance(value, Array):
             self.arrays.add(name)
         elif name in self.arrays:
@@ -221,6 +225,12 @@ class ScriptVariables(Struct):
             is_passed_on = is_certain and name not in self.not_exported
             is_passed_on = is_passed_on and not isinstance(value, Array)  # bash exports no arrays
             self.environment[name] = value if is_passed_on else None
+
+    def note_sources(self, name: str, written: str) -> None:
+        """Record the values in a word that are assigned to a secret variable, if what they become is not known."""
+        if is_secret(name):
+            for found in REFERENCE.finditer(written):
+                self.budget.note_value(name, self.value(found[1]))
 
     def forget(self, names: Iterable[str]) -> None:
         """Mark variables as unknown."""

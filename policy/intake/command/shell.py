@@ -344,6 +344,7 @@ class _ShellReader:
             variables.assign(name, value)
         else:
             assignments[name] = value
+            self.budget.note_value(name, value)
         return True
 
     def read_elements(self) -> list[str]:
