@@ -17,11 +17,13 @@ from policy.intake.provenance import DEFAULT
 class Installation(Struct, frozen=True, gc=False):
     """A vLLM that runs instead of the image's: its version, None if unknown, and why it runs.
 
-    ``cause`` is a clause for messages, such as "`pip install` installs vLLM 0.33.0 before the start".
+    ``cause`` is a clause for messages, such as "`pip install` installs vLLM 0.33.0 before the start". ``likely`` is the
+    version that a command names, if it is not certain that it installs it where the server runs.
     """
 
     version: str | None
     cause: str
+    likely: str | None = None
 
 
 class Strength(IntEnum):
@@ -72,7 +74,8 @@ class Container(Struct, frozen=True):
     ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, ``version_row`` is the id of
     the row of the table of images if it is, and ``unversioned`` says why the image has no version.
     ``version_is_presumed``: whether the version counts only if it is that of a known release. ``installation`` is
-    the vLLM that is installed before the command runs, if it is not the image's. ``has_hidden_variables``: whether
+    the vLLM that is installed before the command runs, if it is not the image's. ``likely_version`` is the one that it
+    or the command may install, which counts if nothing shows a version. ``has_hidden_variables``: whether
     there may be variables whose names the manifest does not show. ``notes`` are warnings for the user. ``doubts`` says
     why vLLM may get other words or variables. ``problem`` says why no decision is possible; such an engine may have no
     words. ``faults`` are those of an object that cannot be read, for which it then stands.
@@ -92,6 +95,7 @@ class Container(Struct, frozen=True):
     version_is_presumed: bool = False
     unversioned: str = ""
     installation: Installation | None = None
+    likely_version: str | None = None
     has_hidden_variables: bool = False
     models: dict[str, str] = {}
     files: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Convert a manifest to a request for each of its vLLM containers.
 
-Chooses each container's release: one that overrides, else its image's, else the request's, else the default with a
-warning. Not here: its platform (``platform``).
+Chooses each container's release: one that overrides, else its image's, else the request's, else one that a command may
+install, else the default, the last two with a warning. Not here: its platform (``platform``).
 """
 
 from __future__ import annotations
@@ -122,6 +122,9 @@ def request_of(
             message, remedy = f"{place}: {error}", Remedy.KNOWN_RELEASE
             fault = RequestFault(pointer, message, remedy if is_unknown else None)
             return RequestInvalid([fault], UNKNOWN_RELEASE if is_unknown else INVALID_REQUEST)
+    elif not manifest.stated and (likely := _likely_release(container, releases)) is not None:
+        is_assumed = True
+        version, release = likely
     elif not manifest.stated:
         is_assumed = True
         why = container.unversioned or "no image shows vLLM's version"
@@ -181,6 +184,15 @@ def _with_known_version(container: Container, releases: Releases) -> Container:
         return replace(container, vllm_version=None, unversioned=unversioned)
     doubt = f"{source} is taken as vLLM's version, and may be a version of the image's owner"
     return replace(container, installation=container.installation or Installation(None, doubt))
+
+
+def _likely_release(container: Container, releases: Releases) -> tuple[str, Resolution] | None:
+    """The version that a command may install, if it is that of a known release; the decision warns about it."""
+    version = container.likely_version
+    try:
+        return None if version is None else (version, releases.resolve(version))
+    except (UnknownRelease, InvalidVersion):
+        return None
 
 
 def values_along(document: Any, path: str) -> list[Any]:

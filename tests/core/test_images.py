@@ -11,6 +11,7 @@ from shipped_images import RULES, read_manifest, shipped_images
 from policy.checks.check import check, faults_of
 from policy.errors import RulesInvalid
 from policy.intake.manifests.images import platform, serves_its_arguments, starts_vllm, version_of
+from policy.intake.manifests.registry import read_manifest as read_with
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources, read_folder
 
@@ -380,3 +381,12 @@ def test_a_version_that_is_installed_replaces_that_of_the_image() -> None:
     script = "pip install vllm==0.33.0 && vllm serve a/b"
     (found,) = read_manifest(engine("ghcr.io/llm-d/llm-d-cuda:v0.8.1", command=["sh", "-c", script]), "", [])
     assert (found.vllm_version, found.version_row, found.installation) == ("0.33.0", "", None)
+
+
+def test_a_variable_of_the_image_may_change_where_a_command_installs() -> None:
+    script = "pip install vllm==0.33.0 && vllm serve a/b"
+    document = engine("team/one:v1", command=["sh", "-c", script])
+    for name, version in (("PIP_TARGET", "0.23.0"), ("PIP_INDEX_URL", "0.33.0")):
+        images = table({"tags": [{"tag": "v1", "release": "0.23.0", "env": {name: "/x"}}]})
+        (found,) = read_with(document, "", [], images)
+        assert found.vllm_version == version

@@ -156,6 +156,17 @@ def starts(size: int) -> str:
     return repeated("env A=1 vllm serve m;", size)
 
 
+def nested_background(size: int) -> str:
+    """Nested blocks that all run in the background."""
+    depth = min(900, size // 8)
+    return "{ " * depth + repeated("a;", size - 8 * depth) + "a" + "& }" * depth + "&"
+
+
+def installations(size: int) -> str:
+    """Variables that may change where pip installs, and commands that install."""
+    return "".join(f"export PIP_A{n}=1;" for n in range(size // 40)) + repeated("pip install vllm==1;", size // 2)
+
+
 SHELL: Final[dict[str, Callable[[int], str]]] = {
     **{name: partial(repeated, unit) for name, unit in UNITS.items()},
     "an open string": lambda size: '"' + repeated('\\"', size),
@@ -168,6 +179,15 @@ SHELL: Final[dict[str, Callable[[int], str]]] = {
     "variables for many commands": many_variables,
     "scripts in scripts": nested_scripts,
     "many starts": starts,
+    "installations": lambda size: repeated("pip install vllm==1;", size) + "vllm serve m",
+    "installations and variables": lambda size: installations(size) + "vllm serve m",
+    "installations in the background": lambda size: repeated("pip install vllm==1&", size) + "vllm serve m",
+    "installations in one list": lambda size: repeated("pip install vllm==1&&", size) + "a& vllm serve m",
+    "one installation of many packages": lambda size: "pip install" + repeated(" vllm==1", size) + "; vllm serve m",
+    "environments": lambda size: repeated(". /v/bin/activate;uv pip install vllm==1;", size) + "vllm serve m",
+    "managers without a command": lambda size: repeated("uv -a ", size) + "install; vllm serve m",
+    "substitutions that install": lambda size: repeated("A=$(pip install vllm);", size) + "vllm serve m",
+    "nested lists in the background": nested_background,
     "vllm and blanks": lambda size: "vllm serve m" + " " * size,
     "vllm and short words": lambda size: "vllm serve m " + repeated("a ", size),
     "vllm and escapes": lambda size: "vllm serve m " + repeated("\\a", size),

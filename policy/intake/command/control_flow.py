@@ -72,6 +72,7 @@ class ControlFlow(Struct):
     """The command that decided this."""
     ends_on_failure: bool = False
     """Whether a command that fails certainly ends the script, as after `set -e`."""
+    loop_depth: int = 0
     changed_in_group: list[str] = []
     """The variables set by the preceding braces, which may turn out to run in a subshell: `{ A=b; } &`."""
 
@@ -79,6 +80,11 @@ class ControlFlow(Struct):
     def is_conditional(self) -> bool:
         """Whether the current command may not run, or may run repeatedly."""
         return bool(self.blocks) or self.variables.chain.is_conditional
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the current command is in a loop or a function."""
+        return bool(self.loop_depth or self.variables.function_depth)
 
     @property
     def condition(self) -> object:
@@ -130,9 +136,10 @@ class ControlFlow(Struct):
         variables = self.variables
         before, start = variables.snapshot(), len(self.script.commands)
         self.blocks.append(_Block(kind, before, variables.chain, start, self.is_piped))
-        variables.chain = Chain(mark=len(variables.changed))
+        variables.chain = Chain(start=start, mark=len(variables.changed))
         self.is_piped = False  # the block as a whole reads from the pipe
         variables.function_depth += kind in FUNCTION_BLOCKS
+        self.loop_depth += kind == "do"
 
     def leave(self, kind: str) -> None:
         """End a block: what a subshell set is discarded; what a branch, a loop or a function set becomes unknown."""
@@ -144,6 +151,7 @@ class ControlFlow(Struct):
             return
         variables, block, stop = self.variables, self.blocks.pop(), len(self.script.commands)
         variables.function_depth -= opened in FUNCTION_BLOCKS
+        self.loop_depth -= opened == "do"
         variables.chain = block.chain
         variables.chain.is_waiting = False
         if opened == "do" and variables.changes != block.before.changes:
@@ -223,11 +231,18 @@ class ControlFlow(Struct):
         self.succeeds = False
 
     def _end_background(self) -> None:
-        """End a chain before `&`: all of it runs in a subshell, so that nothing that it changes is known after it."""
+        """End a chain before `&`: all of it runs in a subshell, so that nothing that it changes is known after it.
+
+        The commands after it may run before those of the chain.
+        """
         if self.variables.chain.changes_shell:
             self.script.doubt_all("a list of commands in the background changes options or arguments of its shell")
+        if self.blocks:  # each of the blocks around it may end with `&`, too
+            self.budget.copy(len(self.script.commands) - self.variables.chain.start)
+        self.script.run_in_background(self.variables.chain.start)
         if not self.blocks:
             self.unreached = self.variables.chain.unreached
+            self.script.may_fail(self.variables.chain.start, self.variables.chain.group)
         self.variables.forget_background()
         self.end_chain()
 

@@ -1,6 +1,9 @@
 """Detect commands and variables that replace the image's vLLM before it starts.
 
-Not here: parsing the commands (`launcher`), and the version in an image (`manifests.images`).
+An installation has a version only if it certainly installs it, in an environment that is known; every other command
+that may install, remove or activate a vLLM makes the version unknown. Not here: parsing the commands (`launcher`), the
+options of installers (`installer_options`), which of them run before a server and reach it (`script_installations`),
+and the version in an image (`manifests.images`).
 """
 
 from __future__ import annotations
@@ -8,32 +11,39 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.programs import COPY_PROGRAMS, EXTRAS, PACKAGE, SHELLS, TEXT_PROGRAMS
-from policy.intake.command.words import Unknown, is_uncertain
+from msgspec.structs import replace
+
+from policy.intake.command.installer_options import InstallVariables
+from policy.intake.command.pip_command import MAY_INSTALL, PIP_NAME, UNCERTAIN, InstallEffect, pip_effect, subcommand
+from policy.intake.command.programs import COPY_PROGRAMS, SHELLS, TEXT_PROGRAMS
+from policy.intake.command.requirement import exact_version, names_its_package
+from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
 from policy.messages import quoted
-from policy.rules.versions import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
-LOCAL_VERSION: Final = r"\+[a-z0-9]{1,16}(?:[-_.][a-z0-9]{1,16}){0,3}"
-"""Matches a local part, such as that of a build for other hardware: `+cu129`."""
-EXACT: Final = re.compile(rf"vllm{EXTRAS}\s{{0,9}}(?:===?|@)\s{{0,9}}({VERSION}(?:{LOCAL_VERSION})?)")
-"""Matches a requirement that pins vLLM to one version."""
-REQUIREMENT: Final = re.compile(rf"[a-z0-9][\w.-]{{0,100}}{EXTRAS}(?:\s{{0,9}}[@=<>!~;].{{0,1000}})?", re.DOTALL)
-"""Matches a requirement of any package."""
-INSTALLS: Final = re.compile(r"(?<![\w-])(?:install|sync|add|update|develop|activate)(?![\w-])")
-COMMENT: Final = re.compile(r"(?:^|\s)#.*")
-PIP: Final = re.compile(r"pip[0-9.]*")
-PIP_COMMANDS: Final = ("install", "sync")
+INSTALLS: Final = re.compile(
+    r"(?<![\w-])(?:(?:easy_)?install|uninstall|remove|sync|add|update|develop|activate|deactivate)(?![\w-])"
+)
+INSTALLER: Final = re.compile(
+    r"(?<![\w.-])(?:pip[0-9.]*|pipx|uv|conda|mamba|micromamba|pixi|poetry|easy_install)(?![\w-])", re.IGNORECASE
+)
+"""Matches the name of an installer within a text, or of a variable that may have it: `$PIP`."""
 MANAGER_COMMANDS: Final = {
-    "uv": ("sync", "add"),
-    **dict.fromkeys(("conda", "mamba", "micromamba", "pixi", "poetry"), ("install", "add", "update", "activate")),
+    "uv": ("sync", "add", "remove"),
+    **dict.fromkeys(
+        ("conda", "mamba", "micromamba", "pixi", "poetry"),
+        ("install", "add", "update", "remove", "uninstall", "activate", "deactivate"),
+    ),
 }
 """The subcommands of other package managers that change the installed packages or the active environment."""
 RUNNERS: Final = frozenset({"uv", "uvx", "pipx", "poetry", "conda", "mamba", "micromamba", "pixi"})
 """Programs that may run vLLM from a separate environment."""
+SOURCING: Final = frozenset({".", "source", "eval"})
+"""Shell commands that run other commands in the shell."""
+ACTIVATION: Final = frozenset({"activate", "deactivate"})
 SYSTEM_MANAGERS: Final = frozenset(
     {
         *("apt", "apt-get", "aptitude", "dpkg", "dnf", "microdnf", "tdnf", "yum", "rpm", "zypper", "apk", "pacman"),
@@ -41,139 +51,60 @@ SYSTEM_MANAGERS: Final = frozenset(
     }
 )
 """Package managers of operating systems: none has vLLM, but packages may be named like a shell or installer."""
-UNCERTAIN_OPTIONS: Final = (
-    "-r",
-    "-e",
-    "-t",
-    "--requirement",
-    "--editable",
-    "--target",
-    "--prefix",
-    "--root",
-    "--python",
-)
-"""Options of `pip install` that install unnamed packages, or install into another folder."""
-UNCERTAIN_SHORT: Final = re.compile("-[UIqv]*[ret]")
-"""Matches the short ones of these options, possibly combined with others: `-Ur`."""
-VALUE_OPTIONS: Final = frozenset(
-    {
-        *("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-c", "--constraint", "--platform"),
-        *("--index", "--default-index", "--trusted-host", "--cache-dir", "--timeout", "--retries", "--progress-bar"),
-        *("--torch-backend", "--prerelease", "--index-strategy", "--no-binary", "--only-binary", "--upgrade-strategy"),
-        *("--proxy", "--log", "--cert", "--client-cert", "--exists-action", "--use-feature", "--use-deprecated"),
-        *("--keyring-provider", "--config-file", "--directory", "--project", "--color", "--allow-insecure-host"),
-    }
-)
-"""Options of `pip install` that take the next word as their value."""
-PATH_VARIABLES: Final = (
-    *("PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPLATLIBDIR"),
-    *("LD_PRELOAD", "LD_AUDIT"),
-)
-"""The variables that can change which vLLM runs; `LD_LIBRARY_PATH` cannot, as it does not affect Python modules."""
-_PATH_VARIABLES: Final = frozenset(PATH_VARIABLES)
-MAY_INSTALL: Final = Installation(None, "`pip install` may install another vLLM before the start")
-"""An installation of an unknown version by pip. Its message omits the arguments, which may contain a password."""
 
 
 def installed_vllm(words: Sequence[str]) -> Installation | None:
-    """The vLLM that a command may install or activate, if any."""
+    """The vLLM that a command without variables may install or activate, if any."""
+    effect = install_effect(words, InstallVariables())
+    return None if effect is None else effect.installation
+
+
+def install_effect(words: Sequence[str], variables: InstallVariables) -> InstallEffect | None:
+    """What a command means for the vLLM that runs after it; None if it means nothing."""
     if not any(map(INSTALLS.search, words)):
         return None
     programs = [word.rpartition("/")[2] for word in words]
     if programs[0] in TEXT_PROGRAMS or programs[0] in COPY_PROGRAMS:
-        return None
+        return UNCERTAIN if any(map(may_install, words)) else None
     for index, program in enumerate(programs):
         if program in SYSTEM_MANAGERS:
             return None
-        if PIP.fullmatch(program) is not None:
-            at = _subcommand(words, index + 1, PIP_COMMANDS)
-            if at is not None and "xargs" in programs[:index]:
-                return MAY_INSTALL  # xargs reads the packages from its input
-            return None if at is None else _pip(words, at)
-        is_changing = _subcommand(words, index + 1, MANAGER_COMMANDS.get(program, ())) is not None
-        if is_changing or program in SHELLS or program in {".", "source", "eval", "setup.py"}:
+        if PIP_NAME.fullmatch(program) is not None:
+            return pip_effect(words, programs, index, variables)
+        is_changing = subcommand(words, index + 1, MANAGER_COMMANDS.get(program, ())) is not None
+        if is_changing or program in SHELLS or program in SOURCING or program in {"setup.py", "deactivate"}:
             cause = f"{quoted(program)} may install another vLLM or activate an environment with one"
-            return Installation(None, cause)
-    return None
+            activates = program in SOURCING or not ACTIVATION.isdisjoint(words[index:])
+            activated = _activated(words) if index == 0 else None
+            return InstallEffect(Installation(None, cause), activates=activates, activated=activated)
+    text = " ".join(words)
+    is_installer = INSTALLER.search(text) is not None or any(type(word) is Unknown for word in words[:1])
+    return UNCERTAIN if is_installer and "vllm" in text.lower() else None
 
 
-def requirement_words(text: str) -> Iterator[str]:
-    """The `pip install` arguments for lines of a requirements file, in which pip expands variables."""
-    for line in text.splitlines():
-        written = COMMENT.sub("", line).strip()
-        for word in written.split() if written.startswith("-") else [written]:
-            yield Unknown(word, is_several=True) if "$" in word else word
+def may_install(text: str) -> bool:
+    """Whether a text has a command in `$(…)` or backticks that may install vLLM."""
+    if not ("$(" in text or "`" in text) or INSTALLS.search(text) is None:
+        return False
+    return INSTALLER.search(text) is not None and "vllm" in text.lower()
 
 
-def _subcommand(words: Sequence[str], at: int, commands: Collection[str]) -> int | None:
-    """The position of one of the ``commands`` in a program's arguments, which begin at ``at``; None if there is none.
+def _activated(words: Sequence[str]) -> str | None:
+    """What identifies the environment that a command activates: the folder of its programs, or conda's arguments.
 
-    Only options may precede it. A word after an option may be the option's value or the command.
+    `source activate NAME` is the same as `conda activate NAME`.
     """
-    is_after_option = False
-    for index in range(at, len(words) if commands else at):
-        word = words[index]
-        if word in commands:
-            return index
-        if not word.startswith("-") and not is_after_option:
-            return None
-        is_after_option = word.startswith("-") and "=" not in word
-    return None
-
-
-def _pip(words: Sequence[str], at: int) -> Installation | None:
-    """The vLLM that pip may install, if any; its subcommand is at ``at``."""
-    if words[at] == "sync":
-        return MAY_INSTALL
-    at += 1
-    exact: str | None = None
-    is_unknown = False
-    while at < len(words):
-        word = words[at]
-        at += 1
-        if word == "--dry-run":
-            return None
-        if word.startswith("-"):
-            is_unknown = (
-                is_unknown or word.partition("=")[0] in UNCERTAIN_OPTIONS or UNCERTAIN_SHORT.match(word) is not None
-            )
-            at += word in VALUE_OPTIONS
-            continue
-        version = _exact_version(word)
-        exact = version or exact
-        is_unknown = is_unknown or (version is None and _may_be_vllm(word))
-    if is_unknown:
-        return MAY_INSTALL
-    return None if exact is None else Installation(exact, f"`pip install` installs vLLM {exact} before the start")
-
-
-def _exact_version(word: str) -> str | None:
-    """The version to which a requirement pins vLLM; None if it does not."""
-    found = EXACT.fullmatch(word.lower())
-    return None if found is None or type(word) is Unknown else found[1]
-
-
-def _may_be_vllm(word: str) -> bool:
-    """Whether an argument of `pip install` may be vLLM, as a requirement, a file, a folder or an address."""
-    if not _names_its_package(word) or "/" in word or word == ".":
-        return True
-    name = word.lower()
-    return PACKAGE.fullmatch(name) is not None or "vllm-" in name
-
-
-def _names_its_package(word: str) -> bool:
-    """Whether the package that a requirement names is certain, even if the rest of the word is not.
-
-    A shell leaves brackets and `*` unchanged unless a file matches. An unquoted unknown value may be several words.
-    """
-    if not is_uncertain(word):
-        return True
-    return not getattr(word, "is_several", False) and REQUIREMENT.fullmatch(word.lower()) is not None
+    is_known = len(words) > 1 and not any("$(" in word or "`" in word for word in words)
+    folder, slash, name = words[1].rpartition("/") if is_known else ("", "", "")
+    if name != "activate":
+        return None
+    return folder if slash and len(words) == 2 else " ".join([name, *words[2:]])  # noqa: PLR2004  # without arguments
 
 
 def as_uncertain(installation: Installation) -> Installation:
     """An installation that may not happen."""
-    return installation if installation.version is None else MAY_INSTALL
+    version = installation.version
+    return installation if version is None else replace(MAY_INSTALL, likely=version)
 
 
 def vllm_of_runner(program: str, arguments: Sequence[str], started: str) -> list[Installation]:
@@ -182,17 +113,7 @@ def vllm_of_runner(program: str, arguments: Sequence[str], started: str) -> list
         return []
     named = [part for word in (*arguments, started) for part in word.split(",")]
     named += [word.partition("=")[2] for word in arguments if word.startswith("--")]
-    versions = [version for version in map(_exact_version, named) if version is not None]
-    if versions and all(map(_names_its_package, (*arguments, started))):
+    versions = [version for version in map(exact_version, named) if version is not None]
+    if versions and all(map(names_its_package, (*arguments, started))):
         return [Installation(versions[-1], f"{quoted(program)} runs vLLM {versions[-1]}")]
     return [Installation(None, f"{quoted(program)} may run a different vLLM from the image's")]
-
-
-def vllm_of_variables(*environments: Mapping[str, str | None]) -> Installation | None:
-    """The vLLM that may run instead of the image's because of a variable, if any."""
-    if all(map(_PATH_VARIABLES.isdisjoint, environments)):  # as most are; searching them for each name takes 3 µs
-        return None
-    name = next(
-        (name for name in PATH_VARIABLES if any(environment.get(name, "") != "" for environment in environments)), None
-    )
-    return None if name is None else Installation(None, f"the variable `{name}` may make another vLLM run")

@@ -14,11 +14,14 @@ from msgspec.structs import replace
 from policy.errors import RequestFault
 from policy.intake.command.dynamo_arguments import as_vllm_gets_it
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
-from policy.intake.command.installation import INSTALLS, as_uncertain, installed_vllm, vllm_of_variables
+from policy.intake.command.installation import INSTALLS
+from policy.intake.command.installer_options import InstallVariables
 from policy.intake.command.kubernetes_references import expand_references
+from policy.intake.command.path_variables import vllm_of_variables
 from policy.intake.command.program_walk import server_of
 from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unknown, mentions_vllm
 from policy.intake.command.script_context import ScriptContext
+from policy.intake.command.script_installations import IMAGES, ScriptInstallations
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.shown_command import shown_command
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model
@@ -163,10 +166,10 @@ def installation_of(server: ServerCommand, env: Variables) -> Installation | Non
     return vllm_of_variables(env, server.env) or server.installation
 
 
-def installations_in(script: str, env: Variables) -> list[Installation]:
+def installations_in(script: str, env: Variables, server: ServerCommand | None = None) -> list[Installation]:
     """The installations of vLLM by a bash script that runs before the command, in order.
 
-    An installation that may not happen has no version.
+    One that may not happen, or that may not be in the environment in which the ``server`` starts, has no version.
     """
     from policy.intake.command.shell import split  # noqa: PLC0415  # as above
 
@@ -175,8 +178,16 @@ def installations_in(script: str, env: Variables) -> list[Installation]:
     except ShellSyntaxError as error:
         cause = f"a script before the start cannot be read, and it may install another vLLM: {error}"
         return [Installation(None, cause)] if INSTALLS.search(script) is not None else []
-    found = [(installed_vllm(command.words), command.condition is None) for command in commands]
-    return [other if is_certain else as_uncertain(other) for other, is_certain in found if other is not None]
+    installations = ScriptInstallations(InstallVariables(env))
+    environment = IMAGES if server is None else server.environment
+    found: list[Installation] = []
+    for command in commands:
+        number = installations.number
+        installations.read(command)
+        installation = installations.of_environment(environment) if installations.number > number else None
+        if installation is not None:
+            found.append(installation)
+    return found
 
 
 def find_server(

@@ -29,7 +29,7 @@ class Meaning(Enum):
     STOPS = "stops"
     """The launcher only prints something, or changes a program that runs already."""
     CHANGES = "changes"
-    """It changes variables in an unknown way."""
+    """It changes variables in an unknown way, or where or whether an installer installs."""
     CLEARS = "clears"
     LOGS_IN = "logs in"
     """What starts is a login shell, if it is a shell."""
@@ -169,7 +169,7 @@ def launcher_words(launcher: Launcher, words: Sequence[str], at: int) -> Launche
     if launcher.separator:
         _read_to_separator(launcher, words, found)
         return found
-    _read_options(launcher, words, found)
+    read_options(launcher, words, found)
     if found.is_unexpected or Meaning.STOPS in found.meanings or found.end >= len(words):
         return found
     if launcher.commands is not None:
@@ -202,8 +202,8 @@ def _read_to_separator(launcher: Launcher, words: Sequence[str], found: Launcher
     found.is_unexpected = found.end < len(words)
 
 
-def _read_options(launcher: Launcher, words: Sequence[str], found: LauncherWords) -> None:
-    """Read the options of a launcher, and `--` after them."""
+def read_options(launcher: Launcher, words: Sequence[str], found: LauncherWords) -> None:
+    """Read the options of a launcher from the end of ``found`` on, and `--` after them."""
     while found.end < len(words):
         word = words[found.end]
         if launcher.assigns and ASSIGNMENT.match(word) is not None:

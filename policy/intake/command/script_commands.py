@@ -37,6 +37,12 @@ class Command(Struct, frozen=True, gc=False):
     """
     unreached: str = ""
     """Why the command certainly never runs, as after `exit`; empty if it may run."""
+    is_masked: bool = False
+    """Whether the commands after it run even if it fails or has not ended, as before `|` or `&`, or after `!`."""
+    is_background: bool = False
+    """Whether it runs at the same time as commands after it, because its list ends with `&`."""
+    is_repeated: bool = False
+    """Whether it may run after later commands, or several times: in a loop or a function."""
 
 
 class ScriptCommands(Struct):
@@ -58,9 +64,11 @@ class ScriptCommands(Struct):
         writes: bool = False,
         condition: object = None,
         unreached: str = "",
+        is_masked: bool = False,
+        is_repeated: bool = False,
     ) -> None:
         """Add a command."""
-        self.commands.append(Command(words, env, writes, "", condition, unreached))
+        self.commands.append(Command(words, env, writes, "", condition, unreached, is_masked, is_repeated))
 
     def note_texts(self, texts: Iterable[str | None]) -> None:
         """Note those of the texts that start vLLM if a shell evaluates them: `PS4='$(vllm serve MODEL)'`."""
@@ -77,6 +85,11 @@ class ScriptCommands(Struct):
         for index in range(start, len(self.commands)):
             if self.commands[index].condition is None:
                 self.commands[index] = replace(self.commands[index], condition=condition)
+
+    def run_in_background(self, start: int) -> None:
+        """Note that the commands from ``start`` on run at the same time as those after them."""
+        for index in range(start, len(self.commands)):
+            self.commands[index] = replace(self.commands[index], is_background=True)
 
     def require_bash(self, construct: str) -> None:
         """Doubt a script with a construct of bash, unless its shell is bash."""

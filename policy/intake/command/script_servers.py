@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from policy.intake.command.installation import as_uncertain, installed_vllm
+from policy.intake.command.installation import as_uncertain
+from policy.intake.command.installer_options import InstallVariables
+from policy.intake.command.pip_command import MAY_INSTALL
 from policy.intake.command.programs import COPY_PROGRAMS, STARTS_VLLM, VLLM
+from policy.intake.command.script_installations import IMAGES, ScriptInstallations
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, only_shows_help
 from policy.messages import quoted
 
@@ -37,12 +40,11 @@ def server_in_script(
     ``find`` finds the server that a command starts. The server has a doubt if the script also starts vLLM in another
     way, or may do so with an unreadable command.
     """
-    started: list[ServerCommand] = []
+    runs: list[tuple[ServerCommand, int | None]] = []
     doubts: list[str] = []
     unread: UnreadableCommand | None = None
     copied: str | None = None
-    installation: Installation | None = None
-    condition: object = None
+    installations = ScriptInstallations(InstallVariables(env))
     inner = context.inner()
     folders: list[str] = []
     for command in commands:
@@ -60,26 +62,39 @@ def server_in_script(
         elif program in COPY_PROGRAMS and any(VLLM.search(word) for word in command.words):
             copied = program
         if isinstance(found, ServerCommand):
-            if installation is not None and found.installation is None:
-                is_certain = condition is None or condition is command.condition
-                found = replace(found, installation=installation if is_certain else as_uncertain(installation))
+            if found.environment == IMAGES and (active := installations.active(command)) != IMAGES:
+                found = replace(found, environment=active)
+            runs_image_s = found.installation is None
+            if runs_image_s:
+                found = replace(found, installation=installations.before(found, command))
             found = replace(found, folders=(*folders, *found.folders))
-            started.append(found)
+            may_be_later = runs_image_s and (command.is_repeated or command.is_background)
+            runs.append((found, installations.number if may_be_later else None))
             if command.doubt:
                 doubts.append(command.doubt)
             continue
         if program in FOLDER_CHANGING:
             folders.append(command.words[-1])
+            installations.change_folder()
         if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
-        if (other := installed_vllm(command.words)) is not None:
-            installation, condition = other, command.condition
-    others = [found for found in started if not only_shows_help(found)]
-    started = others or started[:1]
-    if not started:
+        installations.read(command)
+    runs = [run for run in runs if not only_shows_help(run[0])] or runs[:1]
+    if not runs:
         return unread
-    context.budget.copy(len(started[0].env))
-    first = replace(started[0], set_at=dict.fromkeys(started[0].env, place))
+    first, number = runs[0]
+    context.budget.copy(len(first.env))
+    first = replace(first, set_at=dict.fromkeys(first.env, place))
+    if number is not None and installations.number > number:  # in a loop, a function or the background: also after it
+        first = replace(first, installation=as_uncertain(first.installation or MAY_INSTALL))
+    _doubt_others(first, [found for found, _ in runs], doubts, unread)
+    return first
+
+
+def _doubt_others(
+    first: ServerCommand, started: list[ServerCommand], doubts: list[str], unread: UnreadableCommand | None
+) -> None:
+    """Add the doubts about the first server of a script, of the commands in ``doubts``, and of its other servers."""
     first.doubts.extend(doubts[:1])
     if len(started) > 1:
         first.warnings.append(f"the script starts vLLM {len(started)} times; the first is read")
@@ -89,8 +104,7 @@ def server_in_script(
         first.doubts.append(f"{unread.why}, and the script runs it as well")
     for found in started[1:]:
         first.doubts.extend(found.doubts[:1])
-    return first
 
 
-def _invocation(found: ServerCommand) -> tuple[list[str], dict[str, str | None], bool]:
-    return found.words, found.env, found.serve
+def _invocation(found: ServerCommand) -> tuple[list[str], dict[str, str | None], bool, Installation | None]:
+    return found.words, found.env, found.serve, found.installation

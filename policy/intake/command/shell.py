@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.command_builder import CommandBuilder
-from policy.intake.command.control_flow import ControlFlow
+from policy.intake.command.control_flow import SUBSHELL_OPERATORS, ControlFlow
 from policy.intake.command.expansion import MAX_TEXT, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.here_documents import HereDocuments, with_here_documents
+from policy.intake.command.installation import may_install
 from policy.intake.command.parameter_expansion import ParameterExpansion
 from policy.intake.command.positional_parameters import PositionalParameters
 from policy.intake.command.programs import STARTS_VLLM
@@ -114,6 +115,8 @@ class _ShellReader:
         """Whether the output of the current command goes to a file."""
         self.here_documents = HereDocuments(text)
         self.length = len(text)
+        self.start = 0
+        """Where the current command starts."""
         self.arguments = arguments
         self.input_texts: list[str] = []
         """The here-documents of the current command."""
@@ -273,6 +276,7 @@ class _ShellReader:
         """
         self.builder.end_word()
         words, assignments = self.command.words, self.command.assignments
+        written, self.start = self.text[self.start : self.at], self.at
         writes, self.writes = self.writes, False
         texts, self.input_texts = self.input_texts, []
         if not words and not assignments:
@@ -287,7 +291,8 @@ class _ShellReader:
                 break
         if assignments:
             self.script.note_texts(assignments.values())
-        is_redirected = self.is_redirected
+        is_added = False
+        is_redirected, is_negated = self.is_redirected, self.flow.is_negated
         unreached = ""
         if words:
             unreached = self.flow.reach(words, operator, is_in_subshell=is_in_subshell, is_redirected=is_redirected)
@@ -303,7 +308,18 @@ class _ShellReader:
         elif not self.builtins.read_builtin(words, is_in_subshell=is_in_subshell):
             env = self.variables.environment_with(assignments) if assignments else self.variables.share_environment()
             words = with_here_documents(words, texts) if texts else words
-            self.script.add(words, env, writes=writes, condition=self.flow.condition, unreached=unreached)
+            is_added = True
+            self.script.add(
+                words,
+                env,
+                writes=writes,
+                condition=self.flow.condition,
+                unreached=unreached,
+                is_masked=is_negated or operator in SUBSHELL_OPERATORS,
+                is_repeated=self.flow.is_repeated,
+            )
+        if (assignments or not is_added) and may_install(written):  # in a substitution, whose commands are not read
+            self.script.add([":", Unknown(written)], self.variables.share_environment())
 
     def read_arithmetic(self) -> bool:
         """Read `((…))`; false if the bracket opens a subshell or a function, or the text may start vLLM."""

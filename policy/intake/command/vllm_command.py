@@ -45,7 +45,8 @@ class ServerCommand(Struct, frozen=True, gc=False):
     ``serve``: whether the words follow `vllm serve`, which takes a model; vLLM's modules take only flags.
     ``installation`` is the vLLM that runs instead of the image's, if any. ``programs`` has the programs of the command
     as written, outermost first, and ``folders`` the working folders that it changes to. ``is_dynamo``: whether Dynamo's
-    worker gets the arguments, and passes them on to vLLM. ``set_at`` has the place of the word that sets or clears each
+    worker gets the arguments, and passes them on to vLLM. ``environment`` identifies the environment of Python that its
+    scripts activate, empty if they activate none. ``set_at`` has the place of the word that sets or clears each
     variable. ``module`` is the module of vLLM that `python -m` starts, if it is started so.
     """
 
@@ -59,6 +60,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     programs: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     is_dynamo: bool = False
+    environment: object = ""
     set_at: dict[str, str] = {}
     module: str = ""
 

@@ -287,9 +287,12 @@ class EngineDraft:
             return
         found = images.version_of(self.image, self.table)
         version, version_cause, row, doubt = found.version, "", found.row, found.doubt
-        self._add_image_variables(found)
+        if self._add_image_variables(found) and self.server is not None:
+            self._find_server()  # as they may change what its command installs
         own = None if self.server is None else launcher.installation_of(self.server, self.env)
+        likely = None
         for other in installed if own is None else (*installed, own):
+            likely = other.likely or likely
             if other.version is not None:
                 version, version_cause, row, doubt = other.version, other.cause, "", ""
         is_labelled = version is None and self.label_version is not None
@@ -318,6 +321,7 @@ class EngineDraft:
             version_cause=version_cause,
             version_row="" if version is None else row,
             version_is_presumed=is_labelled or (found.is_presumed and not version_cause),
+            likely_version=likely,
             unversioned=found.unversioned or self.unversioned,
             installation=installed[-1] if installed else mounted or (Installation(None, doubt) if doubt else None),
             has_hidden_variables=self.has_hidden_variables,
@@ -329,13 +333,14 @@ class EngineDraft:
         )
         self.node.reader.add(container, self.node)
 
-    def _add_image_variables(self, found: ImageVersion) -> None:
-        """Set the variables that the image sets, unless the manifest sets them."""
+    def _add_image_variables(self, found: ImageVersion) -> bool:
+        """Set the variables that the image sets, unless the manifest sets them; returns whether there are any."""
         for name, value in found.env.items():
             self.image_env[name] = ImageVariable(value, found.row, is_used=name not in self.env)
             if name not in self.env:
                 self.env[name] = value
                 self.note(f"the image {quoted(self.image)} sets `{name}={value}` (`{found.row}`)")
+        return bool(found.env)
 
     def _is_within_limits(self) -> bool:
         """Whether the command is within the limits on words and characters; a longer one is a fault."""

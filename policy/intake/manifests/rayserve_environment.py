@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.installation import installed_vllm, requirement_words
+from policy.intake.command.installation import installed_vllm
+from policy.intake.command.requirement import requirement_words
 from policy.intake.command_line import Installation
 from policy.intake.manifests import images
 from policy.messages import quoted
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
     from policy.rules.images import ImageTable
 
 VARIABLES: Final = "env_vars"
-INSTALLERS: Final = {"pip": "pip_install_options", "uv": "uv_pip_install_options"}
-"""The fields that install packages, each with its nested field for the options of `pip install`."""
+INSTALLERS: Final = {
+    "pip": (["pip", "install"], "pip_install_options"),
+    "uv": (["uv", "pip", "install", "--system"], "uv_pip_install_options"),
+}
+"""The fields that install packages, each with what installs them, and its nested field for further options."""
 HARMLESS: Final = frozenset({VARIABLES, *INSTALLERS, "image_uri", "container", "config", "excludes", "nsight"})
 """The fields that are handled here, or that do not affect which packages an engine imports."""
 BUILDERS: Final = re.compile(r"ray\.(?:serve\.llm|llm\._internal\.serve)(?:\.\w+)*[:.]build_\w+", re.ASCII)
@@ -110,11 +114,11 @@ def _image(fields: dict[str, ManifestNode]) -> str | None:
 
 
 def _installed(fields: dict[str, ManifestNode]) -> Iterator[Installation]:
-    for name, options in INSTALLERS.items():
+    for name, (installer, options) in INSTALLERS.items():
         if name not in fields:
             continue
         packages = fields[name]
-        words = ["pip", "install"]
+        words = installer.copy()
         if isinstance(packages.value, dict):
             words += [item.text() or "" for item in packages.get(options).items()]
             packages = packages.get("packages")

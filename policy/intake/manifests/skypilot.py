@@ -50,7 +50,7 @@ def read_task(document: ManifestNode) -> None:
         draft.image = image.removeprefix("docker:")
     draft.hardware += resources_signs(document.get("resources").value)
     if draft.starts_vllm():
-        draft.finish(installations_in(document.get("setup").text() or "", draft.env))
+        draft.finish(installations_in(document.get("setup").text() or "", draft.env, draft.server))
 
 
 def _accelerator_count(accelerators: object) -> str | None:

@@ -11,8 +11,9 @@ from posixpath import join
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.expansion import MAX_TEXT
-from policy.intake.command.installation import installed_vllm, requirement_words
+from policy.intake.command.installation import installed_vllm
 from policy.intake.command.launcher import installations_in
+from policy.intake.command.requirement import requirement_words
 from policy.intake.command_line import Container, Installation
 from policy.intake.manifests import images, storage, supervisord
 from policy.intake.manifests.draft import EngineDraft

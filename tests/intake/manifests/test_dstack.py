@@ -111,9 +111,18 @@ def test_each_group_of_a_service_may_have_an_image(field: str) -> None:
     ]
 
 
-def test_an_installation_before_the_start_decides_the_version() -> None:
-    (container,) = read({"type": "task", "commands": ["uv pip install vllm==0.33.0", "vllm serve a/b"]})
-    assert (container.image, container.vllm_version) == (None, "0.33.0")
+@pytest.mark.parametrize(
+    ("command", "version", "likely"),
+    [
+        ("pip install vllm==0.33.0", "0.33.0", None),
+        ("uv pip install vllm==0.33.0", None, "0.33.0"),  # it is not known whether an environment is active
+    ],
+)
+def test_an_installation_before_the_start_decides_the_version(
+    command: str, version: str | None, likely: str | None
+) -> None:
+    (container,) = read({"type": "task", "commands": [command, "vllm serve a/b"]})
+    assert (container.image, container.vllm_version, container.likely_version) == (None, version, likely)
 
 
 @pytest.mark.parametrize("volume", ["data:/usr/local/lib", {"instance_path": "/x", "path": "/usr/local/lib"}])

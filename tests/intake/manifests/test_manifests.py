@@ -41,7 +41,8 @@ def shown(container: Container) -> dict[str, Any]:
     """A container as the expectation files write it: words with their positions, without empty fields."""
     members = msgspec.structs.asdict(container)
     if container.installation is not None:
-        members["installation"] = msgspec.structs.asdict(container.installation)
+        installation = msgspec.structs.asdict(container.installation)
+        members["installation"] = {name: value for name, value in installation.items() if value or name != "likely"}
     members["hardware"] = [[sign.platform, sign.place] for sign in container.hardware]
     members["words"] = [list(pair) for pair in zip(members["words"], members.pop("places"), strict=True)]
     return {name: value for name, value in members.items() if value or name == "path"}
