@@ -393,6 +393,46 @@ def test_an_argument_that_vllm_refuses_is_a_fault_with_position_and_remedy(
     assert expected is None or message == expected
 
 
+@pytest.mark.parametrize("word", ["--h", "--he", "--he=1"])
+def test_an_abbreviation_of_help_and_other_flags_is_ambiguous(word: str) -> None:
+    message = fault([word])[1]
+    assert message.startswith(f"`{word}` is ambiguous: it could be `--help`, ")
+    assert "`--headless`" in message
+
+
+@pytest.mark.parametrize("word", ["--hel", "--hel=x"])
+def test_an_abbreviation_of_help_alone_starts_nothing(word: str) -> None:
+    options, faults = read([word])
+    assert (options.launch_errors, faults) == ([f"`{word}` (args[0]) shows vLLM's help and starts nothing"], [])
+
+
+HEADLESS = (
+    '"--api-server-count={} cannot be used with --headless (no API servers are started in headless mode)."; remove one '
+    "of them"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        (["--headless", "--api-server-count", "2"], [HEADLESS.format(2)]),
+        (["--api-server-count=1", "--headless"], [HEADLESS.format(1)]),
+        (["--headless", "-asc", "0"], []),
+        (["--headless"], []),
+        (["-asc", "2"], []),
+        (["--headless", "-asc", "$(N)"], []),
+    ],
+)
+def test_api_servers_of_a_headless_node_are_refused_by_vllm_serve(words: list[str], refused: list[str]) -> None:
+    words = ["m", *(Unknown(word) if "$" in word else word for word in words)]
+    for release, is_serve in ((NEW, True), ("0.20.0", True), ("0.19.1", False), (NEW, False)):
+        command = CommandLine(words, [f"args[{at}]" for at in range(len(words))], is_serve=is_serve)
+        found = read_options(release, command, {}, []).launch_errors
+        assert [error for error in found if "headless" in error and "no flag" not in error] == (
+            [f"`vllm serve` of vLLM {release} refuses this: {each}" for each in refused] if is_serve else []
+        )
+
+
 EMPTY_MODEL = (
     "the model is empty, and vLLM refuses that: its default model counts only if none is given; write the model"
 )

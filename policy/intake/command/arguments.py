@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 BOOLEANS: Final = frozenset({"true", "false", "True", "False"})
 """What a boolean flag takes in releases that read a value of it."""
+HELP: Final = "--help"
 LEVELS: Final = frozenset("0123")
 DOTTED_LEVEL: Final = "-O."
 """The beginning of a field of the compilation configuration, up to 0.12."""
@@ -191,8 +192,13 @@ class _CommandLineParser:
             result.add_launch_error(f"{quoted(word)} ({place}) shows vLLM's help and starts nothing")
             return at + 1
         flag, given, short = table.find(word)
+        if word.startswith("--h") and HELP.startswith(word.partition("=")[0]):
+            flag, short = None, [HELP, *table.with_prefix(word.partition("=")[0])]
+        if short == [HELP]:
+            result.add_launch_error(f"{quoted(word)} ({place}) shows vLLM's help and starts nothing")
+            return at + 1
         if flag is None and short:
-            result.after_secret = any(table.exact[each].secret for each in short)
+            result.after_secret = any(table.exact[each].secret for each in short if each != HELP)
             shown = f"{word.partition('=')[0]}={HIDDEN}" if given is not None and result.after_secret else word
             result.refuse(
                 place, f"{quoted(shown)} is ambiguous: it could be {listed(short[:8])}; write one of them in full"

@@ -22,22 +22,38 @@ MODEL_OPTIONAL_SINCE: Final = Version("0.8.3")
 """The first release whose `vllm serve` need not have the model as an argument."""
 MODEL_IGNORED_SINCE: Final = Version("0.11.1")
 """The first release whose `vllm serve` starts if `--model` is given."""
+HEADLESS_SINCE: Final = Version("0.20.0")
+"""The first release that is known to refuse API servers of a headless node in `vllm serve`."""
 _version: Final = lru_cache(maxsize=64)(Version)
 """Parsing the release anew for each command takes 4 µs."""
 
 
 def check_serve(release: str, command: CommandLine, positional: PositionalWords, result: ParseResult) -> None:
-    """Add a launch error if the release has no `vllm serve`, or if that refuses how the model is given."""
+    """Add a launch error if the release has no `vllm serve`, or if that refuses the command.
+
+    It refuses a model that is given in another way, and API servers of a headless node.
+    """
     version = _version(release)
     if version < SERVE_SINCE:
         result.add_launch_error(
             f"vLLM {release} has no command `vllm serve` and would not start; {SERVE_SINCE} is the first that has it; "
             "start `python -m vllm.entrypoints.openai.api_server --model MODEL` instead"
         )
+    elif version >= HEADLESS_SINCE:
+        _check_headless(release, result)
     elif version < MODEL_IGNORED_SINCE and _is_refused(version, command, positional):
         result.add_launch_error(
             f"`vllm serve` of vLLM {release} does not take the model by `--model` and would not start; write "
             "`vllm serve MODEL`"
+        )
+
+
+def _check_headless(release: str, result: ParseResult) -> None:
+    headless, count = (result.others.get(name, (None, ""))[0] for name in ("headless", "api_server_count"))
+    if headless is True and type(count) is int and count > 0:
+        result.add_launch_error(
+            f'`vllm serve` of vLLM {release} refuses this: "--api-server-count={count} cannot be used with --headless '
+            '(no API servers are started in headless mode)."; remove one of them'
         )
 
 
