@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 
+from policy.intake.command.launcher import read_command
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 
@@ -135,3 +136,22 @@ def test_a_task_s_setup_installs_where_its_command_starts(ask: Asking, setup: st
     release, is_certain = decided_manifest(ask, task)
     assert release == ("0.24.0" if expected == "image" else "0.33.0")
     assert is_certain is (expected == "installed")
+
+
+TWICE: Final = "the script starts vLLM 2 times with different arguments or variables"
+
+
+@pytest.mark.parametrize(
+    ("script", "doubts"),
+    [
+        ("{serve}; {install}; {serve}", [TWICE]),
+        ("{serve} & {install}; {serve}", [TWICE]),
+        ("{install}; {serve}; pip uninstall -y vllm; {serve}", [TWICE]),
+        ("{install}; {serve}; {serve}", []),
+        ("{serve}; pip install ray; {serve}", []),
+    ],
+)
+def test_engines_of_a_script_before_and_after_an_installation_differ(script: str, doubts: list[str]) -> None:
+    written = script.format(serve="vllm serve m", install="pip install vllm==0.33.0")
+    line = read_command(["bash", "-c", written], [""] * 3, {}, [], "")
+    assert line.doubts == doubts
