@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests.draft import EngineDraft
-from policy.intake.manifests.pods import pod_containers, read_container, read_pod_container
+from policy.intake.manifests.pods import pod_containers, read_container, read_pod, read_pod_container
 from policy.intake.manifests.rayserve_environment import NO_ENVIRONMENT, read_job_environment
 
 if TYPE_CHECKING:
@@ -37,13 +37,17 @@ def read_cluster_fleet(document: ManifestNode) -> None:
 
 
 def read_job(document: ManifestNode) -> None:
-    """Read a RayJob: the command that Ray runs in the first container of the head, and the cluster's containers."""
+    """Read a RayJob: the command that Ray runs in the first container of the head, and the cluster's containers.
+
+    A container of the pod that submits the job counts too, if its own command starts vLLM.
+    """
     spec, count = document.get("spec"), len(document.reader.containers)
     cluster = spec.get("rayClusterSpec")
     entrypoint = spec.get("entrypoint")
     text = entrypoint.text()
     if text:
         _read_entrypoint(entrypoint, text, spec, cluster)
+    read_pod(spec.get("submitterPodTemplate", "spec"), by_image=False)
     read_ray_containers(document, cluster)
     ignore_without_engine(document, cluster, count)
 

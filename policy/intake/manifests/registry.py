@@ -80,7 +80,7 @@ ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     ("apps", "StatefulSet"): workloads.read_template,
     ("apps", "DaemonSet"): workloads.read_template,
     ("apps", "ReplicaSet"): workloads.read_template,
-    ("batch", "Job"): workloads.read_template,
+    ("batch", "Job"): workloads.read_job,
     ("batch", "CronJob"): workloads.read_cron_job,
     ("", "PodTemplate"): workloads.read_pod_template,
     ("argoproj.io", "Rollout"): workloads.read_template,

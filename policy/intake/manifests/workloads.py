@@ -8,12 +8,14 @@ pod's group; AIBrix sets none that vLLM reads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests.pods import read_pod
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
+
+INDEX: Final = "JOB_COMPLETION_INDEX"
 
 
 def read_one_pod(document: ManifestNode) -> None:
@@ -31,15 +33,22 @@ def read_pod_template(document: ManifestNode) -> None:
     read_pod(document.get("template", "spec"))
 
 
+def read_job(document: ManifestNode, default: str = "NonIndexed") -> None:
+    """Read a Job; in each pod of an indexed one its controller sets the pod's number."""
+    spec = document.get("spec")
+    is_indexed = (spec.get("completionMode").text() or default) == "Indexed"
+    read_pod(spec.get("template", "spec"), {INDEX: None} if is_indexed else None)
+
+
 def read_cron_job(document: ManifestNode) -> None:
     """Read a CronJob."""
-    read_template(document.get("spec", "jobTemplate"))
+    read_job(document.get("spec", "jobTemplate"))
 
 
 def read_job_set(document: ManifestNode) -> None:
-    """Read a JobSet: a Job for each of its replicated jobs."""
+    """Read a JobSet: a Job for each of its replicated jobs, which are indexed unless they state another mode."""
     for part in document.get("spec", "replicatedJobs").items():
-        read_template(part.get("template"))
+        read_job(part.get("template"), "Indexed")
 
 
 def read_leader_worker_set(document: ManifestNode) -> None:

@@ -880,6 +880,40 @@ def test_pods_in_other_objects_are_read_too(document: object, path: str) -> None
     assert ([container.path for container in containers], faults) == ([path], [])
 
 
+def _job(**spec: Any) -> dict[str, Any]:
+    return {"spec": {**spec, "template": {"spec": {"containers": [SERVING]}}}}
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "document", "is_indexed"),
+    [
+        ("batch/v1", "Job", _job(completionMode="Indexed"), True),
+        ("batch/v1", "Job", _job(completionMode="NonIndexed"), False),
+        ("batch/v1", "Job", _job(), False),
+        ("batch/v1", "CronJob", {"spec": {"jobTemplate": _job(completionMode="Indexed")}}, True),
+        ("batch/v1", "CronJob", {"spec": {"jobTemplate": _job()}}, False),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", {"spec": {"replicatedJobs": [{"template": _job()}]}}, True),
+        (
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            {"spec": {"replicatedJobs": [{"template": _job(completionMode="NonIndexed")}]}},
+            False,
+        ),
+        ("apps/v1", "Deployment", _job(), False),
+    ],
+)
+def test_an_indexed_job_sets_the_number_of_each_pod(
+    version: str,
+    kind: str,
+    document: dict[str, Any],
+    is_indexed: bool,  # noqa: FBT001 pytest gives it by name
+) -> None:
+    ((container,), faults) = read([{"apiVersion": version, "kind": kind, **document}])
+    assert faults == []
+    assert ("JOB_COMPLETION_INDEX" in container.env) is is_indexed
+    assert container.env.get("JOB_COMPLETION_INDEX") is None
+
+
 @pytest.mark.parametrize(
     ("document", "known"),
     [

@@ -52,6 +52,15 @@ def test_a_fleet_is_read_as_the_clusters_that_it_makes(kind: str) -> None:
     assert [each.path for each in engines(fleet)[0]] == [f"[0].spec.template.spec.{paths[0]}.spec.containers[0]"]
 
 
+def test_the_pod_that_submits_a_job_may_start_vllm() -> None:
+    for command, words in ((SERVES, [SERVES]), (["ray", "job", "submit"], []), (None, [])):
+        submitter = {"name": "s", "image": IMAGE, **({} if command is None else {"command": command})}
+        spec = {"rayClusterSpec": SILENT, "submitterPodTemplate": {"spec": {"containers": [submitter]}}}
+        found = engines(document("RayJob", spec))[0]
+        assert [each.words for each in found] == words
+        assert [each.path for each in found] == ["[0].spec.submitterPodTemplate.spec.containers[0]"] * len(words)
+
+
 def test_a_pod_set_has_a_pod_template() -> None:
     pods = document("PodSet", {"podGroupSize": 2, "template": group(command=SERVES)["template"]}, AIBRIX)
     assert [each.words for each in engines(pods)[0]] == [SERVES]
