@@ -209,6 +209,17 @@ def use_programs(folder: Path) -> None:
     check.COMMAND = (python, *check.COMMAND[1:])  # type: ignore[misc]  # as above
 
 
+def measure_imported_files() -> None:
+    """Let coverage in forked processes measure what they import, and not look for all files that they do not import.
+
+    That takes a third of what a short command takes with coverage. The process of the tests looks for those files.
+    """
+    if "coverage" in sys.modules and (measuring := sys.modules["coverage"].Coverage.current()):
+        packages = measuring.get_option("run:source")
+        measuring.set_option("run:source", [])
+        measuring.set_option("run:include", [f"{package}/*" for package in packages])
+
+
 def run_command() -> None:
     """Run the command, and end this process.
 
@@ -245,6 +256,7 @@ def run_command() -> None:
 
 if __name__ == "__main__":  # a worker process of the service imports this module too, and needs no command
     gc.disable()
+    measure_imported_files()
     use_shipped_rules()
     for name in IMPORTED:
         import_module(name)
