@@ -13,6 +13,7 @@ from policy.intake.command.installation import as_uncertain
 from policy.intake.command.installer_options import InstallVariables
 from policy.intake.command.pip_command import MAY_INSTALL
 from policy.intake.command.programs import COPY_PROGRAMS, STARTS_VLLM, VLLM
+from policy.intake.command.replaced_program import replacement
 from policy.intake.command.script_installations import IMAGES, ScriptInstallations
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, only_shows_help
 from policy.messages import quoted
@@ -47,6 +48,7 @@ def server_in_script(
     installations = ScriptInstallations(InstallVariables(env))
     inner = context.inner()
     folders: list[str] = []
+    replaced: Installation | None = None
     for command in commands:
         found = find(command.words, [place] * len(command.words), env, command.env, inner)
         if command.unreached:
@@ -66,7 +68,7 @@ def server_in_script(
                 found = replace(found, environment=active)
             runs_image_s = found.installation is None
             if runs_image_s:
-                found = replace(found, installation=installations.before(found, command))
+                found = replace(found, installation=installations.before(found, command) or replaced)
             found = replace(found, folders=(*folders, *found.folders))
             may_be_later = runs_image_s and (command.is_repeated or command.is_background)
             runs.append((found, installations.number if may_be_later else None))
@@ -79,6 +81,7 @@ def server_in_script(
         if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
         installations.read(command)
+        replaced = replaced or replacement(command.words)
     runs = [run for run in runs if not only_shows_help(run[0])] or runs[:1]
     if not runs:
         return unread
