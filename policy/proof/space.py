@@ -57,8 +57,8 @@ def _join(make: Callable[..., Any], parts: Sequence[Any]) -> Any:
     """A term of several formulas.
 
     ``z3.And`` and ``z3.Or`` would look up the sort of each part and cast it, which takes most of their time; they are
-    all formulas of the one context. Without them the rules of a dry run with `changes: all`
-    take 1.06 instead of 1.26 s of processor time.
+    all formulas of the one context. With them the comparison of a dry run with `changes: all` takes 0.83 instead of
+    0.65 s of processor time.
     """
     return z3.BoolRef(make(CONTEXT.ref(), len(parts), asts(parts)), CONTEXT)
 
@@ -85,7 +85,8 @@ def _negation(formula: Any) -> Any:
 def holds_in(model: Any, formula: Any) -> bool:
     """Whether a formula is true in a model of the solver.
 
-    Without ``model.eval``, which makes an expression of each value, ``rules prove`` takes 1 s less of 32.
+    With ``model.eval``, which makes an expression of each value, the comparison of a dry run with `changes: all` takes
+    0.80 instead of 0.65 s of processor time.
     """
     value = (z3.Ast * 1)()
     z3.Z3_model_eval(CONTEXT.ref(), model.model, formula.ast, True, value)  # completed
