@@ -893,6 +893,23 @@ def test_a_process_that_cannot_be_started_is_started_for_a_later_job(monkeypatch
     asyncio.run(use())
 
 
+@pytest.mark.parametrize(("seconds", "started"), [(1000.0, 1), (0.0, 2)])
+def test_a_process_for_the_next_job_is_started_some_time_after_the_first_job_began(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, started: int
+) -> None:
+    async def use() -> None:
+        state = local_state()
+        body = json.dumps({"items": [QWEN]}).encode()
+        settings = state.job_settings()
+        job = Job(JobKind.BATCH, state.answers.policy.revision, body, b"", False, BATCH, "a", 0, settings)
+        monkeypatch.setattr(pool_module, "SPARE_AFTER", seconds)
+        await state.pool.result(job, state.answers.texts, today())
+        assert sum(worker.is_begun for worker in state.pool._free) == started
+        state.pool.close()
+
+    asyncio.run(use())
+
+
 # counts and log records of worker processes
 
 
