@@ -13,7 +13,7 @@ from policy.intake.command.programs import STARTS_VLLM, is_program, passes_serve
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, ImageVariable, Installation
-from policy.intake.manifests import images
+from policy.intake.manifests import images, sagemaker
 from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.image_labels import CAUSE
 from policy.intake.manifests.mounts import Mounts
@@ -172,6 +172,9 @@ class EngineDraft:
 
     def _names_vllm(self, *, by_image: bool) -> bool:
         is_known = images.starts_vllm(self.image, self.table)
+        if is_known and by_image and not self.has_command and sagemaker.is_sagemaker(self.image):
+            self._add_sagemaker()
+            return True
         if not self.has_command and by_image and not self._runs_words():
             if is_known or (self.words and images.names_vllm(self.image)):
                 self._add_entry_point()
@@ -199,6 +202,19 @@ class EngineDraft:
         if self.has_command and begins_with_model(self._expand()):  # without a command it would be one
             self.problem = f"{found.why}, {found.remedy}"
         return is_known or found.names_vllm
+
+    def _add_sagemaker(self) -> None:
+        """Replace the words with those that the entry point of the image for SageMaker makes of its variables."""
+        if self.words:
+            self.note(sagemaker.IGNORED_ARGUMENTS)
+        self.words, self.places = [], []
+        for place, word in sagemaker.command_of_variables(self.env):
+            self.add(place, word)
+        self.has_command = True
+        if self.has_hidden_variables:
+            self.doubts.append(sagemaker.HIDDEN_VARIABLES)
+        elif not sagemaker.names_model(self.env):
+            self.problem = sagemaker.NO_MODEL
 
     def _has_servers_arguments(self, filled: list[str]) -> bool:
         """Whether the arguments of an image that is not known are those of vLLM's server."""
