@@ -1,7 +1,8 @@
 """The shipped rules, read and compiled once for the many commands and services of the tests that use them.
 
 Owns functions that take the place of those that read and compile rules. For the texts of the shipped rules they return
-what they returned before; all other texts are read and compiled as ever.
+what they returned before; of other texts, only the files and rules that differ from the shipped ones are read and
+compiled, as a service does when its rules change.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class ShippedRules:
         self, sources: Sources, pause: Callable[[], object] = no_pause, before: Catalogue | None = None
     ) -> Catalogue:
         """In place of ``catalogue.load``."""
-        return self._catalogue if sources.rules == self._rules else load(sources, pause, before)
+        if sources.rules == self._rules:
+            return self._catalogue
+        return load(sources, pause, before or self._catalogue)
 
     def read_cases(self, texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
         """In place of ``cases.read_cases``."""
