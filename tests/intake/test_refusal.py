@@ -54,9 +54,9 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
     ("0.33.0", ["--model", "encoder-decoder", "-pp", "2"], {}, ["it does not support pipeline parallelism"]),
     (
         "0.33.0",
-        [*DENSE, "-dcp", "2"],
+        [*DENSE, "-tp", "4", "-dcp", "2"],
         {},
-        ["decode context parallelism needs a tensor parallel size above its 8 KV heads, got 1"],
+        ["decode context parallelism needs a tensor parallel size above its 8 KV heads, got 4"],
     ),
     ("0.33.0", ["--model", "mla", "-tp", "2", "-dcp", "2"], {}, []),
     ("0.33.0", [*DENSE, "-tp", "16", "-dcp", "2"], {}, []),
