@@ -17,6 +17,7 @@ from policy.errors import RequestInvalid
 from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags
 from policy.intake.command.shell import split
+from policy.intake.deployment import MAX_VARIABLES
 from policy.parser.jsontext import read_json
 from policy.policy import Policy
 from policy.request.manifest import requests_of
@@ -317,13 +318,14 @@ def _env_reference_script(size: int) -> bytes:
     return deployment(args=["bash", "-c", "vllm serve m $A$A"], env={"A": repeated("--x ", size)})
 
 
+def _variables(size: int, most: int) -> dict[str, str]:
+    """Variables whose names depend on the size, so that what is known of a name is not cached from another size."""
+    return {f"A{size.bit_length()}_{number}": "1" for number in range(min(size // 15, most))}
+
+
 ENVIRONMENT: Final[dict[str, Family]] = {
-    "many variables": lambda size: deployment(
-        args=["--model", NAME], env={f"A{n}": "1" for n in range(min(size // 12, 4096))}
-    ),
-    "more variables than are accepted": lambda size: deployment(
-        args=["--model", NAME], env={f"A{n}": "1" for n in range(size // 12)}
-    ),
+    "many variables": lambda size: deployment(args=["--model", NAME], env=_variables(size, MAX_VARIABLES)),
+    "more variables than are accepted": lambda size: deployment(args=["--model", NAME], env=_variables(size, size)),
     "variables that are not strings": lambda size: deployment(
         args=["--model", NAME], env={f"A{n}": 1 for n in range(size // 10)}
     ),
@@ -338,7 +340,7 @@ ENVIRONMENT: Final[dict[str, Family]] = {
     "scripts in scripts, with variables": partial(_nested_scripts, "$W"),
     "scripts in scripts, escaped": partial(_nested_scripts, "\\a"),
     "shells for many variables": lambda size: deployment(
-        args="bash -c a;" * (size // 24), env={f"A{n}": "1" for n in range(min(size // 24, 4096))}
+        args="bash -c a;" * (size // 24), env={f"A{n}": "1" for n in range(min(size // 24, MAX_VARIABLES))}
     ),
     "a long runner variable": lambda size: deployment(
         args=["--model", NAME], env={"VLLM_USE_V2_MODEL_RUNNER": "1" * size}
