@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 VALUES = ("json-or-text", "object", "devices", "human-or-auto")
 INTAKE = (
-    ("shell", "environment", "configurations of models"),
+    ("shell", "configurations of models"),
+    ("environment",),  # by itself: a process looks at each name of a variable once, and scripts use the same names
     ("arguments",),
     ("option files",),
     ("manifests",),
