@@ -329,7 +329,8 @@ def _log(app: Application) -> LogClient | None:
     from service.log.client import LogClient  # noqa: PLC0415  # not needed without a log
     from service.log.store import Store, read_url  # noqa: PLC0415  # it takes a quarter of a second, and is not needed without a log
 
-    app.state.store = Store(read_url(url), settings.log_timeout)
+    # a query that the store does not answer must not delay the end of the service
+    app.state.store = Store(read_url(url), min(settings.log_timeout, settings.request_stop_time))
     keep_seconds = (
         None if settings.log_retention_days is None else timedelta(days=settings.log_retention_days).total_seconds()
     )

@@ -266,7 +266,7 @@ def test_requests_in_progress_at_the_end_of_a_shutdown_get_a_problem(serve: Call
         b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
         b'Transfer-Encoding: chunked\r\n\r\nd\r\n{"facts":{}}\n\r\n'
     )
-    with silent, serve(LOG=log, LOG_TIMEOUT="5", SHUTDOWN_TIMEOUT="2") as service, ExitStack() as stack:
+    with silent, serve(LOG=log, LOG_TIMEOUT="600", SHUTDOWN_TIMEOUT="2") as service, ExitStack() as stack:
         connections = [
             stack.enter_context(socket.create_connection(("127.0.0.1", service.port), PATIENCE))
             for _ in range(len(unfinished) + 3)
