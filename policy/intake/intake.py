@@ -39,6 +39,7 @@ from policy.intake.derive.without_models import (
 from policy.intake.edited import with_options, with_variables
 from policy.intake.launch.refusals import Findings, refusals
 from policy.intake.launch.values import LaunchValues
+from policy.intake.loaded_code import loaded_code
 from policy.intake.model.pooling import MODULES
 from policy.intake.model.redirection import redirections
 from policy.intake.model.tables import tables
@@ -189,9 +190,13 @@ def _derive(
         raise RequestInvalid(
             [replace(fault, pointer=pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
-    warnings = [*deployment.notes, *of_omni, *options.warnings, *of_platform]
-    warnings += [*derived.warnings, *redirections(variables), *transformers_warnings(release, environment.transformers)]
-    warnings += variable_warnings(variables, release, environment.platform)
+    of_code = _unless_own_runner(loaded_code(options, variables, env, command.env), lambda: decide(derived))
+    warnings = [*deployment.notes, *of_omni, *options.warnings, *of_platform, *derived.warnings, *of_code]
+    warnings += [
+        *redirections(variables),
+        *transformers_warnings(release, environment.transformers),
+        *variable_warnings(variables, release, environment.platform),
+    ]
     doubts = [*deployment.doubts, *command.doubts]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
@@ -276,10 +281,15 @@ def _derive(
         limits=engine_limits(options, env, target),
         options=options,
         variables=env,
-        program_doubts=[*([deployment.platform_doubt] if deployment.platform_doubt else []), *of_omni],
+        program_doubts=[*([deployment.platform_doubt] if deployment.platform_doubt else []), *of_omni, *of_code],
         unknown_options=unknown_options,
         refused_options=found.options,
     )
+
+
+def _unless_own_runner(doubts: list[str], decide: Callable[[], tuple[str | None, bool]]) -> list[str]:
+    """The doubts about code from outside vLLM; none where the platform or the program has runners of its own."""
+    return [] if doubts and decide() == OWN_RUNNER else doubts
 
 
 def _draft_of(
@@ -336,7 +346,8 @@ def _derive_without_models(
         facts = facts_of(with_method(derived, METHODS[0]).facts, [])
     doubts = [*deployment.doubts, *command.doubts]
     warnings = [why, *deployment.notes, *of_omni, *options.warnings, *of_platform, *redirections(variables)]
-    warnings += variable_warnings(variables, release, environment.platform)
+    of_code = _unless_own_runner(loaded_code(options, variables, env, command.env), lambda: decide(derived))
+    warnings += [*variable_warnings(variables, release, environment.platform), *of_code]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     unknown = {
         name: command.set_at.get(name, "")
@@ -364,7 +375,7 @@ def _derive_without_models(
         has_models=False,
         options=options,
         variables=env,
-        program_doubts=[*([deployment.platform_doubt] if deployment.platform_doubt else []), *of_omni],
+        program_doubts=[*([deployment.platform_doubt] if deployment.platform_doubt else []), *of_omni, *of_code],
         unknown_options=unknown_options,
     )
 

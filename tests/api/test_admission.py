@@ -510,6 +510,30 @@ UNKNOWN_VARIABLES += [
 ]
 
 
+@pytest.mark.parametrize(
+    ("args", "env", "name"),
+    [
+        (["--worker-cls", "my.Worker"], [], "`--worker-cls` (args[1]) loads `my.Worker` from outside vLLM"),
+        ([], [{"name": "VLLM_PLUGINS", "value": "x"}], "`VLLM_PLUGINS` loads the plug-in `x` from outside vLLM"),
+        ([], [{"name": "VLLM_PLUGINS", "valueFrom": SECRET_KEY}], "the value of `VLLM_PLUGINS` is not known"),
+    ],
+)
+def test_code_from_outside_vllm_is_denied_if_undecided_objects_are(
+    client: httpx.Client, closed_server: Server, args: list[str], env: list[Document], name: str
+) -> None:
+    document = review("pod-of-replicaset")
+    pod = document["request"]["object"]
+    pod["spec"]["containers"][0].update(command=["vllm", "serve"], args=["Qwen/Qwen3-8B", *args], env=env)
+    pod["metadata"]["annotations"]["runner-policy/model-configs"] = json.dumps(
+        {"Qwen/Qwen3-8B": {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
+    )
+    with closed_server.client() as closed:
+        denied = answered(closed, document)
+    assert (denied["allowed"], f"not decided: {name}" in denied["status"]["message"]) == (False, True)
+    warned = answered(client, document)
+    assert (warned["allowed"], sum(name in text for text in warned["warnings"])) == (True, 1)
+
+
 def test_a_variable_with_an_unknown_value_is_denied_if_undecided_objects_are(
     client: httpx.Client, closed_server: Server
 ) -> None:

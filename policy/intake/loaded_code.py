@@ -1,0 +1,91 @@
+"""Code from outside vLLM that a flag or a variable makes it load, and that may choose the runner or the configuration.
+
+Follows `WorkerWrapperBase.init_worker`, `Executor.get_class`, `SchedulerConfig.get_scheduler_cls`,
+`ModelConfig.registry`, `get_config_parser` and `load_plugins_by_group`. Such code is not run here, so each is a doubt.
+Not here: logits processors and connectors, which are facts, and code of the API server, which chooses neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from policy.intake.command_line import ParsedOptions
+
+OWN_PACKAGE: Final = "vllm."
+EXECUTORS: Final = "distributed_executor_backend"
+OVERRIDES: Final = "model_class_overrides"
+LOADED: Final[Mapping[str, tuple[str, str, frozenset[str]]]] = {
+    "worker_cls": ("--worker-cls", "the worker, which creates the model runner", frozenset({"", "auto"})),
+    "worker_extension_cls": (
+        "--worker-extension-cls",
+        "part of the worker, which creates the model runner",
+        frozenset({""}),
+    ),
+    "scheduler_cls": ("--scheduler-cls", "the scheduler of the model runner", frozenset({""})),
+    EXECUTORS: (
+        "--distributed-executor-backend",
+        "the executor, which creates the workers and their model runners",
+        frozenset({"external_launcher", "mp", "ray", "uni"}),
+    ),
+    OVERRIDES: ("--model-class-overrides", "the model's class", frozenset()),
+    "config_format": (
+        "--config-format",
+        "what reads the model's configuration",
+        frozenset({"auto", "hf", "mistral"}),
+    ),
+}
+"""The options that name code: their flags, what the code becomes, and the names of vLLM's own besides `vllm.…`."""
+PLUGINS: Final = "VLLM_PLUGINS"
+OWN_PLUGINS: Final = frozenset({"", "lora_filesystem_resolver", "lora_hf_hub_resolver"})
+"""The plug-ins in vLLM's own package; the value `""` names none."""
+NOT_RUN: Final = "that code is not run here, and may choose another runner or change the configuration"
+
+
+def loaded_code(
+    options: ParsedOptions,
+    variables: Mapping[str, str | None],
+    env: Mapping[str, str],
+    set_by_command: Mapping[str, Any],
+) -> list[str]:
+    """A doubt for each flag and variable that makes vLLM load code from outside it.
+
+    ``env`` has the ``variables`` with known values. One that the command sets to an unknown value or clears is reported
+    where the command is read.
+    """
+    return [*_of_options(options), *_of_plugins(variables, env, set_by_command)]
+
+
+def _of_options(options: ParsedOptions) -> Iterator[str]:
+    for name, (flag, role, own) in LOADED.items():
+        if name in options.unknown_options:
+            unknown = options.unknown_options[name]
+            yield (
+                f"`{flag}` is set to {quoted(unknown.text)} ({unknown.place}), whose value is not known; it may load "
+                f"code from outside vLLM as {role}; {NOT_RUN}"
+            )
+            continue
+        value, place = options.others.get(name, (options.get(name), options.place(name)))
+        named = value.values() if isinstance(value, dict) else [value]
+        foreign = next((each for each in named if isinstance(each, str) and _is_foreign(each, own)), None)
+        if foreign is not None:
+            yield f"`{flag}` ({place}) loads {quoted(foreign)} from outside vLLM as {role}; {NOT_RUN}"
+
+
+def _is_foreign(name: str, own: frozenset[str]) -> bool:
+    return name not in own and not name.startswith(OWN_PACKAGE)
+
+
+def _of_plugins(
+    variables: Mapping[str, str | None], env: Mapping[str, str], set_by_command: Mapping[str, Any]
+) -> Iterator[str]:
+    if PLUGINS in env:
+        foreign = next((each for each in env[PLUGINS].split(",") if each not in OWN_PLUGINS), None)
+        if foreign is not None:
+            yield f"`{PLUGINS}` loads the plug-in {quoted(foreign)} from outside vLLM; {NOT_RUN}"
+    elif PLUGINS in variables and PLUGINS not in set_by_command:
+        yield f"the value of `{PLUGINS}` is not known; it may load a plug-in from outside vLLM; {NOT_RUN}"
