@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 HIDDEN: Final = "…"
+MAX_MASKED: Final = 1024
+"""How many characters of a value a message may need."""
 MIN_VALUE: Final = 6
 """The length of the shortest variable's value that is hidden."""
 MAX_BEGINNING: Final = 12
@@ -63,6 +65,14 @@ PERCENT: Final = re.compile(r"%(?:25){0,8}+(?![46][1-9A-Fa-f]|[57][0-9Aa]|3[0-9]
 """Matches an encoded character of a URL that is none of a name, even if it is encoded several times: `%3F`, `%253D`."""
 EXPANSION: Final = re.compile(r"\$\{[#!]?(\w++)(?:\[[^\]]{0,64}\])?+[^\w}\[]")
 """Matches the beginning of a shell's expansion with an operator: `${NAME:-`, `${NAME/`; its word may be the value."""
+SUBSTITUTION: Final = re.compile(r"[$<>]\((?!\([\w\s+*/%${}=!,-]*+\)\))|`")
+"""Matches the beginning of a command within a word, `$(…)`, `<(…)` or backticks, and not of a calculation."""
+MESSAGE_SUBSTITUTION: Final = re.compile(r"[$<>]\((?!\([\w\s+*/%${}=!,-]*+\)\))")
+"""The same in a message, which quotes with backticks."""
+PLAIN_COMMAND: Final = re.compile(r"""[^()'"`\\#]*+(?=\))""")
+"""Matches a command in brackets whose end is certain: it has no quotes or other brackets."""
+COMMAND_IN_BACKTICKS: Final = re.compile(r"(?:[^`\\]|\\.)*+(?=`)", re.DOTALL)
+SCRIPT_FILE: Final = re.compile(r"[\w./-]++(?<=\.py|\.sh)")
 SHELL_ASSIGNMENT: Final = re.compile(r"""\b(\w++)\+?=(?:'([^']{6,40})|"([^"$]{6,40})|([^\s;&|'"$]{6,40}))""")
 """A shell assignment: a name and the beginning of its value, unless the value begins with a ``$`` (a variable)."""
 UNBROKEN: Final = re.compile(r"""[^\s"'`]++""")
@@ -99,6 +109,11 @@ def may_have_secret(text: str) -> bool:
 
     Most flags and their values repeat, so that of short texts is cached, which takes 0.1 µs instead of 1.5.
     """
+    return _may_have_name(text) or (("(" in text or "`" in text) and SUBSTITUTION.search(text) is not None)
+
+
+def _may_have_name(text: str) -> bool:
+    """Whether the text may have a secret with a name or of a known form."""
     return _cached_hint(text) if len(text) <= MAX_NAME else _has_hint(text)
 
 
@@ -174,11 +189,12 @@ def masked(text: str) -> str:
     """The text with its secrets replaced by ``…``.
 
     Secrets are the user and password in a URL, tokens of known shapes, and everything after the name of a secret.
+    Of a command in ``$(…)``, ``<(…)`` or backticks the beginning is kept.
     """
     text = str(text)  # a word of a script is a `str` of another type, which no encoder takes
     if not may_have_secret(text):
         return text
-    text = _without_tokens(text)
+    text = _without_tokens(_without_commands(text, SUBSTITUTION))
     for found in EXPANSION.finditer(text):
         if is_secret(found[1]):
             text = text[: found.end()] + HIDDEN
@@ -202,8 +218,8 @@ def masked_message(text: str) -> str:
 
     A value after the name of a secret is one if it is assigned (`token=…`, `"api_key": "…"`), or has a digit.
     """
-    text = str(text)
-    if not may_have_secret(text):
+    text = _without_commands(str(text), MESSAGE_SUBSTITUTION)
+    if not _may_have_name(text):
         return text
     text = _without_words(_without_tokens(text))
     plain = _plain(text)
@@ -217,6 +233,44 @@ def masked_message(text: str) -> str:
             kept += (text[last : follows.start(2)], HIDDEN)
             last = follows.end()
     return "".join([*kept, text[last:]])
+
+
+def shown_command(words: Iterable[str]) -> str:
+    """A command up to the first argument that may be a secret: what it means to another program is not known.
+
+    A short argument, such as an option, and the file of a script are none.
+    """
+    program, *arguments = (part for word in words for part in word[:MAX_MASKED].split() or [""])
+    known = list(takewhile(_is_shown, arguments))
+    name, equals, value = program.partition("=")
+    if equals and len(value) >= MIN_VALUE:
+        return f"{name}={HIDDEN}"
+    return " ".join([program, *known, *([HIDDEN] if len(known) < len(arguments) else [])])
+
+
+def _is_shown(word: str) -> bool:
+    return len(word) < MIN_VALUE or SCRIPT_FILE.fullmatch(word) is not None
+
+
+def _without_commands(text: str, substitution: re.Pattern[str]) -> str:
+    """A text in which commands in brackets or backticks are shown as those of other programs are.
+
+    If the end of one is not certain, it ends with the text, or with what a message quotes.
+    """
+    kept: list[str] = []
+    last = 0
+    while (found := substitution.search(text, last)) is not None:
+        is_message = substitution is MESSAGE_SUBSTITUTION
+        closed = (COMMAND_IN_BACKTICKS if found.group() == "`" else PLAIN_COMMAND).match(text, found.end())
+        end = closed.end() if closed is not None else text.find("`", found.end()) if is_message else -1
+        end = len(text) if end < 0 else end
+        command = text[found.end() : end]
+        shown = shown_command([command])
+        is_whole = len(command) <= MAX_MASKED and not shown.endswith(HIDDEN)
+        kept += (text[last : found.end()], command if is_whole else f"{shown.removesuffix(HIDDEN)}{HIDDEN}")
+        last = end + (found.group() == "`")
+        kept.append(text[end:last])
+    return "".join([*kept, text[last:]]) if kept else text
 
 
 def _is_value(name: str, separator: str, value: str) -> bool:

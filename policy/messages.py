@@ -6,14 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 from policy.escaping import escape_line
-from policy.masking import masked
+from policy.masking import MAX_MASKED, masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 QUOTED = 80
 MAX_SHOWN_DEPTH = 3
-MAX_MASKED = 1024
 
 
 def quoted(value: object, limit: int = QUOTED) -> str:

@@ -251,7 +251,7 @@ UNKNOWN_WORDS: list[tuple[list[str], list[str], str]] = [
     (["vllm", "serve"], ["Qwen/Qwen3-8B", "$(DBO)"], "$(DBO)"),
     (["vllm", "serve"], ["Qwen/Qwen3-8B", "--enable-$(DBO)"], "--enable-$(DBO)"),
     (["sh", "-c"], ["vllm serve Qwen/Qwen3-8B $DBO"], "$DBO"),
-    (["sh", "-c"], ["vllm serve Qwen/Qwen3-8B $(echo --enable-dbo)"], "$(echo --enable-dbo)"),
+    (["sh", "-c"], ["vllm serve Qwen/Qwen3-8B $(echo --enable-dbo)"], "$(echo …)"),
     (["sh", "-c"], ["vllm serve Qwen/Qwen3-8B `cat flags`"], "cat flags"),
     (["sh", "-c"], ["if true; then A=--enable-dbo; fi; vllm serve Qwen/Qwen3-8B $A"], "$A"),
     (["sh", "-c"], ["for f in a; do A=--enable-dbo; done; vllm serve Qwen/Qwen3-8B $A"], "$A"),

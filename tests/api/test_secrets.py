@@ -684,6 +684,49 @@ def test_a_word_with_a_secret_is_not_shown(policy: Policy, word: str) -> None:
     assert not has_secret(masked_message(f"the value of `{word}` is not known"))
 
 
+COMMANDS: Final = (
+    *(f"curl -u user:{SECRET} http://x", f"curl --user {SECRET} x", f"mysql -p{SECRET} -e q", f"echo {SECRET}"),
+    *(f"sshpass -p {SECRET} ssh h cat f", f"redis-cli -a {SECRET} get x", f"docker login -p {SECRET} r"),
+    *(f"vault login {SECRET}", f"echo {SECRET} | vault login -", f"az login -p {SECRET}", f"jq --arg x {SECRET} .a f"),
+    *(f"openssl enc -d -k {SECRET} -in f", f"a $(curl -u {SECRET} h)", f"a ')' {SECRET}", f"a \\) {SECRET}"),
+    *(f"A={SECRET} a", f"(a {SECRET}) | b", f"a {'b ' * 1000}{SECRET}", f"a # ) {SECRET}", f"$(NAME) {SECRET}"),
+)
+"""Commands of other programs that have a secret without a name that shows it."""
+SUBSTITUTIONS: Final = ("$({})", "x$({}", "`{}`", "<({})", ">({})", "$(a) $({})", "${{A:-$({})}}")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_within_a_word_is_shown_up_to_what_may_be_a_secret(policy: Policy, command: str) -> None:
+    words = [each.format(command) for each in SUBSTITUTIONS]
+    scripts = [shown.replace('"VALUE"', word) for shown in SHOWN[::2] for word in words]
+    scripts += [f"vllm serve {NAME} {flag} {word}" for flag in ("-tp", "-O", "--served-model-name") for word in words]
+    scripts += [f"A={word}; vllm serve {NAME} --port $A {word}" for word in words]
+    documents = [deployment(text) for text in scripts]
+    documents += [manifest({"script": text}) for text in scripts[::3]]
+    documents += [deployment(["vllm", "serve", NAME, "--port", word]) for word in words]
+    assert [each for each in documents if has_secret("".join(answers(policy, each, explain=False)))] == []
+    assert not any(has_secret(masked(word)) for word in words)
+    assert not any(has_secret(masked_message(f"no `{word}` here")) for word in words if "`" not in word)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("$(NAME) and some words", "$(NAME) and some words"),
+        ("$(cat /x | wc -l)-longer words", "$(cat /x | wc -l)-longer words"),
+        ("$(curl -u user:pw http://x)/y", "$(curl -u …)/y"),
+        ("$(curl -u 'user:pw' http://x)/y", "$(curl -u …"),
+        ("`curl -u user:pw x` `date +%s`", "`curl -u …` `date +%s`"),
+        ("$((16 * NUMBER_OF_GPUS))", "$((16 * NUMBER_OF_GPUS))"),
+        ("$(python3 port.py)", "$(python3 port.py)"),
+        ("diff <(sort one) <(sort another)", "diff <(sort one) <(sort …)"),
+        ("<(sort " + "a " * 1000 + ")", "<(sort " + "a " * 509 + "a…)"),
+    ],
+)
+def test_of_a_command_within_a_word_the_beginning_is_shown(text: str, shown: str) -> None:
+    assert masked(text) == shown
+
+
 @pytest.mark.parametrize("flag", ["--api-key", "--my-token", "--token", "--hf-token", "token", "API_KEY"])
 @pytest.mark.parametrize("equals", [" = ", "= ", " : ", " == ", " := "])
 def test_a_word_after_the_flag_of_a_secret_and_an_equals_sign_is_not_shown(

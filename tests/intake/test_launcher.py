@@ -857,7 +857,7 @@ HIDDEN: list[tuple[str, str]] = [
     ("$(which vllm) serve m", f"the value of `$(which vllm)`, {PROGRAM_UNKNOWN}"),
     ("X=xvllm; ${X#x} serve m", f"the value of `${{X#x}}`, {PROGRAM_UNKNOWN}"),
     ("echo $(v\\llm serve m)", f"the value of `$(v\\llm serve m)`, {PROGRAM_UNKNOWN}"),
-    ("echo `v''llm \"serve\" m`", f"the value of ``v''llm \"serve\" m``, {PROGRAM_UNKNOWN}"),
+    ("echo `v''llm \"serve\" m`", f"the value of ``v''llm …``, {PROGRAM_UNKNOWN}"),
     ("$SHELL -c 'vllm serve m'", f"the value of `$SHELL`, {PROGRAM_UNKNOWN}"),
     ("source <(echo 'vllm serve m')", "`source` runs a script that is not read"),
     ("bash <(echo 'vllm serve m')", "`bash` reads its commands from standard input"),

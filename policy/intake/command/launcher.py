@@ -23,11 +23,10 @@ from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unkno
 from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.script_installations import IMAGES, ScriptInstallations
 from policy.intake.command.script_servers import server_in_script
-from policy.intake.command.shown_command import shown_command
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import CommandLine, Installation
-from policy.masking import secret_values
+from policy.masking import secret_values, shown_command
 from policy.messages import quoted
 
 if TYPE_CHECKING:

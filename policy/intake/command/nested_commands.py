@@ -13,7 +13,6 @@ from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.programs import PROGRAMS, STARTS_VLLM, is_unknown, next_start
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.shell_options import shell_options, startup_doubt, startup_text
-from policy.intake.command.shown_command import shown_command
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
@@ -23,6 +22,7 @@ from policy.intake.command.vllm_command import (
 )
 from policy.intake.command.words import Unknown, replaced_names
 from policy.intake.command.xargs_options import xargs_options
+from policy.masking import shown_command
 from policy.messages import quoted
 
 if TYPE_CHECKING:
