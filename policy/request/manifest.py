@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 OMNI_NAMES: Final = ("vllm-omni", "vllm_omni")
 """vLLM-Omni's names: of its program and its packages."""
+NOT_SHOWN: Final = "no image shows vLLM's version"
 HOW_TO_TELL: Final = "`kubectl exec … -- vllm --version` shows it"
 MAX_NAME: Final = 512
 """Characters that are shown of a name."""
@@ -88,9 +89,16 @@ def containers_of(
 
 
 def request_of(
-    container: Container, manifest: Manifest, releases: Releases, remedies: Remedies = REMEDIES
+    container: Container,
+    manifest: Manifest,
+    releases: Releases,
+    remedies: Remedies = REMEDIES,
+    stated_by: str = "",
 ) -> Request | RequestInvalid:
-    """The request for a container of a manifest; an error if it cannot be decided or its release is unknown."""
+    """The request for a container of a manifest; an error if it cannot be decided or its release is unknown.
+
+    ``stated_by`` names what states the version of the request, for a note where no image shows it; empty for none.
+    """
     base = manifest.request
     pointer = pointer_of(base.pointer, container.path, manifest.document)
     if container.faults:
@@ -125,9 +133,12 @@ def request_of(
     elif not manifest.stated and (likely := _likely_release(container, releases)) is not None:
         is_assumed = True
         version, release = likely
+    elif manifest.stated and stated_by:
+        why = container.unversioned or NOT_SHOWN
+        notes.append(f"decided for vLLM {version}, by {stated_by}; {why}")
     elif not manifest.stated:
         is_assumed = True
-        why = container.unversioned or "no image shows vLLM's version"
+        why = container.unversioned or NOT_SHOWN
         advice = f"{remedies[Remedy.VERSION]}; {HOW_TO_TELL}"
         notes.append(f"{why}; decided for {version}, the default release; {advice}")
     configs = manifest.model_configs

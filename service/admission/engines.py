@@ -20,6 +20,7 @@ from service.admission.annotations import (
     NO_ANNOTATIONS,
     REMEDIES,
     SET_ENV,
+    VLLM_VERSION,
     EngineAnnotations,
     annotation_of,
     annotations_on,
@@ -168,7 +169,9 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
             manifests[annotations] = _read(document, annotations, releases)
         manifest = manifests[annotations]
         request = (
-            manifest if isinstance(manifest, RequestInvalid) else request_of(container, manifest, releases, REMEDIES)
+            manifest
+            if isinstance(manifest, RequestInvalid)
+            else request_of(container, manifest, releases, REMEDIES, f"the annotation `{VLLM_VERSION}`")
         )
         engines.append(EngineUnderReview(container.path, request, nodes, annotations))
     return engines

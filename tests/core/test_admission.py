@@ -53,6 +53,7 @@ STRICT = AdmissionOptions(deny=True, set_env="always", fail="closed")
 ALWAYS = AdmissionOptions(deny=False, set_env="always", fail="open")
 OFF = AdmissionOptions(deny=False, set_env="off", fail="open")
 
+ANNOTATED = f"decided for vLLM 0.23.0, by the annotation `{VLLM_VERSION}`; no image shows vLLM's version"
 SET = (
     f"vLLM alone would use V2, the policy decided V1; set {VARIABLE}=0"
     "; rule `kv-connector-fallback`: a KV connector (NixlConnector) keeps this deployment on V1"
@@ -214,6 +215,7 @@ VALIDATED: list[tuple[str, AdmissionOptions, str, Document]] = [
         warned(
             f"spec.template.containers[0]: {SET.replace('NixlConnector', 'OffloadingConnector')}",
             f"spec.template.containers[0]: {OFFLOADING}",
+            f"spec.template.containers[0]: {ANNOTATED}",
             runner="spec.template.containers[0]=v1",
         ),
     ),
@@ -735,9 +737,43 @@ def test_an_annotation_names_the_version_if_the_image_does_not(ask: Callable[...
         f"release; annotate `{VLLM_VERSION}`; `kubectl exec … -- vllm --version` shows it"
     )
     assert ask(pod(container), WARN)[1]["warnings"] == [f"{POD}: {SET}", f"{POD}: {default}"]
-    assert ask(pod(container, annotations={VLLM_VERSION: "0.33.0"}), WARN)[0] == "allowed"
+    stated = (
+        f"decided for vLLM 0.33.0, by the annotation `{VLLM_VERSION}`; the tag of the image "
+        "`vllm/vllm-openai:latest` names no release of vLLM"
+    )
+    outcome, response = ask(pod(container, annotations={VLLM_VERSION: "0.33.0"}), WARN)
+    assert (outcome, response["warnings"]) == ("warned", [f"{POD}: {stated}"])
     why = f"the annotation `{VLLM_VERSION}`: invalid version `x`; write it as `0.23.0` or `v0.23.0`"
     assert ask(pod(container, annotations={VLLM_VERSION: "x"}), WARN)[1]["warnings"] == [f"{POD}: not decided: {why}"]
+
+
+@pytest.mark.parametrize(
+    ("image", "why"),
+    [
+        (f"vllm/vllm-openai@sha256:{'b' * 64}", "is named by its digest, which does not show vLLM's version"),
+        ("vllm/vllm-openai:nightly", "names no release of vLLM"),
+        ("evil/vllm:prod", "names no release of vLLM"),
+        ("evil/server:prod", "does not name vLLM's version"),
+    ],
+)
+@pytest.mark.parametrize("options", [WARN, STRICT])
+def test_a_version_that_only_an_annotation_states_is_allowed_with_a_warning(
+    ask: Callable[..., tuple[str, Document]], options: AdmissionOptions, image: str, why: str
+) -> None:
+    container = {"command": ["vllm", "serve"], "args": [QWEN], "image": image}
+    outcome, response = ask(pod(container, annotations={VLLM_VERSION: "0.33.0"}), options)
+    (warning,) = response["warnings"]
+    assert (outcome, response["allowed"]) == ("warned", True)
+    assert warning.startswith(f"{POD}: decided for vLLM 0.33.0, by the annotation `{VLLM_VERSION}`; ")
+    assert image in warning
+    assert warning.endswith(why)
+
+
+def test_a_version_of_the_image_counts_before_that_of_the_annotation(ask: Callable[..., tuple[str, Document]]) -> None:
+    container = {"command": ["vllm", "serve"], "args": [QWEN], "image": "vllm/vllm-openai:v0.33.0"}
+    assert ask(pod(container, annotations={VLLM_VERSION: "0.33.0"}), WARN)[0] == "allowed"
+    differs = "decided for vLLM 0.33.0, which the image has; the request states 0.23.0"
+    assert ask(pod(container, annotations={VLLM_VERSION: "0.23.0"}), WARN)[1]["warnings"] == [f"{POD}: {differs}"]
 
 
 def test_an_annotation_selects_the_closest_release_for_an_unknown_one(
